@@ -1,6 +1,6 @@
 // The module `lamina`: every room, in the order of the floors.
 export module lamina;
-export import :core;          // text, worded errors, named values, error types
+export import :core;          // text, diagnostics, named values, error types
 export import :cache.key;     // what a cache may be asked by
 export import :cache.lru;     // caches for one thread
 export import :cache;         // caches for many, which build a value once
@@ -70,7 +70,7 @@ export import :layer.recurrent;
 export import :topology.analysis;
 export import :topology;            // sequential, topology, connect
 export import :topology.steer;      // scopes that know policies
-export import :topology.check;      // worded compile errors for models
+export import :topology.check;      // diagnostics for models
 export import :model;               // a topology with its parameters
 export import :reference;           // one set of weights, many threads
 export import :stream;              // sequences served position by position

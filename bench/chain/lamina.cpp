@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "compile_chain.h"
 #include "table.h"
-#include "weave.h"
 
 namespace bench::chain {
 namespace {
@@ -50,7 +50,7 @@ library fused() {
       args.operand[args.operand_count++] = {const_cast<float*>(p), {0, 0, 0}, sizeof(float), 1};
     for (const step& s : steps_of(operations))
       args.step[args.step_count++] = {function_of(s.what), {s.first, s.second, none}, s.to, s.what, k::element::f32};
-    k::weave(*k::kernels_of(program_isa).elementwise, args);
+    k::compile_chain(*k::kernels_of(program_isa).elementwise, args);
     if (o.n * static_cast<long>(sizeof(float)) >= k::streamed_bytes) args.streamed = 1u << out;
     const auto scratch = std::make_shared<buffer>(static_cast<long>(k::chain_scratch_bytes / sizeof(float)));
     return [run = k::kernels_of(program_isa).elementwise->chain, args, scratch] { run(&args, scratch->data()); };

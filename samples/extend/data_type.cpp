@@ -5,7 +5,7 @@ import lamina;
 // ---- the extension
 /// A square matrix with one number on its diagonal: two numbers, however large it is.
 struct diagonal : lamina::operand_base {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = float;
   using extents_type = lamina::extents<lamina::dyn, lamina::dyn>;
   std::int64_t n = 0;

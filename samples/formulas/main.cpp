@@ -46,7 +46,7 @@ void expressions() {
   std::cout << evaluate(concat(a, b)) << "\n" << evaluate(transpose(slice(a, {1, 2}))) << "\n";
 
   try {  // extents known at run time are checked at run time
-    auto misfit = matmul(x, matrix<float>(100, 10));
+    auto mismatch = matmul(x, matrix<float>(100, 10));
   } catch (const shape_error& e) { std::cout << e.what() << "\n"; }
 }
 

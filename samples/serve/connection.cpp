@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t most_of_a_head = 8192, most_of_a_buffer = 16384;
+constexpr std::size_t max_header_bytes = 8192, max_buffer_bytes = 16384;
 constexpr std::chrono::milliseconds time_to_write = 5s, time_to_drain = 1s, time_beyond_patience = 1s;
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -28,7 +28,7 @@ connection::connection(connections_state& state, socket_type socket)
     : state_(state),
       place_(state.all.insert(state.all.end(), this)),
       socket_(std::move(socket)),
-      buffer_(most_of_a_buffer) {
+      buffer_(max_buffer_bytes) {
   ++state_.open;
 }
 connection::~connection() {
@@ -86,8 +86,8 @@ void connection::await_request() {
 // The time is that of the whole request, however many pieces it comes in.
 void connection::receive() {
   parser_.emplace();
-  parser_->header_limit(most_of_a_head);
-  parser_->body_limit(state_.options.most_bytes);
+  parser_->header_limit(max_header_bytes);
+  parser_->body_limit(state_.options.max_bytes);
   late_ = head_only_ = last_ = false;
   enter(stage::receiving, state_.options.receive);
   http::async_read_header(socket_, buffer_, *parser_,

@@ -11,7 +11,7 @@ struct http_options {
   std::string host = "127.0.0.1";
   int port = 8080;                                // 0: any that is free
   int connections = 1024;                         // at once; the one that has waited longest for its client gives way
-  std::size_t most_bytes = 65536;                 // of a body
+  std::size_t max_bytes = 65536;                  // of a body
   std::chrono::milliseconds receive{5000};        // for a request to arrive, from its first byte on
   std::chrono::milliseconds idle{30000};          // without a request
   std::chrono::milliseconds compute{1000};        // for the net

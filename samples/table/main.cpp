@@ -116,14 +116,14 @@ struct trained {
 };
 
 trained train(const std::vector<row>& rows, const table& validation, const std::vector<scale>& scales) {
-  constexpr std::int64_t batch = 32, most_epochs = 300, patience = 20;
+  constexpr std::int64_t batch = 32, max_epochs = 300, patience = 20;
   model learner({.seed = 1});
   la::training step(learner, la::loss::mse{}, la::optim::adamw{.lr = 3e-3});
   trained found{learner, std::numeric_limits<double>::infinity()};
   std::int64_t waited = 0;
   const auto count = static_cast<std::int64_t>(rows.size());
-  for (std::int64_t epoch = 0; epoch < most_epochs && waited < patience; ++epoch) {
-    step.rate(la::optim::cosine{.floor = 0.05}(3e-3, epoch, most_epochs));
+  for (std::int64_t epoch = 0; epoch < max_epochs && waited < patience; ++epoch) {
+    step.rate(la::optim::cosine{.floor = 0.05}(3e-3, epoch, max_epochs));
     const auto order = la::permutation(count, 1, epoch);
     double sum = 0;
     for (std::int64_t first = 0; first < count; first += batch) {

@@ -396,7 +396,7 @@ int main(void) {
   // Side by side is for threads, of which a bundle has none.
   for (bool side_by_side : {false, true}) {
     pass_options passes;
-    passes.side_by_side = side_by_side;
+    passes.parallel = side_by_side;
     bundle::write(p, {},
                   {.name = "told",
                    .inputs = {{1, 1, 4, 4}, {4}, {5, 4}},

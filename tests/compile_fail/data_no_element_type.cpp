@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 struct samples {
-  using world = lazy;
+  using evaluation_mode = lazy;
 #ifndef BAD
   using element_type = float;
 #endif

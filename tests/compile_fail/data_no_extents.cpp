@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 struct samples {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = float;
 #ifndef BAD
   using extents_type = extents<dyn>;

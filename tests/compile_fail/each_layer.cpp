@@ -6,7 +6,7 @@ using namespace lamina;
 
 template <auto L> constexpr auto layer = L;
 template <auto L, class... In>
-concept Fits = accepted<worded<shape_check<layer<L>, In...>>()>;
+concept Fits = accepted<diagnostic<shape_check<layer<L>, In...>>()>;
 using images = input<"N", 3, 8, 8>;
 using rows = input<"N", 4>;
 using sequences = input<"N", 3, 8>;
@@ -16,7 +16,8 @@ constexpr auto recurrent_net = topology(
     sublayer<"r">(nn::gru{.input_size = 4, .hidden_size = 5, .states = true, .lengths = true}), connect<"x", "r.input">,
     connect<"h", "r.h0">, connect<"n", "r.lengths">, connect<"r.output", "y">, discard<"r.hn">);
 template <class States, class Lengths>
-concept Walks = accepted<worded<shape_check<recurrent_net, port_input<"x", float, "T", "N", 4>, States, Lengths>>()>;
+concept Walks =
+    accepted<diagnostic<shape_check<recurrent_net, port_input<"x", float, "T", "N", 4>, States, Lengths>>()>;
 
 // Sums along a sequence; what it carries from turn to turn has `Extents`.
 template <dim... Extents> struct summing {

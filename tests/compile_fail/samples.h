@@ -2,7 +2,7 @@
 #pragma once
 
 struct samples {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = float;
   using extents_type = lamina::extents<lamina::dyn>;
   lamina::shape shape() const { return {3}; }

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(static_and_named_extents) {
   static_assert(std::same_as<decltype(evaluate(reduce_sum(m))), scalar<float>>);
 }
 
-BOOST_AUTO_TEST_CASE(run_time_misfits) {
+BOOST_AUTO_TEST_CASE(run_time_mismatches) {
   vector<float> a(3), b(4);
   BOOST_TEST(message_of([&] { evaluate(a + b); }) == "add: the shapes do not broadcast: [3] [4]");
   matrix<float> x(2, 3), w(4, 5);

@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
   BOOST_TEST(numbers(later.value()) == (list{2, 4, 6, 8}), boost::test_tools::per_element());
   // An error inside a run of a plan whose data is read by the user's code.
   struct failing : operand_base {
-    using world = lazy;
+    using evaluation_mode = lazy;
     using element_type = float;
     using extents_type = extents<dyn>;
     bool* fails = nullptr;

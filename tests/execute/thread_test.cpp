@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(plans_made_at_once) {
 
 // Data that counts how often it is read.
 struct counted_data : operand_base {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = float;
   using extents_type = extents<dyn>;
   std::atomic<int>* reads = nullptr;

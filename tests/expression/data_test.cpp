@@ -19,7 +19,7 @@ namespace user {
 
 // A matrix with one number on its diagonal, counted each time it is read. Not one of the library's names is in scope here.
 struct diagonal : lamina::operand_base {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = float;
   using extents_type = lamina::extents<lamina::dyn, lamina::dyn>;
   std::int64_t n = 0;
@@ -37,7 +37,7 @@ struct diagonal : lamina::operand_base {
 
 // The same without equality and with a static shape.
 struct ramp : lamina::operand_base {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = double;
   using extents_type = lamina::extents<4>;
   std::shared_ptr<int> reads = std::make_shared<int>(0);
@@ -46,7 +46,7 @@ struct ramp : lamina::operand_base {
 
 // A type of somebody else, with its elements in memory.
 struct samples : lamina::operand_base {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = float;
   using extents_type = lamina::extents<lamina::dyn>;
   std::shared_ptr<std::vector<float>> kept;
@@ -55,7 +55,7 @@ struct samples : lamina::operand_base {
 
 // A shape that does not fit the extents.
 struct liar : lamina::operand_base {
-  using world = lamina::lazy;
+  using evaluation_mode = lamina::lazy;
   using element_type = float;
   using extents_type = lamina::extents<3>;
   lamina::shape shape() const { return {5}; }
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_shape_beside_its_extents_is_told) {
 BOOST_AUTO_TEST_CASE(what_is_no_operand) {
   struct nothing {};
   struct no_shape {
-    using world = lazy;
+    using evaluation_mode = lazy;
     using element_type = float;
     using extents_type = extents<dyn>;
   };

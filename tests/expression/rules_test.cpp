@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: no double
 
-// What both worlds make of an operation on one int64 element.
+// What both evaluation modes make of an operation on one int64 element.
 std::int64_t typed(const auto& f, std::int64_t v) {
   return static_cast<std::int64_t>(evaluate(f(vector<std::int64_t>{v}))(0));
 }

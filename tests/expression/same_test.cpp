@@ -41,7 +41,7 @@ class unreadable {
 };
 
 struct ones : operand_base {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = float;
   using extents_type = extents<dyn>;
   std::int64_t n = 1;
@@ -52,7 +52,7 @@ struct ones : operand_base {
   bool operator==(const ones& o) const { return n == o.n; }
 };
 struct nameless : operand_base {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = float;
   using extents_type = extents<dyn>;
   lamina::shape shape() const { return {2}; }

@@ -17,7 +17,7 @@ using namespace lamina::ir;
 
 namespace {
 
-constexpr std::int64_t most_elements = 1 << 16;
+constexpr std::int64_t max_elements = 1 << 16;
 
 struct saved {
   scratch_folder folder;
@@ -55,7 +55,7 @@ bool write_program(const std::string& path, std::string_view json, const saved_n
   parameter_store states;
   for (auto s : p->states()) {
     const node& n = p->at(s);
-    if (!n.results[0].dims.is_static() || n.results[0].dims.size() > most_elements) return false;
+    if (!n.results[0].dims.is_static() || n.results[0].dims.size() > max_elements) return false;
     states.add(n.name, any_tensor(n.results[0]), state_role::parameter);
   }
   save_net(path, *p, states, like.metadata);

@@ -25,7 +25,7 @@ template <class T> vector<T> filled_vector(std::int64_t n, int seed) {
   return to_tensor(random_array(dtype_of<T>, {n}, seed)).template as<T, extents<dyn>>();
 }
 
-// What the program world finds for the same function.
+// What the program evaluation mode finds for the same function.
 std::vector<array> by_program(const std::vector<array>& in,
                               const std::function<value(const std::vector<value>&)>& loss) {
   return results_of(in, [&](const std::vector<value>& x) { return gradients(loss(x), x); });

@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(results_are_equal) {
 }
 
 // Operations that note when they ran: three steps that take turns if, and only if, all of them run at once.
-std::atomic<int> arrived{0}, most_at_once{0};
+std::atomic<int> arrived{0}, max_at_once{0};
 struct meeting {
   static constexpr std::string_view name = "meeting";
   static constexpr int operands = 1;
@@ -104,10 +104,10 @@ struct meeting {
   static void run(const void* p, void*) noexcept {
     const auto& a = *static_cast<const arguments*>(p);
     const int now = ++arrived;
-    most_at_once = std::max(most_at_once.load(), now);
+    max_at_once = std::max(max_at_once.load(), now);
     // Waits for the other one, but not for ever.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(a.waits);
-    while (most_at_once < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    while (max_at_once < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     for (std::int64_t i = 0; i < a.count; ++i) static_cast<float*>(a.out)[i] = static_cast<const float*>(a.in)[i] + 1;
     --arrived;
   }
@@ -128,9 +128,9 @@ BOOST_AUTO_TEST_CASE(operations_that_do_not_depend_on_each_other_run_at_once) {
     graph::workspace ws(two_threads());
     ws.feed("x", vector<float>{1, 2});
     ws.create(n, {.execution = how});
-    arrived = most_at_once = 0;
+    arrived = max_at_once = 0;
     ws.run("n");
-    BOOST_TEST(most_at_once == (how == graph::execution::dag ? 2 : 1));
+    BOOST_TEST(max_at_once == (how == graph::execution::dag ? 2 : 1));
     BOOST_TEST(ws.fetch_numbers<float>("y")[0] == 2 * 3 + 3 * 5);
   }
 }

@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(accuracy_is_a_part_of_the_labels) {
   BOOST_TEST(ws.fetch_numbers<float>("right") == (numbers{0.75f}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(misfits_name_layer_and_place) {
+BOOST_AUTO_TEST_CASE(mismatches_name_layer_and_place) {
   const auto words = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
   BOOST_TEST(says(words, "model_test.cpp:"));
   BOOST_TEST(says(words, "sublayer `big` (conv2d): conv2d: the kernel 11x11 is larger than the padded map"));

@@ -1,7 +1,7 @@
 // Micro-operations, conversions and chains against scalar references: every operation and element type, all short
 // lengths, unaligned starts, repeated operands, outputs over inputs, guards.
+#include "compile_chain.h"
 #include "kernel_test.h"
-#include "weave.h"
 
 #include <algorithm>
 #include <array>
@@ -296,8 +296,8 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, 
   args.step[1] = {map_of(map_op::add, element::f32), {16, 2, -1}, 3, map_op::add, element::f32};
   args.step_count = 2;
   if (woven) {
-    weave(functions(), args);
-    BOOST_TEST(args.strand_count == 3);
+    compile_chain(functions(), args);
+    BOOST_TEST(args.register_count == 3);
   }
   alignas(64) static char scratch[chain_scratch_bytes];
   functions().chain(&args, scratch);

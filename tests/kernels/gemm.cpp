@@ -75,8 +75,8 @@ struct call {
   epilogue end{};
   long pad = 0;
   bool share_a = false, share_b = false;
-  bool best = false, free_order = false;  // the kernel that `prepare` gives, instead of the general one
-  int turn = 0;                           // which way a row in free order went before
+  bool best = false, relaxed_summation = false;  // the kernel that `prepare` gives, instead of the general one
+  int turn = 0;                                  // which way a row in free order went before
   isa set = kernel_test::tested();
 };
 
@@ -108,7 +108,7 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.c_batch = c.step;
   g.prepacked = how.b == layout::prepacked;
   g.accumulate = how.end.accumulate;
-  g.free_order = how.free_order;
+  g.relaxed_summation = how.relaxed_summation;
   g.turn = how.turn;
   const kernel best = gemm.prepare(&g);
   g.a = a.data.data(), g.c = c.data.data();
@@ -283,15 +283,15 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, eleme
       for (const layout a : plain_layouts) {
         const numbers<T> x(1, n, k);
         const call how{.a = a, .b = layout::prepacked, .end = n % 3 ? everything : epilogue{}, .pad = n % 4};
-        call best = how, free_order = how;
-        best.best = free_order.best = free_order.free_order = true;
+        call best = how, relaxed_summation = how;
+        best.best = relaxed_summation.best = relaxed_summation.relaxed_summation = true;
         BOOST_TEST_CONTEXT(size_of(1, n, k)) {
           const auto general = run<T>(x, how).c;
           BOOST_CHECK(same(run<T>(x, best).c, general));
-          const auto there = run<T>(x, free_order).c;
-          BOOST_CHECK_EQUAL(wrong<T>(x, free_order, there), 0);
-          free_order.turn = 1;
-          BOOST_CHECK(same(run<T>(x, free_order).c, there));
+          const auto there = run<T>(x, relaxed_summation).c;
+          BOOST_CHECK_EQUAL(wrong<T>(x, relaxed_summation, there), 0);
+          relaxed_summation.turn = 1;
+          BOOST_CHECK(same(run<T>(x, relaxed_summation).c, there));
         }
       }
 }

@@ -123,13 +123,13 @@ void check_conv(const window& w, long images, bool extreme) {
     }
 }
 
-window random_window(long most_filters, long most_stride) {
+window random_window(long max_filters, long max_stride) {
   for (;;) {
     window w{};
     w.groups = random_to(1, 3);
-    w.channels = w.groups * random_to(1, 6), w.out_channels = w.groups * random_to(1, most_filters);
+    w.channels = w.groups * random_to(1, 6), w.out_channels = w.groups * random_to(1, max_filters);
     w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
-    w.stride_h = random_to(1, most_stride), w.stride_w = random_to(1, most_stride);
+    w.stride_h = random_to(1, max_stride), w.stride_w = random_to(1, max_stride);
     w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, w.kernel_w - 1);
     w.dilation_h = random_to(1, 3), w.dilation_w = random_to(1, 3);
     w.height = random_to(1, 12), w.width = random_to(1, 40);

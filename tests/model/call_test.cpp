@@ -28,7 +28,7 @@ constexpr auto convolutional =
     sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::relu{}, nn::flatten{}),
                nn::linear{.in_features = 144, .out_features = 10});
 
-// A layer by code: its own operation misfits, after a layer that it calls.
+// A layer by code: its own operation mismatches, after a layer that it calls.
 struct mixture {
   constexpr auto forward(auto& s, const auto& x) const {
     return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x);

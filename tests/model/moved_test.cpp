@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(nets) {
   BOOST_TEST(other.name_of(x) == "x");  // values go with their net
   BOOST_TEST(refused([&] { n.name(); }));
   BOOST_TEST(refused([&] { n.body(); }));
-  BOOST_TEST(refused([&] { n.book(); }));
+  BOOST_TEST(refused([&] { n.symbols(); }));
   BOOST_TEST(refused([&] { n["y"]; }));
   BOOST_TEST(refused([&] { n.has("y"); }));
   BOOST_TEST(refused([&] { n.name_of(x); }));

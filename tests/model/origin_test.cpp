@@ -336,8 +336,8 @@ BOOST_AUTO_TEST_CASE(programs_without_a_topology_are_served_as_well) {
   BOOST_TEST(error_of([&] { r({}); }) == "value_error: the program has 1 inputs and is given 0");
   const any_tensor wrong[] = {tensor<double, extents<3, 4>>()};
   BOOST_TEST(holds(error_of([&] { r(wrong); }), "input `input` is float32[Nx4] and is given float64[3x4]"));
-  const any_tensor misfit[] = {matrix<float>(3, 5)};
-  BOOST_TEST(holds(error_of([&] { r(misfit); }), "shape_error: "));
+  const any_tensor mismatch[] = {matrix<float>(3, 5)};
+  BOOST_TEST(holds(error_of([&] { r(mismatch); }), "shape_error: "));
   BOOST_TEST(same_bits(r(in)[0].as<float, extents<dyn, 2>>(), other(x)));
 }
 

@@ -1,4 +1,4 @@
-// An operation that is defined here: from both worlds, with its gradient, with cases of its own and cases added to it.
+// An operation that is defined here: from both evaluation modes, with its gradient, with cases of its own and cases added to it.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>

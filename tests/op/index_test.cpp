@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(softmax_over_several_axes_is_one_distribution) {
   BOOST_TEST(sum == 1, boost::test_tools::tolerance(1e-12));
 }
 
-BOOST_AUTO_TEST_CASE(the_typed_world_agrees) {
+BOOST_AUTO_TEST_CASE(the_typed_mode_agrees) {
   matrix<float> x{{3, 1, 2}, {4, 6, 5}};
   matrix<float, 2, 3> s{{3, 1, 2}, {4, 6, 5}};
   vector<std::int64_t> ids{1, 0, -1};

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
              refusal(wrong, pool));
 }
 
-BOOST_AUTO_TEST_CASE(misfits_are_worded) {
+BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
   const product_case c({5, 13}, {7, 13}, true);
   const auto with = [&](std::size_t at, const array& other) {
     auto in = c.all();

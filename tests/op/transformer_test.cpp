@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(typed_values) {
                                  [](const auto& v) { return value(instance_norm(v[0], v[1], v[2])); })));
 }
 
-BOOST_AUTO_TEST_CASE(misfits_in_words) {
+BOOST_AUTO_TEST_CASE(mismatches_in_words) {
   program p;
   const auto real = [&](const shape& s) { return p.input("x", {dtype::float32, s}); };
   const auto says = [&](const std::function<void()>& f, const char* words) { BOOST_TEST(message_of(f) == words); };

@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_number_takes_the_type_of_the_tensor) {
   static_assert(std::same_as<decltype(argmax(f))::element_type, std::int64_t>);
 }
 
-// A number beside a tensor of integers: the same words and the same elements in both worlds.
+// A number beside a tensor of integers: the same words and the same elements in both evaluation modes.
 template <class T, class V> std::string said_of(V v) {
   auto typed = message_of([&] { evaluate(vector<T>{T(1)} + v); });
   auto of_program = message_of([&] {

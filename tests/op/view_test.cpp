@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(interpolation) {
                       result_of({a, b}, [](const auto& v) { return v[0] * 0.25 + v[1] * 0.75; })) < 1e-6);
 }
 
-BOOST_AUTO_TEST_CASE(the_typed_world_agrees) {
+BOOST_AUTO_TEST_CASE(the_typed_mode_agrees) {
   matrix<float, 2, 3> x{{1, 2, 3}, {4, 5, 6}};
   matrix<float> m{{1, 2, 3}, {4, 5, 6}};
   auto print = [](const auto& e) { return from_tensor(any_tensor(evaluate(e))); };

@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_is_not_filled) {
   BOOST_TEST(a.elements<float>()[0] == 9);
 }
 
-BOOST_AUTO_TEST_CASE(misuse_is_worded) {
+BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
   auto says = [](const initializer& how, const shape& s = {2, 2}, dtype element = dtype::float32) {
     return message_of([&] { made(how, s, 1, element); });
   };

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_seed_and_name_alone) {
   BOOST_TEST(std::abs(dot / static_cast<double>(first.size())) < 0.015);  // streams of two names are not alike
 }
 
-BOOST_AUTO_TEST_CASE(misuse_is_worded) {
+BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
   parameter_store store;
   auto& w = store.add("w", to_tensor(random_array(dtype::float32, {2}, 1)), state_role::parameter);
   BOOST_TEST(message_of([&] { store.add("w", any_tensor(tensor_type{dtype::float32, {2}}), state_role::parameter); }) ==

@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
 BOOST_AUTO_TEST_CASE(operations_side_by_side_change_no_bit) {
   std::size_t stages = 0, alone = 0;
   for (int seed = 7200; seed < 7200 + random_cases(500); ++seed) {
-    auto a = run(seed, true, {}), b = run(seed, true, {.side_by_side = true}, 1 + seed % 3);
+    auto a = run(seed, true, {}), b = run(seed, true, {.parallel = true}, 1 + seed % 3);
     for (std::size_t i = 0; i < a.results.size(); ++i)
       BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]), "seed " << seed << ", result " << i);
     alone += a.stages;
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(ways_to_share_memory_change_no_bit) {
   for (int seed = 7700; seed < 7700 + random_cases(300); ++seed) {
     auto a = run(seed, true, {});
     for (auto how : {memory_sharing::greedy, memory_sharing::dynamic, memory_sharing::none}) {
-      auto b = run(seed, true, {.side_by_side = seed % 2 == 0, .memory = how}, 1 + seed % 2);
+      auto b = run(seed, true, {.parallel = seed % 2 == 0, .memory = how}, 1 + seed % 2);
       for (std::size_t i = 0; i < a.results.size(); ++i)
         BOOST_REQUIRE_MESSAGE(same_bits(a.results[i], b.results[i]),
                               "seed " << seed << ", " << name_of(how) << ", result " << i);

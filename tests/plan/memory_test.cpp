@@ -42,7 +42,7 @@ bool overlap(const std::vector<memory_block>& blocks) {
 }
 
 // The most bytes that are alive at one time, by adding up each time on its own.
-std::size_t most_alive(const std::vector<memory_block>& blocks) {
+std::size_t max_alive(const std::vector<memory_block>& blocks) {
   std::size_t most = 0;
   for (int t = 0; t < 100; ++t) {
     std::size_t alive = 0;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(blocks_that_live_at_once_never_overlap) {
     }
     std::size_t peak = 0, bytes = place_blocks({blocks.data(), blocks.size()}, peak);
     BOOST_REQUIRE_MESSAGE(!overlap(blocks), "round " << round);
-    BOOST_REQUIRE_EQUAL(peak, most_alive(blocks));
+    BOOST_REQUIRE_EQUAL(peak, max_alive(blocks));
     for (const auto& b : blocks) {
       BOOST_REQUIRE_GE(b.offset, 0);
       BOOST_REQUIRE_EQUAL(b.offset % 64, 0);
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(the_memory_of_a_plan_is_verified_by_its_steps) {
   residual_net net(1, 75, {2, 2}, 16);
   const shape dims[] = {shape{1, 3, 75, 75}};
   for (bool side_by_side : {false, true}) {
-    auto made = make_plan(net.p, dims, target_isa(), {.side_by_side = side_by_side});
+    auto made = make_plan(net.p, dims, target_isa(), {.parallel = side_by_side});
     BOOST_TEST(memory_clash(*made) == "");
     BOOST_TEST(made->cost().unshared > made->cost().arena);
     // The same plan with one buffer moved onto another one that lives with it.

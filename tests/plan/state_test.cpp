@@ -34,7 +34,7 @@ outcome both(const std::function<void(small_graph&)>& build, const std::vector<s
     return r;
   };
   auto a = once({});
-  for (const auto& o : {no_passes, pass_options{.side_by_side = true}}) {
+  for (const auto& o : {no_passes, pass_options{.parallel = true}}) {
     auto b = once(o);
     for (std::size_t i = 0; i < a.outputs.size(); ++i)
       BOOST_CHECK_MESSAGE(same_bits(a.outputs[i], b.outputs[i]), "output " << i);
@@ -336,7 +336,7 @@ void training_step(small_graph& g, bool loss_of_new) {
 
 BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
   for (bool of_new : {false, true})
-    for (const auto& options : {pass_options{}, no_passes, pass_options{.side_by_side = true}})
+    for (const auto& options : {pass_options{}, no_passes, pass_options{.parallel = true}})
       BOOST_TEST_CONTEXT(of_new << options.simplify) {
         small_graph g;
         training_step(g, of_new);
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(an_assigned_value_that_may_fail_is_not_written_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_put_in_place) {
-  for (const auto& options : {pass_options{}, no_passes, pass_options{.side_by_side = true}}) {
+  for (const auto& options : {pass_options{}, no_passes, pass_options{.parallel = true}}) {
     small_graph g;
     value w = g.state("w", array_of(dtype::float32, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8})),
           at = g.input(array_of(dtype::int64, {3}, {2, -4, 2}));
@@ -403,7 +403,7 @@ BOOST_AUTO_TEST_CASE(rows_are_put_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(all_checks_that_fail_are_reported) {
-  for (const auto& options : {pass_options{}, pass_options{.side_by_side = true}}) {
+  for (const auto& options : {pass_options{}, pass_options{.parallel = true}}) {
     small_graph g;
     value x = g.input(row({1, 2, 3})), at = g.input(array_of(dtype::int64, {1}, {5}));
     g.output(gather(x, at, 0) + to_one_hot(at, 1));
@@ -449,7 +449,7 @@ BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(misuse_is_worded) {
+BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
   small_graph g;
   value w = g.state("w", row({1, 2})), x = g.input(row({1, 2, 3}));
   BOOST_TEST(message_of([&] { g.p.assign(x, x); }) == "assign: the target is no state");

@@ -1,4 +1,4 @@
-// Text, worded errors, packs, labels and dicts in constant evaluation.
+// Text, diagnostics, packs, labels and dicts in constant evaluation.
 import lamina;
 import lamina.std;
 
@@ -27,7 +27,7 @@ struct complaint {
 };
 static_assert(no_error<silent>);
 static_assert(!no_error<complaint>);
-static_assert(worded<complaint>().view() == "no");
+static_assert(diagnostic<complaint>().view() == "no");
 
 static_assert(type_name<int>() == "int");
 static_assert(std::same_as<pick_type<1, int, float, double>, float>);

@@ -90,21 +90,20 @@ class small_enough {
   }
 
  private:
-  static constexpr std::int64_t most_nodes = 300, most_elements = 1 << 14, most_attribute = 4096;
-  static constexpr double most_flops = 1e6;
+  static constexpr std::int64_t max_nodes = 300, max_elements = 1 << 14, max_attribute = 4096;
+  static constexpr double max_flops = 1e6;
 
-  bool count(std::int64_t nodes) { return (nodes_ += nodes) <= most_nodes; }
+  bool count(std::int64_t nodes) { return (nodes_ += nodes) <= max_nodes; }
   static bool fits(std::int64_t number) {
     using limits = std::numeric_limits<std::int64_t>;
-    return number == limits::max() || number == limits::min() ||
-           (number <= most_attribute && number >= -most_attribute);
+    return number == limits::max() || number == limits::min() || (number <= max_attribute && number >= -max_attribute);
   }
   // An extent that is counted when it runs is small here, too: the operands are.
   static bool fits(const lamina::shape& s) {
     std::int64_t n = 1;
     for (int i = 0; i < s.rank; ++i) {
       const std::int64_t extent = s[i].is_number() ? std::max<std::int64_t>(s.at(i), 1) : 16;
-      if (extent > most_elements || (n *= extent) > most_elements) return false;
+      if (extent > max_elements || (n *= extent) > max_elements) return false;
     }
     return true;
   }
@@ -121,7 +120,7 @@ class small_enough {
     bool known = true;
     for (auto v : n.inputs) in.push_back(p.type(v)), known = known && in.back().dims.is_static();
     for (const auto& t : n.results) known = known && t.dims.is_static();
-    if (!good || (known && n.op->flops(n.attributes.get(), in, n.results) > most_flops)) return false;
+    if (!good || (known && n.op->flops(n.attributes.get(), in, n.results) > max_flops)) return false;
     if (n.op->inside && !n.subprograms.empty()) {
       lamina::message_text why;
       n.op->inside(n.attributes.get(), in, why);

@@ -237,7 +237,7 @@ struct unconnected_by_code {
   }
 };
 constexpr auto made_by_code = sequential(sublayer<"block">(hidden_by_code{4, 3}), sublayer<"head">(nn::linear{4, 2}));
-constexpr auto misfit_by_code = sequential(sublayer<"block">(hidden_by_code{5, 3}));
+constexpr auto mismatch_by_code = sequential(sublayer<"block">(hidden_by_code{5, 3}));
 
 const array x = real({5, 4}, 1), other = real({5, 4}, 2);
 
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(topologies_made_when_a_layer_runs) {
         {by_rows(x, 4, [&](std::size_t, const row& r) { return sum(affine(q, "body.up", r), r); })});
   static_assert(output_type_of<made_by_code, input<"N", 4>>.dims == shape{"N", 2});
   static_assert(no_error<shape_check<made_by_code, input<"N", 4>>>);
-  static_assert(!no_error<shape_check<misfit_by_code, input<"N", 4>>>);
+  static_assert(!no_error<shape_check<mismatch_by_code, input<"N", 4>>>);
   std::string why;
   const unconnected_by_code unconnected{4};
   const composite wrong = with_parameters(unconnected, {x}, q);

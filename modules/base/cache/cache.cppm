@@ -162,7 +162,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   void clear() {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
-    flights_.clear();
+    pending_.clear();
     const all_stripes all(*this);
     settle_order();
     while (table_.oldest()) drop(*table_.oldest(), dropped);
@@ -348,7 +348,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   // ---- builds: `change_` is held but while the builder runs ---------------------------------------------------------
 
   /// A build that is under way.
-  struct flight : detail::build_state {
+  struct pending_build : detail::build_state {
     std::size_t waiting = 0;
     std::optional<Value> value;  // for those who wait
     std::condition_variable done;
@@ -360,25 +360,25 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
       builds_.fetch_add(1, std::memory_order_relaxed);
       return {detail::build_with<Value>(builder).value, cache_lookup::miss};
     }
-    std::shared_ptr<flight> mine;
+    std::shared_ptr<pending_build> mine;
     {
       std::unique_lock lock(change_);
       for (;;) {
         if (auto value = look(key)) return {*std::move(value), cache_lookup::hit};
-        const auto known = flights_.find(key);
-        if (known == flights_.end()) break;
-        const std::shared_ptr<flight> other = known->second;
+        const auto known = pending_.find(key);
+        if (known == pending_.end()) break;
+        const std::shared_ptr<pending_build> other = known->second;
         if (!wait_for(*other, lock)) continue;
         misses_.fetch_add(1, std::memory_order_relaxed);
         lock.unlock();
         return {*other->value, cache_lookup::miss};
       }
-      mine = std::make_shared<flight>();
-      flights_.try_emplace(key, mine);
+      mine = std::make_shared<pending_build>();
+      pending_.try_emplace(key, mine);
     }
     misses_.fetch_add(1, std::memory_order_relaxed);
     builds_.fetch_add(1, std::memory_order_relaxed);
-    landing end{*this, key, *mine};
+    build_guard end{*this, key, *mine};
     built<Value> made = detail::build_with<Value>(builder);
     finish(key, *mine, made);
     end.landed = true;
@@ -386,11 +386,11 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   }
 
   /// Whether a build that was waited for has given a value.
-  bool wait_for(flight& f, std::unique_lock<std::mutex>& lock) {
+  bool wait_for(pending_build& f, std::unique_lock<std::mutex>& lock) {
     const detail::waiting_for said(f);
     ++f.waiting;
-    while (f.now == flight::state::building) f.done.wait(lock);
-    return f.now == flight::state::ready;
+    while (f.now == pending_build::state::building) f.done.wait(lock);
+    return f.now == pending_build::state::ready;
   }
 
   static bool is_empty(const Value& value) {
@@ -398,32 +398,32 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     else return false;
   }
 
-  void finish(const Key& key, flight& f, const built<Value>& made) {
+  void finish(const Key& key, pending_build& f, const built<Value>& made) {
     std::size_t bytes = made.bytes ? *made.bytes : cost_ ? cost_(key, made.value) : sizeof(Key) + sizeof(Value);
     bool keeps = bytes <= limits_.bytes && (made.keep_empty || !is_empty(made.value));
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
-    const auto at = flights_.find(key);
-    const bool current = at != flights_.end() && at->second.get() == &f;  // else the cache was cleared meanwhile
+    const auto at = pending_.find(key);
+    const bool current = at != pending_.end() && at->second.get() == &f;  // else the cache was cleared meanwhile
     if (f.waiting != 0) f.value = made.value;
     if (current && keeps) keep(key, made.value, bytes, dropped);
-    if (current) flights_.erase(at);
-    f.now = flight::state::ready;
+    if (current) pending_.erase(at);
+    f.now = pending_build::state::ready;
     f.done.notify_all();
   }
 
   /// Ends a build that has not finished.
-  struct landing {
+  struct build_guard {
     shared_cache& cache;
     const Key& key;
-    flight& f;
+    pending_build& f;
     bool landed = false;
-    ~landing() {
+    ~build_guard() {
       if (landed) return;
       const std::lock_guard lock(cache.change_);
-      const auto at = cache.flights_.find(key);
-      if (at != cache.flights_.end() && at->second.get() == &f) cache.flights_.erase(at);
-      f.now = flight::state::failed;
+      const auto at = cache.pending_.find(key);
+      if (at != cache.pending_.end() && at->second.get() == &f) cache.pending_.erase(at);
+      f.now = pending_build::state::failed;
       f.done.notify_all();
     }
   };
@@ -442,7 +442,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   std::vector<entry*> places_;  // of the entries' marks
   // Written by misses.
   alignas(128) mutable std::mutex change_;
-  std::unordered_map<Key, std::shared_ptr<flight>, typename table::hasher> flights_;
+  std::unordered_map<Key, std::shared_ptr<pending_build>, typename table::hasher> pending_;
   std::vector<std::uint32_t> free_;  // places of no entry; has room for all
   std::vector<taken> visited_;       // dropped, and still visited
   std::vector<use> uses_;
@@ -485,7 +485,7 @@ export class multi_cache {
 
   /// As in `shared_cache`; the value's type is what the builder returns.
   // What CacheKey says, said here: one step fewer to the sentence.
-  template <class Key, class Builder> requires accepted<worded<detail::key_check<Key>>()>
+  template <class Key, class Builder> requires accepted<diagnostic<detail::key_check<Key>>()>
   auto get_or_create(const Key& key, Builder&& builder) -> cache_result<detail::built_by<Builder>> {
     return of<Key, detail::built_by<Builder>>().get_or_create(key, builder);
   }

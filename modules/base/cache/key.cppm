@@ -41,13 +41,13 @@ consteval bool takes(std::index_sequence<B...>, std::index_sequence<I...>, std::
   return requires { T{any_member<T, B>()..., {any_member<T, I>()...}, any_member<T, A>()...}; };
 }
 
-inline constexpr std::size_t most_members = 16, most_initializers = 48;
+inline constexpr std::size_t max_members = 16, max_initializers = 48;
 
 /// How many initializers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
 /// none of the small numbers.
 template <class T, std::size_t N = 0, bool Taken = false> consteval std::size_t brace_count() {
   constexpr bool now = takes<T>(std::make_index_sequence<N>());
-  if constexpr ((Taken && !now) || N > most_initializers) return Taken ? N - 1 : 0;
+  if constexpr ((Taken && !now) || N > max_initializers) return Taken ? N - 1 : 0;
   else return brace_count<T, N + 1, now>();
 }
 
@@ -213,8 +213,8 @@ template <class T> consteval text parts_of_aggregate_fault() {
   } else if constexpr (has_base<T>) {
     t << "`" << type_name<T>() << "` derives from another class, so that a cache cannot look through it: hold that as "
       << "a member, or " << declare;
-  } else if constexpr (member_count<T> > most_members || (member_count<T> == 0 && !std::is_empty_v<T>)) {
-    t << "a cache looks through classes of up to " << most_members << " members, and `" << type_name<T>()
+  } else if constexpr (member_count<T> > max_members || (member_count<T> == 0 && !std::is_empty_v<T>)) {
+    t << "a cache looks through classes of up to " << max_members << " members, and `" << type_name<T>()
       << "` has more: " << declare;
   } else {
     t = parts_fault<T>(members_of<T>(), "member ");
@@ -335,7 +335,7 @@ template <class T> constexpr std::uint64_t hash_of(const T& k) {
 ///
 /// Pointers, references, spans, views and string views are refused wherever they are found, in words.
 export template <class Key>
-concept CacheKey = accepted<worded<detail::key_check<Key>>()>;
+concept CacheKey = accepted<diagnostic<detail::key_check<Key>>()>;
 
 /// The hash that caches use; equal keys have equal hashes.
 export template <CacheKey Key> constexpr std::size_t key_hash(const Key& key) {

@@ -128,7 +128,7 @@ export class thread_pool {
   explicit thread_pool(int threads);
   /// Works on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
   template <detail::HandedIn<thread_pool> S>
-  requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
+  requires accepted<diagnostic<detail::scheduler_check<std::remove_reference_t<S>>>()>
   explicit thread_pool(S&& scheduler) : thread_pool(detail::any_scheduler::of(std::forward<S>(scheduler))) {}
   explicit thread_pool(detail::any_scheduler scheduler);
   ~thread_pool();
@@ -184,7 +184,7 @@ export class context {
   /// Work runs on the caller's own scheduler. An lvalue must outlive the context, an rvalue is moved in.
   /// Errors: value_error if its concurrency is not 1 to 1024.
   template <detail::HandedIn<context> S>
-  requires accepted<worded<detail::scheduler_check<std::remove_reference_t<S>>>()>
+  requires accepted<diagnostic<detail::scheduler_check<std::remove_reference_t<S>>>()>
   explicit context(S&& scheduler, lamina::isa set = target_isa())
       : context(detail::any_scheduler::of(std::forward<S>(scheduler)), set) {}
   ~context();

@@ -52,11 +52,11 @@ struct context::shared {
 };
 
 // A number beyond all machines is a mistake, and the system would fail in the midst of starting so many.
-static constexpr int most_threads = 1024;
+static constexpr int max_threads = 1024;
 static int checked(int threads) {
-  if (threads > most_threads) {
+  if (threads > max_threads) {
     text t;
-    t << "context: " << threads << " threads are asked for, and at most " << most_threads << " are allowed";
+    t << "context: " << threads << " threads are asked for, and at most " << max_threads << " are allowed";
     detail::raise(error_kind::value, t);
   }
   return threads;
@@ -77,9 +77,9 @@ context::context(int threads, lamina::isa set)
 context::context(detail::any_scheduler scheduler, lamina::isa set) : context(1, set) {
   shared_->pool = std::make_unique<thread_pool>(std::move(scheduler));
   threads_ = shared_->pool->threads();
-  if (threads_ < 1 || threads_ > most_threads) {
+  if (threads_ < 1 || threads_ > max_threads) {
     text t;
-    t << "context: the scheduler's concurrency is to be 1 to " << most_threads << ", and it is " << threads_;
+    t << "context: the scheduler's concurrency is to be 1 to " << max_threads << ", and it is " << threads_;
     detail::raise(error_kind::value, t);
   }
 }

@@ -71,8 +71,8 @@ struct thread_cache {
 
   std::atomic<bool> busy{false};
   std::atomic<states> state{states::fresh};
-  std::int64_t most_pending = 0;  // 0 while there is a limit to keep
-  thread_counter pending;         // bytes of small blocks that are not in `current_bytes` yet
+  std::int64_t max_pending = 0;  // 0 while there is a limit to keep
+  thread_counter pending;        // bytes of small blocks that are not in `current_bytes` yet
   thread_counter allocations;
   item* heads[classes]{};
   thread_counter held[classes];  // number of items
@@ -111,7 +111,7 @@ struct thread_cache {
   bool gather(int index, std::int64_t change) noexcept {
     if (static_cast<unsigned>(index) > static_cast<unsigned>(small_class)) return false;
     const auto all = pending.read() + change;
-    if (all > most_pending || all < -most_pending) return false;
+    if (all > max_pending || all < -max_pending) return false;
     pending.set(all);
     return true;
   }
@@ -137,7 +137,7 @@ struct thread_cache {
   }
   // Counts what is pending, and from now on gathers up to `most`.
   void settle(std::int64_t most) noexcept {
-    most_pending = most;
+    max_pending = most;
     current_bytes.fetch_add(pending.read(), std::memory_order_relaxed);
     pending.set(0);
   }
@@ -208,7 +208,7 @@ struct cache_end {
 thread_local cache_end end_of_thread;
 
 // How much small blocks may be gathered: nothing under a limit, or where a limit could not call in what is pending.
-std::int64_t most_to_gather() { return byte_limit.load() || !can_hold() ? 0 : 65536; }
+std::int64_t max_to_gather() { return byte_limit.load() || !can_hold() ? 0 : 65536; }
 
 // What the owner does where its cache is not ready; whether it may go in then.
 bool thread_cache::attend() noexcept {
@@ -218,7 +218,7 @@ bool thread_cache::attend() noexcept {
     std::lock_guard lock(registry().mutex);
     if (now == states::fresh) {
       end_of_thread.expected = true;
-      most_pending = most_to_gather();
+      max_pending = max_to_gather();
       registry().add(*this);
     } else {
       give_up();
@@ -353,7 +353,7 @@ void memory::limit(std::int64_t bytes) {
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;
   // From here on every thread counts at once; what they have gathered until now is called in.
-  if (can_hold()) registry().each_held([most = most_to_gather()](thread_cache& c) { c.settle(most); });
+  if (can_hold()) registry().each_held([most = max_to_gather()](thread_cache& c) { c.settle(most); });
 }
 
 void memory::trim() noexcept {

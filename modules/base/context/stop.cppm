@@ -78,7 +78,7 @@ class stopped_by {
 /// `workspace::start`, do not.
 export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link {
  public:
-  explicit stop_scope(Token token) requires accepted<worded<stop_token_check<Token>>()>
+  explicit stop_scope(Token token) requires accepted<diagnostic<stop_token_check<Token>>()>
       : stop_link([](const stop_link* link) noexcept {
           return static_cast<const stop_scope*>(link)->token_.stop_requested();
         }),

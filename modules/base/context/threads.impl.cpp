@@ -39,13 +39,13 @@ std::thread detail::start_thread(std::string_view whose, int number, int count, 
 
 namespace {
 
-constexpr int most_threads = 1024;
+constexpr int max_threads = 1024;
 // Gives the number back where it is not too large.
 int checked(std::string_view whose, int n) {
-  if (n <= most_threads) return n;
+  if (n <= max_threads) return n;
   text t;
   detail::raise(error_kind::value,
-                t << whose << ": " << n << " threads are asked for, and at most " << most_threads << " are allowed");
+                t << whose << ": " << n << " threads are asked for, and at most " << max_threads << " are allowed");
 }
 
 // The scheduler of a pool that has threads of its own.

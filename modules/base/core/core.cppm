@@ -1,4 +1,4 @@
-// Words shared by every room: text for messages, worded compile errors, structural tuples, named values, views, errors.
+// Words shared by every room: text for messages, diagnostics, structural tuples, named values, views, errors.
 export module lamina:core;
 import lamina.std;
 
@@ -104,10 +104,10 @@ constexpr text& text::operator<<(double value) {
   return *this;
 }
 
-// ---- worded compile errors ------------------------------------------------------------------------------------------
+// ---- diagnostics ------------------------------------------------------------------------------------------
 
 /// The message of a check as an exact-size constant. `Check::message()` is consteval and returns text, empty when all is well.
-export template <class Check> consteval auto worded() {
+export template <class Check> consteval auto diagnostic() {
   constexpr std::size_t n = Check::message().chars.size();
   fixed_string<n + 1> f;
   if constexpr (n != 0) {
@@ -134,7 +134,7 @@ concept accepted = requires { requires message_is<Message, "">; };
 
 /// Holds where `Check` finds nothing wrong; otherwise the compiler prints the check's sentence.
 export template <class Check>
-concept no_error = accepted<worded<Check>()>;
+concept no_error = accepted<diagnostic<Check>()>;
 
 /// The spelling of a type, as the compiler prints it.
 export template <class T> consteval std::string_view type_name() {
@@ -258,7 +258,7 @@ template <class T, T Left = T{}> struct handed_over {
 // ---- names that are not there ---------------------------------------------------------------------------------------
 
 /// How many letters are to be changed, added or left out to make one word of another.
-constexpr std::size_t letters_apart(std::string_view a, std::string_view b) {
+constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row;
   for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -273,13 +273,13 @@ constexpr std::size_t letters_apart(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 /// Says which names there are, each once, and which of them may have been meant by one that is not there.
-constexpr void list_for(text& t, std::string_view meant, view<const std::string_view> there) {
+constexpr void suggest_names(text& t, std::string_view meant, view<const std::string_view> there) {
   std::string_view nearest;
   std::size_t apart = meant.size() / 2 + 1, listed = 0;  // a name that shares less than half was not meant
   t << (there.empty() ? "; there are none" : "; there are");
   for (std::size_t i = 0; i < there.size(); ++i) {
     if (std::find(there.begin(), there.begin() + i, there[i]) != there.begin() + i) continue;
-    if (const std::size_t n = letters_apart(meant, there[i]); n < apart) {
+    if (const std::size_t n = edit_distance(meant, there[i]); n < apart) {
       apart = n;
       nearest = there[i];
     }
@@ -450,24 +450,24 @@ template <class... E> struct repeated_key {
 /// A few values by name, each of its own type, without a heap: `dict("lhs"_key = a, "rhs"_key = b)`.
 export template <class... E> struct dict {
   static_assert(
-      accepted<worded<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
+      accepted<diagnostic<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
   static constexpr std::size_t size = sizeof...(E);
   pack<E...> entries;
 
   constexpr dict(E... e) : entries{{std::move(e)}...} {}
   template <fixed_string Key> static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
   // An argument of its own: Clang says the sentence a step earlier, which for a const dict would come late.
-  template <fixed_string Key> static constexpr auto misfit = worded<unknown_key<Key, E::name...>>();
+  template <fixed_string Key> static constexpr auto mismatch = diagnostic<unknown_key<Key, E::name...>>();
 
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  template <fixed_string Key, fixed_string Mismatch = mismatch<Key>> requires message_is<Mismatch, "">
   constexpr const auto& operator[](key_type<Key>) const {
     return entries.template get<place<Key>()>().value;
   }
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  template <fixed_string Key, fixed_string Mismatch = mismatch<Key>> requires message_is<Mismatch, "">
   constexpr auto& operator[](key_type<Key>) {
     return entries.template get<place<Key>()>().value;
   }
-  template <fixed_string Key, fixed_string Misfit = misfit<Key>> requires message_is<Misfit, "">
+  template <fixed_string Key, fixed_string Mismatch = mismatch<Key>> requires message_is<Mismatch, "">
   constexpr const auto& get() const {
     return entries.template get<place<Key>()>().value;
   }

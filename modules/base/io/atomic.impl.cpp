@@ -20,7 +20,7 @@ namespace lamina {
 // ---- writer ---------------------------------------------------------------------------------------------------------
 
 namespace {
-constexpr std::size_t most_waiting = std::size_t(1) << 16;
+constexpr std::size_t max_waiting = std::size_t(1) << 16;
 }
 
 writer::writer(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
@@ -28,8 +28,8 @@ writer::~writer() = default;
 
 void writer::write(const void* data, std::size_t bytes) {
   auto* p = static_cast<const char*>(data);
-  if (waiting_.size() + bytes > most_waiting) flush();
-  if (bytes > most_waiting) send(p, bytes);
+  if (waiting_.size() + bytes > max_waiting) flush();
+  if (bytes > max_waiting) send(p, bytes);
   else if (bytes) waiting_.insert(waiting_.end(), p, p + bytes);
 }
 

@@ -46,8 +46,8 @@ class json_value {
 class json_document final : public json::events {
  public:
   explicit json_document(std::string_view words) {
-    if (words.size() > most_bytes)
-      reason << "documents have at most " << most_bytes << " bytes, and this has " << words.size();
+    if (words.size() > max_bytes)
+      reason << "documents have at most " << max_bytes << " bytes, and this has " << words.size();
     else json::parse(words.data(), words.size(), *this);
   }
   json_document(const json_document&) = delete;
@@ -96,7 +96,7 @@ class json_document final : public json::events {
 
  private:
   friend class json_value;
-  static constexpr std::size_t most_bytes = std::size_t(1) << 30, most_open = 64;
+  static constexpr std::size_t max_bytes = std::size_t(1) << 30, max_open = 64;
   struct item {
     json_kind kind = json_kind::null;
     std::uint32_t count = 0, next = 0;  // elements, members or characters; the item behind this one and all inside
@@ -120,8 +120,8 @@ class json_document final : public json::events {
   }
   bool open(json_kind k) {
     begin_value();
-    if (open_.size() == most_open) {
-      reason << "nested deeper than " << most_open << " levels";
+    if (open_.size() == max_open) {
+      reason << "nested deeper than " << max_open << " levels";
       return false;
     }
     open_.push_back(static_cast<std::uint32_t>(items_.size()));

@@ -4,7 +4,7 @@ module;
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
-// What the formats share: worded errors, open files, mappings.
+// What the formats share: messages of errors, open files, mappings.
 module lamina:io.file.impl;
 import :core;
 import lamina.std;

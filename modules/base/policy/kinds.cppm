@@ -40,7 +40,7 @@ template <class L> struct activation_check {
   }
 };
 /// The layer that a perceptron puts behind its product, or the step of a recurrent layer: `activation(nn::tanh{})`.
-export template <class L> requires accepted<worded<activation_check<L>>()>
+export template <class L> requires accepted<diagnostic<activation_check<L>>()>
 consteval activation_policy<L> activation(L layer) {
   return {layer};
 }

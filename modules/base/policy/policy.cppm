@@ -53,7 +53,7 @@ template <class P> requires requires { typename P::kind; } struct kind_of<P> {
 // ---- policies of a sublayer -----------------------------------------------------------------------------------------
 
 // Names of sublayers: 1 to 24 characters, no dot (a dot separates a sublayer from its port or its parent).
-consteval text misfit_of_name(std::string_view name) {
+consteval text mismatch_of_name(std::string_view name) {
   text t;
   if (name.empty()) t << "the name of a sublayer is empty";
   else if (name.size() > label::limit)
@@ -64,7 +64,7 @@ consteval text misfit_of_name(std::string_view name) {
 }
 /// That a name can be a sublayer's.
 export template <fixed_string Name> struct sublayer_name_check {
-  static consteval text message() { return misfit_of_name(Name.view()); }
+  static consteval text message() { return mismatch_of_name(Name.view()); }
 };
 
 // What `sub<"dot">(...)` returns: the values as written. The set below turns it into a `sub_set`, where order is gone.
@@ -141,15 +141,15 @@ template <auto... P> consteval auto canonical_set() {
 
 // What is said of one sublayer in several places, as if it stood in one.
 template <fixed_string Name, class... Q, class... R>
-consteval auto said_together(const sub_values<Name, Q...>& a, const sub_values<Name, R...>& b) {
+consteval auto merge_policies(const sub_values<Name, Q...>& a, const sub_values<Name, R...>& b) {
   return [&]<std::size_t... I, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>) {
     return sub_values<Name, Q..., R...>{{{a.held.template get<I>()}..., {b.held.template get<K>()}...}};
   }(std::index_sequence_for<Q...>{}, std::index_sequence_for<R...>{});
 }
-template <class Sub, class Other> consteval auto said_together(const Sub& a, const Other&) { return a; }
-template <auto Sum> consteval auto all_said() { return Sum; }
-template <auto Sum, auto First, auto... Rest> consteval auto all_said() {
-  return all_said<said_together(Sum, First), Rest...>();
+template <class Sub, class Other> consteval auto merge_policies(const Sub& a, const Other&) { return a; }
+template <auto Sum> consteval auto merge_all() { return Sum; }
+template <auto Sum, auto First, auto... Rest> consteval auto merge_all() {
+  return merge_all<merge_policies(Sum, First), Rest...>();
 }
 template <auto P> consteval std::string_view name_of_sub() {
   std::string_view found;
@@ -170,12 +170,12 @@ template <auto... P> inline constexpr bool says_more_of_a_sub = [] {
     return false;
   }
 }();
-template <fixed_string Name, class... Q> consteval sub_values<Name> nothing_said(const sub_values<Name, Q...>&) {
+template <fixed_string Name, class... Q> consteval sub_values<Name> without_policies(const sub_values<Name, Q...>&) {
   return {};
 }
 // A policy of a set with everything that the set says of its sublayer.
 template <auto P, auto... All> consteval auto whole_policy() {
-  if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>) return all_said<nothing_said(P), All...>();
+  if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>) return merge_all<without_policies(P), All...>();
   else return P;
 }
 

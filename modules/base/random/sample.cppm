@@ -49,7 +49,7 @@ export class sampler {
   explicit sampler(const sampling& how = {}, random_state random = {});
   /// One draw. -infinity has no chance.
   /// Errors: value_error where there are no scores, one is NaN or +infinity, or all are -infinity; nothing is drawn then.
-  template <class S> requires accepted<worded<detail::scores_check<S>>()> std::int64_t operator()(const S& scores) {
+  template <class S> requires accepted<diagnostic<detail::scores_check<S>>()> std::int64_t operator()(const S& scores) {
     return draw(scores.data(), scores.size());
   }
   /// Where its random numbers stand: `step` counts the draws.

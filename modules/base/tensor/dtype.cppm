@@ -157,7 +157,7 @@ template <Element T, class V> requires std::is_arithmetic_v<V> constexpr bool to
   return true;
 }
 /// The words for a number that an element type does not have.
-template <class V> requires std::is_arithmetic_v<V> constexpr text number_misfit(V v, dtype element) {
+template <class V> requires std::is_arithmetic_v<V> constexpr text number_mismatch(V v, dtype element) {
   text t;
   t << "the number ";
   if constexpr (std::is_floating_point_v<V>) t << static_cast<double>(v);

@@ -9,7 +9,7 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-[[noreturn]] void item_misfit(const shape& wanted, const shape& given);
+[[noreturn]] void item_mismatch(const shape& wanted, const shape& given);
 [[noreturn]] void no_such_item(std::int64_t i, std::int64_t count);
 [[noreturn]] void no_items();
 template <class T, int Rank, class Given, int GivenRank> struct item_check {
@@ -29,7 +29,7 @@ template <class T, int Rank, class Given, int GivenRank> struct item_check {
 /// Errors: shape_error where an item has another shape; value_error for an item that is not there.
 export template <Element T, int Rank> class growable {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = T;
   using extents_type = typename tensor_of_rank<T, Rank + 1>::extents_type;
   using item_type = tensor_of_rank<T, Rank>;
@@ -74,9 +74,9 @@ export template <Element T, int Rank> class growable {
   ~growable() = default;
 
   /// Adds an item at the end. Errors: shape_error naming both shapes.
-  template <class U, class Extents> requires accepted<worded<detail::item_check<T, Rank, U, Extents::rank>>()>
+  template <class U, class Extents> requires accepted<diagnostic<detail::item_check<T, Rank, U, Extents::rank>>()>
   void push(const tensor<U, Extents>& item) {
-    if (item.shape() != item_shape()) detail::item_misfit(item_shape(), item.shape());
+    if (item.shape() != item_shape()) detail::item_mismatch(item_shape(), item.shape());
     const tensor<T, Extents> kept = item;  // it may be one of these
     T* to = room_for(size() + 1) + size() * step();
     if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));

@@ -13,7 +13,7 @@ namespace lamina::detail {
 namespace {
 
 // NumPy's print options.
-constexpr int most_decimals = 8, edge_items = 3;
+constexpr int max_decimals = 8, edge_items = 3;
 constexpr std::int64_t threshold = 1000;
 constexpr std::size_t line_width = 75;
 
@@ -151,7 +151,7 @@ template <class T> class column {
     if constexpr (!is_double) ratio = wide(T(static_cast<float>(largest_) / static_cast<float>(smallest_)));
     exponents_ = largest_ >= std::min(cutoff<T>, 1e8) || (largest_ > 0 && (smallest_ < small || ratio > 1000));
     for (T v : values_) {
-      auto p = exponents_ ? scientific(v, most_decimals) : positional(v, most_decimals);
+      auto p = exponents_ ? scientific(v, max_decimals) : positional(v, max_decimals);
       left_ = std::max(left_, p.whole.size());
       right_ = std::max(right_, p.fraction.size());
       exponent_ = std::max(exponent_, p.exponent.size());
@@ -166,7 +166,7 @@ template <class T> class column {
       auto s = not_finite(w);
       return std::string(left_ + right_ + 1 - s.size(), ' ') + std::string(s);
     }
-    auto p = exponents_ ? scientific(v, most_decimals, static_cast<int>(fraction_)) : positional(v, most_decimals);
+    auto p = exponents_ ? scientific(v, max_decimals, static_cast<int>(fraction_)) : positional(v, max_decimals);
     std::string s(left_ - p.whole.size(), ' ');
     s += p.whole + '.' + p.fraction;
     s.append(fraction_ - p.fraction.size(), exponents_ ? '0' : ' ');

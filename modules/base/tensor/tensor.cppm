@@ -35,7 +35,7 @@ export struct tensor_type {
 /// Makes `lamina` an associated namespace of operands that live elsewhere, so that its functions and operators are found.
 export struct operand_base {};
 
-/// The world of typed lazy expressions.
+/// The evaluation mode of typed lazy expressions.
 export struct lazy;
 
 // ---- storage --------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ export class storage {
 
 namespace detail {
 // Worded in one place, without templates.
-[[noreturn]] void extents_misfit(const shape& pattern, const shape& got);
+[[noreturn]] void extents_mismatch(const shape& pattern, const shape& got);
 [[noreturn]] void index_out_of_range(const shape& s, view<const std::int64_t> index);
 [[noreturn]] void write_refused(const shape& s, const storage& memory);
 void check_extents(const shape& pattern, const shape& got);
@@ -138,7 +138,7 @@ export template <Element T, class Extents> class tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
-  using world = lazy;
+  using evaluation_mode = lazy;
   /// What reading an element gives; of a class const, so that `t(0) = x` does not assign to what goes away.
   using element = std::conditional_t<std::is_class_v<T>, const T, T>;
   static constexpr lamina::shape pattern = Extents::pattern;
@@ -402,7 +402,7 @@ export template <Element T, class Extents> class uniform_tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
-  using world = lazy;
+  using evaluation_mode = lazy;
   static constexpr lamina::shape pattern = Extents::pattern;
   uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
   const lamina::shape& shape() const { return shape_; }
@@ -433,7 +433,7 @@ export template <Element T> class one_hot_vector {
  public:
   using element_type = T;
   using extents_type = extents<dyn>;
-  using world = lazy;
+  using evaluation_mode = lazy;
   static constexpr lamina::shape pattern = extents_type::pattern;
   one_hot_vector(std::int64_t length, std::int64_t position, T value)
       : shape_{dim(length)}, position_(position), value_(value) {

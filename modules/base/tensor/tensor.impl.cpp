@@ -70,7 +70,7 @@ void any_tensor::check_type(dtype wanted) const {
 
 namespace detail {
 
-void extents_misfit(const shape& pattern, const shape& got) {
+void extents_mismatch(const shape& pattern, const shape& got) {
   text t;
   t << "tensor: shape " << got << " does not fit the extents " << pattern;
   raise(error_kind::shape, t);
@@ -107,7 +107,7 @@ shape extents_of(shape pattern, view<const std::int64_t> given) {
   return pattern;
 }
 void check_extents(const shape& pattern, const shape& got) {
-  if (!fits(pattern, got)) extents_misfit(pattern, got);
+  if (!fits(pattern, got)) extents_mismatch(pattern, got);
   for (int i = 0; i < got.rank; ++i) {
     if (!got[i].is_number()) {
       text t;
@@ -151,7 +151,7 @@ void index_out_of_range(const shape& s, view<const std::int64_t> index) {
   raise(error_kind::value, t);
 }
 
-void item_misfit(const shape& wanted, const shape& given) {
+void item_mismatch(const shape& wanted, const shape& given) {
   text t;
   t << "growable: its items are " << wanted << ", and this one is " << given;
   raise(error_kind::shape, t);

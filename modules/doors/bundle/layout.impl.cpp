@@ -134,7 +134,7 @@ class layout_of {
 
   // There is one thread, and lines of the plan stand for steps that follow each other.
   static pass_options one_by_one(pass_options o) {
-    o.side_by_side = false;
+    o.parallel = false;
     return o;
   }
 

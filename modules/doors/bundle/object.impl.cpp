@@ -87,7 +87,7 @@ class command {
   int wait(std::string& said) {
     char buffer[4096];
     for (ssize_t n; (n = ::read(pipe_, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
-      if (n > 0 && said.size() < most_said) said.append(buffer, static_cast<std::size_t>(n));
+      if (n > 0 && said.size() < max_message) said.append(buffer, static_cast<std::size_t>(n));
     ::close(pipe_);
     int status = 0;
     while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
@@ -99,7 +99,7 @@ class command {
     t << "bundle `" << bundle_ << "`: `" << words_[0] << "`: " << what << ": " << std::strerror(number);
     lamina::detail::raise(error_kind::state, t);
   }
-  static constexpr std::size_t most_said = 4000;
+  static constexpr std::size_t max_message = 4000;
   std::string_view bundle_;
   std::vector<std::string> words_;
   std::string hint_;
@@ -215,10 +215,10 @@ void write_text(const std::string& path, const std::string& text) {
 
 /// A folder of its own for what comes in between, gone in the end. It is locked while its process lives: if that is killed,
 /// the next `write_file_atomically` beside it removes the folder.
-struct workshop {
+struct temporary_directory {
   std::string name;
   std::vector<std::string> files;
-  explicit workshop(const std::string& directory) {
+  explicit temporary_directory(const std::string& directory) {
     do {
       if (lock >= 0) ::close(lock);
       name = directory + "/.lamina-bundle-XXXXXX";
@@ -230,9 +230,9 @@ struct workshop {
       lock = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     } while (lock < 0 ? errno == ENOENT : !stays());
   }
-  workshop(const workshop&) = delete;
-  workshop& operator=(const workshop&) = delete;
-  ~workshop() {
+  temporary_directory(const temporary_directory&) = delete;
+  temporary_directory& operator=(const temporary_directory&) = delete;
+  ~temporary_directory() {
     for (const auto& f : files) ::unlink(f.c_str());
     ::rmdir(name.c_str());
     if (lock >= 0) ::close(lock);
@@ -269,7 +269,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
                       o.tools.objcopy, "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
               : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
-  workshop in(directory);
+  temporary_directory in(directory);
   const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o");
   const auto object = in.file(bundle.name + ".o");
   write_text(in.file(bundle.name + ".h"), header);

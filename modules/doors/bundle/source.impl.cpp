@@ -225,14 +225,14 @@ class entry_source {
     self_test();
   }
   /// Whether the operations of an entry are so many that they are functions of their own.
-  static bool in_parts(const entry_image& e) { return e.end - e.first > most_calls; }
+  static bool in_parts(const entry_image& e) { return e.end - e.first > max_calls; }
 
  private:
   // Operations [first, end) that are a function.
   struct part {
     std::size_t first, end;
   };
-  static constexpr std::size_t most_calls = 48;  // of a function
+  static constexpr std::size_t max_calls = 48;  // of a function
 
   std::size_t before_commit() const {
     std::size_t i = 0;
@@ -245,7 +245,7 @@ class entry_source {
     std::size_t calls = 0;
     for (std::size_t i = 0; i < e_.operations.size(); ++i) {
       const std::size_t mine = calls_of(e_.operations[i].first, e_.operations[i].count);
-      if (parts_.empty() || i == before || calls + mine > most_calls) {
+      if (parts_.empty() || i == before || calls + mine > max_calls) {
         parts_.push_back({i, i});
         calls = 0;
       }
@@ -433,10 +433,10 @@ std::string source_of(const image& bundle, const options& o) {
   if (o.api == api::dynamic)
     for (const auto& e : bundle.entries) config(t, bundle, e);
   if (std::any_of(bundle.entries.begin(), bundle.entries.end(), &entry_source::in_parts)) {
-    constexpr std::size_t most_optimized = 1000;
+    constexpr std::size_t max_optimized = 1000;
     std::size_t calls = 0;
     for (const auto& e : bundle.entries) calls += e.calls.size();
-    t << (calls > most_optimized ? quick_part_attribute : part_attribute);
+    t << (calls > max_optimized ? quick_part_attribute : part_attribute);
   }
   for (const auto& e : bundle.entries) entry_source(t, bundle, e, o).run();
   return t.string();

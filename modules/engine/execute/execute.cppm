@@ -272,6 +272,6 @@ struct results<A, B, C, D, E, F, G, H, I, J, K, L> {
   L twelfth;
 };
 /// The most expressions that are computed together.
-inline constexpr std::size_t most_results = 12;
+inline constexpr std::size_t max_results = 12;
 
 }  // namespace lamina

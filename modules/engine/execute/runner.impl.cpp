@@ -55,7 +55,7 @@ struct plan_runner::implementation {
     // With the plan, which it keeps alive whether or not the cache has forgotten it.
     std::size_t bytes() const { return run->own_bytes() + run->plan().bytes(); }
   };
-  static constexpr std::size_t most_executors = 512, most_bytes = std::size_t(32) << 20;
+  static constexpr std::size_t max_executors = 512, max_bytes = std::size_t(32) << 20;
   static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
 
   thread_pool* pool() const { return where->threads() > 1 ? &where->pool() : nullptr; }
@@ -82,10 +82,10 @@ struct plan_runner::implementation {
       run = std::make_unique<executor>(plan, states, pool(), memory);
       if (packs && states.shared->packed_forms() > forms) packs->makers.push_back(plan);
     }
-    const std::size_t most = std::min(most_bytes, plans.limits().bytes);
+    const std::size_t most = std::min(max_bytes, plans.limits().bytes);
     std::size_t bytes = run->own_bytes() + plan->bytes();
     for (const auto& e : entries) bytes += e.bytes();
-    while (!entries.empty() && (entries.size() >= most_executors || bytes > most)) {
+    while (!entries.empty() && (entries.size() >= max_executors || bytes > most)) {
       const auto oldest = std::min_element(entries.begin(), entries.end(),
                                            [](const entry& a, const entry& b) { return a.used < b.used; });
       bytes -= oldest->bytes();
@@ -280,7 +280,7 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     auto known = std::find_if(times->begin(), times->end(), is);
     if (known == times->end()) {
       pass_options passes = r.passes;
-      passes.side_by_side = false;
+      passes.parallel = false;
       auto p = make_plan(*of.impl_->source, inputs_of, r.where->isa(), passes);
       auto run = std::make_shared<executor>(p, r.states, r.pool(), std::make_shared<workspace>());
       std::vector<std::int64_t> nothing_yet(p->lines().size() + 1);

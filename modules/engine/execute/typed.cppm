@@ -38,7 +38,7 @@ class evaluation_site {
   struct prepared;
   /// Keeps up to `most` executors besides the one that each thread used last.
   explicit evaluation_site(std::size_t most = 64);
-  static constexpr std::size_t most_bytes = std::size_t(64) << 20;  // of those
+  static constexpr std::size_t max_bytes = std::size_t(64) << 20;  // of those
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
   evaluation_site& operator=(const evaluation_site&) = delete;
@@ -111,20 +111,21 @@ template <class E> long handles_in(const E& e, const storage& memory) {
     return e.value.memory().same(memory);
   else return 0;
 }
-[[noreturn]] void result_misfit(std::string_view given, const shape& result, std::string_view to, const shape& place);
+[[noreturn]] void result_mismatch(std::string_view given, const shape& result, std::string_view to, const shape& place);
 }  // namespace detail
 
 /// A typed lazy operand that can be evaluated.
 export template <class E>
-concept Evaluable = Symbolic<E> && std::same_as<world_of<E>, lazy> && accepted<worded<data_check<bare<E>>>()>;
+concept Evaluable =
+    Symbolic<E> && std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<bare<E>>>()>;
 
 template <class E> using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
 /// Computes expressions together: common parts once. One gives a tensor, several `results`.
 /// An expression is lowered once per structure; further calls find its plan by its type, what stands behind each `dynamic`,
 /// and the extents of its operands.
-export template <Symbolic E>
-requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>  // Evaluable, a step earlier
+export template <Symbolic E> requires std::same_as<evaluation_mode_of<E>, lazy> &&
+                                      accepted<diagnostic<data_check<E>>()>  // Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialized(e.shape());
   void* const out[] = {r.writable().data()};
@@ -134,15 +135,15 @@ auto evaluate(const E& e, context& where = default_context()) {
 template <std::size_t Count> struct evaluate_check {
   static consteval text message() {
     text t;
-    if (Count > most_results)
-      t << "evaluate: " << Count << " expressions are given, and at most " << most_results << " are computed together";
+    if (Count > max_results)
+      t << "evaluate: " << Count << " expressions are given, and at most " << max_results << " are computed together";
     return t;
   }
 };
-// The misfit is an argument of its own: Clang says it a step earlier.
+// The mismatch is an argument of its own: Clang says it a step earlier.
 export template <Evaluable E1, Evaluable E2, Evaluable... E,
-                 fixed_string Misfit = worded<evaluate_check<sizeof...(E) + 2>>()>
-requires message_is<Misfit, ""> auto evaluate(const E1& e1, const E2& e2, const E&... e) {
+                 fixed_string Mismatch = diagnostic<evaluate_check<sizeof...(E) + 2>>()>
+requires message_is<Mismatch, ""> auto evaluate(const E1& e1, const E2& e2, const E&... e) {
   void* out[2 + sizeof...(E)];
   std::size_t n = 0;
   auto place = [&]<class X>(const X& e) {
@@ -161,7 +162,7 @@ requires message_is<Misfit, ""> auto evaluate(const E1& e1, const E2& e2, const 
 /// Errors: those of the expression where it is computed, which the next use tries again; state_error where an operand is empty.
 export template <Element T, class X> class evaluated_once {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = T;
   using extents_type = X;
   using result_type = tensor<T, X>;
@@ -228,7 +229,7 @@ template <class E, class F> void with_handles(const storage& memory, E&& e, F f)
 }
 template <class T, class X, class E>
 void replace(std::string_view what, tensor<T, X>& x, E&& e, context& where = default_context()) {
-  if (x.shape() != e.shape()) result_misfit(what, e.shape(), "the tensor", x.shape());
+  if (x.shape() != e.shape()) result_mismatch(what, e.shape(), "the tensor", x.shape());
   with_handles(x.memory(), std::forward<E>(e),
                [&](const auto& now, long others) { compute_into(x, 0, others, now, where); });
 }
@@ -251,7 +252,7 @@ void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = defau
   if (i < -x.extent(0) || i >= x.extent(0)) detail::index_out_of_range(x.shape(), {&i, 1});
   if (i < 0) i += x.extent(0);
   const shape wanted = without_first(x.shape());
-  if (row.shape() != wanted) detail::result_misfit("assign_row: the operand", row.shape(), "a row", wanted);
+  if (row.shape() != wanted) detail::result_mismatch("assign_row: the operand", row.shape(), "a row", wanted);
   detail::with_handles(x.memory(), std::forward<E>(row), [&](const auto& now, long others) {
     detail::compute_into(x, i * wanted.size(), others, now, where);
   });
@@ -259,7 +260,8 @@ void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = defau
 export template <Element T, class X, class Number> requires(X::rank > 0 && std::is_arithmetic_v<Number>)
 void assign_row(tensor<T, X>& x, std::int64_t i, Number number) {
   T value{};
-  if (!detail::to_element(number, value)) detail::raise(error_kind::value, detail::number_misfit(number, dtype_of<T>));
+  if (!detail::to_element(number, value))
+    detail::raise(error_kind::value, detail::number_mismatch(number, dtype_of<T>));
   if (i < 0 && i >= -x.extent(0)) i += x.extent(0);
   if constexpr (X::rank == 1) x.writable(i) = value;
   else
@@ -273,7 +275,7 @@ concept StepOperand = std::is_arithmetic_v<bare<Y>> || Evaluable<Y>;
 template <class Op, class X, class Y> struct step_check {
   static consteval text message() {
     text t = applying<Op, X&, Y>::message();
-    if constexpr (accepted<lamina::worded<applying<Op, X&, Y>>()>) {
+    if constexpr (accepted<lamina::diagnostic<applying<Op, X&, Y>>()>) {
       using made = decltype(apply<Op>({}, std::declval<X&>(), std::declval<Y>()));
       if (!fits(X::pattern, made::pattern))
         t << Op::name << ": the result is " << made::pattern << ", which is not in place of " << X::pattern;
@@ -286,22 +288,22 @@ template <class Op, class X, class Y> struct step_check {
 /// Errors: of the operation; shape_error where the result is larger than `x`; state_error if anything but a temporary shares
 /// its memory.
 export template <Element T, class X, detail::StepOperand Y>
-requires accepted<worded<detail::step_check<op::add, tensor<T, X>, Y>>()>
+requires accepted<diagnostic<detail::step_check<op::add, tensor<T, X>, Y>>()>
 tensor<T, X>& operator+=(tensor<T, X>& x, Y&& y) {
   return detail::replace("+=: the result", x, x + std::forward<Y>(y)), x;
 }
 export template <Element T, class X, detail::StepOperand Y>
-requires accepted<worded<detail::step_check<op::subtract, tensor<T, X>, Y>>()>
+requires accepted<diagnostic<detail::step_check<op::subtract, tensor<T, X>, Y>>()>
 tensor<T, X>& operator-=(tensor<T, X>& x, Y&& y) {
   return detail::replace("-=: the result", x, x - std::forward<Y>(y)), x;
 }
 export template <Element T, class X, detail::StepOperand Y>
-requires accepted<worded<detail::step_check<op::multiply, tensor<T, X>, Y>>()>
+requires accepted<diagnostic<detail::step_check<op::multiply, tensor<T, X>, Y>>()>
 tensor<T, X>& operator*=(tensor<T, X>& x, Y&& y) {
   return detail::replace("*=: the result", x, x * std::forward<Y>(y)), x;
 }
 export template <Element T, class X, detail::StepOperand Y>
-requires accepted<worded<detail::step_check<op::divide, tensor<T, X>, Y>>()>
+requires accepted<diagnostic<detail::step_check<op::divide, tensor<T, X>, Y>>()>
 tensor<T, X>& operator/=(tensor<T, X>& x, Y&& y) {
   return detail::replace("/=: the result", x, x / std::forward<Y>(y)), x;
 }
@@ -470,7 +472,7 @@ export template <class F> class formula {
   explicit formula(F f) : f_(std::move(f)) {}
   /// Gives the result, or puts it into the last argument if the function takes one less. Errors: of the operations; with
   /// memory for the result also shape_error, state_error as of `evaluate_into`.
-  template <class... X> requires accepted<worded<detail::formula_call<F, X...>>()> auto operator()(X&&... x) const {
+  template <class... X> requires accepted<diagnostic<detail::formula_call<F, X...>>()> auto operator()(X&&... x) const {
     if constexpr (detail::formula_call<F, X...>::gives) return made(std::as_const(x)...);
     else
       [&]<std::size_t... I>(std::tuple<X&...> all, std::index_sequence<I...>) {
@@ -524,7 +526,7 @@ export class eval_plan {
   eval_plan(eval_plan&&) noexcept = default;
   eval_plan& operator=(eval_plan&&) noexcept = default;
   /// Errors: state_error where an operand is empty.
-  template <Symbolic E> requires std::same_as<world_of<E>, lazy> && accepted<worded<data_check<E>>()>
+  template <Symbolic E> requires std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<E>>()>
   auto add(const E& e) {
     using operand = detail::operand_of<E>;
     struct held {

@@ -150,7 +150,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
   auto plan = where.slot<plan_cache>().get(
       source, source.id(), shapes, where.isa(),
-      {.cases = special.all(), .merge = e.merge, .side_by_side = e.merge && where.threads() > 1});
+      {.cases = special.all(), .merge = e.merge, .parallel = e.merge && where.threads() > 1});
   std::unique_ptr<prepared> p(
       new prepared{&special,
                    cases,
@@ -191,7 +191,7 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   resting_.push_back(std::move(p));
   std::size_t bytes = 0, kept = 0;
   while (kept < resting_.size() && kept < most_ &&
-         (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= most_bytes)
+         (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= max_bytes)
     ++kept;
   resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
 }
@@ -235,7 +235,7 @@ void evaluation_site::lend(const evaluation& e, context& where, void (*use)(void
 
 }  // namespace detail
 
-void detail::result_misfit(std::string_view given, const shape& result, std::string_view to, const shape& place) {
+void detail::result_mismatch(std::string_view given, const shape& result, std::string_view to, const shape& place) {
   text t;
   raise(error_kind::shape, t << given << " is " << result << " and " << to << " " << place);
 }

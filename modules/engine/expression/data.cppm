@@ -45,9 +45,9 @@ concept CanBeRead =
     StandsInMemory<X> || requires(const X& x, view<typename X::element_type> out) { data_traits<X>::read(x, out); };
 }  // namespace detail
 
-/// A class of the user that says it is an operand: `using world = lamina::lazy`. The library's own have a `pattern`.
+/// A class of the user that says it is an operand: `using evaluation_mode = lamina::lazy`. The library's own have a `pattern`.
 export template <class X>
-concept UserData = Symbolic<X> && std::same_as<typename X::world, lazy> && !requires { X::pattern; };
+concept UserData = Symbolic<X> && std::same_as<typename X::evaluation_mode, lazy> && !requires { X::pattern; };
 
 /// What is known at compile time of an operand's shape.
 export template <Symbolic X> inline constexpr shape pattern_of = [] {
@@ -80,7 +80,7 @@ concept UserOperand = UserData<X> && no_error<data_check<X>>;
 /// A user's data in an expression. Copies share it; its elements are read once, when the first of them is evaluated.
 export template <class X> class data_leaf {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = typename X::element_type;
   using extents_type = typename X::extents_type;
   static constexpr lamina::shape pattern = extents_type::pattern;

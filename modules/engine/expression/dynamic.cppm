@@ -62,7 +62,7 @@ namespace detail {
 template <class T, int Rank, class E> struct dynamic_check {
   static consteval text message() {
     text t;
-    if constexpr (std::same_as<typename E::world, lazy>)
+    if constexpr (std::same_as<typename E::evaluation_mode, lazy>)
       if (!std::same_as<typename E::element_type, T> || pattern_of<E>.rank != Rank)
         t << "dynamic: it holds " << dtype_of<T> << " of rank " << Rank << ", and is given "
           << tensor_type{dtype_of<typename E::element_type>, pattern_of<E>};
@@ -75,15 +75,15 @@ template <class T, int Rank, class E> struct dynamic_check {
 /// common subexpressions and fusion work. Errors: state_error when an empty one is used.
 export template <Element T, int Rank> class dynamic {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = T;
   using run_time_structure = void;
   static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
 
   dynamic() = default;
-  // The misfit is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
-  template <Symbolic E, fixed_string Misfit = worded<detail::dynamic_check<T, Rank, E>>()>
-  requires(!std::same_as<E, dynamic> && std::same_as<typename E::world, lazy>) && message_is<Misfit, "">
+  // The mismatch is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
+  template <Symbolic E, fixed_string Mismatch = diagnostic<detail::dynamic_check<T, Rank, E>>()>
+  requires(!std::same_as<E, dynamic> && std::same_as<typename E::evaluation_mode, lazy>) && message_is<Mismatch, "">
   dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
   dynamic(const dynamic&) = default;
   dynamic(dynamic&&) noexcept = default;

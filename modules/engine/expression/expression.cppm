@@ -1,4 +1,4 @@
-// The typed lazy world: operand types, extents and operation are in the type of an expression; nothing is computed until
+// The typed lazy evaluation mode: operand types, extents and operation are in the type of an expression; nothing is computed until
 // it is evaluated. An expression is lowered into a program.
 export module lamina:expression;
 import :core;
@@ -17,7 +17,7 @@ namespace lamina {
 
 /// A number in an expression: a leaf bound at run time, so that a changing number is no new program.
 export template <Element T> struct number {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = T;
   static constexpr lamina::shape pattern{};
   T value;
@@ -29,7 +29,7 @@ template <Element T> inline constexpr bool is_number<number<T>> = true;
 
 /// A tensor under a name, with respect to which gradients can be taken.
 export template <fixed_string Name, class Tensor> struct variable {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = typename Tensor::element_type;
   static constexpr lamina::shape pattern = Tensor::pattern;
   Tensor value;
@@ -58,7 +58,8 @@ template <fixed_string Name, class E> struct var_check {
 export template <fixed_string Name, class E> requires(!requires(const E& t) {
                                                        t.memory();
                                                        t.data();
-                                                     }) && accepted<worded<var_check<Name, E>>()> void var(const E&) {}
+                                                     }) && accepted<diagnostic<var_check<Name, E>>()>
+void var(const E&) {}
 
 /// Attributes in the type.
 export template <auto Value> struct fixed_attributes {
@@ -181,10 +182,10 @@ template <class Op, class Rank, class... X> consteval inference infer_of_rank() 
     for (int i = 0; i < rank; ++i) r.results[0].dims.push_back(dyn);
   return r;
 }
-template <class Op, class... X> consteval text worded(const inference& r) {
+template <class Op, class... X> consteval text diagnostic(const inference& r) {
   if (r.why.empty()) return {};
   const tensor_type in[] = {type_of<X>()...};
-  return worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
+  return mismatch_diagnostic(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
 }
 
 template <class Op> consteval bool takes_so_many(std::size_t given) {
@@ -211,34 +212,34 @@ template <class Op, class... X> struct static_check {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
     else if constexpr (requires { Op::loose(view<const tensor_type>()); })
-      return worded<Op, X...>(infer_loose<Op, X...>());
+      return diagnostic<Op, X...>(infer_loose<Op, X...>());
     else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_loose_rule<Op>();
-    else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
+    else return diagnostic<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
   }
 };
 template <class Op, auto A, class... X> struct static_check_fixed {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
-    else return worded<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
+    else return diagnostic<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
   }
 };
 template <class Op, class Rank, class... X> struct static_check_of_rank {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
-    else return worded<Op, X...>(infer_of_rank<Op, Rank, X...>());
+    else return diagnostic<Op, X...>(infer_of_rank<Op, Rank, X...>());
   }
 };
 value lower_one_hot(const value& position, const value& number, const value& like);
-[[noreturn]] void misfit(std::string_view op, const inference& found, view<const tensor_type> in);
+[[noreturn]] void mismatch(std::string_view op, const inference& found, view<const tensor_type> in);
 }  // namespace detail
 
 // ---- expressions ----------------------------------------------------------------------------------------------------
 
 /// An operation on operands, not yet computed.
 export template <class Op, class Attributes, class... X> struct expression {
-  using world = lazy;
+  using evaluation_mode = lazy;
   using operation = Op;
   static constexpr tensor_type type = [] {
     if constexpr (Attributes::fixed)
@@ -326,7 +327,7 @@ struct lazy {
   template <dtype D, class X> static decltype(auto) lift(X&& x) {
     if constexpr (std::is_arithmetic_v<bare<X>>) {
       number<element_of<D>> n{};
-      if (!detail::to_element(x, n.value)) detail::raise(error_kind::value, detail::number_misfit(x, D));
+      if (!detail::to_element(x, n.value)) detail::raise(error_kind::value, detail::number_mismatch(x, D));
       return n;
     } else if constexpr (UserData<bare<X>>) return data_leaf<bare<X>>(std::forward<X>(x));
     else return std::forward<X>(x);
@@ -358,7 +359,7 @@ struct lazy {
         detail::infer_checked<Op>(detail::bound_to(a.value, names), view<const tensor_type>(in, sizeof...(X)), r);
       } else detail::infer_checked<Op>(a.value, view<const tensor_type>(in, sizeof...(X)), r);
       if (r.why.empty()) detail::check_held({dtype_of<typename result::element_type>, result::pattern}, r);
-      if (!r.why.empty()) detail::misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
+      if (!r.why.empty()) detail::mismatch(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
       return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
     }
   }

@@ -10,8 +10,8 @@ import lamina.std;
 
 namespace lamina {
 
-void detail::misfit(std::string_view op, const inference& found, view<const tensor_type> in) {
-  raise(found.of_elements ? error_kind::type : error_kind::shape, worded_misfit(op, found, in));
+void detail::mismatch(std::string_view op, const inference& found, view<const tensor_type> in) {
+  raise(found.of_elements ? error_kind::type : error_kind::shape, mismatch_diagnostic(op, found, in));
 }
 
 void detail::no_variable(std::string_view name) {

@@ -106,7 +106,8 @@ export template <Symbolic A, Symbolic B> bool same(const A& a, const B& b) {
 }
 
 /// A hash of the structure: operands that are `same` have the same one.
-export template <Symbolic E> requires std::same_as<typename E::world, lazy> std::uint64_t structure_hash(const E& e) {
+export template <Symbolic E> requires std::same_as<typename E::evaluation_mode, lazy>
+std::uint64_t structure_hash(const E& e) {
   return detail::hash_here(e);
 }
 

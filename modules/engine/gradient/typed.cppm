@@ -97,7 +97,7 @@ template <fixed_string Name, class E, class Said> struct variable_of {
 /// The gradient of a loss with respect to a named variable, not yet computed.
 export template <fixed_string Name, class E, class Said = void> class gradient_expression {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using variable_type = typename variable_of<Name, E, Said>::type;
   using element_type = typename variable_type::element_type;
   static constexpr lamina::shape pattern = variable_type::pattern;
@@ -198,7 +198,7 @@ template <fixed_string Name, class E, class Said = void> struct variable_check {
 /// Errors: value_error where the name stands for nothing behind a `dynamic`, or, when it is evaluated, for two different
 /// tensors in the loss; shape_error, type_error where the variable behind a `dynamic` is of another type.
 export template <fixed_string Name, class Tensor = void, class E>
-requires accepted<worded<variable_check<Name, E, Tensor>>()> auto gradient(const E& loss) {
+requires accepted<diagnostic<variable_check<Name, E, Tensor>>()> auto gradient(const E& loss) {
   return gradient_expression<Name, E, Tensor>(loss);
 }
 

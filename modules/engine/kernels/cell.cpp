@@ -15,8 +15,8 @@ struct floats {
   LAMINA_INLINE static vf get(const void* p, long i, long n) { return load_lanes(static_cast<const float*>(p) + i, n); }
   LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store_lanes(static_cast<float*>(p) + i, x, n); }
   // Gates want no relative accuracy in the tails.
-  LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<haste::hurried>(x); }
-  LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<haste::hurried>(x); }
+  LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<latency::low>(x); }
+  LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<latency::low>(x); }
   LAMINA_INLINE static vf sum(vf x, vf y, vf z) { return fma(x, y, z); }
 };
 struct doubles {

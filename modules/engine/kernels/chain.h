@@ -1,11 +1,11 @@
 // The driver of chains: walks the outer positions, cuts the innermost axis in tiles, and calls each step on a tile.
 //
-// Where the chain is a strand too, whole blocks of a row go through registers and only the rest is cut in tiles.
+// Where the chain is a register chain too, whole blocks of a row go through registers and only the rest is cut in tiles.
 //
 // Short rows would drown in calls, so they are taken many at a time: operands whose rows follow each other in memory
 // are used in place, the others are laid out row after row in a block of their own first.
 #pragma once
-#include "strand.h"
+#include "register_chain.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -28,7 +28,7 @@ struct prepared {
   bool ready;                               // the steps are
 };
 
-/// The steps for tiles; whole rows of a strand never need them.
+/// The steps for tiles; whole rows of a register chain never need them.
 inline void prepare_steps(prepared& p, const chain_args& args) {
   p.ready = true;
   p.written = p.read_first = 0;
@@ -68,9 +68,10 @@ inline void run_row(const chain_args& args, prepared& p, char* blocks, long n) {
     for (int o = 0; o < args.operand_count; ++o)
       if ((p.advancing >> o & 1u) != 0) p.address[o] += by * args.operand[o].size;
   };
-  if (args.strand_count != 0) {
-    const long done = args.strand_type == element::f32 ? strands::run<float>(args, p.address, p.advancing, blocks, n)
-                                                       : strands::run<double>(args, p.address, p.advancing, blocks, n);
+  if (args.register_count != 0) {
+    const long done = args.register_type == element::f32
+                          ? register_chains::run<float>(args, p.address, p.advancing, blocks, n)
+                          : register_chains::run<double>(args, p.address, p.advancing, blocks, n);
     if (done != 0) advance(done);
     n -= done;
   }

@@ -59,11 +59,11 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * 8) : w.out_width;
   d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
   const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4;
-  const long most_blocks = larger(1, weight_bytes / bytes_of_block);
-  d[in_blocks] = divide_up(in_count, divide_up(in_count, most_blocks));
+  const long max_blocks = larger(1, weight_bytes / bytes_of_block);
+  d[in_blocks] = divide_up(in_count, divide_up(in_count, max_blocks));
   const long bytes_of_row = (flat ? d[row_pixels] : w.stride_h * w.width) * step * d[in_blocks] * 4;
-  const long most_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
-  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], most_rows));
+  const long max_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
+  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], max_rows));
 
   const auto enter = [&](int at, long rows) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};

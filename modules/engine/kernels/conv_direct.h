@@ -58,9 +58,9 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
 
 /// Largest tile of a correlation: output channels x taps, each a register of partial sums.
 #if LAMINA_REGISTERS == 32
-inline constexpr long most_outs = 4, most_taps = 6;
+inline constexpr long max_outs = 4, max_taps = 6;
 #else
-inline constexpr long most_outs = 3, most_taps = 4;
+inline constexpr long max_outs = 3, max_taps = 4;
 #endif
 
 /// Sums over images and pixels of gradient[o][pixel] * source[pixel + tap].

@@ -168,7 +168,7 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
   }
   if (has_tiles<T> && !pointwise && w.stride_w == 1 && r == weight_grad && prefers_correlation<T>(w)) {
     const sizes s(w);
-    const long out_parts = divide_up(s.outs, direct::most_outs), tap_parts = divide_up(s.taps, direct::most_taps);
+    const long out_parts = divide_up(s.outs, direct::max_outs), tap_parts = divide_up(s.taps, direct::max_taps);
     const long outs = s.outs / out_parts, taps = s.taps / tap_parts;
     const bool uneven_outs = s.outs % out_parts != 0, uneven_taps = s.taps % tap_parts != 0;
     a.decision[method] = by_tiles;

@@ -154,7 +154,7 @@ template <class T> void run_correlation(const conv_plain_args& a, void* scratch)
       at[k] = {y * w.stride_h * p.width + x, y * w.out_width + x, y, smaller(width<T>, w.out_width - x)};
 
   const long in_group = p.planes * w.height * w.width, pixels = w.out_height * w.out_width;
-  const long out_tiles = divide_up(s.channels, direct::most_outs), tap_tiles = divide_up(taps, direct::most_taps);
+  const long out_tiles = divide_up(s.channels, direct::max_outs), tap_tiles = divide_up(taps, direct::max_taps);
   q.source = planes;
   q.source_image = padded_bytes<T>(p) / static_cast<long>(sizeof(T));
   q.gradient_image = w.groups * s.channels * pixels;

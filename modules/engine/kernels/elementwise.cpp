@@ -3,7 +3,7 @@
 
 #include "chain.h"
 #include "map.h"
-#include "strand.h"
+#include "register_chain.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -161,7 +161,7 @@ template <int... Pair> constexpr casts_holder make_casts(std::integer_sequence<i
   return c;
 }
 
-template <class T> constexpr const strands::table<T>& strand = strands::steps_of<T>;
+template <class T> constexpr const register_chains::table<T>& register_chain = register_chains::steps_of<T>;
 constexpr maps_holder maps = make_maps();
 constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, element_count * element_count>{});
 
@@ -184,10 +184,12 @@ extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
     LAMINA_KERNEL(map),
     &maps.table,
     &casts.table,
-    {{map_op::hyperbolic_tangent, map_register<micro::tanh_of<haste::hurried>>},
-     {map_op::sigmoid, map_register<micro::sigmoid_of<haste::hurried>>}},
-    {{strands::supported<float>(strand<float>.unary), strands::supported<float>(strand<float>.binary)},
-     {strands::supported<double>(strand<double>.unary), strands::supported<double>(strand<double>.binary)}}};
+    {{map_op::hyperbolic_tangent, map_register<micro::tanh_of<latency::low>>},
+     {map_op::sigmoid, map_register<micro::sigmoid_of<latency::low>>}},
+    {{register_chains::supported<float>(register_chain<float>.unary),
+      register_chains::supported<float>(register_chain<float>.binary)},
+     {register_chains::supported<double>(register_chain<double>.unary),
+      register_chains::supported<double>(register_chain<double>.binary)}}};
 
 }  // extern "C"
 

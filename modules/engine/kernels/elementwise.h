@@ -74,7 +74,7 @@ using cast_table = map_function[element_count][element_count];
 
 inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
-inline constexpr int strand_steps = 64;
+inline constexpr int register_steps = 64;
 
 /// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbors on the three outer axes,
 /// and whether the innermost axis advances (1) or repeats one element (0).
@@ -92,8 +92,8 @@ struct chain_step {
   element type : 16;
 };
 
-/// What a step of a strand does; x and y are slots (any where there is no such input), a is what the registers hold.
-enum class strand_form : std::uint8_t {
+/// What a step of a register chain does; x and y are slots (any where there is no such input), a is what the registers hold.
+enum class chain_form : std::uint8_t {
   load,           // a = x
   unary,          // a = op(a)
   binary,         // a = a op x
@@ -105,25 +105,25 @@ enum class strand_form : std::uint8_t {
   reversed_onto,  // a = (x inner y) op a
   store,          // x = a
 };
-struct strand_step {
-  strand_form form;
+struct register_step {
+  chain_form form;
   std::uint8_t op, inner;  // of map_op
   std::int8_t x, y;
 };
 
 /// Runs the steps over extent[0] x extent[1] x extent[2] outer positions of extent[3] contiguous elements.
 ///
-/// Where there is a strand, it says the same once more for values that flow through registers: whole blocks of a row go
-/// that way, the rest and short rows go step by step.  All its operands have the type `strand_type`.  `streamed` has a
-/// bit for each operand that the strand writes, nobody reads and no cache would hold.
+/// Where there is a register chain, it says the same once more for values that flow through registers: whole blocks of a row go
+/// that way, the rest and short rows go step by step.  All its operands have the type `register_type`.  `streamed` has a
+/// bit for each operand that the register chain writes, nobody reads and no cache would hold.
 struct chain_args {
   long extent[chain_axes];
-  std::int32_t operand_count, step_count, strand_count;
-  element strand_type;
+  std::int32_t operand_count, step_count, register_count;
+  element register_type;
   std::uint32_t streamed;
   chain_operand operand[chain_operands];
   chain_step step[chain_steps];
-  strand_step strand[strand_steps];
+  register_step register_chain[register_steps];
   template <class F> void each_code(F f) const {
     for (const chain_step& s : step) f(s.run);
   }
@@ -156,8 +156,8 @@ struct elementwise_functions {
   const map_table* maps;
   const cast_table* casts;
   low_latency_map low_latency[2];
-  /// The operations that strands can do: bits of map_op by form (unary or binary) for f32 and f64.
-  std::uint64_t strands[2][2];
+  /// The operations that register chains can do: bits of map_op by form (unary or binary) for f32 and f64.
+  std::uint64_t register_ops[2][2];
 };
 LAMINA_OF_EACH_SET(elementwise_functions, lamina_elementwise);
 

@@ -176,7 +176,7 @@ constexpr kernel short_rows[][row_vectors][2] = {  // [whole, last][registers][f
 LAMINA_INLINE kernel row_kernel(const gemm_args& g) {
   const long vectors = parts(g.n, width<float>);
   if (vectors == 0 || vectors > row_vectors) return &LAMINA_KERNEL(gemm_f32_row);
-  return short_rows[g.n % width<float> != 0][vectors - 1][g.free_order != 0];
+  return short_rows[g.n % width<float> != 0][vectors - 1][g.relaxed_summation != 0];
 }
 
 /// Tile of `rows` x `columns` for A in rows or columns.

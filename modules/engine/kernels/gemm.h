@@ -34,7 +34,7 @@ struct gemm_args {
   double low, high;                // clamp to [low, high] where `clamp`; NaN stays
   std::int32_t clamp, accumulate;  // accumulate: C is read and added to, before bias and residual
   std::int32_t prepacked;          // b points to what `prepack` wrote, or to the start of one of its panels
-  std::int32_t free_order;         // a single row may be summed in several chains: other bits than in a batch
+  std::int32_t relaxed_summation;  // a single row may be summed in several chains: other bits than in a batch
   std::int32_t pack_a, pack_b;     // from here on: decided by `prepare`
   std::int32_t a_in_columns;       // A, or its packed form, is contiguous along M
   std::int32_t turn;               // of a row in free order: which way the last run went, its only change to arguments

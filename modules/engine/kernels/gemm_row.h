@@ -55,7 +55,7 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
 template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
   constexpr int chains = free_chains(Vectors);
   if (vectors == Vectors) {
-    if (chains > 1 && g.free_order) row_of_panels<Vectors, chains, masking::last>(g, b, column);
+    if (chains > 1 && g.relaxed_summation) row_of_panels<Vectors, chains, masking::last>(g, b, column);
     else row_of_panels<Vectors, 1, masking::last>(g, b, column);
   } else if constexpr (Vectors > 1) row_of_panels<Vectors - 1>(vectors, g, b, column);
 }
@@ -69,7 +69,7 @@ template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short
 LAMINA_INLINE void run_row(const gemm_args& g) {
   constexpr long columns = row_block * width<float>;
   const auto* b = static_cast<const float*>(g.b);
-  const bool back = g.free_order && (const_cast<gemm_args&>(g).turn ^= 1);
+  const bool back = g.relaxed_summation && (const_cast<gemm_args&>(g).turn ^= 1);
   const long last = (g.n - 1) / columns * columns;
   LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
     const long j = back ? last - i : i;

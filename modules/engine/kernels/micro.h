@@ -1,4 +1,4 @@
-// The micro-operations, on one element or, those of floats, on a register; `map.h` runs them over arrays and `strand.h`
+// The micro-operations, on one element or, those of floats, on a register; `map.h` runs them over arrays and `register_chain.h`
 // over registers.
 #pragma once
 #include "double_math.h"
@@ -231,14 +231,14 @@ struct square_root_f32 {
 #else
 using square_root_f32 = square_root;
 #endif
-template <haste Haste> struct tanh_of {
-  LAMINA_INLINE static vf run(vf x) { return kernels::tanh<Haste>(x); }
+template <latency Latency> struct tanh_of {
+  LAMINA_INLINE static vf run(vf x) { return kernels::tanh<Latency>(x); }
 };
-template <haste Haste> struct sigmoid_of {
-  LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid<Haste>(x); }
+template <latency Latency> struct sigmoid_of {
+  LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid<Latency>(x); }
 };
-using tanh_f32 = tanh_of<haste::none>;
-using sigmoid_f32 = sigmoid_of<haste::none>;
+using tanh_f32 = tanh_of<latency::normal>;
+using sigmoid_f32 = sigmoid_of<latency::normal>;
 struct erf_f32 {
   LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); }
 };

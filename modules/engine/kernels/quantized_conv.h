@@ -172,11 +172,11 @@ template <class Form> struct conv_run {
   /// Results of `count` pixels of the line, for some of the filters.
   template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters,
                                                       std::int8_t* to, long step) const {
-    alignas(64) std::int32_t sums[most_sums<Form>];
+    alignas(64) std::int32_t sums[max_sums<Form>];
     const long* where = at();
     constexpr long each = NV * Form::lanes;
     for (long x = 0; x < count; x += each) {
-      with_rows<most_rows<Form>(NV)>(filters, [&]<int MR>() __attribute__((always_inline)) {
+      with_rows<max_rows<Form>(NV)>(filters, [&]<int MR>() __attribute__((always_inline)) {
         pixel_tile<Form, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
       });
       for (int i = 0; i < filters; ++i) {
@@ -197,7 +197,7 @@ template <class Form> struct conv_run {
     const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
       for (long y = 0; y < count; y += at_once) {
         const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
-        even_parts(has.filters, most_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
+        even_parts(has.filters, max_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
           std::int8_t* to = out + o * results + (first + y) * w.out_width;
           std::int8_t* line = straight ? to : scratch + has.results;
           const long step = straight ? results : has.line_bytes;
@@ -214,7 +214,7 @@ template <class Form> struct conv_run {
         });
       }
     };
-    constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
+    constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
     if constexpr (two > 0)
       if (has.filters <= two || two >= one) return run(std::integral_constant<int, 2 * whole<Form>>());
     run(std::integral_constant<int, whole<Form>>());

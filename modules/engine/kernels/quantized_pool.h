@@ -27,9 +27,9 @@ LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t*
 }
 
 /// Of strides 1 and 2, and rows that fit: the rows of a window joined in a line with its padding, then neighbors.
-inline constexpr long most_line = 512;
+inline constexpr long max_line = 512;
 template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std::int8_t* in, std::int8_t* out) {
-  alignas(64) std::int8_t line[most_line + 64];
+  alignas(64) std::int8_t line[max_line + 64];
   std::memset(line, -128, sizeof line);
   for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
     const long top = y * w.stride_h - w.pad_h;
@@ -103,8 +103,8 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
   const auto *first = static_cast<const std::int8_t*>(a.in), *in_end = first + maps * plane;
   auto *to = static_cast<std::int8_t*>(a.out), *out_end = to + maps * results;
   const bool pairs = w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w;
-  const bool fits = w.width + 2 * w.pad_w + w.kernel_w <= most_line &&
-                    (w.out_width + 15) / 16 * 16 * w.stride_w + w.kernel_w <= most_line;
+  const bool fits = w.width + 2 * w.pad_w + w.kernel_w <= max_line &&
+                    (w.out_width + 15) / 16 * 16 * w.stride_w + w.kernel_w <= max_line;
   for (long m = 0; m < maps; ++m) {
     const std::int8_t* in = first + m * plane;
     std::int8_t* out = to + m * results;

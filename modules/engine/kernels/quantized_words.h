@@ -169,7 +169,7 @@ struct by_fours {
 /// Vectors that a panel of 16 lanes is.
 template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
 /// The rows that a tile may have, at most: sums, the vectors of a step, a word and a product stay in registers.
-template <class Form> constexpr int most_rows(int vectors) {
+template <class Form> constexpr int max_rows(int vectors) {
   const int rows = (registers - vectors - 2) / (vectors * Form::registers_of_sums);
   const int most = registers == 32 ? 8 : 6;  // each has an address
   return rows < most ? rows : most;
@@ -181,7 +181,7 @@ template <class Form> constexpr int most_rows(int vectors) {
 /// Numbers from the sums of one row to those of the next.
 template <class Form, int NV> inline constexpr int row_of_sums =
     NV < whole<Form> ? static_cast<int>(panel_columns) : NV * Form::lanes;
-template <class Form> inline constexpr int most_sums = 8 * 2 * static_cast<int>(panel_columns);
+template <class Form> inline constexpr int max_sums = 8 * 2 * static_cast<int>(panel_columns);
 
 /// Calls each(k) for all k; few sums leave registers for two steps at a time.
 template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) {
@@ -278,11 +278,11 @@ template <class Each> LAMINA_INLINE void even_parts(long all, long most, Each ea
 template <class Form, bool Scattered, class Each>
 LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long* at, const std::int8_t* const* x,
                                 const std::int8_t* panel, long panel_step, Each each) {
-  alignas(64) std::int32_t sums[most_sums<Form>];
-  constexpr int one = most_rows<Form>(whole<Form>), two = most_rows<Form>(2 * whole<Form>);
+  alignas(64) std::int32_t sums[max_sums<Form>];
+  constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
   const auto run = [&]<int NV>(long p, long most, std::integral_constant<int, NV>) __attribute__((always_inline)) {
     even_parts(rows, most, [&](long r, int tall) __attribute__((always_inline)) {
-      with_rows<most_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
+      with_rows<max_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
         filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
       });
       each(r, tall, p, (NV + whole<Form> - 1) / whole<Form>, static_cast<const std::int32_t*>(sums));
@@ -297,7 +297,7 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
       }
     if constexpr (whole < Form >> 1)
       if (columns - p * panel_columns <= panel_columns / 2) {
-        run(p, most_rows<Form>(whole<Form> / 2), std::integral_constant<int, whole<Form> / 2>()), ++p;
+        run(p, max_rows<Form>(whole<Form> / 2), std::integral_constant<int, whole<Form> / 2>()), ++p;
         continue;
       }
     run(p, one, std::integral_constant<int, whole<Form>>()), ++p;

@@ -31,7 +31,7 @@ template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count],
 LAMINA_INLINE vf less_ln2(vf x, vf n) { return fma(n, vf(-ln2_low), fma(n, vf(-ln2_high), x)); }
 
 /// Whether a caller waits for each result, and some units more of error are better than a long chain.
-enum class haste { none, hurried };
+enum class latency { normal, low };
 
 #if defined(__AVX512F__)
 LAMINA_INLINE vf lookup(const float (&table)[16], vi i) {
@@ -41,10 +41,10 @@ LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
 /// One of 32 polynomials of degree five, by the size of a in [0, 15).
-template <haste Haste> LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
+template <latency Latency> LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
-  if constexpr (Haste == haste::hurried) {
+  if constexpr (Latency == latency::low) {
     const vf square = y * y;
     const auto pair = [&](int d) __attribute__((always_inline)) {
       return fma(lookup(pieces[d + 1], i), y, lookup(pieces[d], i));
@@ -175,14 +175,14 @@ LAMINA_INLINE vf rational_tanh(vf x) {
 }
 #endif
 
-/// Hyperbolic tangent; hurried, off by less than 3.5e-7.
-template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
+/// Hyperbolic tangent; with low latency off by less than 3.5e-7.
+template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
 #if !defined(__AVX512F__)
-  if constexpr (Haste == haste::hurried) return rational_tanh(x);
+  if constexpr (Latency == latency::low) return rational_tanh(x);
 #endif
   const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = piecewise<Haste>(tanh_pieces, a);
+  const vf y = piecewise<Latency>(tanh_pieces, a);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
   constexpr float q[] = {-0x1.55553cp-2f, 0x1.110be4p-3f, -0x1.b9623ap-5f, 0x1.6009b6p-6f,
@@ -199,9 +199,9 @@ template <haste Haste = haste::none> LAMINA_INLINE vf tanh(vf x) {
   return y | xsimd::bitofsign(x);
 }
 
-/// 1 / (1 + e^-x), accurate in both tails; hurried, off by less than 2.4e-7.
-template <haste Haste = haste::none> LAMINA_INLINE vf sigmoid(vf x) {
-  if constexpr (Haste == haste::hurried) return fma(tanh<haste::hurried>(x * vf(.5f)), vf(.5f), vf(.5f));
+/// 1 / (1 + e^-x), accurate in both tails; with low latency off by less than 2.4e-7.
+template <latency Latency = latency::normal> LAMINA_INLINE vf sigmoid(vf x) {
+  if constexpr (Latency == latency::low) return fma(tanh<latency::low>(x * vf(.5f)), vf(.5f), vf(.5f));
   // e - e (e / (1 + e)) below 0, 1 - e / (1 + e) above: what the sum and the quotient lose counts only e times
   const vf one(1.f), e = exp_bounded<false, digits::more>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
   const vf top = xsimd::select(x < vf(0.f), e, one);
@@ -212,7 +212,7 @@ template <haste Haste = haste::none> LAMINA_INLINE vf sigmoid(vf x) {
 LAMINA_INLINE vf erf(vf x) {
   const vf a = xsimd::min(vf(4.f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = xsimd::min(vf(1.f), piecewise<haste::none>(erf_pieces, a));
+  const vf y = xsimd::min(vf(1.f), piecewise<latency::normal>(erf_pieces, a));
 #else
   // x + x p(x^2) for small x, else 1 - exp(log erfc)
   constexpr float p[] = {0x1.06eba8p-3f, -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,

@@ -29,50 +29,50 @@ export struct hard_sigmoid_options {
 };
 
 /// 1 / sqrt(x).
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"rsqrt">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"rsqrt">, X>>()>
 constexpr auto rsqrt(const X& x, origin_of<X> = {}) {
   return reciprocal(sqrt(x));
 }
 
 /// x above 0, slope x below.
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"leaky_relu">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"leaky_relu">, X>>()>
 constexpr auto leaky_relu(const X& x, leaky_relu_options a = {}, origin_of<X> = {}) {
   return max(x, 0) + min(x, 0) * a.slope;
 }
 
 /// x above 0, slope x below.   Shapes: x, and a slope that broadcasts against it.
-export template <Symbolic X, Symbolic S> requires accepted<worded<applying<rule::prelu, X, S>>()>
+export template <Symbolic X, Symbolic S> requires accepted<diagnostic<applying<rule::prelu, X, S>>()>
 constexpr auto prelu(const X& x, const S& slope, origin_of<X, S> = {}) {
   return max(x, 0) + slope * min(x, 0);
 }
 
 /// x above 0, alpha (e^x - 1) below.   Source: Clevert, Unterthiner, Hochreiter (2015), arXiv:1511.07289.
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"elu">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"elu">, X>>()>
 constexpr auto elu(const X& x, elu_options a = {}, origin_of<X> = {}) {
   return max(x, 0) + expm1(min(x, 0)) * a.alpha;
 }
 
 /// ELU with the factors that keep mean 0 and variance 1.   Source: Klambauer et al. (2017), arXiv:1706.02515.
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"selu">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"selu">, X>>()>
 constexpr auto selu(const X& x, origin_of<X> = {}) {
   constexpr double scale = 1.0507009873554804934193349852946, alpha = 1.6732632423543772848170429916717;
   return max(x, 0) * scale + expm1(min(x, 0)) * (scale * alpha);
 }
 
 /// min(max(x, 0), 6).
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"relu6">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"relu6">, X>>()>
 constexpr auto relu6(const X& x, origin_of<X> = {}) {
   return clamp(x, 0, 6);
 }
 
 /// slope x + offset held between 0 and 1. The defaults are PyTorch's; ONNX has a slope of 0.2.
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"hard_sigmoid">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"hard_sigmoid">, X>>()>
 constexpr auto hard_sigmoid(const X& x, hard_sigmoid_options a = {}, origin_of<X> = {}) {
   return clamp(x * a.slope + a.offset, 0, 1);
 }
 
 /// x hard_sigmoid(x); 0 at -inf.   Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
-export template <Symbolic X> requires accepted<worded<applying<rule::activation<"hard_swish">, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"hard_swish">, X>>()>
 constexpr auto hard_swish(const X& x, origin_of<X> = {}) {
   return max(x, -3) * hard_sigmoid(x);
 }

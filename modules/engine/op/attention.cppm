@@ -283,14 +283,14 @@ export struct rope {
 /// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
-requires accepted<worded<applying<op::attention, Q, K, V, M>>()>
+requires accepted<diagnostic<applying<op::attention, Q, K, V, M>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, attention_attributes a = {},
                          origin_of<Q, K, V, M> = {}) {
   return apply<op::attention>(a, q, k, v, mask);
 }
 // The type of the attributes is deduced, so that a mask that does not fit is not first told that it is no attributes.
 export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
-requires accepted<worded<applying<op::attention, Q, K, V>>()>
+requires accepted<diagnostic<applying<op::attention, Q, K, V>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of<Q, K, V> = {}) {
   return apply<op::attention>(a, q, k, v);
 }
@@ -302,7 +302,7 @@ constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of
 /// Numerics: rows sum first over what is remembered, then over the block: other last bits than `attention` over the whole.
 /// Errors:  shape_error where shapes do not fit; value_error in a run with a count outside 0..room. It has no gradient.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic Keys, Symbolic Values, Symbolic Count>
-requires accepted<worded<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
+requires accepted<diagnostic<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
 constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values,
                                 const Count& count, cached_attention_attributes a = {},
                                 origin_of<Q, K, V, Keys, Values, Count> = {}) {
@@ -311,17 +311,17 @@ constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& 
 
 /// The numbers 0, 1, ... of the positions along an axis of x, of which only the extent is read.
 /// Shapes: x [N, T, 8], axis 1 -> int64 [T].
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::positions, rank_of_rule, X>>()>
 constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) {
   return apply_of_rank<op::positions, rank_of_rule>({axis}, x);
 }
 export template <Symbolic X, std::same_as<axis_attributes> A = axis_attributes>
-requires accepted<worded<applying_of_rank<op::positions, rank_of_rule, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::positions, rank_of_rule, X>>()>
 constexpr auto positions(const X& x, A a, origin_of<X> = {}) {
   return apply_of_rank<op::positions, rank_of_rule>(a, x);
 }
 export template <int Axis, Symbolic X>
-requires accepted<worded<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::positions, axis_attributes{Axis}, X>>()>
 constexpr auto positions(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::positions, axis_attributes{Axis}>(x);
 }
@@ -329,7 +329,7 @@ constexpr auto positions(const X& x, origin_of<X> = {}) {
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
 /// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
-export template <Symbolic X, Symbolic P> requires accepted<worded<applying<op::rope, X, P>>()>
+export template <Symbolic X, Symbolic P> requires accepted<diagnostic<applying<op::rope, X, P>>()>
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) {
   return apply<op::rope>(a, x, positions);
 }

@@ -181,131 +181,132 @@ struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// -x.   Shapes: any.   Types: float and integer.
-export template <TypedOperand X> requires accepted<worded<applying<op::negate, X>>()> constexpr auto operator-(X&& x) {
+export template <TypedOperand X> requires accepted<diagnostic<applying<op::negate, X>>()>
+constexpr auto operator-(X&& x) {
   return apply<op::negate>({}, std::forward<X>(x));
 }
 /// |x|.   Shapes: any.   Types: float and integer.
-export template <Symbolic X> requires accepted<worded<applying<op::abs, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::abs, X>>()>
 constexpr auto abs(X&& x, origin_of<X> = {}) {
   return apply<op::abs>({}, std::forward<X>(x));
 }
 /// -1, 0 or 1.   Shapes: any.   Numerics: NaN stays NaN.
-export template <Symbolic X> requires accepted<worded<applying<op::sign, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::sign, X>>()>
 constexpr auto sign(X&& x, origin_of<X> = {}) {
   return apply<op::sign>({}, std::forward<X>(x));
 }
 /// x * x.
-export template <Symbolic X> requires accepted<worded<applying<op::square, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::square, X>>()>
 constexpr auto square(X&& x, origin_of<X> = {}) {
   return apply<op::square>({}, std::forward<X>(x));
 }
 /// Square root; NaN below zero.
-export template <Symbolic X> requires accepted<worded<applying<op::sqrt, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::sqrt, X>>()>
 constexpr auto sqrt(X&& x, origin_of<X> = {}) {
   return apply<op::sqrt>({}, std::forward<X>(x));
 }
 /// 1 / x.
-export template <Symbolic X> requires accepted<worded<applying<op::reciprocal, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::reciprocal, X>>()>
 constexpr auto reciprocal(X&& x, origin_of<X> = {}) {
   return apply<op::reciprocal>({}, std::forward<X>(x));
 }
 /// e to the power of x.   Numerics: float32 within 1.14 ULP; docs/accuracy.md has the errors on each instruction set.
-export template <Symbolic X> requires accepted<worded<applying<op::exp, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::exp, X>>()>
 constexpr auto exp(X&& x, origin_of<X> = {}) {
   return apply<op::exp>({}, std::forward<X>(x));
 }
 /// Natural logarithm; -inf at zero, NaN below.   Numerics: float32 within 1 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::log, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::log, X>>()>
 constexpr auto log(X&& x, origin_of<X> = {}) {
   return apply<op::log>({}, std::forward<X>(x));
 }
 /// Sine; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::sin, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::sin, X>>()>
 constexpr auto sin(X&& x, origin_of<X> = {}) {
   return apply<op::sin>({}, std::forward<X>(x));
 }
 /// Cosine; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::cos, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::cos, X>>()>
 constexpr auto cos(X&& x, origin_of<X> = {}) {
   return apply<op::cos>({}, std::forward<X>(x));
 }
 /// Tangent; x in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::tan, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::tan, X>>()>
 constexpr auto tan(X&& x, origin_of<X> = {}) {
   return apply<op::tan>({}, std::forward<X>(x));
 }
 /// Arc sine in radians; NaN outside [-1, 1].
-export template <Symbolic X> requires accepted<worded<applying<op::asin, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::asin, X>>()>
 constexpr auto asin(X&& x, origin_of<X> = {}) {
   return apply<op::asin>({}, std::forward<X>(x));
 }
 /// Arc cosine in radians; NaN outside [-1, 1].
-export template <Symbolic X> requires accepted<worded<applying<op::acos, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::acos, X>>()>
 constexpr auto acos(X&& x, origin_of<X> = {}) {
   return apply<op::acos>({}, std::forward<X>(x));
 }
 /// Arc tangent in radians.
-export template <Symbolic X> requires accepted<worded<applying<op::atan, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::atan, X>>()>
 constexpr auto atan(X&& x, origin_of<X> = {}) {
   return apply<op::atan>({}, std::forward<X>(x));
 }
 /// Hyperbolic tangent.   Numerics: float32 within 1.27 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::tanh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::tanh, X>>()>
 constexpr auto tanh(X&& x, origin_of<X> = {}) {
   return apply<op::tanh>({}, std::forward<X>(x));
 }
 /// Inverse hyperbolic sine.
-export template <Symbolic X> requires accepted<worded<applying<op::asinh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::asinh, X>>()>
 constexpr auto asinh(X&& x, origin_of<X> = {}) {
   return apply<op::asinh>({}, std::forward<X>(x));
 }
 /// Inverse hyperbolic cosine; NaN below 1.
-export template <Symbolic X> requires accepted<worded<applying<op::acosh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::acosh, X>>()>
 constexpr auto acosh(X&& x, origin_of<X> = {}) {
   return apply<op::acosh>({}, std::forward<X>(x));
 }
 /// 1 / (1 + e^-x), right in both tails.   Numerics: float32 within 2 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::sigmoid, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::sigmoid, X>>()>
 constexpr auto sigmoid(X&& x, origin_of<X> = {}) {
   return apply<op::sigmoid>({}, std::forward<X>(x));
 }
 /// max(x, 0); NaN stays NaN.
-export template <Symbolic X> requires accepted<worded<applying<op::relu, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::relu, X>>()>
 constexpr auto relu(X&& x, origin_of<X> = {}) {
   return apply<op::relu>({}, std::forward<X>(x));
 }
 /// Error function.   Numerics: float32 within 2.11 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::erf, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::erf, X>>()>
 constexpr auto erf(X&& x, origin_of<X> = {}) {
   return apply<op::erf>({}, std::forward<X>(x));
 }
 /// e to the power of x, less 1; no loss for small x.   Numerics: float32 within 1.48 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::expm1, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::expm1, X>>()>
 constexpr auto expm1(X&& x, origin_of<X> = {}) {
   return apply<op::expm1>({}, std::forward<X>(x));
 }
 /// log(1 + x); no loss for small x; -inf at -1, NaN below.   Numerics: float32 within 1.49 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::log1p, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::log1p, X>>()>
 constexpr auto log1p(X&& x, origin_of<X> = {}) {
   return apply<op::log1p>({}, std::forward<X>(x));
 }
 /// Hyperbolic sine.
-export template <Symbolic X> requires accepted<worded<applying<op::sinh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::sinh, X>>()>
 constexpr auto sinh(X&& x, origin_of<X> = {}) {
   return apply<op::sinh>({}, std::forward<X>(x));
 }
 /// Hyperbolic cosine.
-export template <Symbolic X> requires accepted<worded<applying<op::cosh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::cosh, X>>()>
 constexpr auto cosh(X&& x, origin_of<X> = {}) {
   return apply<op::cosh>({}, std::forward<X>(x));
 }
 /// Inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
-export template <Symbolic X> requires accepted<worded<applying<op::atanh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::atanh, X>>()>
 constexpr auto atanh(X&& x, origin_of<X> = {}) {
   return apply<op::atanh>({}, std::forward<X>(x));
 }
 /// log(1 + e^x), right in both tails.   Numerics: float32 within 2.87 ULP.
-export template <Symbolic X> requires accepted<worded<applying<op::softplus, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::softplus, X>>()>
 constexpr auto softplus(X&& x, origin_of<X> = {}) {
   return apply<op::softplus>({}, std::forward<X>(x));
 }
@@ -313,136 +314,139 @@ constexpr auto softplus(X&& x, origin_of<X> = {}) {
 /// Numerics: float32 within 3.27 ULP, float64 within 8, negative tail included; -0 at -inf.   `gelu_tanh` is the
 /// approximation by tanh.
 /// Source: Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016), arXiv:1606.08415.
-export template <Symbolic X> requires accepted<worded<applying<op::gelu, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::gelu, X>>()>
 constexpr auto gelu(X&& x, origin_of<X> = {}) {
   return apply<op::gelu>({}, std::forward<X>(x));
 }
 /// The approximation of `gelu` by tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 /// Numerics: float32 within 3.79 ULP, float64 within 4, negative tail included; -0 at -inf.
-export template <Symbolic X> requires accepted<worded<applying<op::gelu_tanh, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::gelu_tanh, X>>()>
 constexpr auto gelu_tanh(X&& x, origin_of<X> = {}) {
   return apply<op::gelu_tanh>({}, std::forward<X>(x));
 }
 /// x sigmoid(x), also called swish.   Numerics: float32 within 3.91 ULP, float64 within 4, negative tail included; -0 at -inf.
 /// Source: Elfwing, Uchibe, Doya (2017), arXiv:1702.03118.
-export template <Symbolic X> requires accepted<worded<applying<op::silu, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::silu, X>>()>
 constexpr auto silu(X&& x, origin_of<X> = {}) {
   return apply<op::silu>({}, std::forward<X>(x));
 }
 /// x tanh(softplus(x)).   Numerics: float32 within 4.95 ULP, float64 within 4, negative tail included; -0 at -inf.
 /// Source: Misra (2019), arXiv:1908.08681.
-export template <Symbolic X> requires accepted<worded<applying<op::mish, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::mish, X>>()>
 constexpr auto mish(X&& x, origin_of<X> = {}) {
   return apply<op::mish>({}, std::forward<X>(x));
 }
 /// Largest integer not above x.
-export template <Symbolic X> requires accepted<worded<applying<op::floor, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::floor, X>>()>
 constexpr auto floor(X&& x, origin_of<X> = {}) {
   return apply<op::floor>({}, std::forward<X>(x));
 }
 /// Smallest integer not below x.
-export template <Symbolic X> requires accepted<worded<applying<op::ceil, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::ceil, X>>()>
 constexpr auto ceil(X&& x, origin_of<X> = {}) {
   return apply<op::ceil>({}, std::forward<X>(x));
 }
 /// Nearest integer, halves to even.
-export template <Symbolic X> requires accepted<worded<applying<op::round, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::round, X>>()>
 constexpr auto round(X&& x, origin_of<X> = {}) {
   return apply<op::round>({}, std::forward<X>(x));
 }
 /// The opposite of a bool.
-export template <TypedSymbolic X> requires accepted<worded<applying<op::logical_not, X>>()>
+export template <TypedSymbolic X> requires accepted<diagnostic<applying<op::logical_not, X>>()>
 constexpr auto operator!(X&& x) {
   return apply<op::logical_not>({}, std::forward<X>(x));
 }
 
 /// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
 /// number that an integer type does not hold.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::add, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::add, A, B>>()>
 constexpr auto operator+(A&& a, B&& b) {
   return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Difference with broadcasting.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::subtract, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::subtract, A, B>>()>
 constexpr auto operator-(A&& a, B&& b) {
   return apply<op::subtract>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Elementwise product with broadcasting.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::multiply, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::multiply, A, B>>()>
 constexpr auto operator*(A&& a, B&& b) {
   return apply<op::multiply>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Quotient with broadcasting; integer division by zero gives 0.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::divide, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::divide, A, B>>()>
 constexpr auto operator/(A&& a, B&& b) {
   return apply<op::divide>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// The smaller of two; NaN if either is NaN.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::minimum, A, B>>()>
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::minimum, A, B>>()>
 constexpr auto min(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::minimum>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// The larger of two; NaN if either is NaN.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::maximum, A, B>>()>
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::maximum, A, B>>()>
 constexpr auto max(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// a to the power of b.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has them.
-export template <Operand A, Operand B> requires accepted<worded<applying<op::pow, A, B>>()>
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::pow, A, B>>()>
 constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Elementwise comparisons give bool tensors.
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::equal, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::equal, A, B>>()>
 constexpr auto operator==(A&& a, B&& b) {
   return apply<op::equal>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::not_equal, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::not_equal, A, B>>()>
 constexpr auto operator!=(A&& a, B&& b) {
   return apply<op::not_equal>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::less, A, B>>()>
 constexpr auto operator<(A&& a, B&& b) {
   return apply<op::less>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::less_equal, A, B>>()>
+export template <class A, class B>
+requires TypedOperands<A, B> && accepted<diagnostic<applying<op::less_equal, A, B>>()>
 constexpr auto operator<=(A&& a, B&& b) {
   return apply<op::less_equal>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater, A, B>>()>
+export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::greater, A, B>>()>
 constexpr auto operator>(A&& a, B&& b) {
   return apply<op::greater>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::greater_equal, A, B>>()>
+export template <class A, class B>
+requires TypedOperands<A, B> && accepted<diagnostic<applying<op::greater_equal, A, B>>()>
 constexpr auto operator>=(A&& a, B&& b) {
   return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Both, either, or exactly one of two bools.
-export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_and, A, B>>()>
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<diagnostic<applying<op::logical_and, A, B>>()>
 constexpr auto operator&&(A&& a, B&& b) {
   return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <TypedSymbolic A, TypedSymbolic B> requires accepted<worded<applying<op::logical_or, A, B>>()>
+export template <TypedSymbolic A, TypedSymbolic B> requires accepted<diagnostic<applying<op::logical_or, A, B>>()>
 constexpr auto operator||(A&& a, B&& b) {
   return apply<op::logical_or>({}, std::forward<A>(a), std::forward<B>(b));
 }
-export template <class A, class B> requires TypedOperands<A, B> && accepted<worded<applying<op::logical_xor, A, B>>()>
+export template <class A, class B>
+requires TypedOperands<A, B> && accepted<diagnostic<applying<op::logical_xor, A, B>>()>
 constexpr auto operator^(A&& a, B&& b) {
   return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b));
 }
 
 /// x where the condition holds, else y; all three broadcast.
-export template <Symbolic C, Operand X, Operand Y> requires accepted<worded<applying<op::where, C, X, Y>>()>
+export template <Symbolic C, Operand X, Operand Y> requires accepted<diagnostic<applying<op::where, C, X, Y>>()>
 constexpr auto where(C&& condition, X&& x, Y&& y, origin_of<C, X, Y> = {}) {
   return apply<op::where>({}, std::forward<C>(condition), std::forward<X>(x), std::forward<Y>(y));
 }
 /// x held between low and high; NaN stays NaN.
-export template <Symbolic X, Operand L, Operand H> requires accepted<worded<applying<op::clamp, X, L, H>>()>
+export template <Symbolic X, Operand L, Operand H> requires accepted<diagnostic<applying<op::clamp, X, L, H>>()>
 constexpr auto clamp(X&& x, L&& low, H&& high, origin_of<X, L, H> = {}) {
   return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high));
 }
 /// a where l is 1, b where it is 0, between them in proportion: a l + b (1 - l); all three broadcast.
-export template <Operand A, Operand B, Operand L> requires accepted<worded<applying<rule::interpolate, A, B, L>>()>
+export template <Operand A, Operand B, Operand L> requires accepted<diagnostic<applying<rule::interpolate, A, B, L>>()>
 constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) {
   return a * l + b * (1 - l);
 }

@@ -19,7 +19,7 @@ namespace {
 template <class Op, std::same_as<placed_value>... X> value operate(const placed_value& first, const X&... others) {
   const origin here(first.at());
   const value inputs[] = {first.held(), others.held()...};
-  return graph_world::add<Op>({}, view<const value>(inputs));
+  return program_mode::add<Op>({}, view<const value>(inputs));
 }
 template <class Op> value operate(const value_or_number& first, const value_or_number& second) {
   const origin here(first.at());
@@ -33,7 +33,7 @@ template <class Op> value operate(const value_or_number& first, const value_or_n
   look(first.held());
   look(second.held());
   const value inputs[] = {first.in(*owner, element, Op::name), second.in(*owner, element, Op::name)};
-  return graph_world::add<Op>({}, view<const value>(inputs));
+  return program_mode::add<Op>({}, view<const value>(inputs));
 }
 }  // namespace
 

@@ -294,24 +294,25 @@ using index_add = addition<op::scatter_rows, "index_add">;
 /// Slices of x along an axis at any positions: result[.., j, ..] = x[.., index[j], ..] (ONNX Gather, numpy.take).
 /// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
 /// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
-export template <Symbolic X, Symbolic I> requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+export template <Symbolic X, Symbolic I>
+requires accepted<diagnostic<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
 constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) {
   return apply_of_rank<op::gather, rank_of_rule>({axis}, x, index);
 }
 export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
-requires accepted<worded<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
+requires accepted<diagnostic<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
 constexpr auto gather(const X& x, const I& index, A a, origin_of<X, I> = {}) {
   return apply_of_rank<op::gather, rank_of_rule>(a, x, index);
 }
 /// The same with the axis in the type; the first without one.
 export template <int Axis = 0, Symbolic X, Symbolic I>
-requires accepted<worded<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
+requires accepted<diagnostic<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
 constexpr auto gather(const X& x, const I& index, origin_of<X, I> = {}) {
   return apply_fixed<op::gather, axis_attributes{Axis}>(x, index);
 }
 /// Rows of a table: result[.., :] = table[ids[..], :].   Shapes: table [V, D], ids [...] -> [..., D].
 /// Source: Bengio, Ducharme, Vincent, Jauvin, "A neural probabilistic language model" (2003).
-export template <Symbolic W, Symbolic I> requires accepted<worded<applying<rule::embedding, W, I>>()>
+export template <Symbolic W, Symbolic I> requires accepted<diagnostic<applying<rule::embedding, W, I>>()>
 constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
   detail::obey<rule::embedding>({}, table, ids);
   return gather<0>(table, ids);
@@ -319,17 +320,17 @@ constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
 /// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
-requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+requires accepted<diagnostic<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
 constexpr auto take_along_axis(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) {
   return apply_of_rank<op::take_along_axis, rank_of_rule>({axis}, x, index);
 }
 export template <Symbolic X, Symbolic I, std::same_as<axis_attributes> A = axis_attributes>
-requires accepted<worded<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
+requires accepted<diagnostic<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
 constexpr auto take_along_axis(const X& x, const I& index, A a, origin_of<X, I> = {}) {
   return apply_of_rank<op::take_along_axis, rank_of_rule>(a, x, index);
 }
 export template <int Axis, Symbolic X, Symbolic I>
-requires accepted<worded<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
+requires accepted<diagnostic<applying_fixed<op::take_along_axis, axis_attributes{Axis}, X, I>>()>
 constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) {
   return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index);
 }
@@ -337,18 +338,18 @@ constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {})
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
 /// Numerics: what goes to one place is summed in the order of the positions, then added to x.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
-requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
+requires accepted<diagnostic<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>(a, x, index, updates);
   return x + apply_of_rank<op::scatter_elements, rank_of_rule>(a, updates, index, x);
 }
 export template <Symbolic X, Symbolic I, Symbolic U>
-requires accepted<worded<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
+requires accepted<diagnostic<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   return scatter_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-requires accepted<worded<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
+requires accepted<diagnostic<applying_fixed<rule::scatter_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::scatter_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
@@ -356,37 +357,37 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_
 /// x with whole slices of updates added at positions of an axis; the adjoint of gather.
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
-requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
+requires accepted<diagnostic<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>(a, x, index, updates);
   return x + apply_of_rank<op::scatter_rows, rank_of_rule>(a, updates, index, x);
 }
 export template <Symbolic X, Symbolic I, Symbolic U>
-requires accepted<worded<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
+requires accepted<diagnostic<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, std::int64_t axis, origin_of<X, I, U> = {}) {
   return index_add(x, index, updates, axis_attributes{axis});
 }
 export template <int Axis, Symbolic X, Symbolic I, Symbolic U>
-requires accepted<worded<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
+requires accepted<diagnostic<applying_fixed<rule::index_add, axis_attributes{Axis}, X, I, U>>()>
 constexpr auto index_add(const X& x, const I& index, const U& updates, origin_of<X, I, U> = {}) {
   detail::obey<rule::index_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
 }
 /// Zeros with 1 at each position, along a new last axis.   Shapes: [2, 3] with depth 10 -> [2, 3, 10].
 /// (`one_hot` is a tensor that is made of one position known when it is written.)
-export template <Symbolic I> requires accepted<worded<run_time_check<"to_one_hot<10>(index)", I>>()>
+export template <Symbolic I> requires accepted<diagnostic<run_time_check<"to_one_hot<10>(index)", I>>()>
 constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) {
   return apply<op::to_one_hot>({depth, element}, index);
 }
 /// Of a typed operand the element type stands in the type, the depth may be known only at run time.
 export template <Element T = float, Typed I>
-requires accepted<worded<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
+requires accepted<diagnostic<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
 auto to_one_hot(const I& index, std::int64_t depth) {
   return cast<T>(apply_of_rank<op::to_one_hot, rank_of_rule>({depth, dtype::float32}, index));
 }
 /// The same with depth and element type in the type.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
-requires accepted<worded<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
+requires accepted<diagnostic<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
 constexpr auto to_one_hot(const I& index, origin_of<I> = {}) {
   return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index);
 }
@@ -394,34 +395,34 @@ constexpr auto to_one_hot(const I& index, origin_of<I> = {}) {
 /// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
 /// Numerics: float32 adds in double; integers wrap.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
 constexpr auto cumsum(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
 constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) {
   return apply_of_rank<op::cumsum, rank_of_rule>(a, x);
 }
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X> requires accepted<
-    worded<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
+    diagnostic<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto argsort(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, Axis, Descending}, x);
   return apply_fixed<op::order, order_attributes{order_attributes::all, Axis, Descending}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"argsort">, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<rule::order<"argsort">, rank_of_rule, X>>()>
 constexpr auto argsort(const X& x, sort_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"argsort">>({order_attributes::all, a.axis, a.descending}, x);
   return apply_of_rank<op::order, rank_of_rule>({order_attributes::all, a.axis, a.descending}, x);
 }
 /// x sorted along an axis.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X> requires accepted<
-    worded<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
+    diagnostic<applying_fixed<rule::order<"sort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto sort(const X& x, origin_of<X> = {}) {
   return take_along_axis<static_cast<int>(Axis)>(x, argsort<Axis, Descending>(x));
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"sort">, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<rule::order<"sort">, rank_of_rule, X>>()>
 constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) {
   return take_along_axis(x, argsort(x, a), a.axis);
 }
@@ -435,14 +436,14 @@ export template <class V, class I> struct top_k_result {
 /// Shapes: [3, 9] -> twice [3, k].   Types: float and integer.   Errors: shape_error where there are fewer than k.
 /// Gradient: that of the values.
 export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>
-requires accepted<worded<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
+requires accepted<diagnostic<applying_fixed<rule::order<"top_k">, order_attributes{K, Axis, Largest}, X>>()>
 constexpr auto top_k(const X& x, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({K, Axis, Largest}, x);
   auto at = apply_fixed<op::order, order_attributes{K, Axis, Largest}>(x);
   auto values = take_along_axis<static_cast<int>(Axis)>(x, at);
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::order<"top_k">, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<rule::order<"top_k">, rank_of_rule, X>>()>
 constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   detail::obey<rule::order<"top_k">>({a.k, a.axis, a.largest}, x);
   auto at = apply_of_rank<op::order, rank_of_rule>({a.k, a.axis, a.largest}, x);

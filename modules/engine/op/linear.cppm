@@ -133,11 +133,12 @@ struct dot {
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
 /// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute (`matmul(x, w, {.transpose_b = true})`).
 export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
-requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
+requires accepted<diagnostic<applying_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply_fixed<op::matmul, matmul_attributes{TransposeA, TransposeB}>(std::forward<A>(a), std::forward<B>(b));
 }
-export template <Symbolic A, Symbolic B> requires accepted<worded<applying_of_rank<op::matmul, rank_of_rule, A, B>>()>
+export template <Symbolic A, Symbolic B>
+requires accepted<diagnostic<applying_of_rank<op::matmul, rank_of_rule, A, B>>()>
 constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) {
   return apply_of_rank<op::matmul, rank_of_rule>(at, std::forward<A>(a), std::forward<B>(b));
 }
@@ -145,7 +146,7 @@ constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) 
 /// Rows of features times the rows of a weight, and a bias: x w^T + b.
 /// Shapes:  x [..., in], w [out, in], b [out] -> [..., out].   Errors: shape_error where the inner sizes differ.
 export template <Symbolic X, Symbolic W, Symbolic B>
-requires accepted<worded<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
+requires accepted<diagnostic<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
 constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {}) {
   return matmul<false, true>(x, w) + b;
 }
@@ -154,12 +155,12 @@ constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {
 /// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.
 /// Errors:  shape_error where the axes differ.   Cost: that of matmul; nothing is copied.
 export template <int Count = 1, Symbolic A, Symbolic B>
-requires accepted<worded<applying_fixed<rule::dot, dot_attributes{Count}, A, B>>()>
+requires accepted<diagnostic<applying_fixed<rule::dot, dot_attributes{Count}, A, B>>()>
 constexpr auto dot(const A& a, const B& b, origin_of<A, B> = {}) {
   detail::obey<rule::dot>({Count}, a, b);
-  if constexpr (std::same_as<world_of<A, B>, lazy>)
+  if constexpr (std::same_as<evaluation_mode_of<A, B>, lazy>)
     return apply_fixed<op::dot_result, dot_attributes{Count}>(
-        matmul(as_matrix<world_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
+        matmul(as_matrix<evaluation_mode_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
   else return apply<op::dot_result>({Count}, matmul(as_matrix(a, a.shape().rank - Count), as_matrix(b, Count)), a, b);
 }
 

@@ -71,7 +71,7 @@ void matmul::emit(emission& e) {
   p.low = tail.low;
   p.high = tail.high;
   p.residual_row = p.n;
-  p.free_order = e.free_order();
+  p.relaxed_summation = e.relaxed_summation();
 
   buffer_ref packed;
   const bool column = p.n == 1 && p.a_column == 1;  // read along K as it lies

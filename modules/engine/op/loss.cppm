@@ -158,10 +158,10 @@ struct nll_loss {
 namespace detail {
 /// `x` where its shape is known to be that of `like`; else `x`, compared with it once the extents are known.
 template <class X, class Like> constexpr auto in_shape_of(const X& x, const Like& like) {
-  using world = world_of<X, Like>;
-  if constexpr (std::same_as<world, graph_world>)
+  using evaluation_mode = evaluation_mode_of<X, Like>;
+  if constexpr (std::same_as<evaluation_mode, program_mode>)
     return surely_equal(x.shape(), like.shape()) ? value(x) : value(apply<op::same_shape>({}, x, like));
-  else if constexpr (std::same_as<world, type_world>) return x;
+  else if constexpr (std::same_as<evaluation_mode, type_mode>) return x;
   else if constexpr (requires { requires X::pattern.is_static() && Like::pattern.is_static(); }) return x;
   else return apply<op::same_shape>({}, x, like);
 }
@@ -174,7 +174,7 @@ template <class Rule, class A, class B> constexpr auto difference(const A& resul
 
 /// Entry index[..] of the last axis.   Shapes: x [..., C], index [...] int64 -> [...].
 /// Errors: value_error at run time for an index outside 0..C-1.
-export template <Symbolic X, Symbolic I> requires accepted<worded<applying<op::pick, X, I>>()>
+export template <Symbolic X, Symbolic I> requires accepted<diagnostic<applying<op::pick, X, I>>()>
 constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) {
   return apply<op::pick>({}, x, index);
 }
@@ -182,7 +182,7 @@ constexpr auto pick(const X& x, const I& index, origin_of<X, I> = {}) {
 /// Negative log likelihood, averaged.   Shapes: log_probabilities [..., C], labels [...] int64 -> [].
 /// Errors: value_error at run time for a label outside 0..C-1, naming the label, C and the sample.
 export template <Symbolic X, Symbolic L>
-requires accepted<worded<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
+requires accepted<diagnostic<applying<rule::loss_of_classes<"nll", "log-probabilities without their">, X, L>>()>
 constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) {
   return -reduce_mean(apply_fixed<op::pick_label, label_attributes{}>(log_probabilities, labels));
 }
@@ -190,25 +190,26 @@ constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> 
 /// Shapes:  equal -> [].   Units: nats.
 /// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
 /// one of them is 0.   Errors: shape_error where the shapes differ.
-export template <Symbolic W, Symbolic P> requires accepted<worded<applying<rule::nll_loss, W, P>>()>
+export template <Symbolic W, Symbolic P> requires accepted<diagnostic<applying<rule::nll_loss, W, P>>()>
 constexpr auto nll_loss(const W& weights, const P& probabilities, origin_of<W, P> = {}) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
   return -(reduce_sum(detail::in_shape_of(weights, probabilities) * log(probabilities)) / reduce_sum(weights));
 }
 /// Softmax cross entropy of logits, averaged.   Shapes: logits [..., C], labels [...] int64 -> [].   Errors: those of `nll`.
 export template <Symbolic X, Symbolic L>
-requires accepted<worded<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
+requires accepted<diagnostic<applying<rule::loss_of_classes<"cross_entropy", "logits without their">, X, L>>()>
 constexpr auto cross_entropy(const X& logits, const L& labels, origin_of<X, L> = {}) {
   return -reduce_mean(apply_fixed<op::pick_label, label_attributes{.logits = true}>(log_softmax(logits), labels));
 }
 /// Mean of squared differences.   Shapes: equal -> [].
 /// Errors: shape_error where the shapes differ: a loss does not broadcast.
-export template <Symbolic A, Symbolic B> requires accepted<worded<applying<rule::loss_of_targets<"mse">, A, B>>()>
+export template <Symbolic A, Symbolic B> requires accepted<diagnostic<applying<rule::loss_of_targets<"mse">, A, B>>()>
 constexpr auto mse(const A& results, const B& targets, origin_of<A, B> = {}) {
   return reduce_mean(square(detail::difference<rule::loss_of_targets<"mse">>(results, targets)));
 }
 /// Mean of absolute differences.   Shapes: equal -> [].   Errors: those of `mse`.
-export template <Symbolic A, Symbolic B> requires accepted<worded<applying<rule::loss_of_targets<"l1_loss">, A, B>>()>
+export template <Symbolic A, Symbolic B>
+requires accepted<diagnostic<applying<rule::loss_of_targets<"l1_loss">, A, B>>()>
 constexpr auto l1_loss(const A& results, const B& targets, origin_of<A, B> = {}) {
   return reduce_mean(abs(detail::difference<rule::loss_of_targets<"l1_loss">>(results, targets)));
 }
@@ -216,14 +217,14 @@ constexpr auto l1_loss(const A& results, const B& targets, origin_of<A, B> = {})
 /// Half the squared distance of each sample.   Shapes: results, targets [N, ...], equal -> [N].   Errors: those of `mse`.
 /// Source: Caffe2's SquaredL2Distance.
 export template <Symbolic A, Symbolic B>
-requires accepted<worded<applying<rule::loss_of_targets<"squared_l2_distance">, A, B>>()>
+requires accepted<diagnostic<applying<rule::loss_of_targets<"squared_l2_distance">, A, B>>()>
 constexpr auto squared_l2_distance(const A& results, const B& targets, origin_of<A, B> = {}) {
   return reduce_sum<axes(1)>(
              as_matrix<1>(square(detail::difference<rule::loss_of_targets<"squared_l2_distance">>(results, targets)))) *
          0.5;
 }
 /// The mean of the losses of samples.   Shapes: any -> [].
-export template <Symbolic X> requires accepted<worded<applying<op::reduce_mean, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::reduce_mean, X>>()>
 constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) {
   return reduce_mean(losses);
 }

@@ -115,7 +115,7 @@ inline image_layouts pooled_images(const image_call& c) {
 
 namespace op {
 export struct conv2d {
-  static constexpr std::int64_t most_elements = std::int64_t(1) << 59;  // their bytes stay in 64 bits
+  static constexpr std::int64_t max_elements = std::int64_t(1) << 59;  // their bytes stay in 64 bits
   static constexpr std::string_view name = "conv2d";
   static constexpr int operands = 2;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
@@ -160,7 +160,7 @@ export struct conv2d {
     std::int64_t elements = 1;
     for (int i = 0; i < 4; ++i)
       if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
-                               elements > most_elements)) {
+                               elements > max_elements)) {
         out.why << "the result " << s << " is too large";
         return;
       }
@@ -252,7 +252,7 @@ export struct conv_transpose2d {
     std::int64_t elements = 1;
     for (int i = 0; i < 4; ++i)
       if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
-                               elements > conv2d::most_elements)) {
+                               elements > conv2d::max_elements)) {
         out.why << "the result " << s << " is too large";
         return;
       }
@@ -363,7 +363,7 @@ struct global_avg_pool2d {
 /// Cross-correlation of images with filters.
 /// Shapes:  x [N, C, H, W], w [O, C / groups, KH, KW] -> [N, O, OH, OW] with OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
 /// Errors:  shape_error where channels do not fit or the kernel is larger than the padded map.
-export template <Symbolic X, Symbolic W> requires accepted<worded<applying<op::conv2d, X, W>>()>
+export template <Symbolic X, Symbolic W> requires accepted<diagnostic<applying<op::conv2d, X, W>>()>
 constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_of<X, W> = {}) {
   return apply<op::conv2d>(a, x, w);
 }
@@ -371,18 +371,18 @@ constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_o
 /// Shapes:  x [N, C, H, W], w [C, O / groups, KH, KW] -> [N, O, OH, OW] with
 ///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
 /// Errors:  shape_error where channels do not fit or nothing is left inside the padding.
-export template <Symbolic X, Symbolic W> requires accepted<worded<applying<op::conv_transpose2d, X, W>>()>
+export template <Symbolic X, Symbolic W> requires accepted<diagnostic<applying<op::conv_transpose2d, X, W>>()>
 constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}, origin_of<X, W> = {}) {
   return apply<op::conv_transpose2d>(a, x, w);
 }
 /// Cross-correlation along a sequence, as `conv2d` of one row.
 /// Shapes:  x [N, C, L], w [O, C / groups, K] -> [N, O, OL] with OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
 ///          or (L - 1) / stride + 1 where it is causal.
-export template <Symbolic X, Symbolic W> requires accepted<worded<applying<rule::conv1d, X, W>>()>
+export template <Symbolic X, Symbolic W> requires accepted<diagnostic<applying<rule::conv1d, X, W>>()>
 constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X, W> = {}) {
   const auto rows = [](const auto& v) {
     using V = bare<decltype(v)>;
-    if constexpr (std::same_as<world_of<V>, lazy>)
+    if constexpr (std::same_as<evaluation_mode_of<V>, lazy>)
       return apply_fixed<op::reshape, reshape_attributes{detail::one_row(V::pattern)}>(v);
     else return reshape(v, detail::one_row(v.shape()));
   };
@@ -392,25 +392,25 @@ constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X
   const auto y = flatten<2>(conv2d(
       rows(x), rows(w),
       {.stride = {1, cut ? 1 : a.stride}, .padding = {0, before}, .dilation = {1, a.dilation}, .groups = a.groups}));
-  if constexpr (std::same_as<world_of<X>, lazy>)
+  if constexpr (std::same_as<evaluation_mode_of<X>, lazy>)
     return slice(
         y, {.stop = cut ? -before : std::numeric_limits<std::int64_t>::max(), .axis = 2, .step = cut ? a.stride : 1});
   else return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
 }
 /// Largest element of each window, also of int8.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins;
 /// NaN does.
-export template <Symbolic X> requires accepted<worded<applying<op::max_pool2d, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::max_pool2d, X>>()>
 constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
-  if constexpr (std::same_as<world_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
+  if constexpr (std::same_as<evaluation_mode_of<X>, lazy>) return apply<op::max_pool2d>(a, x);
   else return apply<op::max_pool2d>(a, x)[0];
 }
 /// Mean of each window.   Shapes: [N, C, H, W] -> [N, C, OH, OW].
-export template <Symbolic X> requires accepted<worded<applying<op::avg_pool2d, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::avg_pool2d, X>>()>
 constexpr auto avg_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
   return apply<op::avg_pool2d>(a, x);
 }
 /// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
-export template <Symbolic X> requires accepted<worded<applying<rule::global_avg_pool2d, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::global_avg_pool2d, X>>()>
 constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) {
   return reduce_mean<axes(2, 3), true>(x);
 }

@@ -95,7 +95,7 @@ export struct rms_norm : normalize_definition<"rms_norm", false> {
 namespace detail {
 /// Result 0 of an operation with several.
 template <class Op, class... X> constexpr auto first_result(const typename Op::attributes& a, const X&... x) {
-  if constexpr (std::same_as<world_of<X...>, lazy>) return apply<Op>(a, x...);
+  if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>) return apply<Op>(a, x...);
   else return apply<Op>(a, x...)[0];
 }
 /// x [N, C, ...] with each group of channels as one row; the extents that are known go into the shape.
@@ -116,7 +116,7 @@ constexpr shape per_channel(const shape& v, int rank) {
 }
 /// y [N, C, ...] with each channel scaled and shifted.
 template <class Y, class W, class B> constexpr auto scaled_channels(const Y& y, const W& weight, const B& bias) {
-  if constexpr (std::same_as<world_of<Y, W, B>, lazy>) {
+  if constexpr (std::same_as<evaluation_mode_of<Y, W, B>, lazy>) {
     constexpr int rank = bare<Y>::pattern.rank;
     return y * apply_fixed<op::reshape, reshape_attributes{per_channel(bare<W>::pattern, rank)}>(weight) +
            apply_fixed<op::reshape, reshape_attributes{per_channel(bare<B>::pattern, rank)}>(bias);
@@ -184,17 +184,17 @@ struct instance_norm {
 /// Errors:  shape_error where weight or bias have another shape than the last axes.
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
 export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalize_attributes> A = normalize_attributes>
-requires accepted<worded<applying<op::layer_norm, X, W, B>>()>
+requires accepted<diagnostic<applying<op::layer_norm, X, W, B>>()>
 constexpr auto layer_norm(const X& x, const W& weight, const B& bias, A a = {}, origin_of<X, W, B> = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight, bias);
 }
 export template <Symbolic X, Symbolic W, std::same_as<normalize_attributes> A = normalize_attributes>
-requires accepted<worded<applying<op::layer_norm, X, W>>()>
+requires accepted<diagnostic<applying<op::layer_norm, X, W>>()>
 constexpr auto layer_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) {
   return detail::first_result<op::layer_norm>(a, x, weight);
 }
 export template <Symbolic X, std::same_as<normalize_attributes> A = normalize_attributes>
-requires accepted<worded<applying<op::layer_norm, X>>()>
+requires accepted<diagnostic<applying<op::layer_norm, X>>()>
 constexpr auto layer_norm(const X& x, A a = {}, origin_of<X> = {}) {
   return detail::first_result<op::layer_norm>(a, x);
 }
@@ -203,12 +203,12 @@ constexpr auto layer_norm(const X& x, A a = {}, origin_of<X> = {}) {
 /// Shapes:  x [..., features], weight [features] -> [..., features].   Numerics: x / sqrt(mean(x^2) + epsilon).
 /// Source:  Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv:1910.07467.
 export template <Symbolic X, Symbolic W, std::same_as<normalize_attributes> A = normalize_attributes>
-requires accepted<worded<applying<op::rms_norm, X, W>>()>
+requires accepted<diagnostic<applying<op::rms_norm, X, W>>()>
 constexpr auto rms_norm(const X& x, const W& weight, A a = {}, origin_of<X, W> = {}) {
   return detail::first_result<op::rms_norm>(a, x, weight);
 }
 export template <Symbolic X, std::same_as<normalize_attributes> A = normalize_attributes>
-requires accepted<worded<applying<op::rms_norm, X>>()>
+requires accepted<diagnostic<applying<op::rms_norm, X>>()>
 constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) {
   return detail::first_result<op::rms_norm>(a, x);
 }
@@ -217,10 +217,10 @@ constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) {
 /// type (`group_norm<2>(x, weight, bias)`) or is an option (`group_norm(x, weight, bias, {.num_groups = 2})`).
 /// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
-export template <std::int64_t Groups, Symbolic X> requires accepted<worded<applying<rule::group_norm<Groups>, X>>()>
+export template <std::int64_t Groups, Symbolic X> requires accepted<diagnostic<applying<rule::group_norm<Groups>, X>>()>
 constexpr auto group_norm(const X& x,
                           instance_norm_options a = {}) {  // without an origin: it would be a candidate for three
-  if constexpr (std::same_as<world_of<X>, lazy>) {
+  if constexpr (std::same_as<evaluation_mode_of<X>, lazy>) {
     constexpr shape rows = detail::grouped(bare<X>::pattern, Groups);
     return reshape_like(
         layer_norm(apply_fixed<op::reshape, reshape_attributes{rows}>(x), {.axes = 1, .epsilon = a.epsilon}), x);
@@ -229,12 +229,12 @@ constexpr auto group_norm(const X& x,
                         x);
 }
 export template <std::int64_t Groups, Symbolic X, Symbolic W, Symbolic B>
-requires accepted<worded<applying<rule::group_norm<Groups>, X, W, B>>()>
+requires accepted<diagnostic<applying<rule::group_norm<Groups>, X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {},
                           origin_of<X, W, B> = {}) {
   return detail::scaled_channels(group_norm<Groups>(x, a), weight, bias);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<rule::counted_groups, same_rank, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<rule::counted_groups, same_rank, X>>()>
 constexpr auto group_norm(const X& x, group_norm_options a, origin_of<X> = {}) {
   if constexpr (Typed<X>) {
     detail::obey<rule::counted_groups>({a.num_groups}, x);
@@ -245,7 +245,7 @@ constexpr auto group_norm(const X& x, group_norm_options a, origin_of<X> = {}) {
         layer_norm(reshape(x, detail::grouped(x.shape(), a.num_groups)), {.axes = 1, .epsilon = a.epsilon}), x);
 }
 export template <Symbolic X, Symbolic W, Symbolic B>
-requires accepted<worded<applying_of_rank<rule::counted_groups, same_rank, X, W, B>>()>
+requires accepted<diagnostic<applying_of_rank<rule::counted_groups, same_rank, X, W, B>>()>
 constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm_options a, origin_of<X, W, B> = {}) {
   return detail::scaled_channels(group_norm(x, a), weight, bias);
 }
@@ -253,11 +253,12 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm
 /// Normalizes each channel of each sample, then scales and shifts it.
 /// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> that of x.
 /// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
-export template <Symbolic X> requires accepted<worded<applying<rule::instance_norm, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::instance_norm, X>>()>
 constexpr auto instance_norm(const X& x, instance_norm_options a = {}, origin_of<X> = {}) {
   return reshape_like(layer_norm(flatten<2>(x), {.axes = 1, .epsilon = a.epsilon}), x);
 }
-export template <Symbolic X, Symbolic W, Symbolic B> requires accepted<worded<applying<rule::instance_norm, X, W, B>>()>
+export template <Symbolic X, Symbolic W, Symbolic B>
+requires accepted<diagnostic<applying<rule::instance_norm, X, W, B>>()>
 constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instance_norm_options a = {},
                              origin_of<X, W, B> = {}) {
   return detail::scaled_channels(instance_norm(x, a), weight, bias);

@@ -135,7 +135,7 @@ template <class Op> consteval int results_of() {
 }
 /// What is wrong with what a rule gives where it finds nothing wrong.
 constexpr void check_results(int expected, int alias, view<const tensor_type> in, inference& out) {
-  if (out.count != expected || out.count > inference::most_results) {
+  if (out.count != expected || out.count > inference::max_results) {
     out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and "
             << expected;
     out.why << (expected == 1 ? " result is" : " results are") << " expected";
@@ -254,7 +254,7 @@ export template <class Op> struct operation_check {
 };
 /// What a definition must have: a name, the number of operands, attributes with a member list, a rule over types.
 export template <class Op>
-concept Operation = accepted<worded<operation_check<Op>>()>;
+concept Operation = accepted<diagnostic<operation_check<Op>>()>;
 
 namespace detail {
 /// The functions of an operation's record, and the record. The library instantiates those of its own operations, so that
@@ -345,7 +345,7 @@ export template <Operation Op> inline constexpr const operation& record = detail
 template <Operation Op> bool is_call_of(const node& n) { return n.op == &record<Op>; }
 template <Operation... Op> bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
 
-// ---- worlds ---------------------------------------------------------------------------------------------------------
+// ---- evaluation modes ---------------------------------------------------------------------------------------------------------
 
 template <class X> using bare = std::remove_cvref_t<X>;
 template <class X> struct no_operand {
@@ -357,12 +357,13 @@ template <class X> struct no_operand {
   }
 };
 // Words are made for those that are none alone: every type of an expression passes here.
-template <class X> inline constexpr auto operand_words = worded<no_operand<X>>();
-template <class X> requires requires { typename X::world; } inline constexpr auto operand_words<X> = fixed_string<1>{};
+template <class X> inline constexpr auto operand_words = diagnostic<no_operand<X>>();
+template <class X> requires requires { typename X::evaluation_mode; }
+inline constexpr auto operand_words<X> = fixed_string<1>{};
 template <class X> inline constexpr auto operand_or_number_words = operand_words<X>;
 template <class X> requires std::is_arithmetic_v<X>
 inline constexpr auto operand_or_number_words<X> = fixed_string<1>{};
-/// A tensor-like operand: it names its world, and the world knows how to apply an operation.
+/// A tensor-like operand: it names its evaluation_mode, and the evaluation mode knows how to apply an operation.
 export template <class X>
 concept Symbolic = accepted<operand_words<bare<X>>>;
 /// A tensor-like operand or a number.
@@ -373,11 +374,11 @@ concept Operand = accepted<operand_or_number_words<bare<X>>>;
 export template <class X>
 concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
 template <class X>
-concept HasWorld = requires { typename bare<X>::world; };
+concept HasEvaluationMode = requires { typename bare<X>::evaluation_mode; };
 /// Two of them. What has nothing to do with operands is asked no more: the operators are candidates for whatever the library
 /// compares or adds.
 export template <class A, class B>
-concept TypedOperands = (HasWorld<A> || HasWorld<B>) && TypedOperand<A> && TypedOperand<B>;
+concept TypedOperands = (HasEvaluationMode<A> || HasEvaluationMode<B>) && TypedOperand<A> && TypedOperand<B>;
 /// The same, and no number.
 export template <class X>
 concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;
@@ -388,31 +389,31 @@ export struct no_origin {};
 export template <class... X> using origin_of =
     std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
 
-template <class... X> struct common_world;
-template <class X, class... Y> struct common_world<X, Y...> : common_world<Y...> {};
-template <Symbolic X, class... Y> struct common_world<X, Y...> {
-  using type = typename bare<X>::world;
+template <class... X> struct common_evaluation_mode;
+template <class X, class... Y> struct common_evaluation_mode<X, Y...> : common_evaluation_mode<Y...> {};
+template <Symbolic X, class... Y> struct common_evaluation_mode<X, Y...> {
+  using type = typename bare<X>::evaluation_mode;
 };
-export template <class... X> using world_of = typename common_world<X...>::type;
+export template <class... X> using evaluation_mode_of = typename common_evaluation_mode<X...>::type;
 
-/// What the world of the operands says of applying Op to them. Functions require `accepted<worded<applying<...>>()>`
+/// What the evaluation mode of the operands says of applying Op to them. Functions require `accepted<diagnostic<applying<...>>()>`
 /// rather than `Applicable<...>`, which is the same: the compiler then prints the sentence a step earlier.
 export template <class Op, class... X> requires(Symbolic<X> || ...)
-using applying = typename world_of<X...>::template check<Op, X...>;
+using applying = typename evaluation_mode_of<X...>::template check<Op, X...>;
 /// The same with attributes that are part of the type.
 export template <class Op, auto Attributes, class... X> requires(Symbolic<X> || ...)
-using applying_fixed = typename world_of<X...>::template check_fixed<Op, Attributes, X...>;
+using applying_fixed = typename evaluation_mode_of<X...>::template check_fixed<Op, Attributes, X...>;
 
 /// The same with attributes that are known only at run time, and a rank of the result that is known all the same.
 export template <class Op, class Rank, class... X> requires(Symbolic<X> || ...)
-using applying_of_rank = typename world_of<X...>::template check_of_rank<Op, Rank, X...>;
+using applying_of_rank = typename evaluation_mode_of<X...>::template check_of_rank<Op, Rank, X...>;
 
-/// Whether the world of the operands finds nothing wrong with applying Op; its message carries the reason.
+/// Whether the evaluation mode of the operands finds nothing wrong with applying Op; its message carries the reason.
 export template <class Op, class... X>
-concept Applicable = accepted<worded<applying<Op, X...>>()>;
+concept Applicable = accepted<diagnostic<applying<Op, X...>>()>;
 
 // A spelling that is made of several operations has a rule of its own (`rule::`): a definition that is never a node, with
-// which its constraint finds a misfit under the name that the user wrote.
+// which its constraint finds a mismatch under the name that the user wrote.
 
 // So that the signature stands where a definition has none, and the concept can say so.
 template <class Op> struct attributes_of {
@@ -422,25 +423,25 @@ template <class Op> requires requires { typename Op::attributes; } struct attrib
   using type = typename Op::attributes;
 };
 
-/// Applies an operation in the world of its operands.
+/// Applies an operation in the evaluation mode of its operands.
 export template <class Op, Operand... X>
-requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying<Op, X...>>()>
+requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying<Op, X...>>()>
 constexpr auto apply(const typename attributes_of<Op>::type& attributes, X&&... x) {
-  return world_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
+  return evaluation_mode_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
 }
 /// The same with attributes that are part of the type: extents then follow at compile time.
 export template <class Op, typename attributes_of<Op>::type Attributes, Operand... X>
-requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_fixed<Op, Attributes, X...>>()>
+requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying_fixed<Op, Attributes, X...>>()>
 constexpr auto apply_fixed(X&&... x) {
-  return world_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
+  return evaluation_mode_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }
 
 /// The same with attributes that are known only at run time. A typed operand then has the rank that `Rank` says, and
 /// extents that are known at run time.
 export template <class Op, class Rank, Operand... X>
-requires accepted<worded<operation_check<Op>>()> && accepted<worded<applying_of_rank<Op, Rank, X...>>()>
+requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying_of_rank<Op, Rank, X...>>()>
 constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes, X&&... x) {
-  return world_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
+  return evaluation_mode_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
 }
 
 // The rank of a result, from that of the first operand and that which the rule of the operation finds for attributes that
@@ -464,13 +465,13 @@ export template <int N> struct rank_at_least {
   static constexpr int of(int first, int) { return first < N ? N : first; }
 };
 
-/// No message: the world checks when the node is made.
+/// No message: the evaluation mode checks when the node is made.
 export struct nothing_to_say {
   static consteval text message() { return {}; }
 };
 
 /// Values of a program.
-struct graph_world {
+struct program_mode {
   template <class Op, class... X> using check = nothing_to_say;
   template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
   template <class Op, class... X> static auto apply(const typename Op::attributes& attributes, const X&... x) {
@@ -533,13 +534,13 @@ struct graph_world {
 
 /// Adds an operation with a run-time number of operands to their program.
 export template <Operation Op> auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) {
-  return graph_world::add<Op>(attributes, inputs);
+  return program_mode::add<Op>(attributes, inputs);
 }
 
 /// A value that is only element type and shape: what layers run over at compile time to check a network.
-export struct type_world;
+export struct type_mode;
 export struct traced : operand_base {
-  using world = type_world;
+  using evaluation_mode = type_mode;
   using only_a_type = void;
   tensor_type type;
   text* why = nullptr;
@@ -547,7 +548,7 @@ export struct traced : operand_base {
   constexpr traced(const tensor_type& t, text* w) : type(t), why(w) {}
   constexpr const lamina::shape& shape() const { return type.dims; }
 };
-struct type_world {
+struct type_mode {
   template <class Op, class... X> using check = nothing_to_say;
   template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
   template <class Op, class... X>
@@ -569,7 +570,7 @@ struct type_world {
     inference r;
     if (why->empty()) {
       detail::infer_checked<Op>(attributes, view<const tensor_type>(in, sizeof...(X)), r);
-      if (!r.why.empty()) *why = worded_misfit(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
+      if (!r.why.empty()) *why = mismatch_diagnostic(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
     }
     if (!why->empty()) {
       // A layer goes on with a result of an operation that failed: whatever axis it asks for is there, and unknown.
@@ -599,12 +600,13 @@ namespace detail {
 /// time, values of a program, types alone.
 template <class Rule, class... X> constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
   inference found;
-  if constexpr (std::same_as<world_of<X...>, type_world>) {
+  if constexpr (std::same_as<evaluation_mode_of<X...>, type_mode>) {
     const traced all[] = {x...};
     if (!all[0].why->empty()) return;
     const tensor_type in[] = {x.type...};
     Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
-    if (!found.why.empty()) *all[0].why = worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X)));
+    if (!found.why.empty())
+      *all[0].why = mismatch_diagnostic(Rule::name, found, view<const tensor_type>(in, sizeof...(X)));
   } else {
     tensor_type in[sizeof...(X)];
     std::size_t i = 0;
@@ -619,7 +621,7 @@ template <class Rule, class... X> constexpr void obey(const typename Rule::attri
     Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
     if (!found.why.empty())
       raise(found.of_elements ? error_kind::type : error_kind::shape,
-            t << worded_misfit(Rule::name, found, view<const tensor_type>(in, sizeof...(X))));
+            t << mismatch_diagnostic(Rule::name, found, view<const tensor_type>(in, sizeof...(X))));
   }
 }
 }  // namespace detail
@@ -628,14 +630,14 @@ template <class Rule, class... X> constexpr void obey(const typename Rule::attri
 export template <fixed_string Spelling, class... X> struct run_time_check {
   static consteval text message() {
     text t;
-    if constexpr (std::same_as<world_of<X...>, lazy>)
+    if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
       t << "of a typed operand the rank of the result is to stand in the call: write `" << Spelling.view() << "`";
     return t;
   }
 };
 /// An operand of a formula, with its rank in its type.
 template <class X>
-concept Typed = Symbolic<X> && std::same_as<typename bare<X>::world, lazy>;
+concept Typed = Symbolic<X> && std::same_as<typename bare<X>::evaluation_mode, lazy>;
 /// A number in a list of axes, or of other whole numbers: `sum(x, {0, 2})`. How many there are is known from the call.
 template <class T>
 concept Listed = std::integral<T> && !std::same_as<T, bool>;

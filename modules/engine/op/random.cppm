@@ -66,18 +66,18 @@ struct dropout {
 }  // namespace rule
 
 /// Numbers uniform in [a, b) of the type and shape of `like`.
-export template <Symbolic S, Symbolic Like> requires accepted<worded<applying<op::random_uniform, S, Like>>()>
+export template <Symbolic S, Symbolic Like> requires accepted<diagnostic<applying<op::random_uniform, S, Like>>()>
 constexpr auto random_uniform(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
   return apply<op::random_uniform>(a, state, like);
 }
 /// Normal numbers of mean a and deviation b of the type and shape of `like`.
-export template <Symbolic S, Symbolic Like> requires accepted<worded<applying<op::random_normal, S, Like>>()>
+export template <Symbolic S, Symbolic Like> requires accepted<diagnostic<applying<op::random_normal, S, Like>>()>
 constexpr auto random_normal(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
   return apply<op::random_normal>(a, state, like);
 }
 /// Zeroes each element with the given probability and scales the others to keep the mean.
 /// Source: Srivastava et al., "Dropout" (2014).
-export template <Symbolic X, Symbolic S> requires accepted<worded<applying<rule::dropout, X, S>>()>
+export template <Symbolic X, Symbolic S> requires accepted<diagnostic<applying<rule::dropout, X, S>>()>
 constexpr auto dropout(const X& x, const S& state, dropout_attributes a, origin_of<X, S> = {}) {
   auto keep = random_uniform(state, x, {.a = 0, .b = 1, .site = a.site}) >= a.probability;
   return where(keep, x * (1 / (1 - a.probability)), 0);

@@ -85,7 +85,7 @@ export struct gru_gates_grad {
 template <class... X> struct lstm_gates_check {
   static consteval text message() {
     text t;
-    if constexpr (std::same_as<world_of<X...>, lazy>)
+    if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
       t << "lstm_gates: gives two results, which a typed expression does not hold; use values of a program, or the "
            "layer nn::lstm_cell";
     return t;
@@ -94,14 +94,14 @@ template <class... X> struct lstm_gates_check {
 /// What follows the products of an LSTM step: next = s(f) cell + s(i) tanh(g) and out = s(o) tanh(next).
 /// Shapes:  gates [N, 4 H] in the order i f g o, cell [N, H] -> out and next, each [N, H], as an array.
 /// Source:  Hochreiter, Schmidhuber, "Long short-term memory" (1997); Gers, Schmidhuber, Cummins (2000).
-export template <Symbolic G, Symbolic C> requires accepted<worded<lstm_gates_check<G, C>>()>
+export template <Symbolic G, Symbolic C> requires accepted<diagnostic<lstm_gates_check<G, C>>()>
 constexpr auto lstm_gates(const G& gates, const C& cell, origin_of<G, C> = {}) {
   return apply<op::lstm_gates>({}, gates, cell);
 }
 /// What follows the products of a GRU step: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), n + z (state - n).
 /// Shapes:  x and h [N, 3 H] in the order r z n, state [N, H] -> [N, H].
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), in the form of cuDNN.
-export template <Symbolic X, Symbolic H, Symbolic S> requires accepted<worded<applying<op::gru_gates, X, H, S>>()>
+export template <Symbolic X, Symbolic H, Symbolic S> requires accepted<diagnostic<applying<op::gru_gates, X, H, S>>()>
 constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) {
   return apply<op::gru_gates>({}, x, h, state);
 }

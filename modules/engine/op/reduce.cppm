@@ -247,7 +247,8 @@ template <fixed_string Name> struct softmax_of_last {
 }  // namespace rule
 namespace detail {
 template <int Last, class X> constexpr auto last_as_columns(const X& x) {
-  if constexpr (std::same_as<world_of<X>, lazy>) return as_matrix<world_of<X>::template rank_of<X> - Last>(x);
+  if constexpr (std::same_as<evaluation_mode_of<X>, lazy>)
+    return as_matrix<evaluation_mode_of<X>::template rank_of<X> - Last>(x);
   else return as_matrix(x, x.shape().rank - Last);
 }
 }  // namespace detail
@@ -260,212 +261,212 @@ template <int Last, class X> constexpr auto last_as_columns(const X& x) {
 /// Sum over axes.   Shapes: reduced axes vanish, or stay as 1 with keepdim.
 /// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_sum(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_sum(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_sum, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_sum, rank_less<N>, X>>()>
 constexpr auto reduce_sum(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_sum, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_sum(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_sum(x, {0, 2})", X>>()>
 constexpr auto reduce_sum(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_sum>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_sum, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_sum, rank_less<1>, X>>()>
 auto reduce_sum(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_sum, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_sum, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_sum, same_rank, X>>()>
 auto reduce_sum(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_sum, same_rank>({a.axes, true}, x);
 }
 /// Mean over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_mean(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_mean, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_mean(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_mean, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_mean, rank_less<N>, X>>()>
 constexpr auto reduce_mean(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_mean, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_mean(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_mean(x, {0, 2})", X>>()>
 constexpr auto reduce_mean(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_mean>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_mean, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_mean, rank_less<1>, X>>()>
 auto reduce_mean(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_mean, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_mean, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_mean, same_rank, X>>()>
 auto reduce_mean(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_mean, same_rank>({a.axes, true}, x);
 }
 /// Largest element over axes; the gradient is shared by equal ones.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_max(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_max(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_max, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_max, rank_less<N>, X>>()>
 constexpr auto reduce_max(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_max, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_max(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_max(x, {0, 2})", X>>()>
 constexpr auto reduce_max(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_max>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_max, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_max, rank_less<1>, X>>()>
 auto reduce_max(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_max, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_max, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_max, same_rank, X>>()>
 auto reduce_max(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_max, same_rank>({a.axes, true}, x);
 }
 /// Smallest element over axes.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_min(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_min, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_min(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_min, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_min, rank_less<N>, X>>()>
 constexpr auto reduce_min(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_min, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_min(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_min(x, {0, 2})", X>>()>
 constexpr auto reduce_min(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_min>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_min, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_min, rank_less<1>, X>>()>
 auto reduce_min(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_min, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_min, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_min, same_rank, X>>()>
 auto reduce_min(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_min, same_rank>({a.axes, true}, x);
 }
 /// Product over axes; of nothing 1.   Types: float and integer.
 /// Gradient: right where elements are zero too; it has a second one, and no third.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_prod(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_prod(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_prod, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_prod, rank_less<N>, X>>()>
 constexpr auto reduce_prod(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_prod, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_prod(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_prod(x, {0, 2})", X>>()>
 constexpr auto reduce_prod(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_prod>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_prod, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_prod, rank_less<1>, X>>()>
 auto reduce_prod(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_prod, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_prod, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_prod, same_rank, X>>()>
 auto reduce_prod(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_prod, same_rank>({a.axes, true}, x);
 }
 /// Whether any bool over axes is true; of nothing false.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_any(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_any(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_any, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_any, rank_less<N>, X>>()>
 constexpr auto reduce_any(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_any, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_any(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_any(x, {0, 2})", X>>()>
 constexpr auto reduce_any(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_any>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_any, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_any, rank_less<1>, X>>()>
 auto reduce_any(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_any, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_any, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_any, same_rank, X>>()>
 auto reduce_any(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_any, same_rank>({a.axes, true}, x);
 }
 /// Whether all bools over axes are true; of nothing true.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_all(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}>(x);
 }
 export template <class All = void, bool Keepdim = false, Symbolic X>
 requires std::same_as<All, axes()> &&
-         accepted<worded<applying_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}, X>>()>
+         accepted<diagnostic<applying_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}, X>>()>
 constexpr auto reduce_all(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reduce_all, reduce_attributes{{}, Keepdim}>(x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reduce_all, rank_less<N>, X>>()>
 constexpr auto reduce_all(const X& x, const T (&over)[N], origin_of<X> = {}) {
   return apply_of_rank<op::reduce_all, rank_less<N>>({axes::of(over)}, x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"reduce_all(x, {0, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reduce_all(x, {0, 2})", X>>()>
 constexpr auto reduce_all(const X& x, reduce_attributes a, origin_of<X> = {}) {
   return apply<op::reduce_all>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_all, rank_less<1>, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_all, rank_less<1>, X>>()>
 auto reduce_all(const X& x, one_axis a) {
   return apply_of_rank<op::reduce_all, rank_less<1>>({axes(a.axes.axis)}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::reduce_all, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::reduce_all, same_rank, X>>()>
 auto reduce_all(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_all, same_rank>({a.axes, true}, x);
 }
 /// Position of the smallest element along an axis, the first of equals; int64. As of all functions along one axis
 /// (`softmax`, `sort`, `cumsum`, `top_k`) it is the last one where none is named.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmin(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::argmin, argmax_attributes{Axis, Keepdim}>(x);
 }
@@ -473,17 +474,17 @@ export template <Symbolic X> requires(!Typed<X>)
 constexpr auto argmin(const X& x, argmax_attributes a, origin_of<X> = {}) {
   return apply<op::argmin>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::argmin, rank_of_rule, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argmin, rank_of_rule, X>>()>
 auto argmin(const X& x, axis_attributes a) {
   return apply_of_rank<op::argmin, rank_of_rule>({a.axis}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::argmin, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argmin, same_rank, X>>()>
 auto argmin(const X& x, kept_axis a) {
   return apply_of_rank<op::argmin, same_rank>({a.axis, true}, x);
 }
 /// Position of the largest element along an axis, the last one where none is named, the first of equals; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
-requires accepted<worded<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmax(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::argmax, argmax_attributes{Axis, Keepdim}>(x);
 }
@@ -491,44 +492,44 @@ export template <Symbolic X> requires(!Typed<X>)
 constexpr auto argmax(const X& x, argmax_attributes a, origin_of<X> = {}) {
   return apply<op::argmax>(a, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::argmax, rank_of_rule, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argmax, rank_of_rule, X>>()>
 auto argmax(const X& x, axis_attributes a) {
   return apply_of_rank<op::argmax, rank_of_rule>({a.axis}, x);
 }
-export template <Typed X> requires accepted<worded<applying_of_rank<op::argmax, same_rank, X>>()>
+export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argmax, same_rank, X>>()>
 auto argmax(const X& x, kept_axis a) {
   return apply_of_rank<op::argmax, same_rank>({a.axis, true}, x);
 }
 /// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
 export template <std::int64_t Axis = -1, Symbolic X>
-requires accepted<worded<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
 constexpr auto softmax(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::softmax, softmax_attributes{Axis}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying<op::softmax, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::softmax, X>>()>
 constexpr auto softmax(const X& x, softmax_attributes a, origin_of<X> = {}) {
   return apply<op::softmax>(a, x);
 }
 /// Logarithm of softmax, without its underflow.
 export template <std::int64_t Axis = -1, Symbolic X>
-requires accepted<worded<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
 constexpr auto log_softmax(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::log_softmax, softmax_attributes{Axis}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying<op::log_softmax, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::log_softmax, X>>()>
 constexpr auto log_softmax(const X& x, softmax_attributes a, origin_of<X> = {}) {
   return apply<op::log_softmax>(a, x);
 }
 /// Softmax over the last N axes as one distribution.   Shapes: any of that rank or more; the same.
 export template <int N, Symbolic X>
-requires accepted<worded<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>
+requires accepted<diagnostic<applying_fixed<rule::softmax_of_last<"softmax_over_last">, last_axes{N}, X>>()>
 constexpr auto softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"softmax_over_last">>({N}, x);
   return reshape_like(softmax(detail::last_as_columns<N>(x)), x);
 }
 /// Logarithm of softmax over the last N axes.
 export template <int N, Symbolic X>
-requires accepted<worded<applying_fixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>>()>
+requires accepted<diagnostic<applying_fixed<rule::softmax_of_last<"log_softmax_over_last">, last_axes{N}, X>>()>
 constexpr auto log_softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"log_softmax_over_last">>({N}, x);
   return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);

@@ -359,13 +359,13 @@ struct transpose {
 /// The same elements under another shape; one extent may be `dyn` and is then inferred. Where several are, all but the last
 /// of them are to lead and are the operand's: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
 /// Errors: shape_error where the counts differ.
-export template <Symbolic X> requires accepted<worded<run_time_check<"reshape(x, {6, 2})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reshape(x, {6, 2})", X>>()>
 constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) {
   return apply<op::reshape>(reshape_attributes{to}, x);
 }
 /// Extents of a typed operand at run time stand in a list, from which the rank is known: `reshape(x, {n, dyn})`.
 export template <std::size_t Rank, Typed X>
-requires accepted<worded<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
 auto reshape(const X& x, const dim (&to)[Rank]) {
   return apply_of_rank<op::reshape, fixed_rank<Rank>>({detail::shape_of_list(to)}, x);
 }
@@ -373,7 +373,7 @@ auto reshape(const X& x, const dim (&to)[Rank]) {
 // With a default it is the later of two candidates where extents are an argument.
 export template <class To = void, Symbolic X> requires requires {
   To::pattern;
-} && accepted<worded<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
+} && accepted<diagnostic<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
 constexpr auto reshape(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x);
 }
@@ -381,63 +381,63 @@ constexpr auto reshape(const X& x, origin_of<X> = {}) {
 /// The axis of a typed operand stands in the type (`flatten<2>(x)`), since the rank of the result follows from it.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
-requires accepted<worded<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
 constexpr auto flatten(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::flatten, flatten_attributes{From}>(x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"flatten<2>(x)", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"flatten<2>(x)", X>>()>
 constexpr auto flatten(const X& x, flatten_attributes a, origin_of<X> = {}) {
   return apply<op::flatten>(a, x);
 }
 /// Axis i of the result is axis order[i] of x: `permute<1, 0>(x)`, or `permute(x, {1, 0})` at run time.
 export template <int... Order, Symbolic X>
-requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::permute, permute_attributes{axes(Order...)}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::permute, same_rank, X>>()>
 constexpr auto permute(const X& x, axes order, origin_of<X> = {}) {
   return apply_of_rank<op::permute, same_rank>(permute_attributes{order}, x);
 }
 /// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
-export template <Symbolic X> requires accepted<worded<applying<rule::transpose, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::transpose, X>>()>
 constexpr auto transpose(const X& x, origin_of<X> = {}) {
   return permute<1, 0>(x);
 }
 /// Positions start, start + step, ... below stop of one axis.
-export template <Symbolic X> requires accepted<worded<applying<op::slice, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::slice, X>>()>
 constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) {
   return apply<op::slice>(a, x);
 }
 /// The same with attributes in the type: `slice<slice_attributes{.stop = 2}>(x)`.
 // With a default that is none it is the later of two candidates where attributes are an argument.
 export template <slice_attributes A = slice_attributes{.step = 0}, Symbolic X>
-requires(A.step != 0) && accepted<worded<applying_fixed<op::slice, A, X>>()>
+requires(A.step != 0) && accepted<diagnostic<applying_fixed<op::slice, A, X>>()>
 constexpr auto slice(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::slice, A>(x);
 }
 /// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
-// The misfit is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
+// The mismatch is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
 export template <int Axis = 0, TypedSymbolic... X,
-                 fixed_string Misfit = worded<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
-requires message_is<Misfit, ""> constexpr auto concat(const X&... x) {
+                 fixed_string Mismatch = diagnostic<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
+requires message_is<Mismatch, ""> constexpr auto concat(const X&... x) {
   return apply_fixed<op::concat, axis_attributes{Axis}>(x...);
 }
 /// x repeated to the shape of `like`.
-export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::broadcast_like, X, Like>>()>
+export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::broadcast_like, X, Like>>()>
 constexpr auto broadcast_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   return apply<op::broadcast_like>({}, x, like);
 }
 /// x summed over what broadcasting `like` to its shape would repeat.
-export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::sum_like, X, Like>>()>
+export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::sum_like, X, Like>>()>
 constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
-  if constexpr (std::same_as<world_of<X>, graph_world>)
+  if constexpr (std::same_as<evaluation_mode_of<X>, program_mode>)
     if (surely_equal(x.shape(), like.shape())) return x;
-  if constexpr (std::same_as<world_of<X>, graph_world>) return value(apply<op::sum_like>({}, x, like));
+  if constexpr (std::same_as<evaluation_mode_of<X>, program_mode>) return value(apply<op::sum_like>({}, x, like));
   else return apply<op::sum_like>({}, x, like);
 }
 /// x under the shape of `like`.
-export template <Symbolic X, Symbolic Like> requires accepted<worded<applying<op::reshape_like, X, Like>>()>
+export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::reshape_like, X, Like>>()>
 constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   return apply<op::reshape_like>({}, x, like);
 }

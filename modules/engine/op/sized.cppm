@@ -216,7 +216,7 @@ struct non_max_suppression {
 export template <fixed_string Function, class... X> struct counted_when_run {
   static consteval text message() {
     text t;
-    if constexpr (std::same_as<world_of<X...>, lazy>)
+    if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
       t << "an extent of the result of `" << Function.view()
         << "` is known only when it has run, and the extents of an expression before; use it on values of a program or "
            "a net";
@@ -229,7 +229,7 @@ namespace detail {
 template <class World> struct spelled {
   constexpr spelled(const auto&, std::string_view) {}
 };
-template <> struct spelled<graph_world> {
+template <> struct spelled<program_mode> {
   spelled(const value& x, std::string_view spelling) : path(x.owner(), with(x.owner().place(), spelling)) {}
   static std::string with(std::string here, std::string_view spelling) {
     if (!here.empty()) here += ": ";
@@ -248,34 +248,34 @@ template <> struct spelled<graph_world> {
 /// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, the rows stay where they are.
 /// Errors:  value_error where a run finds the count outside of 0..N; no state is assigned then.
 /// Gradient: that of the rows, zero for the rest.
-export template <Symbolic X, Symbolic N> requires accepted<worded<counted_when_run<"first_rows", X, N>>()>
+export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"first_rows", X, N>>()>
 constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) {
   return apply<op::first_rows>({}, x, count);
 }
 
 /// The coordinates of all elements that are not zero, one row each, in row-major order (numpy.argwhere, torch.nonzero).
 /// NaN is not zero, -0 is.   Shapes: [A, B] -> int64 [n, 2].   Types: any.
-export template <Symbolic X> requires accepted<worded<counted_when_run<"argwhere", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"argwhere", X>>()>
 constexpr auto argwhere(const X& x, origin_of<X> = {}) {
   auto found = apply<op::non_zero>({}, x);
   return first_rows(found[0], found[1]);
 }
 /// The same as ONNX's NonZero lays it out: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
-export template <Symbolic X> requires accepted<worded<counted_when_run<"non_zero", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"non_zero", X>>()>
 constexpr auto non_zero(const X& x, origin_of<X> = {}) {
   return permute(argwhere(x), axes(1, 0));
 }
 
 /// The elements where a mask is true, in row-major order (torch.masked_select, NumPy's x[mask]).
 /// Shapes: x and mask [A, B] -> [n].   Types: any, mask bool.   Gradient: that of the elements.
-export template <Symbolic X, Symbolic M> requires accepted<worded<counted_when_run<"masked_select", X, M>>()>
+export template <Symbolic X, Symbolic M> requires accepted<diagnostic<counted_when_run<"masked_select", X, M>>()>
 constexpr auto masked_select(const X& x, const M& mask, origin_of<X, M> = {}) {
   detail::obey<rule::masked_select>({}, x, mask);
   return gather(reshape(x, shape{dyn}), squeeze(argwhere(reshape(mask, shape{dyn})), axes(1)), 0);
 }
 /// The slices along an axis where a mask is true (ONNX Compress, numpy.compress).
 /// Shapes: x [3, V, 4], mask [V], axis 1 -> [3, n, 4].   Types: any, mask bool.   Gradient: that of the slices.
-export template <Symbolic X, Symbolic M> requires accepted<worded<counted_when_run<"compress", X, M>>()>
+export template <Symbolic X, Symbolic M> requires accepted<diagnostic<counted_when_run<"compress", X, M>>()>
 constexpr auto compress(const X& x, const M& mask, std::int64_t axis = 0, origin_of<X, M> = {}) {
   detail::obey<rule::compress>({axis}, x, mask);
   return gather(x, squeeze(argwhere(mask), axes(1)), axis);
@@ -291,7 +291,7 @@ export template <class V, class I> struct unique_result {
 /// Shapes:  [A, B] -> values [n], indices [n], inverse [A, B], counts [n]; gather(values, inverse) is x.
 /// Types:   float and integer; the others int64.   Numerics: all NaN are one element, above all numbers; -0 and 0 are one.
 /// Gradient: of the values, to the first of the equal elements.
-export template <Symbolic X> requires accepted<worded<counted_when_run<"unique", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"unique", X>>()>
 constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
   detail::obey<rule::unique>({}, x);
   auto row = reshape(x, shape{dyn});
@@ -312,10 +312,10 @@ constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
 /// The k largest (or smallest) elements along an axis in order and their positions, where k is an int64 value that is
 /// computed in the same run. Otherwise as with a k that is known.
 /// Shapes:  x [3, 9], k [] or [1] -> twice [3, k].   Errors: value_error where a run finds k outside of the axis.
-export template <Symbolic X, Symbolic K> requires accepted<worded<counted_when_run<"top_k", X, K>>()>
+export template <Symbolic X, Symbolic K> requires accepted<diagnostic<counted_when_run<"top_k", X, K>>()>
 constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
   detail::obey<rule::computed_top_k>({a.axis}, x, k);
-  const detail::spelled<world_of<X>> here(x, "top_k");
+  const detail::spelled<evaluation_mode_of<X>> here(x, "top_k");
   auto at = apply<op::order>({order_attributes::all, a.axis, a.largest}, x, first_rows(positions(x, a.axis), k));
   auto values = take_along_axis(x, at, a.axis);
   return top_k_result<decltype(values), decltype(at)>{values, at};
@@ -329,7 +329,7 @@ constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, o
 /// Numerics: overlaps are computed in double; equal scores in the order of the boxes. A score counts if it is above
 ///          `score_threshold`; one that is NaN does not. A box without area, or with NaN, overlaps nothing.
 /// Source:  Girshick, Donahue, Darrell, Malik, "Rich feature hierarchies" (2014), arXiv:1311.2524.
-export template <Symbolic X, Symbolic S> requires accepted<worded<counted_when_run<"non_max_suppression", X, S>>()>
+export template <Symbolic X, Symbolic S> requires accepted<diagnostic<counted_when_run<"non_max_suppression", X, S>>()>
 constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_attributes a = {},
                                    origin_of<X, S> = {}) {
   detail::obey<rule::non_max_suppression>(a, boxes, scores);

@@ -199,7 +199,7 @@ export struct pad {
       return detail::to_element(a.value, v);
     });
     if (!held) {
-      out.why << detail::number_misfit(a.value, in[0].element);
+      out.why << detail::number_mismatch(a.value, in[0].element);
       out.of_elements = true;
       return;
     }
@@ -233,19 +233,19 @@ struct tile_to {
 
 /// x side by side with itself, repeats[i] times along axis i; axes that one of both lacks lead, with 1 (as numpy.tile).
 /// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
-export template <Symbolic X> requires accepted<worded<run_time_check<"tile(x, {2, 1})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"tile(x, {2, 1})", X>>()>
 constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) {
   return apply<op::tile>({repeats}, x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
 constexpr auto tile(const X& x, const T (&repeats)[N], origin_of<X> = {}) {
   return apply_of_rank<op::tile, rank_at_least<N>>({detail::shape_of_list(repeats)}, x);
 }
 /// The same with the numbers in the type.
 export template <std::int64_t... Repeats, Symbolic X>
 requires(sizeof...(Repeats) > 0) &&
-        accepted<worded<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
+        accepted<diagnostic<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
 constexpr auto tile(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x);
 }
@@ -253,13 +253,13 @@ constexpr auto tile(const X& x, origin_of<X> = {}) {
 /// shape which x does not have: the leading ones if none is named.
 /// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
 /// Errors: shape_error where an extent is no multiple.
-export template <Symbolic X> requires accepted<worded<run_time_check<"tile_to(x, {4, 3})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"tile_to(x, {4, 3})", X>>()>
 constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}, origin_of<X> = {}) {
   return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
 }
 /// Extents of a typed operand at run time stand in a list, from which the rank is known: `tile_to(x, {4, 3})`.
 export template <std::size_t Rank, Typed X>
-requires accepted<worded<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
 auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
   // One type, whether axes are named or not: the leading ones are new where none is.
   if (new_axes.count == 0)
@@ -270,38 +270,38 @@ auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
                                                       apply_of_rank<op::unsqueeze, fixed_rank<Rank>>({new_axes}, x));
 }
 /// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
-export template <class To, int... NewAxes, Symbolic X>
-requires accepted<worded<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
+export template <class To, int... NewAxes, Symbolic X> requires accepted<
+    diagnostic<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
 constexpr auto tile_to(const X& x, origin_of<X> = {}) {
   if constexpr (To::pattern.is_static()) detail::obey<rule::tile_to>({To::pattern, axes(NewAxes...)}, x);
   if constexpr (sizeof...(NewAxes) == 0) return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(x);
   else return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(unsqueeze<NewAxes...>(x));
 }
 /// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::repeat, rank_of_rule, X>>()>
 constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) {
   return apply_of_rank<op::repeat, rank_of_rule>({count, axis}, x);
 }
 export template <Symbolic X, std::same_as<repeat_attributes> A = repeat_attributes>
-requires accepted<worded<applying_of_rank<op::repeat, rank_of_rule, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::repeat, rank_of_rule, X>>()>
 constexpr auto repeat(const X& x, A a, origin_of<X> = {}) {
   return apply_of_rank<op::repeat, rank_of_rule>(a, x);
 }
 /// The same with number and axis in the type.
 export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
-requires accepted<worded<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
 constexpr auto repeat(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x);
 }
 /// A border of one number before and after an axis; one call for each axis.
 /// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
 /// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::pad, rank_of_rule, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::pad, rank_of_rule, X>>()>
 constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) {
   return apply_of_rank<op::pad, rank_of_rule>(a, x);
 }
 /// The same with attributes in the type.
-export template <pad_attributes A, Symbolic X> requires accepted<worded<applying_fixed<op::pad, A, X>>()>
+export template <pad_attributes A, Symbolic X> requires accepted<diagnostic<applying_fixed<op::pad, A, X>>()>
 constexpr auto pad(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::pad, A>(x);
 }

@@ -264,16 +264,16 @@ export struct as_matrix {
 /// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
 /// Axes stand in the type, `unsqueeze<0>(x)`, or in a list, `unsqueeze(x, {0})`.
 export template <int... Axes, Symbolic X>
-requires accepted<worded<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
 constexpr auto unsqueeze(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}>(x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"unsqueeze(x, {0})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"unsqueeze(x, {0})", X>>()>
 constexpr auto unsqueeze(const X& x, axes at, origin_of<X> = {}) {
   return apply<op::unsqueeze>({at}, x);
 }
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()>
 constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
   return apply_of_rank<op::unsqueeze, rank_more<N>>({axes::of(at)}, x);
 }
@@ -282,16 +282,16 @@ constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
 /// Errors: shape_error for an axis of another size.
 // The list comes first: of what does not compile it is said first, then.
 export template <Listed T, std::size_t N, Symbolic X>
-requires accepted<worded<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
 constexpr auto squeeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
   return apply_of_rank<op::squeeze, rank_less<N>>({axes::of(at)}, x);
 }
 export template <int... Axes, Symbolic X>
-requires accepted<worded<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::squeeze, axes_attributes{axes(Axes...)}, X>>()>
 constexpr auto squeeze(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::squeeze, axes_attributes{axes(Axes...)}>(x);
 }
-export template <Symbolic X> requires accepted<worded<run_time_check<"squeeze(x, {0})", X>>()>
+export template <Symbolic X> requires accepted<diagnostic<run_time_check<"squeeze(x, {0})", X>>()>
 constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) {
   return apply<op::squeeze>({at}, x);
 }
@@ -300,17 +300,17 @@ constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) {
 /// Errors: shape_error for a position outside of the axis: when the operation is made, or planned where the extent is
 /// known only then.
 /// `x[i]` is select(x, 0, i).
-export template <Symbolic X> requires accepted<worded<applying<op::select, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying<op::select, X>>()>
 constexpr auto select(const X& x, std::int64_t axis, std::int64_t index, origin_of<X> = {}) {
   return apply<op::select>({axis, index}, x);
 }
 export template <Symbolic X, std::same_as<select_attributes> A = select_attributes>
-requires accepted<worded<applying<op::select, X>>()> constexpr auto select(const X& x, A a, origin_of<X> = {}) {
+requires accepted<diagnostic<applying<op::select, X>>()> constexpr auto select(const X& x, A a, origin_of<X> = {}) {
   return apply<op::select>(a, x);
 }
 /// The same with axis and position in the type.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
-requires accepted<worded<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
 constexpr auto select(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::select, select_attributes{Axis, Index}>(x);
 }
@@ -318,7 +318,7 @@ constexpr auto select(const X& x, origin_of<X> = {}) {
 /// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
 /// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
 export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
-requires accepted<worded<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
 constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(
@@ -327,7 +327,7 @@ constexpr auto split(const X& x, origin_of<X> = {}) {
 }
 /// The same along an axis known at run time: `split<2>(x, {.axis = i})`.
 export template <std::int64_t Parts, Symbolic X>
-requires accepted<worded<applying_of_rank<op::equal_part, rank_of_rule, X>>()>
+requires accepted<diagnostic<applying_of_rank<op::equal_part, rank_of_rule, X>>()>
 constexpr auto split(const X& x, axis_attributes a, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::make_tuple(
@@ -350,7 +350,7 @@ constexpr std::int64_t sum_of(const axes& a, int count) {
 /// The same with the sizes in the type: `split<axes(2, 3), 1>(x)`.
 export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
 requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> &&
-         accepted<worded<applying_fixed<
+         accepted<diagnostic<applying_fixed<
              op::section, section_attributes{Axis, 0, Sizes[0], detail::sum_of(Sizes, Sizes.count)}, X>>()>
 constexpr auto split(const X& x, origin_of<X> = {}) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -384,22 +384,22 @@ value concat(const placed_value& first, const X&... others) {
 
 /// The opposite of permute: axis order[i] of the result is axis i of x.
 export template <int... Order, Symbolic X>
-requires accepted<worded<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute_inverse(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::permute, permute_attributes{detail::inverse_of(axes(Order...))}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::permute, same_rank, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::permute, same_rank, X>>()>
 constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) {
   return apply_of_rank<op::permute, same_rank>(permute_attributes{detail::inverse_of(order)}, x);
 }
 
 /// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
 export template <std::int64_t Leading, Symbolic X>
-requires accepted<worded<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
+requires accepted<diagnostic<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
 constexpr auto as_matrix(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::as_matrix, matrix_attributes{Leading}>(x);
 }
-export template <Symbolic X> requires accepted<worded<applying_of_rank<op::as_matrix, fixed_rank<2>, X>>()>
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::as_matrix, fixed_rank<2>, X>>()>
 constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) {
   return apply_of_rank<op::as_matrix, fixed_rank<2>>({leading}, x);
 }

@@ -33,7 +33,7 @@ bool begins(std::string_view name, std::string_view beginning) {
 }
 [[noreturn]] void refuse(text t, std::string_view meant, view<const std::string> names) {
   std::vector<std::string_view> there(names.begin(), names.end());
-  list_for(t, meant, there);
+  suggest_names(t, meant, there);
   detail::raise(error_kind::value, t);
 }
 }  // namespace

@@ -95,10 +95,11 @@ export struct pass_options {
   rewrites without{};                 ///< those of `simplify` that stay off
   std::vector<special_case> cases{};  ///< of the user, tried before them
   bool merge = false;                 ///< like operations of one level become one, row by row; what an eval_plan does
-  bool free_order = false;    ///< a single row is waited for: its sums run in several chains, and its tanh and sigmoid
-                              ///< are those of recurrent gates; not the bits of a batch
-  bool common = true;         ///< equal operations become one; see `program::joins` for those of the program itself
-  bool side_by_side = false;  ///< operations that do not depend on each other run at once on several threads
+  bool relaxed_summation =
+      false;              ///< a single row is waited for: its sums run in several chains, and its tanh and sigmoid
+                          ///< are those of recurrent gates; not the bits of a batch
+  bool common = true;     ///< equal operations become one; see `program::joins` for those of the program itself
+  bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
 };

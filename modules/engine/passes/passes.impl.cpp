@@ -46,7 +46,7 @@ void checked_case(const node& call, const value& v) {
   detail::raise(v.type().element == call.results[0].element ? error_kind::shape : error_kind::type, t);
 }
 
-constexpr std::int64_t most_folded = 1 << 16;  // elements of a constant that folding may make
+constexpr std::int64_t max_folded = 1 << 16;  // elements of a constant that folding may make
 
 class specializer {
  public:
@@ -202,7 +202,7 @@ class specializer {
   // An operation on constants, or on shapes alone, computed now.
   value folded(const node& n, view<const value> in) {
     if (!options_.fold_constants || !evaluate_ || !n.op->pure || in.empty() || n.results.size() != 1 ||
-        n.results[0].dims.size() > most_folded)
+        n.results[0].dims.size() > max_folded)
       return {};
     for (std::size_t k = 0; k < in.size(); ++k)
       if (n.reads_data(k) && node_of(in[k]).kind != node_kind::constant) return {};

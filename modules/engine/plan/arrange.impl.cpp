@@ -38,7 +38,7 @@ void planner::schedule() {
   for (auto n : late) visit(n);
   put_once_first();
   number_items();
-  if (options_.side_by_side && !first_invariant_) into_levels();
+  if (options_.parallel && !first_invariant_) into_levels();
 }
 
 void planner::number_items() {
@@ -134,7 +134,7 @@ bool planner::runs_once(const item& it) const {
   for (auto m : it.nodes) {
     const node& n = p_.at(m);
     value_id made{m, 0};
-    if (uses(made).root || form(made) != layout::plain || bytes_of(made, layout::plain) > most_once_bytes) return false;
+    if (uses(made).root || form(made) != layout::plain || bytes_of(made, layout::plain) > max_once_bytes) return false;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (!n.reads_data(k)) continue;
       value_id base = base_of(n.inputs[k]);
@@ -168,12 +168,12 @@ std::vector<value_id> planner::dependencies_of_item(std::int32_t n) const {
     for (std::size_t k = 0; k < m.inputs.size(); ++k)
       if (m.reads_data(k)) d.push_back(m.inputs[k]);
   };
-  auto owner = absorbed_[static_cast<std::size_t>(n)] != nobody ? absorbed_[static_cast<std::size_t>(n)] : n;
+  auto owner = absorbed_[static_cast<std::size_t>(n)] != no_node ? absorbed_[static_cast<std::size_t>(n)] : n;
   if (auto it = absorbing_.find(owner); it != absorbing_.end()) {
     take(owner);
     if (it->second.tail.bias) d.push_back(it->second.tail.bias);
     if (it->second.tail.residual) d.push_back(it->second.tail.residual);
-  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != nobody) {
+  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != no_node) {
     for (auto m : groups_[static_cast<std::size_t>(g)].nodes) take(m);
     std::erase_if(d, [&](value_id v) { return group_of_[static_cast<std::size_t>(v.node)] == g; });
   } else take(n);
@@ -185,13 +185,13 @@ void planner::visit(std::int32_t root) {
   while (!stack.empty()) {
     auto n = stack.back();
     const node& at = p_.at(n);
-    if (at.kind != node_kind::operation || item_of_[static_cast<std::size_t>(n)] != nobody) {
+    if (at.kind != node_kind::operation || item_of_[static_cast<std::size_t>(n)] != no_node) {
       stack.pop_back();
       continue;
     }
     bool ready = true;
     for (auto d : dependencies_of_item(n))
-      if (p_.at(d).kind == node_kind::operation && item_of_[static_cast<std::size_t>(d.node)] == nobody) {
+      if (p_.at(d).kind == node_kind::operation && item_of_[static_cast<std::size_t>(d.node)] == no_node) {
         stack.push_back(d.node);
         ready = false;
       }
@@ -203,14 +203,14 @@ void planner::visit(std::int32_t root) {
 
 void planner::append(std::int32_t n) {
   item it;
-  auto owner = absorbed_[static_cast<std::size_t>(n)] != nobody ? absorbed_[static_cast<std::size_t>(n)] : n;
+  auto owner = absorbed_[static_cast<std::size_t>(n)] != no_node ? absorbed_[static_cast<std::size_t>(n)] : n;
   if (auto found = absorbing_.find(owner); found != absorbing_.end()) {
     it = found->second;
     it.wanted = wanted_by(p_.at(owner));
     reorder_operands(p_.at(owner), it.wanted);
     if (it.tail.bias) reorder(it.tail.bias, layout::plain);
     if (it.tail.residual) reorder(it.tail.residual, form(it.result));
-  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != nobody) {
+  } else if (auto g = group_of_[static_cast<std::size_t>(n)]; g != no_node) {
     it.what = item::kind::chain;
     it.nodes = groups_[static_cast<std::size_t>(g)].nodes;
     it.result = {it.nodes.back(), 0};
@@ -240,7 +240,7 @@ void planner::reorder(value_id v, layout to) {
   it.result = v;
   it.to = to;
   it.late = late_;
-  converted_[{v, to}] = nobody;
+  converted_[{v, to}] = no_node;
   items_.push_back(std::move(it));
 }
 
@@ -268,8 +268,8 @@ std::int32_t planner::root_block(std::int32_t b) const {
 
 std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) const {
   const node& n = p_.at(v);
-  if (n.kind != node_kind::operation || group_of_[static_cast<std::size_t>(v.node)] != nobody ||
-      absorbed_[static_cast<std::size_t>(v.node)] != nobody)
+  if (n.kind != node_kind::operation || group_of_[static_cast<std::size_t>(v.node)] != no_node ||
+      absorbed_[static_cast<std::size_t>(v.node)] != no_node)
     return {};
   if (n.op->alias >= 0) {
     value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];

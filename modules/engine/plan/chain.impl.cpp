@@ -1,7 +1,7 @@
 // Chains of elementwise operations: one pass over memory, or a call for each where what they compute fits into one tile.
 module;
+#include "../kernels/compile_chain.h"
 #include "../kernels/table.h"
-#include "../kernels/weave.h"
 module lamina:plan.chain.impl;
 import :context;
 import :core;
@@ -146,7 +146,7 @@ std::pair<buffer_ref, bool> planner::place_in(chain& c, value_id v, bool written
 void planner::emit_calls(chain& c) {
   for (auto m : current_->nodes) {
     const node& n = p_.at(m);
-    const auto run = options_.free_order ? low_latency_function_of(n) : function_of(n);
+    const auto run = options_.relaxed_summation ? low_latency_function_of(n) : function_of(n);
     emission::cut(
         c.extent[0], 8,
         [&](std::int64_t first, std::int64_t count) {
@@ -214,7 +214,7 @@ kernels::chain_args planner::steps_of(chain& of) {
     if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i))
       c.streamed |= 1u << i;
   }
-  kernels::weave(*table_.elementwise, c);
+  kernels::compile_chain(*table_.elementwise, c);
   return c;
 }
 

@@ -45,7 +45,7 @@ void planner::look() {
     plan_.output_names_.push_back(o.name);
     plan_.output_types_.push_back(p_.type(o.value));
   }
-  item_of_.assign(count, nobody);
+  item_of_.assign(count, no_node);
 }
 
 std::int32_t planner::state_index(std::int32_t node) const {
@@ -169,7 +169,7 @@ bool planner::absorb(item& it, const node& product) {
   const auto& u = uses(it.result);
   if (u.root || u.nodes.size() != 1) return false;
   const auto next = u.nodes[0];
-  if (absorbed_[static_cast<std::size_t>(next)] != nobody) return false;  // it ends another product already
+  if (absorbed_[static_cast<std::size_t>(next)] != no_node) return false;  // it ends another product already
   const node& c = p_.at(next);
   const bool blocked = form({it.nodes[0], 0}) == layout::blocked;
   // What joins a blocked convolution becomes blocked with it.
@@ -214,7 +214,7 @@ bool planner::takes_residual(value_id v, const node& product, bool blocked) cons
 }
 
 void planner::absorb_epilogues() {
-  absorbed_.assign(p_.nodes().size(), nobody);
+  absorbed_.assign(p_.nodes().size(), no_node);
   if (!options_.fuse_epilogues) return;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()); ++i) {
     const node& n = p_.at(i);
@@ -249,20 +249,20 @@ void planner::rederive_layouts() {
 }
 
 void planner::group_elementwise() {
-  group_of_.assign(p_.nodes().size(), nobody);
+  group_of_.assign(p_.nodes().size(), no_node);
   for (auto i = static_cast<std::int32_t>(p_.nodes().size()); i-- > 0;) {
-    if (!needed_[static_cast<std::size_t>(i)] || !elementwise(i) || absorbed_[static_cast<std::size_t>(i)] != nobody)
+    if (!needed_[static_cast<std::size_t>(i)] || !elementwise(i) || absorbed_[static_cast<std::size_t>(i)] != no_node)
       continue;
     const node& n = p_.at(i);
     value_id v{i, 0};
-    std::int32_t into = nobody;
+    std::int32_t into = no_node;
     const auto& u = uses(v);
     if (options_.fuse_elementwise && !u.nodes.empty()) {
       into = group_of_[static_cast<std::size_t>(u.nodes[0])];
       for (auto c : u.nodes)
-        if (group_of_[static_cast<std::size_t>(c)] != into) into = nobody;
+        if (group_of_[static_cast<std::size_t>(c)] != into) into = no_node;
     }
-    if (into != nobody) {
+    if (into != no_node) {
       auto& g = groups_[static_cast<std::size_t>(into)];
       auto operands = g.operands;
       operands.erase(v);
@@ -284,7 +284,7 @@ void planner::group_elementwise() {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     auto& nodes = groups_[g].nodes;
     std::sort(nodes.begin(), nodes.end());
-    if (most_temporaries(nodes) > kernels::chain_temporaries) {  // too wide: one pass each
+    if (max_temporaries(nodes) > kernels::chain_temporaries) {  // too wide: one pass each
       auto all = nodes;
       nodes = {all.back()};
       for (std::size_t k = 0; k + 1 < all.size(); ++k) {
@@ -304,7 +304,7 @@ bool planner::stays_inside(std::int32_t i, const std::vector<std::int32_t>& node
   return true;
 }
 
-int planner::most_temporaries(const std::vector<std::int32_t>& nodes) const {
+int planner::max_temporaries(const std::vector<std::int32_t>& nodes) const {
   int alive = 0, most = 0;
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     if (stays_inside(nodes[k], nodes)) most = std::max(most, ++alive);

@@ -332,8 +332,8 @@ const planner::reader_list& planner::readers_of(value_id v) {
   if (!fresh) return all;
   for (auto c : uses(v).nodes) {
     const auto item = item_of_[static_cast<std::size_t>(c)];
-    all.viewed = all.viewed || item == nobody || viewed({c, 0});
-    if (item == nobody || item == all.item) continue;
+    all.viewed = all.viewed || item == no_node || viewed({c, 0});
+    if (item == no_node || item == all.item) continue;
     const auto level = items_[static_cast<std::size_t>(item)].level;
     if (level > all.level) {
       all.other_level = all.level;
@@ -345,7 +345,7 @@ const planner::reader_list& planner::readers_of(value_id v) {
 }
 
 bool planner::last_read_here(value_id v, std::int32_t until) {
-  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != nobody && items_[static_cast<std::size_t>(i)].once)
+  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != no_node && items_[static_cast<std::size_t>(i)].once)
     return false;
   const auto& readers = readers_of(v);
   if (readers.viewed || (readers.item == at_ ? readers.other_level : readers.level) >= now_ - 1) return false;

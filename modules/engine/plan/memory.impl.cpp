@@ -96,7 +96,7 @@ class placed_blocks {
 
 // How much placing may look at for one plan: what is tried beyond the first way is less where blocks are very many. Counts,
 // not times, so that a program has one plan.
-constexpr std::size_t most_visited = 200'000'000, most_choices = 100'000'000;
+constexpr std::size_t max_visited = 200'000'000, max_choices = 100'000'000;
 
 // A block takes the smallest gap that is large enough; in the given order. Gives the bytes that are needed, and adds to
 // `visited` what that took.
@@ -133,7 +133,7 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
     auto operator<=>(const choice&) const = default;
   };
   const std::size_t kept =
-      std::clamp<std::size_t>(most_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
+      std::clamp<std::size_t>(max_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::stable_sort(order.begin(), order.end(),
@@ -243,7 +243,7 @@ std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>
     for (std::size_t i = 0; i < blocks.size(); ++i) best[i] = blocks[i].offset;
   };
   const int orders = greedy ? 1 : urgency::orders;
-  for (int strategy = 0; strategy < orders && best_bytes > live_peak && visited < most_visited; ++strategy) {
+  for (int strategy = 0; strategy < orders && best_bytes > live_peak && visited < max_visited; ++strategy) {
     std::iota(order.begin(), order.end(), std::size_t(0));
     std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
       return urgencies[x].in(strategy) > urgencies[y].in(strategy);

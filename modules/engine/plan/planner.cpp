@@ -46,7 +46,7 @@ class planner final : public emission {
   buffer_ref out(std::size_t i) override;
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return isa_; }
-  bool free_order() const override { return options_.free_order; }
+  bool relaxed_summation() const override { return options_.relaxed_summation; }
   const lamina::epilogue& epilogue() const override { return current_->tail; }
   buffer_ref operand(value_id v) override {
     return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain);
@@ -103,8 +103,8 @@ class planner final : public emission {
     std::int32_t same_as = -1;
   };
 
-  static constexpr std::int32_t nobody = -1;
-  static constexpr std::size_t most_once_bytes = 64 * 1024;  // of a result that every executor keeps for itself
+  static constexpr std::int32_t no_node = -1;
+  static constexpr std::size_t max_once_bytes = 64 * 1024;  // of a result that every executor keeps for itself
 
   // ---- uses ----
   void look();
@@ -146,7 +146,7 @@ class planner final : public emission {
   };
   void group_elementwise();
   bool stays_inside(std::int32_t i, const std::vector<std::int32_t>& nodes) const;
-  int most_temporaries(const std::vector<std::int32_t>& nodes) const;
+  int max_temporaries(const std::vector<std::int32_t>& nodes) const;
 
   // ---- order ----
   void schedule();

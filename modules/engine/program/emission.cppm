@@ -61,7 +61,7 @@ export class emission {
   virtual bool used(std::size_t i) const = 0;
   virtual lamina::isa isa() const = 0;
   /// Whether the sums of a single row may be added in another order than those of a batch.
-  virtual bool free_order() const = 0;
+  virtual bool relaxed_summation() const = 0;
   /// What follows in the same pass over the result.
   virtual const lamina::epilogue& epilogue() const = 0;
   /// The buffer of a value that the epilogue names.

@@ -13,7 +13,7 @@ namespace lamina {
 namespace {
 
 // Constants with more elements are written as the hexadecimal digits of their bytes.
-constexpr std::int64_t most_numbers = 64;
+constexpr std::int64_t max_numbers = 64;
 
 text& quoted(text& t, std::string_view s) { return detail::quoted(t, s, "to_json"); }
 // JSON has no numbers that are not finite: they are strings.
@@ -55,7 +55,7 @@ text& attribute(text& t, const attribute_value& v) {
 
 text& elements(text& t, const any_tensor& c) {
   const bool plain =
-      c.shape().size() <= most_numbers && with_type(c.element(), [&]<class T>() {
+      c.shape().size() <= max_numbers && with_type(c.element(), [&]<class T>() {
         const auto all = c.elements<T>();
         return std::all_of(all.begin(), all.end(), [](const T& v) { return std::isfinite(static_cast<double>(v)); });
       });

@@ -35,13 +35,13 @@ export struct value_id {
 
 /// What an operation's rule finds: the types of its results, or the reason why there are none.
 export struct inference {
-  static constexpr int most_results = 4;
-  tensor_type results[most_results];
+  static constexpr int max_results = 4;
+  tensor_type results[max_results];
   int count = 0;
   text why;
   bool of_elements = false;  // the reason lies in the element types: the error is a type_error and names them
   constexpr void result(dtype element, const shape& dims) {
-    if (count < most_results) results[count] = {element, dims};
+    if (count < max_results) results[count] = {element, dims};
     ++count;
   }
   /// Refuses an element type: `refuse(in[0].element, "float32 or float64", "float")` says what is taken, what was given,
@@ -248,11 +248,11 @@ export class placed_position {
   std::int64_t i_;
   std::source_location at_;
 };
-/// A value while a program is being built; the run-time world of operations.
-export struct graph_world;
+/// A value while a program is being built; the run-time evaluation mode of operations.
+export struct program_mode;
 export class ir::value : public operand_base {
  public:
-  using world = graph_world;
+  using evaluation_mode = program_mode;
   value() = default;
   value(program* owner, value_id id) : owner_(owner), id_(id) {}
   const tensor_type& type() const;
@@ -508,8 +508,8 @@ export struct axis_map {
   void elementwise();
 };
 
-/// The words of a misfit: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.
-export constexpr text worded_misfit(std::string_view op, const inference& found, view<const tensor_type> in) {
+/// The words of a mismatch: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.
+export constexpr text mismatch_diagnostic(std::string_view op, const inference& found, view<const tensor_type> in) {
   text t;
   t << op << ": " << found.why << ":";
   bool elements = found.of_elements;

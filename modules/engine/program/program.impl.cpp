@@ -80,7 +80,7 @@ bool same_node(const node& a, const node& b) {
   return true;
 }
 
-error_kind misfit_of(const tensor_type& a, const tensor_type& b) {
+error_kind mismatch_of(const tensor_type& a, const tensor_type& b) {
   return a.element == b.element ? error_kind::shape : error_kind::type;
 }
 
@@ -198,7 +198,7 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
           text words;
           if (auto here = p.place(); !here.empty()) words << here << ": ";
           if (p.origins) words << op << ": ";  // else the words are those of typed expressions
-          detail::raise(error_kind::value, words << detail::number_misfit(n, element));
+          detail::raise(error_kind::value, words << detail::number_mismatch(n, element));
         }
         return p.constant(std::move(t));
       },
@@ -248,7 +248,7 @@ value program::state(std::string_view name, const tensor_type& type) {
       text t;
       if (auto here = place(); !here.empty()) t << here << ": ";
       t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
-      detail::raise(misfit_of(at(known).results[0], type), t);
+      detail::raise(mismatch_of(at(known).results[0], type), t);
     }
     return {this, {known, 0}};
   }
@@ -282,7 +282,7 @@ template <class V> value program::rank_0(V v, dtype element) {
   if (!t) {
     text words;
     if (auto here = place(); !here.empty()) words << here << ": ";
-    detail::raise(error_kind::value, words << detail::number_misfit(v, element));
+    detail::raise(error_kind::value, words << detail::number_mismatch(v, element));
   }
   return constant(std::move(t));
 }
@@ -387,7 +387,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     if (!found.why.empty()) {
       text t;
       if (!n.path.empty()) t << n.path << ": ";
-      t << worded_misfit(op.name, found, in);
+      t << mismatch_diagnostic(op.name, found, in);
       detail::raise(found.of_elements ? error_kind::type : error_kind::shape, t);
     }
     for (int i = 0; i < found.count; ++i) n.results.push_back(found.results[i]);
@@ -425,7 +425,7 @@ void program::assign(const value& state, const value& v) {
   }
   if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims)) {
     t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type();
-    detail::raise(misfit_of(s.results[0], v.type()), t);
+    detail::raise(mismatch_of(s.results[0], v.type()), t);
   }
   assignments_.push_back({state.id().node, v.id()});
   assigned_.insert(state.id().node);

@@ -78,7 +78,7 @@ class rewriting {
       if (std::none_of(names.begin(), names.end(), [&](std::string_view n) { return keeps(name, n); })) {
         text t;
         t << "quantize: keep_float: no product is named `" << name << "`";
-        list_for(t, name, names);
+        suggest_names(t, name, names);
         detail::raise(error_kind::value, t);
       }
     for (const auto& s : found_.sites()) {

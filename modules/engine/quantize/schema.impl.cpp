@@ -25,7 +25,7 @@ quantization_schema quantization_schema_of(std::string_view name) {
   if (at == std::end(names)) {
     text t;
     t << "`" << name << "` is no schema of quantization";
-    list_for(t, name, names);
+    suggest_names(t, name, names);
     detail::raise(error_kind::value, t);
   }
   return static_cast<quantization_schema>(at - std::begin(names));

@@ -27,7 +27,7 @@ using detail::json_value;
 // Extents, and elements of one tensor: products of a few of them stay in 64 bits.
 constexpr std::int64_t largest_extent = std::int64_t(1) << 40;
 // Nodes after every subprogram has taken its place in every node that calls it, twice for each level that it lies deep.
-constexpr double most_unfolded = 1e8;
+constexpr double max_unfolded = 1e8;
 
 class program_reader {
  public:
@@ -54,7 +54,7 @@ class program_reader {
  private:
   // ---- what is wrong, and where
 
-  template <class... T> text worded(const T&... words) const {
+  template <class... T> text diagnostic(const T&... words) const {
     text t;
     t << file_ << ": ";
     if (node_ >= 0) {
@@ -67,10 +67,10 @@ class program_reader {
     return t;
   }
   template <class... T> [[noreturn]] void fail(const T&... words) const {
-    detail::raise(error_kind::file, worded(words...));
+    detail::raise(error_kind::file, diagnostic(words...));
   }
   template <class... T> [[noreturn]] void unsupported(const T&... words) const {
-    detail::raise(error_kind::unsupported, worded(words...));
+    detail::raise(error_kind::unsupported, diagnostic(words...));
   }
 
   json_value need(const json_value& v, json_kind kind, std::string_view what) const {
@@ -87,7 +87,7 @@ class program_reader {
     of.each_member([&](std::string_view name, const json_value&) {
       if (std::find(names.begin(), names.end(), name) != names.end()) return;
       text t;
-      list_for(t, printable(name), names);
+      suggest_names(t, printable(name), names);
       unsupported(what, " has a member `", printable(name), "` that is not known", t);
     });
   }
@@ -108,7 +108,7 @@ class program_reader {
       names.push_back(name_of(static_cast<dtype>(i)));
     }
     text t;
-    list_for(t, printable(name), names);
+    suggest_names(t, printable(name), names);
     unsupported("the element type `", printable(name), "` is not known", t);
   }
   shape dims(const json_value& v, std::string_view what) {
@@ -218,7 +218,7 @@ class program_reader {
       for (auto* o : operations()) names.push_back(o->name);
       for (auto* o : own_) names.push_back(o->name);
       text t;
-      list_for(t, printable(name), names);
+      suggest_names(t, printable(name), names);
       unsupported("the operation `", printable(name), "` is not known", t);
     }
     if (const auto version = member(n, "version", json_kind::integer).integer(); version != op->version)
@@ -256,7 +256,7 @@ class program_reader {
     given.each_member([&](std::string_view name, const json_value&) {
       if (std::find(names.begin(), names.end(), name) != names.end()) return;
       text t;
-      list_for(t, printable(name), names);
+      suggest_names(t, printable(name), names);
       unsupported("the attribute `", printable(name), "` is not known", t);
     });
     return op.visit(nullptr, [&](std::string_view name, attribute_value& a) { attribute(given[name], name, a); });
@@ -288,7 +288,7 @@ class program_reader {
         subprograms.push_back(programs_[at]);
         unfolded_ += 2 * weights_[at];
       });
-    if (unfolded_ > most_unfolded) fail("the subprograms unfold to more than ", most_unfolded, " nodes");
+    if (unfolded_ > max_unfolded) fail("the subprograms unfold to more than ", max_unfolded, " nodes");
     made_->path.clear();
     if (const json_value path = n["path"]) made_->path = need(path, json_kind::string, "`path`").string();
     const value_id id = made_->add(op, std::move(attributes_of), inputs, std::move(subprograms));

@@ -3,7 +3,7 @@ module lamina:graph.copy.impl;
 import :core;
 import :dtype;
 import :graph;
-import :graph.book;
+import :graph.symbol_table;
 import :op;
 import :op.control;
 import :program;
@@ -69,7 +69,7 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
 namespace {
 
 // `results`: whether results by their automatic names can be renamed, too.
-void check(const net_book& b, const renaming& names, bool results) {
+void check(const symbol_table& b, const renaming& names, bool results) {
   for (const auto& n : names)
     if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first) && !(results && b.find_automatic(n.first)))
       b.no_blob(n.first);
@@ -77,7 +77,7 @@ void check(const net_book& b, const renaming& names, bool results) {
 // What blobs and gradients are called in a copy, of which no two may be called the same.
 class copied_names {
  public:
-  copied_names(const net_book& from, const renaming& names, std::string_view function)
+  copied_names(const symbol_table& from, const renaming& names, std::string_view function)
       : from_(from), names_(names), function_(function) {}
   const std::string& operator()(const std::string& blob) {
     const auto known = names_.find(blob);
@@ -91,15 +91,15 @@ class copied_names {
   }
 
  private:
-  const net_book& from_;
+  const symbol_table& from_;
   const renaming& names_;
   std::string_view function_;
   std::map<std::string, std::string, std::less<>> taken_;
 };
 
-// Adds nodes of one book to another, and the states of its own that they read.
-void add_part(net_book& to, const net_book& from, const std::vector<char>& needed, std::map<value_id, value>& known,
-              purpose what = purpose::both) {
+// Adds nodes of one symbol table to another, and the states of its own that they read.
+void add_part(symbol_table& to, const symbol_table& from, const std::vector<char>& needed,
+              std::map<value_id, value>& known, purpose what = purpose::both) {
   for (const auto& o : from.owned)
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       std::string as = o.state.name;
@@ -133,7 +133,7 @@ void add_part(net_book& to, const net_book& from, const std::vector<char>& neede
 }
 
 // The whole of a net: its blobs under their new names, one version after the other, and what is known by other names.
-void add_whole(net_book& to, const net_book& from, const renaming& names, std::string_view function) {
+void add_whole(symbol_table& to, const symbol_table& from, const renaming& names, std::string_view function) {
   check(from, names, false);
   copied_names renamed(from, names, function);
   for (const auto& b : from.blobs) renamed(b.first);
@@ -179,14 +179,14 @@ void add_whole(net_book& to, const net_book& from, const renaming& names, std::s
 }  // namespace
 
 net net::clone(std::string_view name, const renaming& names, const origin&) const {
-  net copy(name, {.seed = book().seed});
-  add_whole(copy.book(), book(), names, "clone");
+  net copy(name, {.seed = symbols().seed});
+  add_whole(copy.symbols(), symbols(), names, "clone");
   return copy;
 }
 
 void net::append(const net& other, const renaming& names, const origin&) {
-  if (&other == this) book().fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
-  add_whole(book(), other.book(), names, "append");
+  if (&other == this) symbols().fail(error_kind::state, text("append: a net is not added to itself; append a clone"));
+  add_whole(symbols(), other.symbols(), names, "append");
 }
 
 net net::clone_partial(std::string_view name, const std::vector<std::string>& inputs,
@@ -195,7 +195,7 @@ net net::clone_partial(std::string_view name, const std::vector<std::string>& in
 }
 net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs, const renaming& names, purpose what) {
-  auto& from = whole.book();
+  auto& from = whole.symbols();
   check(from, names, true);
   copied_names renamed(from, names, "clone_partial");
   const auto found = [&](const std::string& wanted) {
@@ -204,7 +204,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
     return *std::move(known);
   };
   net copy(name, {.seed = from.seed});
-  auto& to = copy.book();
+  auto& to = copy.symbols();
   std::map<value_id, value> known;
   std::set<std::string> given;
   for (const auto& wanted : inputs) {
@@ -247,7 +247,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
 }
 
 std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>& inputs, const origin&) const {
-  auto& b = book();
+  auto& b = symbols();
   for (const auto& given : inputs)
     if (auto blob = b.blobs.find(given.first); blob == b.blobs.end() || !blob->second.external) b.no_blob(given.first);
   program p;

@@ -29,7 +29,7 @@ template <class N> void check_holds(const fill_scope& s, std::string_view fill, 
     return detail::to_element(number, x);
   });
   text t;
-  if (!holds) s.fail(error_kind::value, t << fill << ": " << detail::number_misfit(number, element));
+  if (!holds) s.fail(error_kind::value, t << fill << ": " << detail::number_mismatch(number, element));
 }
 }  // namespace
 

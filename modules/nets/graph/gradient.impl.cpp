@@ -3,7 +3,7 @@ import :core;
 import :dtype;
 import :gradient;
 import :graph;
-import :graph.book;
+import :graph.symbol_table;
 import :op;
 import :op.elementwise;
 import :op.index;
@@ -18,7 +18,7 @@ namespace lamina::graph {
 
 namespace {
 // The name of a gradient: one that nothing else has.
-std::string name_gradient(net_book& b, const std::string& wanted, value_id id) {
+std::string name_gradient(symbol_table& b, const std::string& wanted, value_id id) {
   std::string as = wanted;
   const auto taken = [&] {
     const auto known = b.aliases.find(as);
@@ -32,7 +32,7 @@ std::string name_gradient(net_book& b, const std::string& wanted, value_id id) {
   return as;
 }
 // Names the gradients that were summed, in the order in which they came; nothing where the sum was simplified.
-void name_summands(net_book& b, const value& sum, const std::string& beginning, std::size_t count) {
+void name_summands(symbol_table& b, const value& sum, const std::string& beginning, std::size_t count) {
   std::vector<value_id> all;
   value_id at = sum.id();
   while (all.size() + 1 < count) {
@@ -52,7 +52,7 @@ void name_summands(net_book& b, const value& sum, const std::string& beginning, 
 
 gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o,
                                          const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   text t;
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
@@ -123,7 +123,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
 
   for (const auto& [as, id] : starts) b.aliases.try_emplace(as, id);
   gradient_map map;
-  map.book_ = book_.get();
+  map.symbols_ = symbols_.get();
   const auto found = gradients(b.body, of, start, by);
   for (std::size_t i = 0; i < by.size(); ++i) {
     map.all_.insert_or_assign(by[i].id(), found[i]);
@@ -138,35 +138,35 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
 }
 
 value gradient_map::operator[](const value& blob) const {
-  if (auto found = all_.find(blob.id()); book_ && found != all_.end() && &blob.owner() == &found->second.owner())
+  if (auto found = all_.find(blob.id()); symbols_ && found != all_.end() && &blob.owner() == &found->second.owner())
     return found->second;
   text t;
-  if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
-  book_->check_mine(blob, "the blob");
-  t << "there is no gradient of `" << book_->name_of(blob.id())
+  if (!symbols_) detail::raise(error_kind::state, "gradient_map: it is empty");
+  symbols_->check_mine(blob, "the blob");
+  t << "there is no gradient of `" << symbols_->name_of(blob.id())
     << "`: the targets do not depend on it, or it was not asked for";
-  book_->fail(error_kind::value, t);
+  symbols_->fail(error_kind::value, t);
 }
 value gradient_map::operator[](std::string_view blob) const {
-  if (!book_) detail::raise(error_kind::state, "gradient_map: it is empty");
-  auto* b = book_->find(blob);
+  if (!symbols_) detail::raise(error_kind::state, "gradient_map: it is empty");
+  auto* b = symbols_->find(blob);
   if (!b) {
-    const auto known = book_->known(blob);  // a value without a name of its own
-    if (!known) book_->no_blob(blob);
-    return (*this)[book_->at(known->second)];
+    const auto known = symbols_->known(blob);  // a value without a name of its own
+    if (!known) symbols_->no_blob(blob);
+    return (*this)[symbols_->at(known->second)];
   }
   const auto& [as, versions] = std::tie(b->first, b->second.versions);
   if (auto found = all_.find(versions.back()); found != all_.end()) return found->second;
   text t;
   for (std::size_t i = 0; i + 1 < versions.size(); ++i)
     if (all_.contains(versions[i])) {
-      book_->history(t, as);
-      book_->fail(error_kind::value, t << "; the gradient is that of version " << i
-                                       << ", and the newest one is another value: ask for it by the value of version "
-                                       << i);
+      symbols_->history(t, as);
+      symbols_->fail(error_kind::value,
+                     t << "; the gradient is that of version " << i
+                       << ", and the newest one is another value: ask for it by the value of version " << i);
     }
-  book_->fail(error_kind::value,
-              t << "there is no gradient of `" << as << "`: the targets do not depend on it, or it was not asked for");
+  symbols_->fail(error_kind::value, t << "there is no gradient of `" << as
+                                      << "`: the targets do not depend on it, or it was not asked for");
 }
 
 namespace {
@@ -191,8 +191,8 @@ gradient_slices gradient_map::slices(const value& blob) const {
   const value g = (*this)[blob];
   if (!collect(g, nullptr, nullptr)) {
     text t;
-    book_->fail(error_kind::value, t << "the gradient of `" << book_->name_of(blob.id())
-                                     << "` is dense, or dense and sparse ones added; its slices are not all of it");
+    symbols_->fail(error_kind::value, t << "the gradient of `" << symbols_->name_of(blob.id())
+                                        << "` is dense, or dense and sparse ones added; its slices are not all of it");
   }
   std::vector<value> indices, rows;
   collect(g, &indices, &rows);

@@ -2,7 +2,7 @@ module lamina:graph.model.impl;
 import :core;
 import :dtype;
 import :graph;
-import :graph.book;
+import :graph.symbol_table;
 import :graph.fill;
 import :graph.model;
 import :graph.scope;
@@ -82,13 +82,13 @@ void check(std::string_view function, const arguments& a, std::string_view befor
     std::vector<std::string_view> names;
     for (const auto& known : functions()) names.push_back(known.name);
     t << "there is no layer function `" << function << "`";
-    list_for(t, function, names);
+    suggest_names(t, function, names);
     lamina::detail::raise(error_kind::value, t);
   }
   each_argument(a, a, [&](std::string_view name, const auto& given, const auto&) {
     if (!given || std::find(f->takes.begin(), f->takes.end(), name) != f->takes.end()) return;
     t << function << " takes no `" << name << "`";
-    list_for(t, name, f->takes);
+    suggest_names(t, name, f->takes);
     lamina::detail::raise(error_kind::value, t);
   });
 }
@@ -198,7 +198,7 @@ parameter_sharing::~parameter_sharing() {
     t << ended.place << "nothing with parameters was made in the scope `" << scope.from
       << "`, which was to share those of `" << scope.to << "`";
     const std::vector<std::string_view> there(ended.made.begin(), ended.made.end());
-    list_for(t, scope.from, there);
+    suggest_names(t, scope.from, there);
     for (const auto& c : ended.complaints)
       if (c->empty()) *c = t.string();
   }
@@ -216,7 +216,7 @@ struct model::implementation {
   void keep(parameter_info p) {
     const bool learned = p.tag != parameter_tag::computed;
     const auto role = learned ? state_role::parameter : state_role::statistic;
-    main.book().kinds.insert_or_assign(p.name, net_book::kind{role, learned});
+    main.symbols().kinds.insert_or_assign(p.name, symbol_table::kind{role, learned});
     by_name.try_emplace(p.name, parameters.size());
     parameters.push_back(std::move(p));
   }
@@ -243,14 +243,14 @@ struct model::implementation {
     const name_scope root("", true);
     if (fill) init.fill(name, v.shape(), fill, v.type().element);
     else if (given) init.given(name, given);
-    return main.book().add(name, v, true);
+    return main.symbols().add(name, v, true);
   }
   // The number that rates which allow it are multiplied by; a parameter, so that it is saved.
   value lr_injection() {
     if (auto* known = find("lr_injection")) return known->at;
-    main.book().check_free("lr_injection");
+    main.symbols().check_free("lr_injection");
     const value v =
-        add("lr_injection", main.book().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
+        add("lr_injection", main.symbols().body.state("lr_injection", {options.element, {}}), op::constant{1}, {});
     keep({"lr_injection", v, parameter_tag::computed});
     return v;
   }
@@ -306,19 +306,19 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
                        const origin&) {
   auto& m = *impl_;
   m.tell();
-  auto& book = m.main.book();
-  const std::string own = book.full(name), full = shared_name(own, true);
+  auto& symbols = m.main.symbols();
+  const std::string own = symbols.full(name), full = shared_name(own, true);
   made_in_sharings(own, m.complaint);
   const tensor_type type{m.options.element, dims};
   if (auto* known = m.find(full)) {
     text t;
     if (known->at.type() != type)
-      book.fail(error_kind::shape,
-                t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
+      symbols.fail(error_kind::shape,
+                   t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
     return known->at;
   }
-  book.check_free(full);
-  const value v = m.add(full, book.body.state(full, type), m.options.fill_parameters ? fill : fill_rule(), {});
+  symbols.check_free(full);
+  const value v = m.add(full, symbols.body.state(full, type), m.options.fill_parameters ? fill : fill_rule(), {});
   m.keep({full, v, tag});
   return v;
 }
@@ -334,7 +334,7 @@ const gradient_map& model::add_gradient_operators(const std::vector<gradient_tar
   auto& m = *impl_;
   m.tell();
   if (m.gradients)
-    m.main.book().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
+    m.main.symbols().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
   m.gradients = m.main.add_gradient_operators(targets);
   for (auto& p : m.parameters)
     if (p.tag != parameter_tag::computed && m.gradients->contains(p.at)) p.gradient = (*m.gradients)[p.at];
@@ -344,18 +344,18 @@ const gradient_map& model::add_gradient_operators(const std::vector<gradient_tar
 void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate,
                         bool by_rows, const update_options& o) {
   auto& m = *impl_;
-  auto& book = m.main.book();
+  auto& symbols = m.main.symbols();
   if (!m.gradients)
-    book.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
+    symbols.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
   if (o.by_rows && !by_rows)
-    book.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each "
-                                      "other: sgd, adagrad, ftrl or adam"));
+    symbols.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each "
+                                         "other: sgd, adagrad, ftrl or adam"));
   if (o.by_rows && o.max_gradient_norm > 0)
-    book.fail(error_kind::value,
-              text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
+    symbols.fail(error_kind::value,
+                 text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
   const auto from_0 = [&](std::string_view name, double x) {
     if (const text fault = lamina::detail::number_fault(name, x, m.options.element); !fault.empty())
-      book.fail(error_kind::value, text("add_updates: ") << fault);
+      symbols.fail(error_kind::value, text("add_updates: ") << fault);
   };
   if (o.rate.empty()) from_0("`lr`", rate);
   from_0("`max_gradient_norm`", o.max_gradient_norm);
@@ -375,14 +375,14 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
   }
   if (all.empty())
-    book.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
+    symbols.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
   if (o.max_gradient_norm > 0) {
     std::vector<value> slopes;
     for (const auto& u : all) slopes.push_back(u.slope);
     slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
     for (std::size_t i = 0; i < all.size(); ++i) all[i].slope = slopes[i];
   }
-  value speed = !o.rate.empty() ? o.rate : book.body.number(rate, m.options.element);
+  value speed = !o.rate.empty() ? o.rate : symbols.body.number(rate, m.options.element);
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
   for (const auto& u : all) {
@@ -390,9 +390,9 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     std::map<value_id, value> whole;  // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
-      book.check_free(full);
+      symbols.check_free(full);
       if (!u.rows.empty()) type.dims[0] = p.at.shape()[0];
-      const value v = m.add(full, book.body.state(full, type), op::constant{0}, {});
+      const value v = m.add(full, symbols.body.state(full, type), op::constant{0}, {});
       if (u.rows.empty()) return v;
       const value rows = gather(v, u.rows);
       whole.insert_or_assign(rows.id(), v);
@@ -400,14 +400,14 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
     };
     auto write = [&](const value& v, const value& next) {
       const value to = !u.rows.empty() ? whole.at(v.id()) : v;
-      const std::string& full = book.names.at(to.id());
-      book.assign(full, book.blobs.find(full)->second,
-                  !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
+      const std::string& full = symbols.names.at(to.id());
+      symbols.assign(full, symbols.blobs.find(full)->second,
+                     !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
     };
     update_scope s(slot, write, speed, number);
     const value next = o.regularizer.projected(step(s, u.weight, u.slope));
-    book.assign(p.name, book.blobs.find(p.name)->second,
-                !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
+    symbols.assign(p.name, symbols.blobs.find(p.name)->second,
+                   !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
     p.updated = true;
   }
 }
@@ -424,9 +424,9 @@ namespace detail {
 layer_run::layer_run(graph::model& m, std::string_view function, const arguments& call)
     : model_(m),
       function_(function),
-      outer_path_(m.main().book().body.path),
+      outer_path_(m.main().symbols().body.path),
       given_(call),
-      walk_{m.main().book().body,
+      walk_{m.main().symbols().body,
             store_,
             m.options().seed,
             m.options().element,
@@ -435,15 +435,15 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
             nullptr,
             nullptr,
             &names_},
-      assigned_(m.main().book().body.assignments().size()) {
-  auto& book = m.main().book();
-  const std::string here = book.body.place();
+      assigned_(m.main().symbols().body.assignments().size()) {
+  auto& symbols = m.main().symbols();
+  const std::string here = symbols.body.place();
   for (auto s = scopes_of_arguments.rbegin(); s != scopes_of_arguments.rend(); ++s)
     if (s->function == function) fill_in(given_, s->a);
   for (auto s = m.impl_->defaults.rbegin(); s != m.impl_->defaults.rend(); ++s)
     if (s->function == function) fill_in(given_, s->a);
   check(function, given_, here.empty() ? here : here + ": ", false);
-  std::string full = call.name.empty() ? book.full(function) : book.full(call.name);
+  std::string full = call.name.empty() ? symbols.full(function) : symbols.full(call.name);
   const auto taken = [&] {
     const std::string shared = shared_name(full);
     return shared != full ? m.impl_->sharing.contains({full, shared}) : m.impl_->has_layer(full);
@@ -466,35 +466,37 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
   names_.add(name_ + ".running_mean", full + "_rm");
   names_.add(name_ + ".running_var", full + "_riv");
 }
-layer_run::~layer_run() { model_.impl_->main.book().body.path = outer_path_; }
+layer_run::~layer_run() { model_.impl_->main.symbols().body.path = outer_path_; }
 
 void layer_run::takes(const value& x) {
-  if (&x.owner() != &model_.main().book().body) foreign_ = &x.owner();
+  if (&x.owner() != &model_.main().symbols().body) foreign_ = &x.owner();
 }
 value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
-  auto& book = model_.main().book();
+  auto& symbols = model_.main().symbols();
   const auto trace = [&] { return forward(trace_scope(walk_).nested(label(name_))); };
   value made;
   try {
     made = trace();
   } catch (const state_error&) {
     if (!foreign_) throw;
-    book.body.path = outer_path_;
+    symbols.body.path = outer_path_;
     text t;
     t << function_ << ": an operand belongs to ";
     if (foreign_->title.empty()) t << "a program that is no net and has no parameters; it takes weights as inputs";
     else t << foreign_->title << "; `external(v)` makes it an input here, by its name";
-    book.fail(error_kind::state, t);
+    symbols.fail(error_kind::state, t);
   }
   if (walk_.training) {
     struct aside {  // what follows is no part of the net in training
       trace_walk& walk;
-      net_book& book;
-      aside(trace_walk& w, net_book& b) : walk(w), book(b) { walk.training = false, book.for_inference = true; }
-      ~aside() { walk.training = true, book.for_inference = false; }
+      symbol_table& symbols;
+      aside(trace_walk& w, symbol_table& b) : walk(w), symbols(b) {
+        walk.training = false, symbols.for_inference = true;
+      }
+      ~aside() { walk.training = true, symbols.for_inference = false; }
     };
     const value other = [&] {
-      const aside now(walk_, book);
+      const aside now(walk_, symbols);
       return trace();
     }();
     if (!other.same(made)) made = apply<op::in_training>({}, made, other);
@@ -505,24 +507,24 @@ value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
 
 void layer_run::keep_parameters() {
   auto& m = *model_.impl_;
-  auto& book = m.main.book();
+  auto& symbols = m.main.symbols();
   for (std::size_t i = 0; i < store_.size(); ++i) {
     const auto& p = store_[i];
     if (p.role() == state_role::generator) continue;
     made_in_sharings(own_name_, m.complaint);
     m.sharing.emplace(own_name_, shared_name_);
     if (m.find(p.name())) continue;
-    if (const auto known = book.blobs.find(p.name()); known != book.blobs.end()) {
+    if (const auto known = symbols.blobs.find(p.name()); known != symbols.blobs.end()) {
       text t;
-      book.fail(error_kind::state, t << function_ << ": its parameter `" << p.name()
-                                     << "` has the name of a blob, from " << known->second.where[0]
-                                     << "; give one of them another name");
+      symbols.fail(error_kind::state, t << function_ << ": its parameter `" << p.name()
+                                        << "` has the name of a blob, from " << known->second.where[0]
+                                        << "; give one of them another name");
     }
     const bool is_bias = p.name().ends_with("_b") || p.name().find(".bias") != std::string::npos;
     const bool filled = function_ == "fc" || function_.find("conv") != std::string::npos;
     fill_rule fill = is_bias ? given_.bias_fill : p.name().ends_with("_w") ? given_.weight_fill : fill_rule();
     if (!fill && filled) fill = is_bias ? fill_rule(op::constant{0}) : fill_rule(op::xavier{});
-    const value at(&book.body, {book.body.find_state(p.name()), 0});
+    const value at(&symbols.body, {symbols.body.find_state(p.name()), 0});
     if (m.options.fill_parameters) m.add(p.name(), at, fill, p.value());
     else m.add(p.name(), at, {}, {});
     m.keep({p.name(), at,
@@ -530,11 +532,11 @@ void layer_run::keep_parameters() {
             : is_bias                         ? parameter_tag::bias
                                               : parameter_tag::weight});
   }
-  if (walk_.random) book.generator();
-  const auto assignments = book.body.assignments();
+  if (walk_.random) symbols.generator();
+  const auto assignments = symbols.body.assignments();
   for (std::size_t i = assigned_; i < assignments.size(); ++i) {
-    const std::string& blob = book.body.at(assignments[i].state).name;
-    book.assign(blob, book.blobs.find(blob)->second, book.at(assignments[i].value));
+    const std::string& blob = symbols.body.at(assignments[i].state).name;
+    symbols.assign(blob, symbols.blobs.find(blob)->second, symbols.at(assignments[i].value));
   }
 }
 

@@ -1,5 +1,5 @@
 // Nets put together by name while a program runs. A net is a program whose values have names: the operations are the
-// library's own functions on its values, and the net adds sources, effects and the book of names.
+// library's own functions on its values, and the net adds sources, effects and the symbol table of names.
 export module lamina:graph;
 import :core;
 import :dtype;
@@ -12,7 +12,7 @@ import lamina.std;
 
 namespace lamina::graph {
 
-class net_book;
+class symbol_table;
 
 /// What of a net is run: its program, and what a workspace has to do with its inputs, outputs and states. Names are blobs.
 export struct runnable {
@@ -62,7 +62,7 @@ export class gradient_map {
 
  private:
   friend class net;
-  net_book* book_ = nullptr;
+  symbol_table* symbols_ = nullptr;
   std::map<value_id, value> all_;
 };
 
@@ -173,11 +173,11 @@ export class net {
   /// The net as it stands, for a workspace.
   std::shared_ptr<const runnable> to_run() const;
   /// For rooms of the library that add to nets.
-  net_book& book() const;
+  symbol_table& symbols() const;
 
  private:
   fill_scope begin_fill(std::string_view name, const tensor_type& type);
-  std::unique_ptr<net_book> book_;
+  std::unique_ptr<symbol_table> symbols_;
 };
 
 /// An empty program for `cond`, `loop`, `scan` or `call`. Messages about its operations say where in the user's code

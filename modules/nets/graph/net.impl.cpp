@@ -2,7 +2,7 @@ module lamina:graph.impl;
 import :core;
 import :dtype;
 import :graph;
-import :graph.book;
+import :graph.symbol_table;
 import :graph.fill;
 import :graph.scope;
 import :op;
@@ -14,20 +14,20 @@ import lamina.std;
 
 namespace lamina::graph {
 
-net::net(std::string_view name, const net_options& o) : book_(std::make_unique<net_book>(name, o)) {
+net::net(std::string_view name, const net_options& o) : symbols_(std::make_unique<symbol_table>(name, o)) {
   if (name.empty()) detail::raise(error_kind::value, "net: a net needs a name");
 }
 net::net(net&&) noexcept = default;
 net& net::operator=(net&&) noexcept = default;
 net::~net() = default;
-net_book& net::book() const {
-  if (!book_) [[unlikely]]
+symbol_table& net::symbols() const {
+  if (!symbols_) [[unlikely]]
     detail::raise(error_kind::state,
                   origin::words() + "net: it was moved to another one, and has no blobs and operations any more");
-  return *book_;
+  return *symbols_;
 }
-const std::string& net::name() const { return book().name; }
-const program& net::body() const { return book().body; }
+const std::string& net::name() const { return symbols().name; }
+const program& net::body() const { return symbols().body; }
 
 std::shared_ptr<program> subprogram() {
   auto p = std::make_shared<program>();
@@ -38,7 +38,7 @@ std::shared_ptr<program> subprogram() {
 // ---- sources --------------------------------------------------------------------------------------------------------
 
 fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
-  auto& b = book();
+  auto& b = symbols();
   b.check_free(b.full(name));
   if (!type.dims.is_static()) {
     text t;
@@ -51,7 +51,7 @@ fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
 
 value net::given(std::string_view name, const shape& s, std::initializer_list<double> numbers, dtype element,
                  const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   text t;
   if (!s.is_static() || s.size() != static_cast<std::int64_t>(numbers.size()))
     b.fail(error_kind::shape,
@@ -61,27 +61,27 @@ value net::given(std::string_view name, const shape& s, std::initializer_list<do
     auto* out = reinterpret_cast<T*>(all.mutable_data());
     for (double x : numbers)
       if (!detail::to_element(x, *out++))
-        b.fail(error_kind::value, t << "blob `" << name << "`: " << detail::number_misfit(x, element));
+        b.fail(error_kind::value, t << "blob `" << name << "`: " << detail::number_mismatch(x, element));
     return true;
   });
   return given(name, all);
 }
 value net::given(std::string_view name, const any_tensor& numbers, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   const std::string as = b.full(name);
   b.check_free(as);
   return b.add(as, b.body.constant(numbers.copy()), false);
 }
-value net::constant(const any_tensor& numbers, const origin&) { return book().body.constant(numbers.copy()); }
+value net::constant(const any_tensor& numbers, const origin&) { return symbols().body.constant(numbers.copy()); }
 
 value net::external(std::string_view name, const tensor_type& type, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   const std::string as = b.full(name);
   b.check_free(as);
   return b.add(as, b.body.input(as, type), true);
 }
 value net::external(const value& v, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   text t;
   if (v.empty()) b.fail(error_kind::value, text("external: an empty value"));
   const program& other = v.owner();
@@ -105,7 +105,7 @@ value net::external(const value& v, const origin&) {
 }
 
 value net::iterations(const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   const std::string as = b.name + "/iterations";
   for (const auto& o : b.owned)
     if (o.state.name == as) return b.at(o.next);
@@ -118,7 +118,7 @@ value net::iterations(const origin&) {
 // ---- effects --------------------------------------------------------------------------------------------------------
 
 value net::assign(const value& blob, const value& next, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   b.check_mine(blob, "the blob to be assigned");
   text t;
   auto at = b.blobs.end();
@@ -138,14 +138,14 @@ value net::assign(const value& blob, const value& next, const origin&) {
   return b.assign(at->first, at->second, next);
 }
 value net::assign(std::string_view blob, const value& next, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   auto* found = b.find(blob);
   if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);  // a result or gradient: says so
   if (!found) b.no_blob(blob);
   return b.assign(found->first, found->second, next);
 }
 value net::output(std::string_view name, const value& v, const origin&) {
-  auto& b = book();
+  auto& b = symbols();
   b.check_mine(v, "the output");
   const std::string as = b.full(name);
   b.check_free(as, v.id());
@@ -155,18 +155,18 @@ value net::output(std::string_view name, const value& v, const origin&) {
 // ---- lookup ---------------------------------------------------------------------------------------------------------
 
 value net::operator[](std::string_view name) const {
-  auto& b = book();
+  auto& b = symbols();
   const auto known = b.known(name);
   if (!known) b.no_blob(name);
   return b.at(known->second);
 }
-bool net::has(std::string_view name) const { return book().known(name).has_value(); }
+bool net::has(std::string_view name) const { return symbols().known(name).has_value(); }
 std::string net::name_of(const value& v) const {
-  book().check_mine(v, "the value");
-  return book().name_of(v.id());
+  symbols().check_mine(v, "the value");
+  return symbols().name_of(v.id());
 }
 std::string net::free_name(std::string_view wanted) const {
-  auto& b = book();
+  auto& b = symbols();
   const std::string full = b.full(wanted);
   std::string s = full;
   for (int i = 0; b.has(s); ++i) s = full + "_auto_" + std::to_string(i);
@@ -174,14 +174,14 @@ std::string net::free_name(std::string_view wanted) const {
 }
 
 std::vector<std::string> net::external_inputs() const {
-  const auto& b = book();
+  const auto& b = symbols();
   std::vector<std::string> all;
   for (auto i : b.leaves())
     if (auto blob = b.blobs.find(b.body.at(i).name); blob != b.blobs.end()) all.push_back(blob->first);
   return all;
 }
 std::vector<std::string> net::external_outputs() const {
-  const auto& b = book();
+  const auto& b = symbols();
   std::vector<std::string> all;
   const auto& outputs = b.body.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -190,7 +190,7 @@ std::vector<std::string> net::external_outputs() const {
   return all;
 }
 std::vector<operation_entry> net::operations() const {
-  const auto& b = book();
+  const auto& b = symbols();
   std::vector<operation_entry> all;
   for (std::size_t i = 0; i < b.body.nodes().size(); ++i) {
     const node& n = b.body.nodes()[i];
@@ -207,11 +207,11 @@ std::vector<operation_entry> net::operations() const {
 // ---- to be run ------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<const runnable> net::to_run() const {
-  auto& b = book();
+  auto& b = symbols();
   if (!b.made) b.made = b.as_runnable(purpose::training);
   return b.made;
 }
-std::shared_ptr<const runnable> net_book::as_runnable(purpose what) const {
+std::shared_ptr<const runnable> symbol_table::as_runnable(purpose what) const {
   auto& b = *this;
   auto r = std::make_shared<runnable>();
   auto p = std::make_shared<program>();
@@ -223,7 +223,7 @@ std::shared_ptr<const runnable> net_book::as_runnable(purpose what) const {
   const auto needed = reached(b.body, roots, {}, what);
 
   // A generator that nobody draws from is no state.
-  auto idle = [&](const net_book::owned_state& o) {
+  auto idle = [&](const symbol_table::owned_state& o) {
     if (o.state.name != b.name + "/generator") return false;
     for (std::size_t i = 0; i < b.body.nodes().size(); ++i)
       if (const auto& in = b.body.nodes()[i].inputs;

@@ -2,7 +2,7 @@ module lamina:graph.saved.impl;
 import :core;
 import :dtype;
 import :graph;
-import :graph.book;
+import :graph.symbol_table;
 import :graph.model;
 import :graph.saved;
 import :graph.workspace;
@@ -30,17 +30,17 @@ any_tensor kept(const runnable& r, const workspace& ws, const std::string& name)
   t << "net `" << r.name << "`: there is no blob `" << name << "` in the workspace";
   const auto names = ws.blobs();
   const std::vector<std::string_view> there(names.begin(), names.end());
-  list_for(t, name, there);
+  suggest_names(t, name, there);
   lamina::detail::raise(error_kind::value, t);
 }
 // Where the values of a program's states are from: the workspace, or what a state of the net's own begins with.
-parameter_store states_of(const runnable& r, const workspace& ws, const net_book& book) {
+parameter_store states_of(const runnable& r, const workspace& ws, const symbol_table& symbols) {
   parameter_store all;
   for (auto s : r.body->states()) {
     const std::string& name = r.body->at(s).name;
     const auto own = std::find_if(r.own.begin(), r.own.end(), [&](const auto& o) { return o.name == name; });
-    net_book::kind kind;
-    if (const auto known = book.kinds.find(name); known != book.kinds.end()) kind = known->second;
+    symbol_table::kind kind;
+    if (const auto known = symbols.kinds.find(name); known != symbols.kinds.end()) kind = known->second;
     else if (name.ends_with("/generator")) kind.role = state_role::generator;
     else if (!r.body->is_assigned(s)) kind.role = state_role::parameter;
     const bool begins = own != r.own.end() && !ws.has(name);
@@ -64,7 +64,7 @@ std::string said(const std::map<std::string, std::string>& metadata, std::string
 
 net made_of(std::string_view name, const program& p, std::int64_t seed) {
   net n(name, {.seed = seed});
-  auto& b = n.book();
+  auto& b = n.symbols();
   std::map<value_id, value> known;
   std::set<std::int32_t> own;  // states that are the net's own
   for (auto i : p.inputs())
@@ -107,7 +107,7 @@ net net_of(std::string_view name, const program& p, const origin&) { return made
 net net_of(std::string_view name, const program& p, const parameter_store& states, const origin&) {
   net n = made_of(name, p, 0);
   for (std::size_t i = 0; i < states.size(); ++i)
-    n.book().kinds.insert_or_assign(states[i].name(), net_book::kind{states[i].role(), states[i].trainable()});
+    n.symbols().kinds.insert_or_assign(states[i].name(), symbol_table::kind{states[i].role(), states[i].trainable()});
   return n;
 }
 void feed(workspace& ws, const parameter_store& states) {
@@ -116,7 +116,7 @@ void feed(workspace& ws, const parameter_store& states) {
 
 saved_net snapshot(const net& n, const workspace& ws, const origin&) {
   const auto r = n.to_run();
-  return {r->body, states_of(*r, ws, n.book())};
+  return {r->body, states_of(*r, ws, n.symbols())};
 }
 saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::string>& inputs,
                    const std::vector<std::string>& outputs, const origin&) {
@@ -124,7 +124,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   const auto r = part.to_run();
   const program& from = *r->body;
   std::set<std::string> given;  // by their whole names
-  for (const auto& name : inputs) given.insert(n.book().known(name)->first);
+  for (const auto& name : inputs) given.insert(n.symbols().known(name)->first);
   auto p = std::make_shared<program>();
   p->title = from.title;
   std::map<value_id, value> known;
@@ -146,7 +146,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   add_nodes(*p, from, from.reachable(), {}, known);
   for (const auto& o : from.outputs()) p->output(o.name, known.at(o.value));
   for (const auto& a : from.assignments()) p->assign(known.at({a.state, 0}), known.at(a.value));
-  return {p, states_of({r->name, p, r->own, r->where}, ws, part.book())};
+  return {p, states_of({r->name, p, r->own, r->where}, ws, part.symbols())};
 }
 
 void save(const std::string& path, const net& n, const workspace& ws, const origin&) {
@@ -178,10 +178,10 @@ void save(const std::string& path, const model& m, const workspace& ws, const or
         (parameters[i].updated ? " updated " : " fixed ") + parameters[i].name;
   }
   const auto first = m.init().to_run();
-  const auto filled = about_file(init, [&] { return states_of(*first, ws, m.init().book()); });
+  const auto filled = about_file(init, [&] { return states_of(*first, ws, m.init().symbols()); });
   save_net(init, *first->body, filled, {{std::string(name_key), m.init().name()}});
-  const auto main = m.main().book().as_runnable(purpose::both);
-  save_net(path, *main->body, about_file(path, [&] { return states_of(*main, ws, m.main().book()); }), metadata);
+  const auto main = m.main().symbols().as_runnable(purpose::both);
+  save_net(path, *main->body, about_file(path, [&] { return states_of(*main, ws, m.main().symbols()); }), metadata);
 }
 std::unique_ptr<model> load_model(const std::string& path, workspace& into, const origin&) {
   const auto file = files_of_net(path);
@@ -208,10 +208,10 @@ std::unique_ptr<model> load_model(const std::string& path, workspace& into, cons
       fail("metadata of a parameter is not `tag updated name`");
     parameter_info p{words.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
     p.updated = words.substr(gap + 1, second - gap - 1) == "updated";
-    const auto blob = main.book().blobs.find(p.name);
-    if (blob == main.book().blobs.end() || !blob->second.external)
+    const auto blob = main.symbols().blobs.find(p.name);
+    if (blob == main.symbols().blobs.end() || !blob->second.external)
       fail("metadata names a parameter that the net does not have");
-    p.at = main.book().at(blob->second.versions[0]);
+    p.at = main.symbols().at(blob->second.versions[0]);
     parameters.push_back(std::move(p));
   }
   auto m = std::make_unique<model>(std::move(main), std::move(start), o, std::move(parameters));

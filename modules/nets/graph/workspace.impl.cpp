@@ -31,7 +31,7 @@ using slots = std::map<std::string, slot, std::less<>>;
   std::vector<std::string_view> names;
   for (const auto& n : there) names.push_back(n.first);
   t << "workspace: there is no " << what << " `" << wanted << "`";
-  list_for(t, wanted, names);
+  suggest_names(t, wanted, names);
   detail::raise(error_kind::value, t);
 }
 
@@ -62,7 +62,7 @@ class instance {
  public:
   instance(std::shared_ptr<const runnable> n, slots& blobs, std::shared_ptr<context> where, const create_options& o)
       : net_(std::move(n)), blobs_(blobs), where_(std::move(where)) {
-    passes_.side_by_side = o.execution != execution::simple && where_->threads() > 1;
+    passes_.parallel = o.execution != execution::simple && where_->threads() > 1;
     passes_.memory = o.memory;
     for (const auto& own : net_->own)
       if (auto [at, fresh] = blobs_.try_emplace(own.name); fresh) at->second = {own.first.copy(), 1};

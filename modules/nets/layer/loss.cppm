@@ -11,7 +11,7 @@ namespace lamina::nn {
 /// Negative log likelihood of probabilities under weights: -sum(weights log input) / sum(weights).
 /// Shapes:  input [...], weights the same -> [].   Units: nats.
 /// Numerics: behind a softmax the gradient divides by no probability, and is right where one of them is 0.
-/// Errors:  a worded one where the shapes differ.
+/// Errors:  one with a message where the shapes differ.
 export struct nll_loss {
   static constexpr view<const label> inputs() { return port_names<"input", "weights">; }
   constexpr auto forward(auto&, const auto& input, const auto& weights) const {

@@ -201,10 +201,10 @@ export struct sequence_port {
 /// stacked along axis `output_axis`; axes count from the end where they are negative. Policies: `bptt(false)` keeps
 /// gradients from flowing back from turn to turn;
 /// `sequence<"port", axis>` names sequences instead of the member.
-/// Errors:  a worded one where the sequences differ in length, or name no port or a `previous_` one.
+/// Errors:  one with a message where the sequences differ in length, or name no port or a `previous_` one.
 export template <Layer Step> struct recurrent {
   static constexpr bool has_forward_ports = true;
-  static constexpr std::size_t most_ports = 16;
+  static constexpr std::size_t max_ports = 16;
 
   Step step{};
   std::array<sequence_port, 4> sequences{sequence_port{"input"}};
@@ -217,7 +217,7 @@ export template <Layer Step> struct recurrent {
 
   template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     const auto names = inputs(), results = outputs();
-    std::array<place, most_ports> places{};
+    std::array<place, max_ports> places{};
     std::size_t carries = 0, walked = 0;
     if (!arrange(s, places, carries, walked)) return;
     work_array<V> first(carries), whole(walked), given(carries + results.size());

@@ -316,7 +316,7 @@ template <class Check> void outcome_of(...);
 template <class Check> struct check_outcome {
   using type = decltype(outcome_of<Check>(0));
 };
-// A layer by itself, over operands of which nothing is known; a misfit that stands there from the start keeps rules quiet.
+// A layer by itself, over operands of which nothing is known; a mismatch that stands there from the start keeps rules quiet.
 template <const auto& Topology, std::size_t At> constexpr bool runs_alone() {
   const auto& layer = Topology.layers.template get<At>();
   using layer_type = std::remove_cvref_t<decltype(layer)>;
@@ -601,7 +601,8 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
 
   /// Inference. A missing leading dimension is 1 and is missing in the result.
   /// Errors: shape_error for extents that do not fit.
-  template <class... X> requires accepted<worded<detail::call_check<traits, X...>>()> auto operator()(const X&... x) {
+  template <class... X> requires accepted<diagnostic<detail::call_check<traits, X...>>()>
+  auto operator()(const X&... x) {
     return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); },
                                      [&] { return core_.in_segments(); }, x...);
   }

@@ -184,7 +184,7 @@ executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_
   } catch (const shape_error& e) {
     if (std::string_view(e.what()).starts_with("input `")) throw;
   }
-  // The program has no layers any more: they are walked again with these extents, and the one that misfits says so.
+  // The program has no layers any more: they are walked again with these extents, and the one that does not fit says so.
   // Into parameters of their own: those of the model are shared, and may have been folded.
   program again;
   parameter_store scratch;

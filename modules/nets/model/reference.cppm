@@ -99,7 +99,7 @@ export class reference_core {
   // States that each reference model has for itself, as the origin left them.
   std::unique_ptr<parameter_store> own_states() const;
   // An executor of one program made from that of inference.
-  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool free_order,
+  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool relaxed_summation,
                                   shared_weights& weights) const;
   std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
   // Takes parameters that are known to fit.
@@ -202,23 +202,23 @@ template <fixed_string Who> struct sharing {
   static constexpr auto sharing_name = Who;
   /// What the free functions of layers say of it.
   template <fixed_string, fixed_string What> using refused = detail::shares_weights<Who, What>;
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "hand out its parameters", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
   void core(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
   void backward(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
   void train(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
   void fit(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
   void add(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
   void update(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "be saved", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be saved", X...>>()>
   void save(X&&...) const {}
-  template <class... X> requires accepted<worded<detail::shares_weights<Who, "load parameters", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "load parameters", X...>>()>
   void load(X&&...) const {}
 };
 /// A reference model, an origin, or one of a program.
@@ -235,7 +235,8 @@ export template <class Traits> class reference_model : public sharing<"a referen
       : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inference, as of a model. The weights are those of the last `factory.update` before the call, to its end.
   /// Errors: as those of a model; state_error where it was moved from.
-  template <class... X> requires accepted<worded<detail::call_check<Traits, X...>>()> auto operator()(const X&... x) {
+  template <class... X> requires accepted<diagnostic<detail::call_check<Traits, X...>>()>
+  auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
   /// Bytes that a run for inputs of these extents works in: activations and scratch, by its plan. Makes the plan if need be,
@@ -255,12 +256,13 @@ export template <class Traits> class reference_model : public sharing<"a referen
   reference_runner runner_;
 };
 export template <Sharing R, class... X>
-requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()> void save(const R&, X&&...) {}
+requires accepted<diagnostic<detail::shares_weights<R::sharing_name, "be saved", X...>>()> void save(const R&, X&&...) {
+}
 export template <class P, Sharing R, class... X>
-requires accepted<worded<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
+requires accepted<diagnostic<detail::shares_weights<R::sharing_name, "be saved", X...>>()>
 void save_net(const P&, const R&, X&&...) {}
 export template <Sharing R, class... X>
-requires accepted<worded<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
+requires accepted<diagnostic<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
 
 /// The origin of a factory, lent: it runs as a reference model does, and only one holder has it. What its generator has
@@ -268,7 +270,8 @@ void load(const R&, X&&...) {}
 export template <class Traits> class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
-  template <class... X> requires accepted<worded<detail::call_check<Traits, X...>>()> auto operator()(const X&... x) {
+  template <class... X> requires accepted<diagnostic<detail::call_check<Traits, X...>>()>
+  auto operator()(const X&... x) {
     return detail::run_reference<Traits>(loan_.core(), loan_.runner(), x...);
   }
 

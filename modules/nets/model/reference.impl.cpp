@@ -226,10 +226,10 @@ void reference_core::exchange(parameter_store all) {
   version_.fetch_add(1, std::memory_order_release);
 }
 
-std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool free_order,
+std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool relaxed_summation,
                                                 shared_weights& weights) const {
   auto passes = passes_;
-  passes.free_order = free_order;
+  passes.relaxed_summation = relaxed_summation;
   auto made = cache().get(p, p.id(), inputs, where_->isa(), passes);
   std::lock_guard lock(weights.packs.mutex);
   return std::make_unique<executor>(std::move(made), &weights.store);

@@ -102,7 +102,7 @@ class state_reader {
     if (at == std::end(roles)) {
       text t;
       t << files_.structure << ": state `" << printable(name) << "`: the role `" << printable(role) << "` is not known";
-      list_for(t, printable(role), roles);
+      suggest_names(t, printable(role), roles);
       detail::raise(error_kind::unsupported, t);
     }
     if (to.find(name)) structure_failure("two states are named `", printable(name), "`");

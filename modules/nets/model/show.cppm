@@ -82,7 +82,7 @@ export template <class Net> requires detail::ShownNet<Net> std::string to_dot(co
   return detail::drawing_of(detail::part_of(detail::shown_net<Net>::topology, {}), &net.core().definition());
 }
 /// The same of a topology: with inputs as a model has them, or `to_dot<lenet>()` without shapes.
-export template <const auto& Topology, class... Rest> requires accepted<worded<structure_check<Topology>>()>
+export template <const auto& Topology, class... Rest> requires accepted<diagnostic<structure_check<Topology>>()>
 std::string to_dot() {
   if constexpr (sizeof...(Rest) == 0) {
     return detail::drawing_of(detail::part_of(Topology, {}), nullptr);

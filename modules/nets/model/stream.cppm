@@ -17,7 +17,7 @@ namespace lamina {
 export struct stream_options {
   std::int64_t block = 1;
   std::string_view time = "T";
-  static constexpr std::int64_t most_positions = 1 << 20;
+  static constexpr std::int64_t max_positions = 1 << 20;
   std::int64_t positions = 0;  ///< how many positions attention remembers: memory for their keys and values
 };
 
@@ -134,7 +134,8 @@ export template <class Traits> class streaming {
   /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
   /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
   /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.
-  template <class... S> requires accepted<worded<detail::step_check<Traits, S...>>()> bool step(S&&... spans) noexcept {
+  template <class... S> requires accepted<diagnostic<detail::step_check<Traits, S...>>()>
+  bool step(S&&... spans) noexcept {
     const void* in[Traits::inputs];
     void* out[Traits::outputs.size()];
     bool fits = true;

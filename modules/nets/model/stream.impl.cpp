@@ -26,8 +26,8 @@ namespace lamina {
 namespace {
 
 // An extent that no net has: where it stands, positions are counted. A padded axis has as many more as it reaches back.
-constexpr std::int64_t probe = 1'000'003, most_history = 100'000;
-bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + most_history; }
+constexpr std::int64_t probe = 1'000'003, max_history = 100'000;
+bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + max_history; }
 
 // Which axis of a shape counts positions, and how many before the first it holds.
 struct time_axis {
@@ -63,7 +63,7 @@ std::vector<tensor_type> infer(const node& n, const std::vector<tensor_type>& in
   if (!found.why.empty()) {
     text t;
     if (!n.path.empty()) t << n.path << ": ";
-    detail::raise(error_kind::shape, t << worded_misfit(n.op->name, found, in));
+    detail::raise(error_kind::shape, t << mismatch_diagnostic(n.op->name, found, in));
   }
   return {found.results, found.results + found.count};
 }
@@ -100,10 +100,10 @@ class stream_maker {
 
   streamed_program run() {
     if (options_.block < 1) detail::raise(error_kind::value, "stream: a block has at least one position");
-    if (options_.positions > stream_options::most_positions) {
+    if (options_.positions > stream_options::max_positions) {
       text t;
       detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is "
-                                         << stream_options::most_positions);
+                                         << stream_options::max_positions);
     }
     if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
     if (const auto found = counted_when_run_in(p_); !found.empty()) {

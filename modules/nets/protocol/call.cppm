@@ -1,4 +1,4 @@
-// A layer's program called on expressions: its results are operands of the typed lazy world, one per port, and nothing
+// A layer's program called on expressions: its results are operands of the typed lazy evaluation_mode, one per port, and nothing
 // is computed before they are evaluated.
 export module lamina:protocol.call;
 import :context;
@@ -61,7 +61,7 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
 /// known of its shape. Errors: state_error when an empty one is used.
 export template <Element T, class Extents> class port_value {
  public:
-  using world = lazy;
+  using evaluation_mode = lazy;
   using element_type = T;
   using run_time_structure = void;
   static constexpr lamina::shape pattern = Extents::pattern;

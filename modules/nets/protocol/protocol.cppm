@@ -201,7 +201,7 @@ template <class L> consteval void list_ports(text& t, bool in) {
   list_names(t, ports);
 }
 /// That names are the ports of a layer, each once.
-template <class L> consteval text misfit_of_ports(view<const std::string_view> names, bool in) {
+template <class L> consteval text mismatch_of_ports(view<const std::string_view> names, bool in) {
   const auto ports = in ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
   text t;
   auto missing = [&](const label& p) {
@@ -237,7 +237,7 @@ template <class L, class... Port, class P> struct train_check<L, inputs<Port...>
       for (std::size_t i = 0; i < sizeof...(Port); ++i)
         for (std::size_t j = 0; j < i; ++j)
           if (t.empty() && names[i] == names[j]) t << "port `" << names[i] << "` is given two types";
-      if (t.empty()) t = misfit_of_ports<L>(view<const std::string_view>(names, sizeof...(Port)), true);
+      if (t.empty()) t = mismatch_of_ports<L>(view<const std::string_view>(names, sizeof...(Port)), true);
     } else {
       const bool fits[] = {is_port<Port>..., true};
       const std::string_view types[] = {type_name<Port>()..., {}};
@@ -284,11 +284,11 @@ template <class L, class Inputs, class P> struct train_shape_check {
 template <class E>
 concept LazyOperand = requires {
   requires Symbolic<E>;
-  requires std::same_as<world_of<E>, lazy>;
+  requires std::same_as<evaluation_mode_of<E>, lazy>;
 };
 /// An operand of a port: its type is what the port is declared to be, as far as both know.
 template <class E, bool In>
-consteval void misfit_of_operand(text& t, std::string_view layer, std::string_view port, const tensor_type* wanted) {
+consteval void mismatch_of_operand(text& t, std::string_view layer, std::string_view port, const tensor_type* wanted) {
   if constexpr (!In && std::same_as<E, no_gradient_type>) return;
   else if constexpr (!LazyOperand<E>)
     t << layer << ": port `" << port << "` is given `" << type_name<E>() << "`, which is no operand";
@@ -301,7 +301,7 @@ consteval void misfit_of_operand(text& t, std::string_view layer, std::string_vi
 template <class L, bool In, class Types, class... E> struct dict_check {
   static consteval text message() {
     const std::string_view names[] = {E::name.view()..., {}};
-    text t = misfit_of_ports<L>(view<const std::string_view>(names, sizeof...(E)), In);
+    text t = mismatch_of_ports<L>(view<const std::string_view>(names, sizeof...(E)), In);
     if (!t.empty()) return t;
     const auto ports = In ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
     std::size_t at = 0;
@@ -329,8 +329,8 @@ template <class L, bool In, class Types, class... E> struct dict_check {
   template <class X> static consteval void look(text& t, std::string_view port, int place) {
     if (!t.empty()) return;
     const auto layer = layer_kind(layer_value<L>);
-    if constexpr (std::is_void_v<Types>) misfit_of_operand<X, In>(t, layer, port, nullptr);
-    else misfit_of_operand<X, In>(t, layer, port, &Types::types()[static_cast<std::size_t>(place)]);
+    if constexpr (std::is_void_v<Types>) mismatch_of_operand<X, In>(t, layer, port, nullptr);
+    else mismatch_of_operand<X, In>(t, layer, port, &Types::types()[static_cast<std::size_t>(place)]);
   }
 };
 template <class Inputs> struct types_of_ports;
@@ -424,7 +424,7 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
 
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer, port and shapes; state_error where parameters have no values yet.
-  template <class... E> requires accepted<worded<detail::dict_check<L, true, port_types, E...>>()>
+  template <class... E> requires accepted<diagnostic<detail::dict_check<L, true, port_types, E...>>()>
   auto forward(const dict<E...>& in) {
     std::vector<detail::dynamic_pointer> operands;
     std::array<tensor_type, in_count> is = port_types::all;
@@ -445,7 +445,8 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
   /// The gradients by input port, from gradients by output port, for the forward result that waits longest behind none;
   /// `no_gradient` stands for one that is not there, on both sides.
   /// Errors: shape_error naming layer, port and both shapes; state_error where no forward result waits.
-  template <class... E> requires accepted<worded<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
+  template <class... E>
+  requires accepted<diagnostic<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
   auto backward(const dict<E...>& gradients) {
     std::vector<detail::dynamic_pointer> given;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -572,8 +573,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
 
   /// The results by output port, from operands by input port; nothing is computed.
   /// Errors: shape_error naming layer and shapes; state_error where parameters have no values yet.
-  template <class... E> requires accepted<worded<detail::dict_check<L, true, void, E...>>()> &&
-                                 accepted<worded<infer_shape_check<L, P, E...>>()>
+  template <class... E> requires accepted<diagnostic<detail::dict_check<L, true, void, E...>>()> &&
+                                 accepted<diagnostic<infer_shape_check<L, P, E...>>()>
   auto forward(const dict<E...>& in) const {
     using run = infer_run<L, P, dict<E...>>;
     constexpr std::size_t in_count = run::in.size(), out_count = run::out.size();
@@ -622,19 +623,19 @@ template <class L, fixed_string Function, fixed_string Verb> struct protocol_che
 };
 }  // namespace detail
 
-export template <class L> requires accepted<worded<detail::protocol_check<L, "init", "be changed">>()>
+export template <class L> requires accepted<diagnostic<detail::protocol_check<L, "init", "be changed">>()>
 void init(L& layer, const initializers& how = initializers(), load_buffer* buffer = nullptr) {
   if constexpr (requires { layer.init(how, buffer); }) layer.init(how, buffer);
 }
-export template <class L> requires accepted<worded<detail::protocol_check<L, "load_weights", "load parameters">>()>
+export template <class L> requires accepted<diagnostic<detail::protocol_check<L, "load_weights", "load parameters">>()>
 void load_weights(L& layer, const load_buffer& from) {
   if constexpr (requires { layer.load_weights(from); }) layer.load_weights(from);
 }
-export template <class L> requires accepted<worded<detail::protocol_check<L, "save_weights", "be saved">>()>
+export template <class L> requires accepted<diagnostic<detail::protocol_check<L, "save_weights", "be saved">>()>
 void save_weights(const L& layer, load_buffer& to) {
   if constexpr (requires { layer.save_weights(to); }) layer.save_weights(to);
 }
-export template <class L> requires accepted<worded<detail::protocol_check<L, "collect_gradients", "be trained">>()>
+export template <class L> requires accepted<diagnostic<detail::protocol_check<L, "collect_gradients", "be trained">>()>
 void collect_gradients(L& layer, gradient_collector& to) {
   if constexpr (requires { layer.collect_gradients(to); }) layer.collect_gradients(to);
 }

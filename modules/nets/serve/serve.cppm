@@ -136,8 +136,8 @@ class queue_core {
 /// Memory for the samples of a batch, whose plan works in so many bytes. Errors: out_of_memory, which names them.
 storage batch_memory(std::size_t bytes, std::size_t planned);
 [[noreturn]] void no_answer();
-[[noreturn]] void sample_misfit(std::size_t input, const shape& wanted, const shape& given);
-[[noreturn]] void rows_misfit(std::size_t output, const shape& given, std::int64_t rows);
+[[noreturn]] void sample_mismatch(std::size_t input, const shape& wanted, const shape& given);
+[[noreturn]] void rows_mismatch(std::size_t output, const shape& given, std::int64_t rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ template <class Traits> struct request : queued {
  private:
   template <std::size_t I, class X> void keep(const X& x) {
     constexpr shape wanted = sample_of<Traits, I>::pattern;
-    if (!fits(wanted, x.shape())) sample_misfit(I, wanted, x.shape());
+    if (!fits(wanted, x.shape())) sample_mismatch(I, wanted, x.shape());
     samples_kept[I].keep(x.shape(), x.data().data(), x.data().size() * sizeof(typename X::element_type));
   }
 };
@@ -288,7 +288,7 @@ template <class Traits> class row_runner final : public batch_runner {
   }
   template <std::size_t O, class Y>
   static void hand_out(view<const std::shared_ptr<queued>> batch, std::int64_t rows, const Y& y) {
-    if (y.shape()[0] != dim(rows)) rows_misfit(O, y.shape(), rows);
+    if (y.shape()[0] != dim(rows)) rows_mismatch(O, y.shape(), rows);
     const shape one = without_leading(y.shape());
     const auto n = static_cast<std::size_t>(one.size());
     const auto* from = y.data().data();
@@ -348,7 +348,7 @@ export template <class Result> class answer {
 /// their own.
 /// Shapes: samples have no leading dimension, and neither have results.
 export template <class Traits> class batching_queue {
-  static_assert(accepted<worded<detail::queue_check<Traits>>()>);
+  static_assert(accepted<diagnostic<detail::queue_check<Traits>>()>);
 
  public:
   using result_type = typename detail::rows_of<Traits>::type;
@@ -366,23 +366,23 @@ export template <class Traits> class batching_queue {
   batching_queue& operator=(const batching_queue&) = delete;
 
   /// Accepts a sample, which is copied; waits while the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   answer_type submit(const X&... x) {
     return pushed(detail::queued::never, x...);
   }
   /// The same with a deadline, so long from now, which also ends the waiting for room: `queue.submit_within(5ms, x)`. If it
   /// passes before the sample is computed, the answer is a deadline_error.
-  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   answer_type submit_within(std::chrono::nanoseconds d, const X&... x) {
     return pushed(detail::queued::in(d), x...);
   }
   /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
-  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit(const X&... x) {
     return tried(detail::queued::never, x...);
   }
   /// The same with a deadline.
-  template <class... X> requires accepted<worded<detail::sample_check<Traits, X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit_within(std::chrono::nanoseconds d, const X&... x) {
     return tried(detail::queued::in(d), x...);
   }

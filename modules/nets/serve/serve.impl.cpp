@@ -473,12 +473,12 @@ const queue_options& queue_core::options() const { return impl_->options; }
 // ---- words ----------------------------------------------------------------------------------------------------------
 
 void no_answer() { raise(error_kind::state, "answer: there is none; it was taken already, or nothing was submitted"); }
-void sample_misfit(std::size_t input, const shape& wanted, const shape& given) {
+void sample_mismatch(std::size_t input, const shape& wanted, const shape& given) {
   text t;
   t << "submit: a sample for input " << input << " is " << wanted << " and is given as " << given;
   raise(error_kind::shape, t);
 }
-void rows_misfit(std::size_t output, const shape& given, std::int64_t rows) {
+void rows_mismatch(std::size_t output, const shape& given, std::int64_t rows) {
   text t;
   t << "batching_queue: " << rows << " samples give output " << output << " as " << given
     << ", which has not a row for each";

@@ -36,14 +36,14 @@ consteval endpoint parse_endpoint(std::string_view spelled) {
   if (dot == std::string_view::npos) return {{}, spelled};
   return {spelled.substr(0, dot), spelled.substr(dot + 1)};
 }
-consteval text misfit_of_ends(std::initializer_list<std::string_view> ends) {
+consteval text mismatch_of_ends(std::initializer_list<std::string_view> ends) {
   text t;
   for (auto e : ends)
     if (t.empty()) check_endpoint(e, t);
   return t;
 }
 template <fixed_string... Ends> struct connection_check {
-  static consteval text message() { return misfit_of_ends({Ends.view()...}); }
+  static consteval text message() { return mismatch_of_ends({Ends.view()...}); }
 };
 /// Connects two ports: `connect<"dot.output", "output">`. A name without a dot is a port of the topology itself.
 export template <fixed_string From, fixed_string To> requires no_error<connection_check<From, To>>

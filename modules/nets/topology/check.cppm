@@ -38,7 +38,7 @@ export struct type_walk {
   state_listener* listener = nullptr;
 };
 
-/// The scope in which layers run over types: parameters exist as their shapes, and the first misfit is put in words.
+/// The scope in which layers run over types: parameters exist as their shapes, and the first mismatch is put in words.
 export class type_scope {
  public:
   constexpr type_scope(type_walk& walk, dtype element, bool training = false)
@@ -392,7 +392,7 @@ constexpr void check_initialized(const walk_record& met, std::string_view path, 
   if (std::find(there.begin(), there.end(), name) != there.end()) return;
   why << "policy `initialize` speaks of parameter `" << name << "`, which no layer";
   if (!path.empty()) why << " of `" << path.substr(0, path.size() - 1) << "`";
-  list_for(why << " has", name, there);
+  suggest_names(why << " has", name, there);
 }
 constexpr void check_entered(const walk_record& met, std::string_view path, std::string_view name, text& why) {
   std::vector<label> there;

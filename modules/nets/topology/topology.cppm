@@ -27,20 +27,20 @@ template <class T> consteval std::string_view no_layer_because() {
       return ", which has no member `forward`; a layer has `constexpr auto forward(auto& scope, const auto& x) const`";
   } else return ", which cannot be copied; layers are values";
 }
-consteval text misfit_of_sublayer(std::string_view name, bool layer, std::string_view type, std::string_view why) {
-  text t = misfit_of_name(name);
+consteval text mismatch_of_sublayer(std::string_view name, bool layer, std::string_view type, std::string_view why) {
+  text t = mismatch_of_name(name);
   if (t.empty() && !layer) t << "sublayer `" << name << "` is given `" << type << "`" << why;
   return t;
 }
 template <fixed_string Name, class L> struct sublayer_check {
   static consteval text message() {
-    return misfit_of_sublayer(Name.view(), Layer<L>, type_name<L>(), no_layer_because<L>());
+    return mismatch_of_sublayer(Name.view(), Layer<L>, type_name<L>(), no_layer_because<L>());
   }
 };
-// Functions say `accepted<worded<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
+// Functions say `accepted<diagnostic<...>()>`, which is what `no_error` says: the compiler prints the sentence a step
 // earlier.
 /// A layer under a name: `sublayer<"dot">(nn::dot{})`. Parameters are found under it: `dot.weight`.
-export template <fixed_string Name, class L> requires accepted<worded<sublayer_check<Name, L>>()>
+export template <fixed_string Name, class L> requires accepted<diagnostic<sublayer_check<Name, L>>()>
 constexpr named_layer<L> sublayer(L layer) {
   return {label(Name.view()), layer};
 }
@@ -255,7 +255,7 @@ template <class L> struct layer_of<named_layer<L>> {
 /// Layers and their connections, in any order: `topology(sublayer<"dot">(nn::dot{}), connect<"input", "dot.lhs">,
 /// ...)`. Bind it to an `inline constexpr` variable, or in a function to a `static constexpr` one. A layer may make one in
 /// its `forward`, of its own numbers, and run it there.
-export template <class... A> requires accepted<worded<topology_arguments_check<A...>>()>
+export template <class... A> requires accepted<diagnostic<topology_arguments_check<A...>>()>
 constexpr auto topology(A... parts) {
   using sorted = sorted_arguments<A...>;
   std::array<connection, sorted::edges> edges{};
@@ -274,7 +274,7 @@ constexpr auto topology(A... parts) {
 }
 
 /// Layers one after the other. One without a name is named by its position, as in PyTorch: `0.weight`, `2.weight`.
-export template <class... A> requires accepted<worded<sequential_arguments_check<A...>>()>
+export template <class... A> requires accepted<diagnostic<sequential_arguments_check<A...>>()>
 constexpr auto sequential(A... parts) {
   auto value = [](const auto& a) -> const auto& {
     if constexpr (is_named_layer<std::remove_cvref_t<decltype(a)>>) return a.value;

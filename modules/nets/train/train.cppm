@@ -139,9 +139,9 @@ template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
 /// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint that of the last whole epoch.
 // The model is any type, so that one candidate says what is wrong with it.
-export template <class M, class L, class O> requires accepted<worded<trained_check<M>>()> &&
-                                                     accepted<worded<loss_check<L>>()> &&
-                                                     accepted<worded<optimizer_check<O>>()>
+export template <class M, class L, class O> requires accepted<diagnostic<trained_check<M>>()> &&
+                                                     accepted<diagnostic<loss_check<L>>()> &&
+                                                     accepted<diagnostic<optimizer_check<O>>()>
 training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer,
                     const fit_options& options = {}) {
   detail::check_optimizer(optimizer);
@@ -205,9 +205,9 @@ export template <class Model> class training {
   };
   static_assert(traits::outputs.size() == 1, "training: the model must have one output");
 
-  template <class L, class O> requires accepted<worded<trained_check<Model>>()> && accepted<worded<loss_check<L>>()> &&
-                                       accepted<worded<optimizer_check<O>>()>
-  training(Model& net, const L& loss, const O& optimizer)
+  template <class L, class O>
+  requires accepted<diagnostic<trained_check<Model>>()> && accepted<diagnostic<loss_check<L>>()> &&
+           accepted<diagnostic<optimizer_check<O>>()> training(Model& net, const L& loss, const O& optimizer)
       : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr) {
     detail::check_optimizer(optimizer);
   }
@@ -215,7 +215,7 @@ export template <class Model> class training {
   /// allocates nothing, once its extents were met.
   /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
   /// outside the classes, naming it and its sample; stopped_error by a `stop_scope`: nothing is changed then.
-  template <class... X> requires accepted<worded<step_check<X...>>()> double operator()(const X&... x) {
+  template <class... X> requires accepted<diagnostic<step_check<X...>>()> double operator()(const X&... x) {
     constexpr dtype given[] = {dtype_of<typename X::element_type>...};
     const shape extents[] = {x.shape()...};
     const void* const data[] = {x.data().data()...};
@@ -230,7 +230,7 @@ export template <class Model> class training {
 };
 
 /// Mean loss and accuracy of a model over a data set.
-export template <const auto& Topology, class... Rest, class L> requires accepted<worded<loss_check<L>>()>
+export template <const auto& Topology, class... Rest, class L> requires accepted<diagnostic<loss_check<L>>()>
 evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }

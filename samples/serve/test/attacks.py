@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from check import PROGRAM, RAW, WORK, Server, answer_to, image, most_memory, run, untrained, wait_for
+from check import PROGRAM, RAW, WORK, Server, answer_to, image, max_memory, run, untrained, wait_for
 
 PRELOAD = sys.argv[4] if len(sys.argv) > 4 else None
 HEAD = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 784\r\n"
@@ -83,7 +83,7 @@ def heads():
     fields = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 100) for i in range(60000))
     with Server(WORK / "net") as server:
         server.predict(image(1))
-        before = most_memory(server.process)
+        before = max_memory(server.process)
         for head in (b"GET / HTTP/1.1\r\n" + fields + b"\r\n", b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 60000 + b"\r\n",
                      b"GET /" + b"x" * 10000000 + b" HTTP/1.1\r\n\r\n", b"x" * 10000000,
                      b"GET / HTTP/1.1\r\nX: " + b"y" * 10000000 + b"\r\n\r\n"):
@@ -95,7 +95,7 @@ def heads():
                 c = open_ones.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 c.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * 7000)
             is_well(server)
-            assert most_memory(server.process) < before + (40 << 20), (before, most_memory(server.process))
+            assert max_memory(server.process) < before + (40 << 20), (before, max_memory(server.process))
         is_well(server)
         server.stop()
 

@@ -173,7 +173,7 @@ def run(function, count):
         raise errors[0]
 
 
-def most_memory(process):
+def max_memory(process):
     """The most bytes that a process has had in memory."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
@@ -203,7 +203,7 @@ def unread():
     head = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
     with Server(WORK / "net") as server:
         expected = server.predict(image(1))
-        before = most_memory(server.process)
+        before = max_memory(server.process)
         block = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
         for path in (b"predict", b"nowhere"):
             found = answer_to(server, head % path + b"Transfer-Encoding: chunked\r\n\r\n", *[block] * 100, b"0\r\n\r\n")
@@ -217,7 +217,7 @@ def unread():
             for words in (b"abc", b"-1", b"784, 784", b"784\r\nContent-Length: 785"):
                 found = answer_to(server, head % path + b"Content-Length: " + words + b"\r\n\r\n", image(1))
                 assert found.startswith(b"HTTP/1.1 400") and b"no length" in found, (words, found)
-        assert most_memory(server.process) < before + (16 << 20), (before, most_memory(server.process))
+        assert max_memory(server.process) < before + (16 << 20), (before, max_memory(server.process))
         assert server.predict(image(1)) == expected
         server.stop()
 

@@ -1,4 +1,4 @@
-// What every_worded_error.py must find here: what `expected.cpp` holds, and four sentences that it does not.
+// What every_diagnostic.py must find here: what `expected.cpp` holds, and four sentences that it does not.
 export module room;
 
 constexpr void infer(int axis, bool heads, inference& out) {

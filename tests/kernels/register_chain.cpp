@@ -1,6 +1,6 @@
 // Strands give the bits of the same chain step by step: every operation, random chains, every kind of operand.
+#include "compile_chain.h"
 #include "kernel_test.h"
-#include "weave.h"
 
 #include <algorithm>
 #include <optional>
@@ -51,8 +51,8 @@ template <class T> struct chain {
     for (int o = 0; o < a.operand_count; ++o) a.operand[o].data = m[static_cast<std::size_t>(same_as[o])].data();
     a.streamed = streamed;
     if (woven) {
-      weave(functions(), a);
-      BOOST_REQUIRE(a.strand_count > 0);
+      compile_chain(functions(), a);
+      BOOST_REQUIRE(a.register_count > 0);
     }
     alignas(64) static char scratch[chain_scratch_bytes];
     functions().chain(&a, scratch);
@@ -81,7 +81,7 @@ std::string text_of(const chain_args& a) {
 std::vector<map_op> supported(element type, int form) {
   std::vector<map_op> ops;
   for (int i = 0; i < map_op_count; ++i)
-    if ((functions().strands[static_cast<int>(type)][form] >> i & 1u) != 0) ops.push_back(static_cast<map_op>(i));
+    if ((functions().register_ops[static_cast<int>(type)][form] >> i & 1u) != 0) ops.push_back(static_cast<map_op>(i));
   return ops;
 }
 
@@ -110,7 +110,7 @@ template <class T> void every_operation() {
       }
 }
 
-/// A random chain of operations that strands know: results in operands and temporaries, each read by random later ones.
+/// A random chain of operations that register chains know: results in operands and temporaries, each read by random later ones.
 template <class T> void random_chain(unsigned seed) {
   constexpr element type = element_of<T>;
   std::mt19937 g(seed);
@@ -185,7 +185,7 @@ template <class T> void random_chain(unsigned seed) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(strand)
+BOOST_AUTO_TEST_SUITE(register_chain)
 
 BOOST_AUTO_TEST_CASE(operations) { every_operation<float>(), every_operation<double>(); }
 
@@ -200,22 +200,22 @@ BOOST_AUTO_TEST_CASE(forms) {
     a.operand_count = 3 + results;
     for (int o = 0; o < a.operand_count; ++o) a.operand[o] = {nullptr, {0, 0, 0}, 4, 1};
     for (const auto& s : steps) a.step[a.step_count++] = s;
-    weave(functions(), a);
+    compile_chain(functions(), a);
     return a;
   };
   const auto f = [](map_op op, std::initializer_list<int> in, int out) { return step(element::f32, op, in, out); };
   using op = map_op;
-  BOOST_TEST(woven({f(op::multiply, {0, 1}, 16), f(op::add, {16, 2}, 16), f(op::relu, {16}, 3)}).strand_count == 4);
+  BOOST_TEST(woven({f(op::multiply, {0, 1}, 16), f(op::add, {16, 2}, 16), f(op::relu, {16}, 3)}).register_count == 4);
   const auto product = woven(
       {f(op::add, {0, 1}, 16), f(op::subtract, {0, 1}, 17), f(op::multiply, {16, 17}, 16), f(op::add, {16, 2}, 3)});
-  BOOST_TEST(product.strand_count == 4);
-  BOOST_TEST(static_cast<int>(product.strand[1].form) == static_cast<int>(strand_form::onto));
+  BOOST_TEST(product.register_count == 4);
+  BOOST_TEST(static_cast<int>(product.register_chain[1].form) == static_cast<int>(chain_form::onto));
   const auto squares = woven({f(op::square, {0}, 16), f(op::square, {1}, 17), f(op::add, {16, 17}, 3)});
-  BOOST_TEST(squares.strand_count == 3);
+  BOOST_TEST(squares.register_count == 3);
   // a value that is read again later is stored once
   const auto twice = woven({f(op::exponential, {0}, 16), f(op::negate, {16}, 17), f(op::multiply, {16, 17}, 3)});
-  BOOST_TEST(std::count_if(twice.strand, twice.strand + twice.strand_count,
-                           [](const strand_step& s) { return s.form == strand_form::store; }) == 2);
+  BOOST_TEST(std::count_if(twice.register_chain, twice.register_chain + twice.register_count,
+                           [](const register_step& s) { return s.form == chain_form::store; }) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_one) {
@@ -225,8 +225,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_one) {
   const auto woven = [&a](std::initializer_list<chain_step> steps) {
     a.step_count = 0;
     for (const auto& s : steps) a.step[a.step_count++] = s;
-    weave(functions(), a);
-    return a.strand_count;
+    compile_chain(functions(), a);
+    return a.register_count;
   };
   BOOST_TEST(woven({step(element::f32, map_op::negate, {0}, 1)}) == 3);
   BOOST_TEST(woven({step(element::f32, map_op::sine, {0}, 1)}) == 0);

@@ -5,7 +5,7 @@
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-namespace strands {
+namespace register_chains {
 
 inline constexpr int registers = 8;
 /// Elements of T in a block.
@@ -80,7 +80,7 @@ template <class Body, class T> void step(const code<T>* pc, long at, LAMINA_HELD
   ++pc;
   [[clang::musttail]] return pc->run(pc, at, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
 }
-/// Writes a block, past the caches if streamed; the last step of a strand goes on with the first one at the next block
+/// Writes a block, past the caches if streamed; the last step of a register chain goes on with the first one at the next block
 /// until the row ends: `y` is the first step, `y_moves` the bytes of the row.
 template <bool Streamed, bool Last, class T> void store(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
   const many<T> a[registers] = {a0, a1, a2, a3, a4, a5, a6, a7};
@@ -164,23 +164,23 @@ template <class T> constexpr std::uint64_t supported(const function<T> (&row)[ma
 }
 
 // --- running one row ------------------------------------------------------------------------------------------------
-template <class T> LAMINA_INLINE function<T> function_of(const strand_step& s) {
+template <class T> LAMINA_INLINE function<T> function_of(const register_step& s) {
   const table<T>& t = steps_of<T>;
   switch (s.form) {
-    case strand_form::load: return t.load;
-    case strand_form::unary: return t.unary[s.op];
-    case strand_form::binary: return t.binary[s.op];
-    case strand_form::reversed: return t.reversed[s.op];
-    case strand_form::raise: return t.raise;
-    case strand_form::lower: return t.lower;
-    case strand_form::both: return t.both[simple(s.op)];
-    case strand_form::onto: return t.onto[simple(s.op)][simple(s.inner)];
-    case strand_form::reversed_onto: return t.reversed_onto[simple(s.inner)];
+    case chain_form::load: return t.load;
+    case chain_form::unary: return t.unary[s.op];
+    case chain_form::binary: return t.binary[s.op];
+    case chain_form::reversed: return t.reversed[s.op];
+    case chain_form::raise: return t.raise;
+    case chain_form::lower: return t.lower;
+    case chain_form::both: return t.both[simple(s.op)];
+    case chain_form::onto: return t.onto[simple(s.op)][simple(s.inner)];
+    case chain_form::reversed_onto: return t.reversed_onto[simple(s.inner)];
     default: return t.store[0][0];
   }
 }
 
-/// Runs a strand over the whole blocks of `n` elements.  `address` holds those of operands and temporaries, `advancing`
+/// Runs a register chain over the whole blocks of `n` elements.  `address` holds those of operands and temporaries, `advancing`
 /// has a bit for each operand that moves; one that repeats an element is spread over its block of `blocks`.  Returns
 /// how many elements are done.
 template <class T> long run(const chain_args& args, char* const* address, unsigned advancing, char* blocks, long n) {
@@ -195,10 +195,10 @@ template <class T> long run(const chain_args& args, char* const* address, unsign
     LAMINA_NO_UNROLL for (int i = 0; i < registers; ++i) kernels::store(room + i * width<T>, value);
     at[o] = reinterpret_cast<char*>(room);
   }
-  code<T> codes[strand_steps];
-  const int count = args.strand_count;
+  code<T> codes[register_steps];
+  const int count = args.register_count;
   LAMINA_NO_UNROLL for (int s = 0; s < count; ++s) {
-    const strand_step& from = args.strand[s];
+    const register_step& from = args.register_chain[s];
     code<T>& to = codes[s];
     const auto place = [&](int slot, char*& x, long& moves) {
       const bool operand = slot < chain_operands;
@@ -207,7 +207,7 @@ template <class T> long run(const chain_args& args, char* const* address, unsign
     };
     to.run = function_of<T>(from);
     place(from.x, to.x, to.x_moves), place(from.y, to.y, to.y_moves);
-    if (from.form == strand_form::store) {
+    if (from.form == chain_form::store) {
       const bool streamed = from.x < chain_operands && (args.streamed >> from.x & 1u) != 0 &&
                             reinterpret_cast<std::uintptr_t>(to.x) % sizeof(vec<T>) == 0;
       to.run = steps_of<T>.store[streamed][s + 1 == count];
@@ -222,6 +222,6 @@ template <class T> long run(const chain_args& args, char* const* address, unsign
 }
 #undef LAMINA_HELD
 
-}  // namespace strands
+}  // namespace register_chains
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

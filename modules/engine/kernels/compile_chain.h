@@ -1,36 +1,37 @@
-// Makes a strand of the steps of a chain: for whoever builds chains, planner and benchmark alike.
+// Makes a register chain of the steps of a chain: for whoever builds chains, planner and benchmark alike.
 #pragma once
 #include "elementwise.h"
 
 namespace lamina::kernels {
-namespace weaving {
+namespace chain_compiling {
 
-class weaver {
+class chain_compiler {
  public:
-  weaver(const elementwise_functions& functions, chain_args& chain) : functions_(functions), chain_(chain) {}
+  chain_compiler(const elementwise_functions& functions, chain_args& chain) : functions_(functions), chain_(chain) {}
 
-  /// Writes the strand; leaves the chain without one where a step cannot be in it.
+  /// Writes the register chain; leaves the chain without one where a step cannot be in it.
   void run() {
-    chain_.strand_count = 0;
+    chain_.register_count = 0;
     if (!fits()) return;
     look_ahead();
     // What is read from memory after the registers moved on is known only at the end: the second round stores that.
     for (int round = 0; round < 2; ++round) {
       count_ = 0;
-      held_ = nobody;
+      held_ = no_step;
       for (int s = 0; s < chain_.step_count; ++s)
         if (!delayed_[s]) flow(s);
     }
-    if (count_ <= strand_steps && chain_.strand[count_ - 1].form == strand_form::store) chain_.strand_count = count_;
+    if (count_ <= register_steps && chain_.register_chain[count_ - 1].form == chain_form::store)
+      chain_.register_count = count_;
   }
 
  private:
-  static constexpr int nobody = -1;
+  static constexpr int no_step = -1;
 
   static bool simple(map_op op) { return op == map_op::add || op == map_op::subtract || op == map_op::multiply; }
-  bool supports(strand_form form, map_op op) const {
-    const int type = static_cast<int>(chain_.strand_type);
-    return (functions_.strands[type][form == strand_form::unary ? 0 : 1] >> static_cast<int>(op) & 1u) != 0;
+  bool supports(chain_form form, map_op op) const {
+    const int type = static_cast<int>(chain_.register_type);
+    return (functions_.register_ops[type][form == chain_form::unary ? 0 : 1] >> static_cast<int>(op) & 1u) != 0;
   }
   static int inputs_of(const chain_step& s) {
     int n = 0;
@@ -39,17 +40,18 @@ class weaver {
   }
 
   bool fits() {
-    chain_.strand_type = chain_.step[0].type;
-    if (chain_.strand_type != element::f32 && chain_.strand_type != element::f64) return false;
+    chain_.register_type = chain_.step[0].type;
+    if (chain_.register_type != element::f32 && chain_.register_type != element::f64) return false;
     for (int o = 0; o < chain_.operand_count; ++o)
-      if (chain_.operand[o].size != (chain_.strand_type == element::f32 ? 4 : 8)) return false;
+      if (chain_.operand[o].size != (chain_.register_type == element::f32 ? 4 : 8)) return false;
     for (int k = 0; k < chain_.step_count; ++k) {
       const chain_step& s = chain_.step[k];
-      if (s.type != chain_.strand_type || s.run != (*functions_.maps)[static_cast<int>(s.op)][static_cast<int>(s.type)])
+      if (s.type != chain_.register_type ||
+          s.run != (*functions_.maps)[static_cast<int>(s.op)][static_cast<int>(s.type)])
         return false;
       const int n = inputs_of(s);
-      if (n == 1   ? !supports(strand_form::unary, s.op) && s.op != map_op::copy
-          : n == 2 ? !supports(strand_form::binary, s.op)
+      if (n == 1   ? !supports(chain_form::unary, s.op) && s.op != map_op::copy
+          : n == 2 ? !supports(chain_form::binary, s.op)
                    : s.op != map_op::clamp)
         return false;
     }
@@ -60,14 +62,14 @@ class weaver {
   /// operands, read once by a simple operation, with no result written in between.
   void look_ahead() {
     int writer[chain_operands + chain_temporaries];
-    for (int& w : writer) w = nobody;
+    for (int& w : writer) w = no_step;
     for (int k = 0; k < chain_.step_count; ++k) {
       const chain_step& s = chain_.step[k];
       readers_[k] = 0;
       kept_[k] = delayed_[k] = false;
       for (int i = 0; i < inputs_of(s); ++i) {
         const int from = from_[k][i] = writer[s.in[i]];
-        if (from == nobody) continue;
+        if (from == no_step) continue;
         ++readers_[from];
         reader_[from] = k;
       }
@@ -84,17 +86,17 @@ class weaver {
     }
   }
 
-  void add(strand_form form, map_op op, int x, int y = chain_operands, map_op inner = map_op::add) {
-    if (count_ < strand_steps)
-      chain_.strand[count_] = {form, static_cast<std::uint8_t>(op), static_cast<std::uint8_t>(inner),
-                               static_cast<std::int8_t>(x), static_cast<std::int8_t>(y)};
+  void add(chain_form form, map_op op, int x, int y = chain_operands, map_op inner = map_op::add) {
+    if (count_ < register_steps)
+      chain_.register_chain[count_] = {form, static_cast<std::uint8_t>(op), static_cast<std::uint8_t>(inner),
+                                       static_cast<std::int8_t>(x), static_cast<std::int8_t>(y)};
     ++count_;
   }
-  bool holds(int step, int input) const { return from_[step][input] != nobody && from_[step][input] == held_; }
-  bool waits(int step, int input) const { return from_[step][input] != nobody && delayed_[from_[step][input]]; }
+  bool holds(int step, int input) const { return from_[step][input] != no_step && from_[step][input] == held_; }
+  bool waits(int step, int input) const { return from_[step][input] != no_step && delayed_[from_[step][input]]; }
   /// The slot of an input that comes from memory, which then must be there.
   int memory(int step, int input) {
-    if (from_[step][input] != nobody) kept_[from_[step][input]] = true;
+    if (from_[step][input] != no_step) kept_[from_[step][input]] = true;
     return chain_.step[step].in[input];
   }
   /// A waiting step as (x op y).
@@ -107,9 +109,9 @@ class weaver {
     const bool square = s.op == map_op::square;
     return {square ? map_op::multiply : s.op, memory(step, 0), memory(step, square ? 0 : 1)};
   }
-  void start(const pair& p) { add(strand_form::both, p.op, p.x, p.y); }
+  void start(const pair& p) { add(chain_form::both, p.op, p.x, p.y); }
   void bring(int step, int input) {
-    if (!holds(step, input)) add(strand_form::load, map_op::copy, memory(step, input));
+    if (!holds(step, input)) add(chain_form::load, map_op::copy, memory(step, input));
   }
 
   /// One step: its value comes to the registers, and to memory where it is a result or read from there.
@@ -118,16 +120,16 @@ class weaver {
     const int n = inputs_of(s);
     if (n == 1) {
       bring(k, 0);
-      if (s.op != map_op::copy) add(strand_form::unary, s.op, chain_operands);
+      if (s.op != map_op::copy) add(chain_form::unary, s.op, chain_operands);
     } else if (n == 3) {
       bring(k, 0);
-      add(strand_form::raise, s.op, memory(k, 1));
-      add(strand_form::lower, s.op, memory(k, 2));
+      add(chain_form::raise, s.op, memory(k, 1));
+      add(chain_form::lower, s.op, memory(k, 2));
     } else {
       flow_binary(k, s);
     }
     held_ = k;
-    if (s.out < chain_operands || kept_[k]) add(strand_form::store, map_op::copy, s.out);
+    if (s.out < chain_operands || kept_[k]) add(chain_form::store, map_op::copy, s.out);
   }
   void flow_binary(int k, const chain_step& s) {
     if (waits(k, 0) && !holds(k, 1)) {  // x is made here
@@ -138,42 +140,42 @@ class weaver {
       held_ = from_[k][1];
     } else if (!waits(k, 0) && !holds(k, 0) && !holds(k, 1)) {
       if (simple(s.op)) {
-        add(strand_form::both, s.op, memory(k, 0), memory(k, 1));
+        add(chain_form::both, s.op, memory(k, 0), memory(k, 1));
         return;
       }
-      add(strand_form::load, map_op::copy, memory(k, 0));
+      add(chain_form::load, map_op::copy, memory(k, 0));
       held_ = from_[k][0];
-      add(strand_form::binary, s.op, memory(k, 1));
+      add(chain_form::binary, s.op, memory(k, 1));
       return;
     }
     if (holds(k, 0)) {
       if (waits(k, 1) && !holds(k, 1)) {
         const pair p = pair_of(from_[k][1]);
-        add(strand_form::onto, s.op, p.x, p.y, p.op);
+        add(chain_form::onto, s.op, p.x, p.y, p.op);
       } else {
-        add(strand_form::binary, s.op, memory(k, 1));
+        add(chain_form::binary, s.op, memory(k, 1));
       }
     } else if (waits(k, 0)) {
       const pair p = pair_of(from_[k][0]);
-      add(s.op == map_op::subtract ? strand_form::reversed_onto : strand_form::onto, s.op, p.x, p.y, p.op);
+      add(s.op == map_op::subtract ? chain_form::reversed_onto : chain_form::onto, s.op, p.x, p.y, p.op);
     } else {
       const bool commutes = s.op == map_op::add || s.op == map_op::multiply;
-      add(commutes ? strand_form::binary : strand_form::reversed, s.op, memory(k, 0));
+      add(commutes ? chain_form::binary : chain_form::reversed, s.op, memory(k, 0));
     }
   }
 
   const elementwise_functions& functions_;
   chain_args& chain_;
-  int count_ = 0, held_ = nobody;  // the step whose value the registers hold
+  int count_ = 0, held_ = no_step;  // the step whose value the registers hold
   int from_[chain_steps][3] = {}, readers_[chain_steps] = {}, reader_[chain_steps] = {};
   bool delayed_[chain_steps] = {}, kept_[chain_steps] = {};
 };
 
-}  // namespace weaving
+}  // namespace chain_compiling
 
-/// Gives a chain its strand, if all its steps can be in one.
-inline void weave(const elementwise_functions& functions, chain_args& chain) {
-  weaving::weaver(functions, chain).run();
+/// Gives a chain its register chain, if all its steps can be in one.
+inline void compile_chain(const elementwise_functions& functions, chain_args& chain) {
+  chain_compiling::chain_compiler(functions, chain).run();
 }
 
 }  // namespace lamina::kernels

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every sentence that a compile-time check can say is expected by a snippet.
 
-every_worded_error.py <folder of modules> <folder of snippets>... [--reached-by-no-type <file>]
+every_diagnostic.py <folder of modules> <folder of snippets>... [--reached-by-no-type <file>]
 
 The sentences are what the interfaces stream into a text (`why << "..." << n`), hand to `lacks(...)` or `refuse(...)`,
 make a text of, or assert with words.  A sentence is its string literals in their order with anything between them; it is

@@ -1,5 +1,5 @@
 // What a net knows of its values: names, versions, states of its own.
-module lamina:graph.book;
+module lamina:graph.symbol_table;
 import :core;
 import :dtype;
 import :graph;
@@ -26,8 +26,8 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
                std::map<value_id, value>& known, purpose what = purpose::both,
                const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
 
-// The book of a net: its program, and the names of its values.
-class net_book {
+// The symbol table of a net: its program, and the names of its values.
+class symbol_table {
  public:
   struct blob {
     bool external = false;
@@ -46,7 +46,7 @@ class net_book {
     bool trainable = false;
   };
 
-  net_book(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
+  symbol_table(std::string_view net_name, const net_options& o) : name(net_name), seed(o.seed) {
     body.title = "net `" + name + "`";
     body.origins = true;
     body.added = [this](std::int32_t node) {
@@ -87,7 +87,7 @@ class net_book {
     std::erase(results, wanted);
     there.insert(there.end(), results.begin(), results.end());
     t << "there is no blob `" << wanted << "`";
-    list_for(t, wanted, there);
+    suggest_names(t, wanted, there);
     fail(error_kind::value, t);
   }
   void check_mine(const value& v, std::string_view what) const {
@@ -189,7 +189,7 @@ class net_book {
     return v;
   }
   // A blob of another net is here what it is there.
-  void keep_kind(const std::string& as, const net_book& from, const std::string& there) {
+  void keep_kind(const std::string& as, const symbol_table& from, const std::string& there) {
     if (auto known = from.kinds.find(there); known != from.kinds.end()) kinds.try_emplace(as, known->second);
   }
   // The generator that fills and layers draw from: a state of the program by the name that layers know.
