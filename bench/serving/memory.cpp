@@ -17,8 +17,11 @@ void large(const auto& add) {
   using namespace bench;
   const int count = repetitions(4);
   constexpr const char* floor = "ours <= 12582912";
+  const long without = proportional_bytes();
   const auto first = serving::make_reference(serving::network::resnet50);
   first->classify();
+  add("ResNet-50: weights, plan and the first reference that has run, PSS", "bytes",
+      static_cast<double>(proportional_bytes() - without), "ours <= 120586240", "smaps_rollup");
   const auto before = serving::handed_out();
   const long resident = proportional_bytes();
   std::vector<std::unique_ptr<serving::reference>> more;

@@ -96,6 +96,36 @@ BOOST_AUTO_TEST_CASE(weights_are_shared) {
   BOOST_TEST(b.bytes() < factory.shared_bytes() / 3);
 }
 
+// Each weight is in memory once, and plans of other shapes, updates and other references find it.
+BOOST_AUTO_TEST_CASE(weights_that_are_packed_are_freed) {
+  static constexpr auto wide = sequential(nn::linear{.in_features = 300, .out_features = 2000}, nn::relu{},
+                                          nn::linear{.in_features = 2000, .out_features = 300});
+  using rows = matrix<float, dyn, 300>;
+  using wide_model = model<wide, input<"N", 300>>;
+  auto net = std::make_unique<wide_model>(model_options{.seed = 1});
+  const wide_model other({.seed = 2});
+  const auto few = random_tensor<rows>({3, 300}, 1), many = random_tensor<rows>({4100, 300}, 2);  // many: not packed
+  const auto expected_few = (*net)(few), expected_many = (*net)(many);
+  const auto before = memory::counters().current;
+  auto of_net = std::make_unique<wide_model>(model_options{.seed = 1});
+  reference_factory<wide, input<"N", 300>> factory(std::move(*of_net));
+  of_net.reset();
+  {
+    auto first = factory.create(), second = factory.create();
+    BOOST_TEST(same_bits(first(few), expected_few));
+    BOOST_TEST(same_bits(second(few), expected_few));
+    const auto held = memory::counters().current - before;
+    BOOST_TEST(held < static_cast<std::int64_t>(factory.shared_bytes()) * 3 / 2);
+    BOOST_TEST(same_bits(second(many), expected_many));
+    BOOST_TEST(same_bits(first(many), expected_many));
+    BOOST_TEST(same_bits(first(few), expected_few));
+    factory.update(other.parameters());
+    auto fresh = std::make_unique<wide_model>(model_options{.seed = 2});
+    BOOST_TEST(same_bits(first(few), (*fresh)(few)));
+    BOOST_TEST(same_bits(second(many), (*fresh)(many)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_trained_model_leaves_its_training_behind) {
   using small_type = model<net_of_squares, input<"N", 1, 6, 6>>;
   small_type net({.seed = 1}), fresh({.seed = 1});

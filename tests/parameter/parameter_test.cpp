@@ -138,18 +138,18 @@ BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
   auto want = g.run()[0];
   BOOST_REQUIRE(g.plan->packs().size() == 1u);
   auto format = g.plan->packs()[0].format;
-  auto& form = g.store.packed(0, format);
+  auto& form = g.store[0].packed(format);
   BOOST_TEST(form.version == g.store[0].version());
   const void* memory = form.memory.data();
   g.data[0] = random_array(dtype::float32, {3, 20}, 9);
   g.run();
-  BOOST_TEST(g.store.packed(0, format).memory.data() == memory);  // one pack for all executors and batch sizes
+  BOOST_TEST(g.store[0].packed(format).memory.data() == memory);  // one pack for all executors and batch sizes
   g.data[0] = random_array(dtype::float32, {1, 20}, 9);
   small_graph h;
   value y = h.input(random_array(dtype::float32, {7, 20}, 1)), v = h.p.state("w", {dtype::float32, {20, 40}});
   h.output(matmul(y, v));
   executor other(h.make(), &g.store);
-  BOOST_TEST(g.store.packed(0, format).memory.data() == memory);
+  BOOST_TEST(g.store[0].packed(format).memory.data() == memory);
   g.data[0] = random_array(dtype::float32, {3, 20}, 1);
   g.store[0].assign(to_tensor(random_array(dtype::float32, {20, 40}, 3)));
   auto changed = g.run()[0];

@@ -244,8 +244,7 @@ class layout_of {
       case buffer_kind::packed: {
         const auto& k = plan_->packs()[at];
         const std::string& name = plan_->state_names()[static_cast<std::size_t>(k.state)];
-        constant(name + " (packed)", raw(k.bytes), states_.packed(states_.index(name), k.format).memory.data(),
-                 k.bytes);
+        constant(name + " (packed)", raw(k.bytes), states_.find(name)->packed(k.format).memory.data(), k.bytes);
         break;
       }
     }

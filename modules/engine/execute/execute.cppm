@@ -131,6 +131,9 @@ export class executor {
     }
   }
   void bind_states(state_source states);
+  void run_packing(const plan_pack& k);
+  static void unpack(const std::shared_ptr<const lamina::plan>& plan, std::size_t pack, const storage& packed,
+                     std::byte* elements);
   void prepare();
   void prepare_packs();
   void check() const;

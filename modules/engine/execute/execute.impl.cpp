@@ -54,6 +54,11 @@ storage memory_for(const plan& p, std::size_t planned, std::size_t bytes) {
     return storage(bytes);
   } catch (const out_of_memory& e) { detail::no_memory_for(p, planned, e); }
 }
+std::int32_t state_buffer(const plan& p, std::int32_t state) {
+  std::size_t i = 0;
+  while (p.buffers()[i].kind != buffer_kind::state || p.buffers()[i].index != state) ++i;
+  return static_cast<std::int32_t>(i);
+}
 }  // namespace
 
 // ---- executor -------------------------------------------------------------------------------------------------------
@@ -181,14 +186,16 @@ void executor::bind_states(state_source from) {
   states_ = std::move(found);
   for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
     const auto& b = plan.buffers()[i];
-    if (b.kind == buffer_kind::state)
-      bind(static_cast<std::int32_t>(i), states_[static_cast<std::size_t>(b.index)]->mutable_data());
+    if (b.kind != buffer_kind::state) continue;
+    auto& state = *states_[static_cast<std::size_t>(b.index)];
+    if (!plan.touches_elements(static_cast<std::size_t>(b.index))) continue;
+    state.keep();
+    bind(static_cast<std::int32_t>(i), state.mutable_data());
   }
   watched_.clear();
   for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto state = static_cast<std::size_t>(plan.packs()[i].state);
-    parameter_store& store = from.own && from.own->find(names[state]) ? *from.own : *from.shared;
-    packs_[i] = &store.packed(store.index(names[state]), plan.packs()[i].format);
+    packs_[i] = &states_[state]->packed(plan.packs()[i].format);
     watched_.push_back({states_[state], &packs_[i]->version});
   }
   for (std::size_t i = 0; i < once_seen_.size(); ++i)
@@ -216,11 +223,49 @@ void executor::prepare_packs() {
     parameter& of = *states_[static_cast<std::size_t>(k.state)];
     if (!form.memory) form.memory = memory_for(*plan_, planned_bytes(), k.bytes);
     bind(k.buffer, form.memory.data());
-    if (form.version == of.version()) continue;
-    for (std::uint32_t s = 0; s < k.steps.count; ++s)
-      steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
-    form.version = of.version();
+    if (form.version != of.version()) {
+      of.restore();
+      bind(state_buffer(*plan_, k.state), of.mutable_data());
+      run_packing(k);
+      form.version = of.version();
+      if (k.moves && of.shape().size() < std::int64_t(1) << 32)  // `unpack` counts elements in 32 bits
+        form.unpack = [plan = plan_, i](const storage& packed, std::byte* elements) {
+          unpack(plan, i, packed, elements);
+        };
+    }
+    of.release();
   }
+}
+void executor::run_packing(const plan_pack& k) {
+  for (std::uint32_t s = 0; s < k.steps.count; ++s)
+    steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
+}
+
+// The steps moved elements and computed nothing: run on the numbers 1, 2, 3..., they say where each element went.
+void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size_t pack, const storage& packed,
+                      std::byte* elements) {
+  const auto& k = plan->packs()[pack];
+  const tensor_type& type = plan->state_types()[static_cast<std::size_t>(k.state)];
+  executor made(unbound(), plan, nullptr);
+  const storage scratch = memory_for(*plan, made.planned_bytes(), plan->scratch_bytes() + 64);
+  made.scratch_ = static_cast<std::byte*>(scratch.data());
+  const auto unpacked = [&]<class Number>(Number) {
+    const storage numbers = memory_for(*plan, made.planned_bytes(), type.bytes());
+    const storage origins = memory_for(*plan, made.planned_bytes(), k.bytes);
+    auto* number = static_cast<Number*>(numbers.data());
+    std::iota(number, number + type.dims.size(), Number(1));
+    std::memset(origins.data(), 0, k.bytes);
+    made.bind(state_buffer(*plan, k.state), numbers.data());
+    made.bind(k.buffer, origins.data());
+    made.run_packing(k);
+    const auto* origin = static_cast<const Number*>(origins.data());
+    const auto* from = static_cast<const std::byte*>(packed.data());
+    for (std::size_t i = 0; i < k.bytes / sizeof(Number); ++i)
+      if (origin[i] != 0)
+        std::memcpy(elements + (origin[i] - 1) * sizeof(Number), from + i * sizeof(Number), sizeof(Number));
+  };
+  if (size_of(type.element) == 4) unpacked(std::uint32_t());
+  else unpacked(std::uint64_t());
 }
 
 // With `stop` it is asked before each step, and once more when all have run: a loop or a part on another thread may have

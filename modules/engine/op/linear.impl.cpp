@@ -76,17 +76,20 @@ void matmul::emit(emission& e) {
   buffer_ref packed;
   const bool column = p.n == 1 && p.a_column == 1;  // read along K as it lies
   if (one_b && !column && p.m * batches < 4096)
-    packed = e.packed(e.of().inputs[1],
-                      0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 |
-                          static_cast<unsigned>(e.isa()) << 8,
-                      gemm.packed_bytes(p.k, p.n), [&](buffer_ref from, buffer_ref to) {
-                        kernels::gemm_prepack_args q{};
-                        q.k = p.k;
-                        q.n = p.n;
-                        q.b_row = p.b_row;
-                        q.b_column = p.b_column;
-                        e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
-                      });
+    packed = e.packed(
+        e.of().inputs[1],
+        0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 |
+            static_cast<unsigned>(e.isa()) << 8,
+        gemm.packed_bytes(p.k, p.n),
+        [&](buffer_ref from, buffer_ref to) {
+          kernels::gemm_prepack_args q{};
+          q.k = p.k;
+          q.n = p.n;
+          q.b_row = p.b_row;
+          q.b_column = p.b_column;
+          e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
+        },
+        true);
   p.prepacked = static_cast<bool>(packed);
 
   // A call on rows and columns of the product, or of as many products as `part` has, that begins at these elements.

@@ -98,7 +98,7 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   };
   auto format =
       0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
-  buffer_ref weight = e.packed(e.of().inputs[1], format, f.packed_bytes(&w, planar), make);
+  buffer_ref weight = e.packed(e.of().inputs[1], format, f.packed_bytes(&w, planar), make, true);
   if (!weight) {
     weight = e.temporary(f.packed_bytes(&w, planar));
     make(e.in(1), weight);
@@ -123,7 +123,7 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
       e.step(r.copy, copy, {{&copy.in, from}, {&copy.out, to}});
     };
     auto bytes = static_cast<std::size_t>(padded) * 4;
-    bias = e.packed(tail.bias, 0x62730000u | static_cast<unsigned>(e.isa()) << 8, bytes, pad);
+    bias = e.packed(tail.bias, 0x62730000u | static_cast<unsigned>(e.isa()) << 8, bytes, pad, true);
     if (!bias) {
       bias = e.temporary(bytes);
       pad(e.operand(tail.bias), bias);

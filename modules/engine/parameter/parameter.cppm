@@ -13,12 +13,21 @@ namespace lamina {
 /// What a state is for.
 export enum class state_role : std::uint8_t { parameter, statistic, optimizer, generator };
 
+/// A packed form of a parameter, kept once for all plans that read it.
+export struct packed_form {
+  std::uint64_t version = 0;  // of the parameter that it was made of
+  storage memory;
+  /// Writes the elements that the form was made of; empty where the form does not hold them all.
+  std::function<void(const storage& packed, std::byte* elements)> unpack{};
+};
+
 /// A named state.
 export class parameter {
  public:
   parameter(std::string name, any_tensor value, state_role role, bool trainable)
       : name_(std::move(name)), value_(std::move(value)), role_(role), trainable_(trainable) {}
   const std::string& name() const { return name_; }
+  /// The elements. Without memory while they are released.
   const any_tensor& value() const { return value_; }
   const lamina::shape& shape() const { return value_.shape(); }
   state_role role() const { return role_; }
@@ -31,19 +40,27 @@ export class parameter {
   std::byte* mutable_data() { return value_.mutable_data(); }
   /// Takes other elements of the same type. Errors: shape_error, type_error.
   void assign(const any_tensor& v);
+  /// The elements in memory of their own.
+  any_tensor copy() const;
+
+  /// The packed form of a format; `memory` is empty until somebody fills it.
+  packed_form& packed(std::uint64_t format);
+  std::size_t packed_forms() const { return packed_.size(); }
+  /// From now on `release` frees the elements where a packed form holds them, until `keep`.
+  void releasable() { releasable_ = true; }
+  void keep() { restore(), releasable_ = false; }
+  void release();
+  /// Unpacks the elements where they are released. Errors: out_of_memory.
+  void restore();
 
  private:
+  const packed_form* source() const;
   std::string name_;
   any_tensor value_;
   state_role role_;
-  bool trainable_;
+  bool trainable_, releasable_ = false;
   std::uint64_t version_ = 1;
-};
-
-/// Packed forms of parameters, kept once for all plans that read them.
-export struct packed_form {
-  std::uint64_t format = 0, version = 0;
-  storage memory;
+  std::map<std::uint64_t, packed_form> packed_;  // by format
 };
 
 // A number of its own for each set of parameters: a copy has another one, and a move takes it along.
@@ -96,9 +113,8 @@ export class parameter_store {
   iterator<const parameter_store> end() const { return {this, size()}; }
   /// Bytes of all values.
   std::size_t bytes() const;
-  /// The packed form of a parameter in a format; `memory` is empty until somebody fills it.
-  packed_form& packed(std::size_t parameter, std::uint64_t format);
-  std::size_t packed_forms() const { return packed_.size(); }
+  /// How many packed forms the parameters have.
+  std::size_t packed_forms() const;
   std::size_t index(std::string_view name) const;
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
   /// Changes where an assignment gives the store other parameters: addresses of those before are no longer good. No two
@@ -109,7 +125,6 @@ export class parameter_store {
   store_identity identity_;
   std::vector<std::unique_ptr<parameter>> all_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
-  std::map<std::pair<std::size_t, std::uint64_t>, std::unique_ptr<packed_form>> packed_;
 };
 
 }  // namespace lamina

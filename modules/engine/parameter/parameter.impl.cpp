@@ -15,8 +15,32 @@ void parameter::assign(const any_tensor& v) {
     t << "parameter `" << name_ << "` is " << value_.type() << " and is given " << v.type();
     detail::raise(v.element() == value_.element() ? error_kind::shape : error_kind::type, t);
   }
+  restore();
   std::memcpy(value_.mutable_data(), v.data(), v.bytes());
   changed();
+}
+
+any_tensor parameter::copy() const {
+  if (value_.data() || value_.bytes() == 0) return value_.copy();
+  any_tensor made(value_.type());
+  const packed_form& from = *source();
+  from.unpack(from.memory, made.mutable_data());
+  return made;
+}
+
+packed_form& parameter::packed(std::uint64_t format) { return packed_[format]; }
+
+const packed_form* parameter::source() const {
+  for (const auto& [format, form] : packed_)
+    if (form.unpack && form.version == version_) return &form;
+  return nullptr;
+}
+void parameter::release() {
+  if (!releasable_ || !value_.data() || !source()) return;
+  [[maybe_unused]] const any_tensor freed = std::move(value_);
+}
+void parameter::restore() {
+  if (!value_.data() && value_.bytes() != 0) value_ = copy();
 }
 
 std::uint64_t store_identity::next() noexcept {
@@ -25,7 +49,7 @@ std::uint64_t store_identity::next() noexcept {
 }
 
 parameter_store::parameter_store(const parameter_store& o) {
-  for (const auto& p : o.all_) add(p->name(), p->value().copy(), p->role(), p->trainable());
+  for (const auto& p : o.all_) add(p->name(), p->copy(), p->role(), p->trainable());
 }
 
 parameter* parameter_store::find(std::string_view name) {
@@ -70,13 +94,10 @@ std::size_t parameter_store::bytes() const {
   return n;
 }
 
-packed_form& parameter_store::packed(std::size_t parameter, std::uint64_t format) {
-  auto& p = packed_[{parameter, format}];
-  if (!p) {
-    p = std::make_unique<packed_form>();
-    p->format = format;
-  }
-  return *p;
+std::size_t parameter_store::packed_forms() const {
+  std::size_t n = 0;
+  for (const auto& p : all_) n += p->packed_forms();
+  return n;
 }
 
 }  // namespace lamina

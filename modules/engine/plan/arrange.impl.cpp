@@ -444,6 +444,7 @@ void planner::finish() {
     k.steps.first += static_cast<std::uint32_t>(plan_.steps_.size());
     plan_.cost_.packed += k.bytes;
   }
+  find_touched_states();
   plan_.steps_.insert(plan_.steps_.end(), pack_steps_.begin(), pack_steps_.end());
   for (auto& l : plan_.loops_) l.first += static_cast<std::uint32_t>(plan_.steps_.size());
   plan_.steps_.insert(plan_.steps_.end(), loop_steps_.begin(), loop_steps_.end());
@@ -455,6 +456,20 @@ void planner::finish() {
   // Addresses of one buffer stand together, so that binding one is one run over its addresses.
   std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(),
                    [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
+}
+
+// Of steps that pack the arguments are known; what else holds the address of a state reads or writes its elements.
+void planner::find_touched_states() {
+  std::map<std::uint32_t, std::uint32_t> packing;  // first byte of arguments, and the one after them
+  for (const auto& s : pack_steps_) packing[s.arguments] = s.arguments + s.bytes;
+  plan_.touches_elements_.assign(plan_.state_types_.size(), false);
+  for (const auto& r : plan_.relocations_) {
+    const auto& b = plan_.buffers_[static_cast<std::size_t>(r.buffer)];
+    if (b.kind != buffer_kind::state) continue;
+    const auto after = packing.upper_bound(r.at);
+    if (after == packing.begin() || r.at >= std::prev(after)->second)
+      plan_.touches_elements_[static_cast<std::size_t>(b.index)] = true;
+  }
 }
 
 }  // namespace lamina

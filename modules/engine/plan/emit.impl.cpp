@@ -71,7 +71,7 @@ buffer_ref planner::counter(std::string_view message, const std::optional<first_
 }
 
 buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes,
-                           const std::function<void(buffer_ref, buffer_ref)>& make) {
+                           const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) {
   value_id base = base_of(v);
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
   std::int32_t state;
@@ -101,7 +101,8 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes,
        format,
        bytes,
        b,
-       {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())}});
+       {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())},
+       moves});
   pack_steps_.insert(pack_steps_.end(), kept_steps.begin(), kept_steps.end());
   return {b, 0, layout::plain};
 }

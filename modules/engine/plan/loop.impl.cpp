@@ -180,7 +180,7 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
     value_id v = of().inputs[how.first_operand + static_cast<std::size_t>(~k.state)];
     auto& form = to[static_cast<std::size_t>(k.buffer)];
     bool made = false;
-    form = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; });
+    form = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
     if (form || made) continue;
     form = temporary(k.bytes);
     run();

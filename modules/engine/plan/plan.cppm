@@ -70,6 +70,7 @@ export struct plan_pack {
   std::size_t bytes;
   std::int32_t buffer;
   plan_stage steps;
+  bool moves;  // the steps move all elements and compute nothing
 };
 /// A counter that must be zero when the states are about to be assigned.
 export struct plan_check {
@@ -138,6 +139,8 @@ export class plan {
   const std::vector<std::string>& output_names() const { return output_names_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
   const std::vector<tensor_type>& state_types() const { return state_types_; }
+  /// Whether a run reads or writes the elements of a state, not only packed forms of it.
+  bool touches_elements(std::size_t state) const { return touches_elements_[state]; }
   /// Which states a run assigns.
   const std::vector<std::int32_t>& assigned_states() const { return assigned_; }
 
@@ -171,6 +174,7 @@ export class plan {
   std::vector<tensor_type> input_types_, output_types_, state_types_;
   std::vector<std::string> output_names_, state_names_;
   std::vector<std::int32_t> assigned_, once_states_;
+  std::vector<bool> touches_elements_;
   std::vector<plan_line> lines_;
   std::size_t commit_stage_ = 0, once_stages_ = 0, arena_bytes_ = 0, scratch_bytes_ = 0;
   lamina::isa isa_;

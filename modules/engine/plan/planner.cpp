@@ -68,7 +68,7 @@ class planner final : public emission {
     return counter(message, first);
   }
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes,
-                    const std::function<void(buffer_ref, buffer_ref)>& make) override;
+                    const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) override;
   void note(std::string_view words) override { note_ = words; }
   void stage() override;
   void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
@@ -253,6 +253,7 @@ class planner final : public emission {
   void emit_copies();
 
   void finish();
+  void find_touched_states();
 
   plan& plan_;
   const program& p_;

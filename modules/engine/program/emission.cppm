@@ -76,9 +76,10 @@ export class emission {
   /// order, counted from `first.begin`. The error says both.
   virtual buffer_ref status_with_first(std::string_view message, const first_counted& first) = 0;
   /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
-  /// Empty where the value is no state or the plan does not pack.
+  /// Empty where the value is no state or the plan does not pack. `moves`: the form holds each element as it is, so that the
+  /// parameter's own memory may be freed.
   virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes,
-                            const std::function<void(buffer_ref from, buffer_ref to)>& make) = 0;
+                            const std::function<void(buffer_ref from, buffer_ref to)>& make, bool moves) = 0;
   /// Adds a word to the node's line in `explain()`: which of its special cases was taken.
   virtual void note(std::string_view words) = 0;
   /// Ends the current stage: steps added after this one run after all before it.

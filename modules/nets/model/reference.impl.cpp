@@ -177,6 +177,7 @@ std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) c
     if (made->store.find(name) || own_.find(name)) continue;
     if (const parameter* p = all.find(name)) made->store.add(name, p->value(), p->role(), p->trainable());
   }
+  for (auto& p : made->store) p.releasable();
   return made;
 }
 
