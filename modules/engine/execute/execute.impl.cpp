@@ -228,7 +228,7 @@ void executor::prepare_packs() {
       bind(state_buffer(*plan_, k.state), of.mutable_data());
       run_packing(k);
       form.version = of.version();
-      if (k.moves && of.shape().size() < std::int64_t(1) << 32)  // `unpack` counts elements in 32 bits
+      if (!form.unpack && k.moves && of.shape().size() < std::int64_t(1) << 32)  // `unpack` counts elements in 32 bits
         form.unpack = [plan = plan_, i](const storage& packed, std::byte* elements) {
           unpack(plan, i, packed, elements);
         };
