@@ -76,16 +76,15 @@ class own_threads {
       return;
     }
     job_ = &f;
-    total_ = n;
-    next_.store(0, std::memory_order_relaxed);
-    busy_.store(count_ - 1, std::memory_order_relaxed);
+    unfinished_.store(n, std::memory_order_relaxed);
     {
       std::lock_guard lock(mutex_);
-      generation_.fetch_add(1, std::memory_order_release);
+      const std::uint64_t last = ticket_.load(std::memory_order_relaxed) >> 32;
+      ticket_.store((last + 1) << 32 | n, std::memory_order_release);
     }
     wake_.notify_all();
     take();
-    wait(done_, [&] { return busy_.load(std::memory_order_acquire) == 0; });
+    wait(done_, [&] { return unfinished_.load(std::memory_order_acquire) == 0; });
   }
 
  private:
@@ -102,29 +101,35 @@ class own_threads {
     while (!ready()) condition.wait(lock);
   }
 
-  void take() {
-    for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_acq_rel)) < total_;) (*job_)(i);
+  // Makes calls until all have begun. A thread that wakes late finds none: nobody waits for it.
+  bool take() {
+    bool last = false;
+    auto ticket = ticket_.load(std::memory_order_acquire);
+    while ((ticket & calls_mask) != 0) {
+      if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+      (*job_)((ticket & calls_mask) - 1);
+      last = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+      ticket = ticket_.load(std::memory_order_acquire);
+    }
+    return last;
   }
 
   void work() {
     std::uint64_t seen = 0;
     while (true) {
-      wait(wake_, [&] { return generation_.load(std::memory_order_acquire) != seen; });
-      seen = generation_.load(std::memory_order_acquire);
+      wait(wake_, [&] { return stopping_.load() || ticket_.load(std::memory_order_acquire) >> 32 != seen; });
       if (stopping_.load()) return;
-      take();
-      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-        std::lock_guard lock(mutex_);
-        done_.notify_one();
-      }
+      seen = ticket_.load(std::memory_order_acquire) >> 32;
+      if (!take()) continue;
+      std::lock_guard lock(mutex_);
+      done_.notify_one();
     }
   }
 
   void stop() {
-    stopping_.store(true);
     {
       std::lock_guard lock(mutex_);
-      generation_.fetch_add(1);
+      stopping_.store(true);
     }
     wake_.notify_all();
     for (auto& t : workers_) t.join();
@@ -135,12 +140,11 @@ class own_threads {
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  std::atomic<std::uint64_t> generation_{0};
+  static constexpr std::uint64_t calls_mask = 0xffffffff;
+  std::atomic<std::uint64_t> ticket_{0};  // number of the job, and below it how many of its calls have not begun
+  std::atomic<std::size_t> unfinished_{0};
   std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> next_{0};
-  std::atomic<int> busy_{0};
   const detail::lane_work* job_ = nullptr;
-  std::size_t total_ = 0;
 };
 
 // The jobs that the calling thread is inside of, innermost first.
