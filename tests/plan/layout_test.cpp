@@ -1,6 +1,7 @@
 // Convolution nets in channel blocks against the plain layout.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -240,6 +241,48 @@ BOOST_AUTO_TEST_CASE(weights_are_packed_anew_after_an_assignment) {
   e.run();
   BOOST_TEST(!same_bits(from_tensor(out), first));
   BOOST_TEST(same_bits(from_tensor(out), g.run()[0]));
+}
+
+// An image is cut by blocks of channels, and a pool by maps, as their sizes say: the bits are those of an image that is not
+// cut, on any number of threads.
+BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {
+  struct window {
+    std::int64_t in, out, size;
+    conv2d_attributes how;
+    std::int64_t kernel = 3;
+  };
+  const window windows[] = {{64, 96, 28, {.padding = 1}},
+                            {64, 104, 28, {.stride = 2, .padding = 1}},
+                            {128, 512, 14, {}, 1},
+                            {3, 64, 56, {.stride = 2, .padding = 3}, 7},
+                            {256, 250, 7, {.padding = 1}},
+                            {96, 96, 56, {.padding = 1, .groups = 96}},
+                            {144, 144, 56, {.stride = 2, .padding = 1, .groups = 144}}};
+  for (const auto& w : windows) {
+    const auto built = [&](std::int64_t images, small_graph& g) {
+      array image = real({1, w.in, w.size, w.size}, 1), all = real({images, w.in, w.size, w.size}, 1);
+      for (std::size_t i = 0; i < all.values.size(); ++i) all.values[i] = image.values[i % image.values.size()];
+      const value x = g.input(all);
+      const value y = relu(conv2d(x, weight(g, "w", {w.out, w.in / w.how.groups, w.kernel, w.kernel}), w.how) +
+                           weight(g, "b", {w.out, 1, 1}));
+      g.output(y);
+      g.output(max_pool2d(y, {.kernel_size = 3, .stride = 2, .padding = 1}));
+    };
+    small_graph cut, whole;
+    built(1, cut);
+    built(4, whole);
+    const auto expected = cut.run({}, 1);
+    BOOST_TEST(std::ranges::any_of(cut.plan->stages(), [](const plan_stage& s) { return s.count > 1; }));
+    for (int threads : {2, 3, 8}) {
+      const auto got = cut.run({}, threads);
+      for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(same_bits(got[i], expected[i]));
+    }
+    const auto together = whole.run({}, 2);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto& one = expected[i].values;
+      BOOST_TEST(std::equal(one.begin(), one.end(), together[i].values.begin()));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -52,8 +52,9 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   d[has_edge] = edge;
   d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
   d[copy_width] = (w.out_width - 1) * w.stride_w + w.kernel_w;
-  const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, out_count) >
-                      tile_fill(wide_rows, 2, flat ? pixels : w.out_width, out_count);
+  const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
+  const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
+                      tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
   d[tile_rows] = narrow ? narrow_rows : wide_rows;
   d[tile_columns] = narrow ? 3 : 2;
   d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * 8) : w.out_width;

@@ -58,6 +58,7 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
+  long whole_out_channels;                 // of the image that this is a part of, where it is: sums go as in the whole
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
   long decision[16];                       // decided by `prepare`
   template <class F> void each_code(F f) const {

@@ -106,7 +106,9 @@ void matmul::emit(emission& e) {
     e.step(run, part, where, gemm.scratch_bytes(&part));
   };
   const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  const bool small = flops < 2e6;
+  constexpr double least = 4e5;  // flops of a product that is cut
+  const double grain = flops < 2e6 ? 2e5 : 1e6;
+  const bool small = flops < least;
   auto product = [&](std::int64_t a_first, std::int64_t b_first, std::int64_t c_first) {
     if (small) return call(p, a_first, b_first, c_first);
     // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
@@ -118,7 +120,7 @@ void matmul::emit(emission& e) {
             part.m = count;
             call(part, a_first, b_first, c_first, first, 0);
           },
-          1e6, gemm.tile_rows);
+          grain, gemm.tile_rows);
     else
       emission::cut(
           p.n, flops / static_cast<double>(p.n),
@@ -127,7 +129,7 @@ void matmul::emit(emission& e) {
             part.n = count;
             call(part, a_first, b_first, c_first, 0, first);
           },
-          1e6, gemm.panel_columns);
+          grain, gemm.panel_columns);
   };
 
   // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.

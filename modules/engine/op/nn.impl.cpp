@@ -130,24 +130,52 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
       e.stage();
     }
   }
-  emission::cut(
-      images, flops_per_image,
-      [&](std::int64_t first, std::int64_t count) {
-        kernels::conv_blocked_args a{};
-        a.w = w;
-        a.first = first;
-        a.count = count;
-        a.planar_in = planar;
-        a.clamp = tail.clamp;
-        a.low = static_cast<float>(tail.low);
-        a.high = static_cast<float>(tail.high);
-        f.prepare(&a);
-        std::vector<address> where{{&a.in, e.in(0)}, {&a.weight, weight}, {&a.out, e.out(0)}};
-        if (bias) where.push_back({&a.bias, bias});
-        if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual)});
-        e.step(f.run, a, where, f.scratch_bytes(&a));
-      },
-      3e6);
+  // Images [first, first + count), and blocks of their output channels.
+  const bool depthwise = w.groups > 1;
+  const std::int64_t block_bytes = lanes * 4, blocks = padded / lanes, in_map = w.height * w.width * block_bytes,
+                     out_map = w.out_height * w.out_width * block_bytes,
+                     channels = (w.channels + lanes - 1) / lanes * lanes,
+                     in_image = image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form),
+                     weights_of_block = block_bytes * w.kernel_h * w.kernel_w *
+                                        (depthwise ? 1
+                                         : planar  ? w.channels
+                                                   : channels);
+  const auto piece = [&](std::int64_t first, std::int64_t count, std::int64_t block, std::int64_t block_count) {
+    kernels::conv_blocked_args a{};
+    a.w = w;
+    a.first = first;
+    a.count = count;
+    a.planar_in = planar;
+    a.clamp = tail.clamp;
+    a.low = static_cast<float>(tail.low);
+    a.high = static_cast<float>(tail.high);
+    std::int64_t in_at = 0, out_at = 0;
+    if (block_count != blocks) {  // of one image
+      a.first = 0;
+      a.whole_out_channels = w.out_channels;
+      a.w.out_channels = std::min(block_count * lanes, w.out_channels - block * lanes);
+      in_at = first * in_image + (depthwise ? block * in_map : 0);
+      out_at = (first * blocks + block) * out_map;
+      if (depthwise) a.w.channels = a.w.groups = a.w.out_channels;
+    }
+    f.prepare(&a);
+    std::vector<address> where{
+        {&a.in, e.in(0).at(in_at)}, {&a.weight, weight.at(block * weights_of_block)}, {&a.out, e.out(0).at(out_at)}};
+    if (bias) where.push_back({&a.bias, bias.at(block * block_bytes)});
+    if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
+    e.step(f.run, a, where, f.scratch_bytes(&a));
+  };
+  // A piece of an image reads all of its channels again, except where the convolution is depthwise: pieces of some size.
+  const double piece_flops = depthwise ? 300e3 : 1e6;
+  constexpr std::int64_t image_pieces = 4;
+  if (images >= image_pieces || blocks == 1)
+    return emission::cut(
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { piece(first, count, 0, blocks); }, 3e6);
+  const auto pieces = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(
+      static_cast<std::int64_t>(flops_per_image / piece_flops), std::int64_t(1), std::min(image_pieces, blocks)))));
+  for (std::int64_t image = 0; image < images; ++image)
+    for (std::int64_t i = 0; i < pieces; ++i)
+      piece(image, 1, i * blocks / pieces, (i + 1) * blocks / pieces - i * blocks / pieces);
 }
 
 }  // namespace
@@ -155,8 +183,11 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
 image_layouts conv2d::images(const image_call& c) {
   const kernels::window w =
       window_of(*static_cast<const conv2d_attributes*>(c.attributes), c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  // Blocks of few channels are mostly padding.
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(c.isa));
   const bool plain = takes_plain_images(c),
-             taken = kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
+             taken = w.out_channels * 2 > lanes &&
+                     kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
   return {taken, taken && !plain};
 }
 
@@ -266,19 +297,25 @@ void emit_pool(emission& e, bool maximum) {
   auto run = form == layout::blocked  ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
              : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
                                       : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
-  bool index = maximum && e.used(1);
-  emission::cut(x.at(0),
-                4.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) *
-                    static_cast<double>(at.kernel_size.w),
+  const bool index = maximum && e.used(1);
+  // Every map, or block of maps, is pooled for itself.
+  kernels::window map = window_of(at, x, y);
+  map.channels = map.out_channels = form == layout::blocked ? kernels::lanes(static_cast<kernels::isa>(e.isa())) : 1;
+  const std::int64_t maps_of_image = (x.at(1) + map.channels - 1) / map.channels, maps = x.at(0) * maps_of_image,
+                     in_bytes = image_bytes(e, x, element, form) / maps_of_image,
+                     out_bytes = image_bytes(e, y, element, form) / maps_of_image,
+                     index_bytes = image_bytes(e, y, dtype::int32, layout::plain) / maps_of_image;
+  emission::cut(maps,
+                4.0 * static_cast<double>(y.size(2, 4)) * static_cast<double>(map.channels) *
+                    static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w),
                 [&](std::int64_t first, std::int64_t count) {
                   kernels::pool_args a{};
-                  a.w = window_of(at, x, y);
+                  a.w = map;
                   a.images = count;
                   a.count_padding = at.count_padding;
-                  std::vector<address> where{{&a.in, e.in(0).at(first * image_bytes(e, x, element, form))},
-                                             {&a.out, e.out(0).at(first * image_bytes(e, y, element, form))}};
-                  if (index)
-                    where.push_back({&a.index, e.out(1).at(first * image_bytes(e, y, dtype::int32, layout::plain))});
+                  std::vector<address> where{{&a.in, e.in(0).at(first * in_bytes)},
+                                             {&a.out, e.out(0).at(first * out_bytes)}};
+                  if (index) where.push_back({&a.index, e.out(1).at(first * index_bytes)});
                   e.step(run, a, where);
                 });
 }

@@ -313,18 +313,32 @@ void planner::emit_reorder() {
     return;
   }
   auto run = current_->to == layout::blocked ? table_.conv->to_blocked : table_.conv->from_blocked;
-  auto plain_image = s.size(1, 4) * 4,
-       blocked_image = static_cast<std::int64_t>(bytes_of(v, layout::blocked)) / std::max<std::int64_t>(s.at(0), 1);
-  emission::cut(s.at(0), static_cast<double>(s.size(1, 4)) * 2, [&](std::int64_t first, std::int64_t count) {
+  constexpr double reorder_grain = 200e3;
+  const bool to_blocks = current_->to == layout::blocked;
+  const auto moved = [&](std::int64_t images, std::int64_t channels, std::int64_t plain_at, std::int64_t blocked_at) {
     kernels::reorder_args a{};
-    a.images = count;
-    a.channels = s.at(1);
+    a.images = images;
+    a.channels = channels;
     a.pixels = s.at(2) * s.at(3);
-    bool blocks = current_->to == layout::blocked;
     step(run, a,
-         {{&a.in, from.at(first * (blocks ? plain_image : blocked_image))},
-          {&a.out, to.at(first * (blocks ? blocked_image : plain_image))}});
-  });
+         {{&a.in, from.at(to_blocks ? plain_at : blocked_at)}, {&a.out, to.at(to_blocks ? blocked_at : plain_at)}});
+  };
+  const std::int64_t map = s.size(2, 4) * 4, width = lanes(), all = s.at(0) * s.at(1);
+  // Where blocks follow each other in both layouts, all images are one run of blocks.
+  if (s.at(0) == 1 || s.at(1) % width == 0)
+    return emission::cut((all + width - 1) / width, static_cast<double>(s.size(2, 4) * width) * 2,
+                         [&](std::int64_t first, std::int64_t count) {
+                           moved(1, std::min(count * width, all - first * width), first * width * map,
+                                 first * width * map);
+                         },
+                         reorder_grain);
+  const std::int64_t plain_image = s.at(1) * map, blocked_image = (s.at(1) + width - 1) / width * width * map;
+  emission::cut(
+      s.at(0), static_cast<double>(s.size(1, 4)) * 2,
+      [&](std::int64_t first, std::int64_t count) {
+        moved(count, s.at(1), first * plain_image, first * blocked_image);
+      },
+      reorder_grain);
 }
 
 const planner::reader_list& planner::readers_of(value_id v) {
