@@ -150,6 +150,7 @@ def problems():
         28: steady.steady_state,
         29: steady.metann,
         30: steady.folding,
+        31: steady.threads,
     }
 
 

@@ -53,3 +53,7 @@ def bundle(run):
 
 def idle(run):
     return program(run, "bench_idle")
+
+
+def threads(run):
+    return program(run, "bench_threads")

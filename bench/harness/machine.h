@@ -32,6 +32,14 @@ inline void pin(int core) {
   }
 }
 
+/// Pins the calling thread to some cores.
+inline void pin(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int c : cores) CPU_SET(static_cast<std::size_t>(c), &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
 /// The cores that this process may use, read before it is pinned to one.
 inline std::vector<int> usable_cores() {
   cpu_set_t set;

@@ -31,13 +31,6 @@ served_net lenet() {
 }
 served_net resnet50() { return {"ResNet-50", serving::network::resnet50, repetitions(2.5, 0.01), repetitions(3), 1}; }
 
-void pin(const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int c : cores) CPU_SET(static_cast<std::size_t>(c), &set);
-  sched_setaffinity(0, sizeof set, &set);
-}
-
 struct load {
   double per_second = 0;            // calls of all threads together
   std::vector<float> microseconds;  // of each call, where asked for
