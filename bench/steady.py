@@ -1,4 +1,4 @@
-"""Problems of one program for all instruction sets: streams, the plan cache, loose samples, overheads of small
+"""Problems of one program for all instruction sets: streams, the plan cache, samples one by one, overheads of small
 calls, what a run does besides computing, bundles, what MetaNN was measured with, what folding gains, and CPU time of idle threads."""
 import pypi
 

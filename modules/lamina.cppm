@@ -68,16 +68,16 @@ export import :layer.loss;
 export import :layer.source;
 export import :layer.recurrent;
 export import :topology.analysis;
-export import :topology;            // sequential, topology, connect
-export import :topology.steer;      // scopes that know policies
-export import :topology.check;      // diagnostics for models
-export import :model;               // a topology with its parameters
-export import :reference;           // one set of weights, many threads
-export import :stream;              // sequences served position by position
-export import :show;                // tables and drawings of nets
-export import :saved;               // nets in files: structure and states
-export import :protocol.call;       // what layers hand out: operands by port
-export import :protocol.collector;  // gradients of parameters, summed by name
+export import :topology;               // sequential, topology, connect
+export import :topology.policy_scope;  // scopes that know policies
+export import :topology.check;         // diagnostics for models
+export import :model;                  // a topology with its parameters
+export import :reference;              // one set of weights, many threads
+export import :stream;                 // sequences served position by position
+export import :show;                   // tables and drawings of nets
+export import :saved;                  // nets in files: structure and states
+export import :protocol.call;          // what layers hand out: operands by port
+export import :protocol.collector;     // gradients of parameters, summed by name
 export import :protocol.core;
 export import :protocol;              // train_layer, infer_layer: dicts of operands forward, of gradients backward
 export import :protocol.propagation;  // who is trained, who hands gradients on

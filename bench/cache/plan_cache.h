@@ -13,7 +13,7 @@ void copy_all(long count);
 void visit_one(long count);
 void copy_one(long count);
 
-/// A reference model of two convolutions, made anew: it has met no shape. Then a run for image i, of the shapes above, and
+/// A reference model of two convolutions, made again: it has met no shape. Then a run for image i, of the shapes above, and
 /// a look at all bytes of that image, so that its memory is near.
 void begin();
 void run(int i);

@@ -20,7 +20,7 @@ int main(int count, char** values) {
                   {"64 x layer GRU 64-128, 8 steps", &samples::gru_layer_alone, &samples::gru_layer_batch}};
   for (const auto& p : problems) {
     row r;
-    r.problem = "18 loose samples";
+    r.problem = "18 per-sample evaluation";
     r.shape = p.shape;
     r.unit = "us";
     r.floor = "ratio >= 0.7";

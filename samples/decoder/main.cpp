@@ -38,7 +38,7 @@ std::string sample_of(const writer& net, std::string text, std::size_t length) {
   la::sampler draw({.temperature = 0.7, .top_k = 20, .top_p = 0.95}, {.seed = 7});
   std::vector<float> scores(letters);
   for (std::size_t read = 0; text.size() < length;) {
-    if (pen.remaining() == 0) {  // it has no room for more: it begins anew, with the half that it wrote last
+    if (pen.remaining() == 0) {  // it has no room for more: it begins again, with the half that it wrote last
       pen.reset();
       read -= positions / 2;
     }

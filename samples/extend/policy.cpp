@@ -21,6 +21,6 @@ static_assert(policies<>::get<gain>().value == 1);
 int main() {
   matrix<float> x{{1, 2, 3}};
   model<net, input<"N", 3>> plain;
-  model<net, input<"N", 3>, loud> steered;
-  std::cout << plain(x) << " " << steered(x) << "\n";
+  model<net, input<"N", 3>, loud> loud_net;
+  std::cout << plain(x) << " " << loud_net(x) << "\n";
 }

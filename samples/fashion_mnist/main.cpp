@@ -100,7 +100,7 @@ std::vector<mistake> mistakes_of(const lenet_factory& factory, const image_datas
     if (predicted == data.label(i)) continue;
     const auto probabilities = evaluate(softmax(ref(data.image(i))));
     all.push_back({.index = i,
-                   .truth = data.label(i),
+                   .label = data.label(i),
                    .predicted = predicted,
                    .probability = probabilities(predicted),
                    .pixels = {data.bytes().data().data() + at * pixels, pixels}});
@@ -139,9 +139,9 @@ int run(const options& o) {
   auto result = measure(factory, test, figures);
 
   auto mistakes = mistakes_of(factory, test, result);
-  const std::vector<std::int64_t> truth(test.labels().begin(), test.labels().end());
+  const std::vector<std::int64_t> label(test.labels().begin(), test.labels().end());
   figures.test_accuracy = 1 - static_cast<double>(mistakes.size()) / static_cast<double>(test.size());
-  figures.confused = most_confused(truth, result.classes, 5);
+  figures.confused = most_confused(label, result.classes, 5);
   std::vector<epoch_point> points;
   for (const auto& e : training.epochs)
     points.push_back({e.epoch, e.loss, e.accuracy, e.validation_loss.value_or(0), e.validation_accuracy.value_or(0)});

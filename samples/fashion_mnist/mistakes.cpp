@@ -67,7 +67,7 @@ std::string mistake_sheet(const std::vector<mistake>& shown, std::size_t all, st
          ")\" fill=\"none\" shape-rendering=\"crispEdges\">\n" + picture(m.pixels, side) + "</g>\n";
     s += svg::text(0, 113, name(m.predicted) + " " + svg::fixed(100 * m.probability, 1) + " %",
                    {.fill = red, .bold = true});
-    s += svg::text(0, 129, "is: " + name(m.truth));
+    s += svg::text(0, 129, "is: " + name(m.label));
     s += "</g>\n";
   }
   return s + "</svg>\n";

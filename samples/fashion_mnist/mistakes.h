@@ -8,7 +8,7 @@
 
 struct mistake {
   std::int64_t index = 0;  // in the test set
-  std::int64_t truth = 0, predicted = 0;
+  std::int64_t label = 0, predicted = 0;
   double probability = 0;                // of the predicted class
   std::span<const std::uint8_t> pixels;  // row by row; 0 is the ground
 };

@@ -8,18 +8,18 @@
 
 #include "svg.h"
 
-std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, const std::vector<std::int64_t>& predicted,
+std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
                                      std::size_t most) {
   std::map<std::int64_t, std::int64_t> of_class;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> wrong;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    ++of_class[truth[i]];
-    if (truth[i] != predicted[i]) ++wrong[{truth[i], predicted[i]}];
+  for (std::size_t i = 0; i < label.size(); ++i) {
+    ++of_class[label[i]];
+    if (label[i] != predicted[i]) ++wrong[{label[i], predicted[i]}];
   }
   std::vector<confusion> all;
   for (const auto& [pair, count] : wrong) all.push_back({pair.first, pair.second, count, of_class[pair.first]});
   std::sort(all.begin(), all.end(), [](const confusion& a, const confusion& b) {
-    return std::tie(b.count, a.truth, a.taken_for) < std::tie(a.count, b.truth, b.taken_for);
+    return std::tie(b.count, a.label, a.taken_for) < std::tie(a.count, b.label, b.taken_for);
   });
   if (all.size() > most) all.resize(most);
   return all;
@@ -56,7 +56,7 @@ std::string table(const run_figures& f, const std::vector<std::string>& class_na
   std::string head = "most confused";
   for (const auto& c : f.confused) {
     line(out, std::exchange(head, ""),
-         name(c.truth) + " taken for " + name(c.taken_for) + ": " + std::to_string(c.count) + " of " +
+         name(c.label) + " taken for " + name(c.taken_for) + ": " + std::to_string(c.count) + " of " +
              std::to_string(c.of));
   }
   line(out, "training", grouped(f.train_images_per_s) + " images/s");

@@ -7,11 +7,11 @@
 
 /// How often images of one class were taken for another.
 struct confusion {
-  std::int64_t truth = 0, taken_for = 0, count = 0, of = 0;  // of: all images of the class
+  std::int64_t label = 0, taken_for = 0, count = 0, of = 0;  // of: all images of the class
 };
 
 /// Pairs of classes by the number of images that were confused, the most first.
-std::vector<confusion> most_confused(const std::vector<std::int64_t>& truth, const std::vector<std::int64_t>& predicted,
+std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
                                      std::size_t most);
 
 struct run_figures {

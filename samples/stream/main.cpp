@@ -39,7 +39,7 @@ struct player {
   sine sines[3];
 };
 
-constexpr std::int64_t turns = 64, samples = 16;
+constexpr std::int64_t iterations = 64, samples = 16;
 inline constexpr auto model_of_it =
     la::sequential(nn::lstm{.input_size = 1, .hidden_size = 16}, nn::linear{.in_features = 16, .out_features = 1});
 
@@ -53,13 +53,13 @@ int main(int count, char** arguments) {
   }
   la::model<model_of_it, la::input<"T", "N", 1>> net({.seed = 1});
   la::training step(net, la::loss::mse{}, la::optim::adam{.lr = 5e-3});
-  la::tensor<float, la::extents<turns, samples, 1>> x, y;
+  la::tensor<float, la::extents<iterations, samples, 1>> x, y;
   for (long k = 0; k < steps; ++k) {
     auto in = x.writable(), out = y.writable();
     for (std::int64_t n = 0; n < samples; ++n) {
       amplifier real;
       player music(static_cast<unsigned>(k * samples + n));
-      for (std::int64_t t = 0; t < turns; ++t) {
+      for (std::int64_t t = 0; t < iterations; ++t) {
         auto at = static_cast<std::size_t>(t * samples + n);
         in[at] = music(t);
         out[at] = real(in[at]);

@@ -68,7 +68,7 @@ template <class Model> std::string self_test(const std::string& name, const Mode
 
 BOOST_AUTO_TEST_SUITE(bundles_for_aarch64)
 
-// The kernels are compiled anew, for one processor.
+// The kernels are compiled again, for one processor.
 BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   const auto at = folder("aarch64_lenet");
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 42});

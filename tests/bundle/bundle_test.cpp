@@ -162,10 +162,10 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
-  // Each turn of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
+  // Each iteration of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
   const tensor_type numbers{dtype::float32, {4}};
   auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(),
-       smaller = std::make_shared<program>(), turn = std::make_shared<program>();
+       smaller = std::make_shared<program>(), body = std::make_shared<program>();
   {
     value s = doubled->input("s", numbers), x = doubled->input("x", numbers);
     doubled->output("s", s + 2 * x);
@@ -180,15 +180,15 @@ BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
     halved->output("s", loop(5, value(reduce_max(abs(both)) >= 1), smaller, {&both, 1})[0]);
   }
   {
-    const value both[] = {turn->input("s", numbers), turn->input("x", numbers)};
+    const value both[] = {body->input("s", numbers), body->input("x", numbers)};
     value s = cond(value(reduce_sum(both[1]) > 0), doubled, halved, both)[0];
-    turn->output("s", s);
-    turn->output("y", s * 1);
+    body->output("s", s);
+    body->output("y", s * 1);
   }
   program p;
   const value zero = p.input("first", numbers), x = p.input("x", {dtype::float32, {9, 4}}),
               truths = p.input("truths", {dtype::boolean, {}});
-  const auto made = scan(turn, {&zero, 1}, {&x, 1}, {});
+  const auto made = scan(body, {&zero, 1}, {&x, 1}, {});
   p.output("y", made[1]);
   const value last[] = {made[0], zero};
   p.output("z", cond(truths, doubled, halved, last)[0]);
@@ -318,12 +318,12 @@ BOOST_AUTO_TEST_CASE(an_instrumented_bundle_tells_of_each_operation) {
 BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
   const auto at = folder("results");
   const tensor_type four{dtype::float32, {4}};
-  auto turn = std::make_shared<program>(), doubled = std::make_shared<program>(), smaller = std::make_shared<program>();
+  auto body = std::make_shared<program>(), doubled = std::make_shared<program>(), smaller = std::make_shared<program>();
   {
-    const value h = turn->input("h", four), x = turn->input("x", four), next = tanh(h + x);
-    turn->output("h", next);
-    turn->output("y", next * next);
-    turn->output("z", h - x);
+    const value h = body->input("h", four), x = body->input("x", four), next = tanh(h + x);
+    body->output("h", next);
+    body->output("y", next * next);
+    body->output("z", h - x);
   }
   {
     const value h = doubled->input("h", four);
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(each_result_in_memory_is_told) {
   const auto pooled = apply<op::max_pool2d>({.kernel_size = 2}, image);
   p.output("max", pooled[0]);
   p.output("place", pooled[1]);
-  const auto walked = scan(turn, {&h, 1}, {&xs, 1}, {});
+  const auto walked = scan(body, {&h, 1}, {&xs, 1}, {});
   p.output("last", walked[0]);
   p.output("ys", walked[1]);
   p.output("zs", walked[2]);

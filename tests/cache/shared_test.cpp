@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(what_is_visited_outlives_its_eviction) {
       BOOST_CHECK_EQUAL(first->number, 1);
       c.visit(9, [&](const shared&) {
         c.clear();
-        put(1);  // the same key anew
+        put(1);  // the same key again
         BOOST_CHECK_EQUAL(counted::alive, 3);
       });
       BOOST_CHECK_EQUAL(counted::alive, 2);

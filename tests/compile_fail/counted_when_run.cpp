@@ -36,8 +36,8 @@ void use(const matrix<float>& x, const tensor<bool, extents<dyn, dyn>>& mask, co
   auto y4 = top_k<1>(x);
 #endif
 #ifdef BAD
-  // expect below: an extent of the result of `first_rows` is known only when it has run
-  auto y5 = first_rows(x, k);
+  // expect below: an extent of the result of `truncate` is known only when it has run
+  auto y5 = truncate(x, k);
 #else
   auto y5 = top_k<1>(x);
 #endif

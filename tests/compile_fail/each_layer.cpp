@@ -19,7 +19,7 @@ template <class States, class Lengths>
 concept Walks =
     accepted<diagnostic<shape_check<recurrent_net, port_input<"x", float, "T", "N", 4>, States, Lengths>>()>;
 
-// Sums along a sequence; what it carries from turn to turn has `Extents`.
+// Sums along a sequence; what it carries from iteration to iteration has `Extents`.
 template <dim... Extents> struct summing {
   constexpr auto forward(auto& s, const auto& x) const {
     using V = std::remove_cvref_t<decltype(x + x)>;
@@ -213,7 +213,7 @@ static_assert(Fits<nn::rnn_cell{.input_size = 3}, input<"N", 3>, input<"N", 4>>)
 static_assert(Fits<nn::rnn_cell{.input_size = 3, .hidden_size = 4}, input<"N", 3>, input<"N", 4>>);
 #endif
 #ifdef BAD
-// expect below: what is carried from turn to turn is float32[] and a turn makes float32[3x8] of it
+// expect below: what is carried from iteration to iteration is float32[] and an iteration makes float32[3x8] of it
 static_assert(Fits<summing<>{}, sequences>);
 #else
 static_assert(Fits<summing<3, 8>{}, sequences>);

@@ -1,4 +1,4 @@
-// expect: `previous_output` is what a turn leaves to the next, not a sequence
+// expect: `previous_output` is what an iteration leaves to the next, not a sequence
 import lamina;
 
 using namespace lamina;

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(ragged_batches_of_pictures) {
              }) == 2 * 6);
 }
 
-// The turns of scans differ, so these stay apart; the products before them merge.
+// The iterations of scans differ, so these stay apart; the products before them merge.
 BOOST_AUTO_TEST_CASE(sequences_of_different_lengths) {
   const auto w = filled_with(5, 7, 1);
   BOOST_TEST(merged_ragged<3>({{6, 1, 5}, {4, 1, 5}, {1, 1, 5}}, [&](const auto& x) { return tanh(matmul(x, w)); }) ==
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(products_with_weights_of_their_own_are_one_stage) {
 
 // Sequences of one sample each through a layer: what the layer makes of the last one alone, bit by bit.
 template <auto& Layer, class Before>
-std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_t features, Before before) {
+std::int64_t merged_sequences(std::int64_t iterations, std::int64_t rows, std::int64_t features, Before before) {
   context where(1, target_isa());
   infer_layer<constant_layer<Layer>> layer("recurrent");
   init(layer, initializers(7));
@@ -359,8 +359,8 @@ std::int64_t merged_sequences(std::int64_t turns, std::int64_t rows, std::int64_
     eval_plan plan(where);
     std::vector<sequences> x;
     for (int i = 0; i < 7; ++i) {
-      x.emplace_back(turns, rows, features);
-      const auto numbers = filled_with(turns * rows, features, 10 * round + i);
+      x.emplace_back(iterations, rows, features);
+      const auto numbers = filled_with(iterations * rows, features, 10 * round + i);
       std::memcpy(x.back().writable().data(), numbers.data().data(), numbers.data().size() * sizeof(float));
     }
     std::vector<decltype(plan.add(of(x[0])))> results;
@@ -378,7 +378,7 @@ constexpr auto two_layers =
     sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4},
                nn::linear{4, 3}, nn::log_softmax{});
 
-// A turn in which a shape changes that has nothing to do with samples.
+// An iteration in which a shape changes that has nothing to do with samples.
 struct flat_weight_step {
   static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, as_it_is) == 6 * 3);  // product, bias, scan
   BOOST_TEST(merged_sequences<rnn_layer>(6, 1, 5, as_it_is) == 6 * 3);
   BOOST_TEST(merged_sequences<lstm_layer>(6, 1, 5, as_it_is) == 6 * 3);
-  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);  // a scan of one turn is none
+  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);  // a scan of one iteration is none
   BOOST_TEST(merged_sequences<two_layers>(6, 1, 5, as_it_is) == 6 * 9);
   BOOST_TEST(merged_sequences<gru_layer>(6, 3, 5, as_it_is) == 6 * 3);  // several rows in each
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, [](const auto& x) { return make_dynamic(tanh(x)); }) == 6 * 3);
@@ -448,22 +448,22 @@ BOOST_AUTO_TEST_CASE(sequences_with_lengths_of_their_own) {
   sequences_with_lengths<lstm_with_lengths>(4 * 12);
 }
 
-// What sees other rows in a turn keeps its scan to itself.
+// What sees other rows in an iteration keeps its scan to itself.
 BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
   const auto run = [](bool mixes, bool merge) {
-    auto turn = std::make_shared<program>();
-    auto h = turn->input("h", {dtype::float32, {2, 4}}), x = turn->input("x", {dtype::float32, {2, 4}}),
-         w = turn->input("w", {dtype::float32, {4, 4}});
+    auto body = std::make_shared<program>();
+    auto h = body->input("h", {dtype::float32, {2, 4}}), x = body->input("x", {dtype::float32, {2, 4}}),
+         w = body->input("w", {dtype::float32, {4, 4}});
     value next = tanh(matmul(h, w) + x);
     if (mixes) next = next + reduce_sum(next, {.axes = axes(0), .keepdim = true});
-    turn->output("h", next);
-    turn->output("y", next * 2);
+    body->output("h", next);
+    body->output("y", next * 2);
     program p;
     auto weights = p.input("w", {dtype::float32, {4, 4}});
     std::vector<shape> extents{shape{4, 4}};
     for (int i = 0; i < 3; ++i) {
       auto start = p.input("start", {dtype::float32, {2, 4}}), xs = p.input("x", {dtype::float32, {3, 2, 4}});
-      for (const auto& v : scan(turn, {&start, 1}, {&xs, 1}, {&weights, 1})) p.output("y", v);
+      for (const auto& v : scan(body, {&start, 1}, {&xs, 1}, {&weights, 1})) p.output("y", v);
       extents.insert(extents.end(), {shape{2, 4}, shape{3, 2, 4}});
     }
     auto plan = make_plan(p, extents, target_isa(), {.merge = merge});

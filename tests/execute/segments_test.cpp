@@ -113,9 +113,9 @@ BOOST_AUTO_TEST_CASE(inputs_states_and_constants_are_outputs_and_rows_too) {
   const value x = g.input(real({6, 2}, 1)), n = g.input(array_of(dtype::int64, {}, {4})),
               s = g.state("s", real({5}, 2));
   const value c = g.p.constant(to_tensor(ints({7, 8, 9})));
-  g.output(first_rows(x, n));
-  g.output(first_rows(s, n));
-  g.output(first_rows(c, n - 2));
+  g.output(truncate(x, n));
+  g.output(truncate(s, n));
+  g.output(truncate(c, n - 2));
   g.output(x), g.output(s), g.output(c), g.output(s + 1);
   const auto y = segment_run(g)();
   const std::vector<double> all = g.data[0].values, eight(all.begin(), all.begin() + 8);
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(training_through_what_is_left) {
     auto best = top_k(y, k);
     auto different = unique(round(x));
     return reduce_sum(square(best.values)) + reduce_sum(square(masked_select(y, x > 0))) +
-           reduce_sum(gather(y, different.indices)) + reduce_sum(square(first_rows(y, k)));
+           reduce_sum(gather(y, different.indices)) + reduce_sum(square(truncate(y, k)));
   };
   const array x = random_array(dtype::float64, {12}, 3, -4, 4), w = random_array(dtype::float64, {12}, 4, 1, 2),
               k = array_of(dtype::int64, {}, {2});
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
   const std::string why =
       ": the extent of its result is known only when it has run; such a program runs in segments, which one plan "
       "cannot hold";
-  BOOST_TEST(message_of([&] { g.make(); }) == "layer: first_rows" + why);
+  BOOST_TEST(message_of([&] { g.make(); }) == "layer: truncate" + why);
   BOOST_CHECK_THROW(g.make(), unsupported_error);
   segment_run runs(g);
   const shape extents[] = {shape{40}};
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
 
 BOOST_AUTO_TEST_CASE(turns_and_branches_do_not_count) {
   small_graph g;
-  const value x = g.input(real({6, 4}, 1)), t = g.input(truth(true)), c = g.input(real({4}, 2));
+  const value x = g.input(real({6, 4}, 1)), t = g.input(predicate(true)), c = g.input(real({4}, 2));
   const auto counts =
       subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0))}; });
   const auto plain = subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(v[0])}; });
@@ -347,9 +347,9 @@ BOOST_AUTO_TEST_CASE(turns_and_branches_do_not_count) {
       "count outside of it, or give it all rows and a mask";
   BOOST_TEST(message_of([&] { cond(t, plain, counts, {&c, 1}); }) == "cond" + why);
   BOOST_CHECK_THROW(cond(t, counts, plain, {&c, 1}), unsupported_error);
-  const auto turn =
+  const auto body =
       subprogram({c, c}, [](auto& v) { return std::vector<value>{v[0], reduce_sum(masked_select(v[1], v[1] > 0))}; });
-  BOOST_TEST(message_of([&] { scan(turn, {&c, 1}, {&x, 1}, {}); }) == "scan" + why);
+  BOOST_TEST(message_of([&] { scan(body, {&c, 1}, {&x, 1}, {}); }) == "scan" + why);
   const auto again =
       subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0)) > 0, v[0]}; });
   BOOST_TEST(message_of([&] { loop(3, t, again, {&c, 1}); }) == "loop" + why);
@@ -361,8 +361,8 @@ BOOST_AUTO_TEST_CASE(control_flow_beside_counts) {
   small_graph g;
   const value in = g.input(x), zero = g.input(array_of(dtype::float32, {3}, {0, 0, 0}));
   const value left = kept_rows(in);
-  const auto turn = subprogram({zero, zero}, [](auto& v) { return std::vector<value>{v[0] + v[1], v[0] * 2}; });
-  g.output(scan(turn, {&zero, 1}, {&left, 1}, {})[0]);
+  const auto body = subprogram({zero, zero}, [](auto& v) { return std::vector<value>{v[0] + v[1], v[0] * 2}; });
+  g.output(scan(body, {&zero, 1}, {&left, 1}, {})[0]);
   const value many = select(shape_of(left), 0, 0) > 3;
   const auto yes = subprogram({zero}, [](auto& v) { return std::vector<value>{v[0] + 1}; });
   const auto no = subprogram({zero}, [](auto& v) { return std::vector<value>{v[0] - 1}; });

@@ -60,7 +60,7 @@ bool equal(const std::vector<array>& a, const std::vector<array>& b) {
   return same;
 }
 
-// h' = tanh(x w + h) over `turns` rows, with the sum of each row; inside of it another scan where `nested`.
+// h' = tanh(x w + h) over `iterations` rows, with the sum of each row; inside of it another scan where `nested`.
 std::vector<value> scanned(const value& start, const value& x, const value& w, bool nested) {
   const auto body = std::make_shared<program>();
   const value h = body->input("h", start.type()),

@@ -37,22 +37,23 @@ void each(std::string_view name, const std::vector<problem>& all) {
 BOOST_AUTO_TEST_SUITE(gradient_of_adjoints)
 
 BOOST_AUTO_TEST_CASE(of_slices_parts_and_joins) {
-  each(
-      "unslice",
-      {{{3}, {5}, [](const values& v) { return apply<op::unslice>({.start = 1, .stop = 4}, v[0], v[1]); }},
-       {{2, 1}, {2, 4}, [](const values& v) { return apply<op::unslice>({.start = 3, .axis = 1}, v[0], v[1]); }},
-       {{0, 3}, {0, 5}, [](const values& v) { return apply<op::unslice>({.stop = 3, .axis = -1}, v[0], v[1]); }},
-       {{1}, {1}, [](const values& v) { return apply<op::unslice>({}, v[0], v[1]); }},
-       {{2, 2, 2}, {2, 4, 2}, [](const values& v) { return apply<op::unslice>({.axis = 1, .step = 2}, v[0], v[1]); }}});
-  each("unpart",
-       {{{2}, {4}, [](const values& v) { return apply<op::unpart>({.part = 1, .parts = 2}, v[0], v[1]); }},
+  each("slice_grad",
+       {{{3}, {5}, [](const values& v) { return apply<op::slice_grad>({.start = 1, .stop = 4}, v[0], v[1]); }},
+        {{2, 1}, {2, 4}, [](const values& v) { return apply<op::slice_grad>({.start = 3, .axis = 1}, v[0], v[1]); }},
+        {{0, 3}, {0, 5}, [](const values& v) { return apply<op::slice_grad>({.stop = 3, .axis = -1}, v[0], v[1]); }},
+        {{1}, {1}, [](const values& v) { return apply<op::slice_grad>({}, v[0], v[1]); }},
+        {{2, 2, 2}, {2, 4, 2}, [](const values& v) {
+           return apply<op::slice_grad>({.axis = 1, .step = 2}, v[0], v[1]);
+         }}});
+  each("split_grad",
+       {{{2}, {4}, [](const values& v) { return apply<op::split_grad>({.part = 1, .parts = 2}, v[0], v[1]); }},
         {{2, 1},
          {2, 3},
-         [](const values& v) { return apply<op::unpart>({.axis = 1, .part = 0, .parts = 3}, v[0], v[1]); }},
-        {{0, 3}, {0, 3}, [](const values& v) { return apply<op::unpart>({.part = 0, .parts = 2}, v[0], v[1]); }},
-        {{1}, {1}, [](const values& v) { return apply<op::unpart>({.part = 0, .parts = 1}, v[0], v[1]); }},
+         [](const values& v) { return apply<op::split_grad>({.axis = 1, .part = 0, .parts = 3}, v[0], v[1]); }},
+        {{0, 3}, {0, 3}, [](const values& v) { return apply<op::split_grad>({.part = 0, .parts = 2}, v[0], v[1]); }},
+        {{1}, {1}, [](const values& v) { return apply<op::split_grad>({.part = 0, .parts = 1}, v[0], v[1]); }},
         {{2, 2, 2}, {2, 6, 2}, [](const values& v) {
-           return apply<op::unpart>({.axis = 1, .part = 2, .parts = 3}, v[0], v[1]);
+           return apply<op::split_grad>({.axis = 1, .part = 2, .parts = 3}, v[0], v[1]);
          }}});
   for (const auto& s : {shape{3}, shape{2, 1}, shape{0, 3}, shape{1}, shape{2, 2, 2}})
     check_twice("gradient_like", {real(s, 1), real(s, 2)},
@@ -85,11 +86,12 @@ BOOST_AUTO_TEST_CASE(of_tiles_and_repetitions) {
     const array small = real(tile, 1), large = real(whole, 2);
     check_twice("tile_like", {small, large},
                 [](const values& v) { return values{apply<op::tile_like>({}, v[0], v[1])}; });
-    check_twice("untile", {large, small}, [](const values& v) { return values{apply<op::untile>({}, v[0], v[1])}; });
+    check_twice("tile_grad", {large, small},
+                [](const values& v) { return values{apply<op::tile_grad>({}, v[0], v[1])}; });
     check_twice("repeat_like", {small, large},
                 [&](const values& v) { return values{apply<op::repeat_like>({axis}, v[0], v[1])}; });
-    check_twice("unrepeat", {large, small},
-                [&](const values& v) { return values{apply<op::unrepeat>({axis}, v[0], v[1])}; });
+    check_twice("repeat_grad", {large, small},
+                [&](const values& v) { return values{apply<op::repeat_grad>({axis}, v[0], v[1])}; });
   }
 }
 
@@ -115,9 +117,9 @@ BOOST_AUTO_TEST_CASE(of_reductions_and_choices) {
   for (const auto& s : {shape{2, 3}, shape{1, 1}, shape{0, 3}, shape{5, 2}, shape{2, 2, 3}}) {
     shape rows = s;
     --rows.rank;
-    check_twice("unpick",
+    check_twice("pick_grad",
                 {real(rows, 1), random_array(dtype::int64, rows, 2, 0, static_cast<double>(s.back().code)), real(s, 3)},
-                [](const values& v) { return values{apply<op::unpick>({}, v[0], v[1], v[2])}; });
+                [](const values& v) { return values{apply<op::pick_grad>({}, v[0], v[1], v[2])}; });
     check_twice("pick_label_grad",
                 {real(rows, 1), random_array(dtype::int64, rows, 2, 0, static_cast<double>(s.back().code)), real(s, 3)},
                 [](const values& v) { return values{apply<op::pick_label_grad>({true}, v[0], v[1], v[2])}; });

@@ -39,15 +39,15 @@ values branches(const values& v) {
               operands);
 }
 std::vector<array> operands(bool holds, std::int64_t rows, std::int64_t in, std::int64_t out) {
-  return {truth(holds), real({dim(rows), dim(in)}, 1), real({dim(in), dim(out)}, 2), real({dim(out)}, 3)};
+  return {predicate(holds), real({dim(rows), dim(in)}, 1), real({dim(in), dim(out)}, 2), real({dim(out)}, 3)};
 }
 // x -> tanh(x w) while the sum of squares is above a limit.
 values shrunk(const values& v, std::int64_t most) {
-  auto turn = subprogram({v[0], v[1]}, [](const values& a) {
+  auto body = subprogram({v[0], v[1]}, [](const values& a) {
     value next = tanh(matmul(a[0], a[1]));
     return values{value(reduce_sum(next * next) > 0.05), next};
   });
-  return loop(most, value(reduce_sum(v[0] * v[0]) > 0.05), turn, {v.data(), 1}, {&v[1], 1});
+  return loop(most, value(reduce_sum(v[0] * v[0]) > 0.05), body, {v.data(), 1}, {&v[1], 1});
 }
 
 }  // namespace
@@ -73,14 +73,14 @@ BOOST_AUTO_TEST_CASE(of_what_stands_for_two_purposes_the_one_of_training) {
 
 BOOST_AUTO_TEST_CASE(only_what_the_gradient_reads_is_there) {
   small_graph g;
-  values v{g.input(truth(true)), g.input(real({2, 3}, 1)), g.input(real({3, 4}, 2)), g.input(real({4}, 3))};
+  values v{g.input(predicate(true)), g.input(real({2, 3}, 1)), g.input(real({3, 4}, 2)), g.input(real({4}, 3))};
   value y = branches(v)[1];
   g.output(y);
   for (const auto& d : gradients(g.p, {&y, 1}, {}, {&v[3], 1})) g.output(d);
   auto r = g.run();
   BOOST_TEST(r.size() == 2u);
   BOOST_TEST(r[1].shape().string() == "[4]");
-  g.data[0] = truth(false);  // which does not read b
+  g.data[0] = predicate(false);  // which does not read b
   r = g.run();
   for (double d : r[1].values) BOOST_TEST(d == 0);
 }
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(through_as_many_turns_as_ran) {
     const std::vector<array> in{real({dim(rows), dim(size)}, 1), real({dim(size), dim(size)}, 2, -0.6, 0.6)};
     check_twice("loop", in, [most](const values& v) { return shrunk(v, most); });
   }
-  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no turn at all
+  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no iteration at all
   check("loop", ended, [](const values& v) { return shrunk(v, 4); });
 }
 

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_counted) {
     check_twice("masked_select", {x, mask},
                 [&](const values& v) { return values{weighed(masked_select(v[0], v[1]))}; });
     check_twice("compress", {x, rows}, [&](const values& v) { return values{weighed(compress(v[0], v[1]))}; });
-    check_twice("first_rows", {x, count}, [&](const values& v) { return values{weighed(first_rows(v[0], v[1]))}; });
+    check_twice("truncate", {x, count}, [&](const values& v) { return values{weighed(truncate(v[0], v[1]))}; });
     check_twice("unique", {x}, [&](const values& v) { return values{weighed(unique(v[0]).values)}; });
     check_twice("computed top_k", {x, count},
                 [&](const values& v) { return values{weighed(top_k(v[0], v[1], {.axis = 0}).values)}; });

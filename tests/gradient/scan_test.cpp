@@ -35,10 +35,10 @@ values cell(const values& v, bool reverse) {
   p->output("y", gate * 2 + h);
   return scan(p, {v.data(), 2}, {&v[2], 1}, {&v[3], 3}, reverse);
 }
-std::vector<array> operands(std::int64_t turns, std::int64_t rows, std::int64_t in, std::int64_t out) {
+std::vector<array> operands(std::int64_t iterations, std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {real({dim(rows), dim(out)}, 1),
           real({dim(rows), dim(out)}, 2),
-          real({dim(turns), dim(rows), dim(in)}, 3),
+          real({dim(iterations), dim(rows), dim(in)}, 3),
           real({dim(in), dim(out)}, 4, -0.7, 0.7),
           real({dim(out), dim(out)}, 5, -0.7, 0.7),
           real({dim(out)}, 6)};
@@ -50,17 +50,17 @@ BOOST_AUTO_TEST_SUITE(scans)
 
 BOOST_AUTO_TEST_CASE(all_operands_in_both_directions) {
   for (bool reverse : {false, true})
-    for (auto [turns, rows, in, out] : {std::array<std::int64_t, 4>{1, 1, 1, 1},
-                                        {4, 2, 3, 2},
-                                        {3, 1, 2, 4},
-                                        {0, 2, 3, 2},
-                                        {5, 3, 1, 2},
-                                        {2, 0, 3, 2}}) {
+    for (auto [iterations, rows, in, out] : {std::array<std::int64_t, 4>{1, 1, 1, 1},
+                                             {4, 2, 3, 2},
+                                             {3, 1, 2, 4},
+                                             {0, 2, 3, 2},
+                                             {5, 3, 1, 2},
+                                             {2, 0, 3, 2}}) {
       auto build = [&](const values& v) { return cell(v, reverse); };
-      check_twice("scan", operands(turns, rows, in, out), build);
-      check_twice("last carry of a scan", operands(turns, rows, in, out),
+      check_twice("scan", operands(iterations, rows, in, out), build);
+      check_twice("last carry of a scan", operands(iterations, rows, in, out),
                   [&](const values& v) { return values{cell(v, reverse)[1]}; });
-      check("what the turns of a scan give", operands(turns, rows, in, out),
+      check("what the iterations of a scan give", operands(iterations, rows, in, out),
             [&](const values& v) { return values{cell(v, reverse)[2]}; });
     }
 }

@@ -24,7 +24,7 @@ namespace {
 
 using numbers = std::vector<float>;
 const tensor_type f2{dtype::float32, {2}}, f3{dtype::float32, {3}}, f23{dtype::float32, {2, 3}},
-    truth{dtype::boolean, {}};
+    predicate{dtype::boolean, {}};
 
 // Whether an error begins with this file and has these words.
 bool told(const std::string& message, const std::string& words) {
@@ -37,7 +37,7 @@ std::shared_ptr<const program> doubling(const tensor_type& type) {
   p->output("next", x * 2);
   return p;
 }
-// A turn of a loop that goes on.
+// An iteration of a loop that goes on.
 std::shared_ptr<const program> going(const tensor_type& type) {
   auto p = std::make_shared<program>();
   const value x = p->input("x", type);
@@ -48,11 +48,11 @@ std::shared_ptr<const program> going(const tensor_type& type) {
 
 struct fixture {
   graph::net n{"n"};
-  value x = n.external("x", f2), three = n.external("three", f3), yes = n.external("yes", truth);
+  value x = n.external("x", f2), three = n.external("three", f3), yes = n.external("yes", predicate);
   void feed(graph::workspace& ws) {
     ws.feed("x", evaluate(filled(3.0f, 2)));
     ws.feed("three", evaluate(filled(1.0f, 3)));
-    any_tensor on(truth);
+    any_tensor on(predicate);
     on.mutable_data()[0] = std::byte{1};
     ws.feed("yes", on);
   }
@@ -66,14 +66,14 @@ BOOST_AUTO_TEST_CASE(errors_name_the_function_and_the_place) {
   const auto refused = [&](const std::function<void()>& f, const std::string& words) {
     BOOST_TEST(told(message_of(f), words));
   };
-  refused([&] { loop(0, yes, going(f2), {&x, 1}); }, ": loop: at most 0 turns");
+  refused([&] { loop(0, yes, going(f2), {&x, 1}); }, ": loop: at most 0 iterations");
   refused([&] { loop(3, x, going(f2), {&x, 1}); },
-          ": loop: the truth for the first turn is float32[2] and must be bool []");
+          ": loop: the predicate for the first iteration is float32[2] and must be bool []");
   refused([&] { loop(3, yes, going(f2), {&x, 1}, {&x, 1}); }, ": loop: the subprogram takes 1 operands and is given 2");
   refused([&] { loop(3, yes, going(f2), {&three, 1}); },
           ": loop: carry 0 is float32[3], and the subprogram takes float32[2]");
   refused([&] { loop(3, yes, doubling(f2), {&x, 1}); },
-          ": loop: the subprogram gives 1 results; a truth and 1 carries are needed");
+          ": loop: the subprogram gives 1 results; a predicate and 1 carries are needed");
   refused([&] { loop(3, yes, nullptr, {&x, 1}); }, ": loop: the subprogram is a null pointer");
   refused([&] { cond(yes, doubling(f2), doubling(f3), {&x, 1}); },
           ": cond: operand 0 is float32[2], and the second program takes float32[3]");
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(errors_name_the_function_and_the_place) {
           ": cond: the first program gives 1 results and the second 2");
   refused([&] { cond(yes, doubling(f2), nullptr, {&x, 1}); }, ": cond: the second program is a null pointer");
   refused([&] { scan(doubling(f2), {}, {&x, 1}, {}); },
-          ": scan: operand 0 is float32[] in each turn, and the subprogram takes float32[2]");
+          ": scan: operand 0 is float32[] in each iteration, and the subprogram takes float32[2]");
   refused([&] { scan(doubling(f2), {&x, 1}, {}, {}); }, ": scan: there is no sequence to walk along");
   refused([&] { scan(nullptr, {}, {&x, 1}, {}); }, ": scan: the subprogram is a null pointer");
   refused([&] { call(doubling(f3), {&x, 1}); }, ": call: operand 0 is float32[2], and the subprogram takes float32[3]");
@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(errors_name_the_function_and_the_place) {
   const value in = keeps->input("x", f2);
   keeps->output("go", value(reduce_sum(in) > 0));
   keeps->output("x", reduce_sum(in));
-  refused([&] { loop(3, yes, keeps, {&x, 1}); }, ": loop: carry 0 is float32[2] and a turn makes float32[] of it");
+  refused([&] { loop(3, yes, keeps, {&x, 1}); },
+          ": loop: carry 0 is float32[2] and an iteration makes float32[] of it");
 }
 
 BOOST_AUTO_TEST_CASE(a_turn_that_fails_says_where) {

@@ -195,13 +195,13 @@ BOOST_AUTO_TEST_CASE(of_programs_inside) {
   const auto gather_line = line;
   const auto second = branch(graph::subprogram());
   const value both[] = {a, ids};
-  n.output("rows", cond(n.external("truth", {dtype::boolean, {}}), first, second, {both, 2})[0]);
+  n.output("rows", cond(n.external("predicate", {dtype::boolean, {}}), first, second, {both, 2})[0]);
   graph::workspace ws;
   ws.feed("a", matrix<float>(2, 3));
   ws.feed("ids", vector<std::int64_t>{0, 7});
-  ws.feed("truth", evaluate(filled(true)));
+  ws.feed("predicate", evaluate(filled(true)));
   line = gather_line;
-  BOOST_TEST(begins(message_of([&] { ws.run_once(n.clone_partial("m", {"a", "ids", "truth"}, {"rows"})); }),
+  BOOST_TEST(begins(message_of([&] { ws.run_once(n.clone_partial("m", {"a", "ids", "predicate"}, {"rows"})); }),
                     "gather: a position is outside -2..1"));
 }
 

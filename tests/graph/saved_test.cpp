@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
     BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name), other.fetch(was[i].name)), was[i].name);
     BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name + "_first"), other.fetch(was[i].name + "_first")), was[i].name);
   }
-  // Filled anew it begins as the first one did, and its predictor is one.
+  // Filled again it begins as the first one did, and its predictor is one.
   graph::workspace fresh, first;
   fresh.run_once(again->init());
   first.run_once(m.init());

@@ -15,7 +15,7 @@ struct f16 {
 struct bf16 {
   std::uint16_t bits;
 };
-struct truth {
+struct boolean {
   std::uint8_t bits;
 };
 
@@ -49,19 +49,19 @@ unsigned encode(long double x, int exponent, int mantissa) {
 template <class T> long double number(T x) {
   if constexpr (std::is_same_v<T, f16>) return decode(x.bits, 5, 10);
   else if constexpr (std::is_same_v<T, bf16>) return decode(x.bits, 8, 7);
-  else if constexpr (std::is_same_v<T, truth>) return x.bits;
+  else if constexpr (std::is_same_v<T, boolean>) return x.bits;
   else return static_cast<long double>(x);
 }
 template <class To, class From> bool right(From from, To to) {
   const long double x = number(from);
-  if constexpr (std::is_same_v<To, truth>) return to.bits == (x != 0 ? 1 : 0);
+  if constexpr (std::is_same_v<To, boolean>) return to.bits == (x != 0 ? 1 : 0);
   else if constexpr (std::is_same_v<To, f16>)
     return std::isnan(x) ? std::isnan(number(to)) : to.bits == encode(x, 5, 10);
   else if constexpr (std::is_same_v<To, bf16>)
     return std::isnan(x) ? std::isnan(number(to)) : to.bits == encode(x, 8, 7);
   else if constexpr (std::is_floating_point_v<To>) return std::isnan(x) ? std::isnan(to) : to == static_cast<To>(x);
   else if constexpr (std::is_integral_v<From>) return to == static_cast<To>(from);
-  else if constexpr (std::is_same_v<From, truth>) return to == static_cast<To>(from.bits);
+  else if constexpr (std::is_same_v<From, boolean>) return to == static_cast<To>(from.bits);
   else {
     if (std::isnan(x)) return to == 0;
     const long double t = std::trunc(x), low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
@@ -69,7 +69,7 @@ template <class To, class From> bool right(From from, To to) {
   }
 }
 template <class T> T pattern(std::uint64_t bits) {
-  if constexpr (std::is_same_v<T, truth>) return {static_cast<std::uint8_t>(bits & 1)};
+  if constexpr (std::is_same_v<T, boolean>) return {static_cast<std::uint8_t>(bits & 1)};
   T x;
   std::memcpy(&x, &bits, sizeof x);
   return x;
@@ -115,7 +115,7 @@ template <class From> void to_all(element from) {
   pair<From, bf16>(from, element::bf16), pair<From, std::int8_t>(from, element::i8),
       pair<From, std::int16_t>(from, element::i16);
   pair<From, std::int32_t>(from, element::i32), pair<From, std::int64_t>(from, element::i64);
-  pair<From, std::uint8_t>(from, element::u8), pair<From, truth>(from, element::boolean);
+  pair<From, std::uint8_t>(from, element::u8), pair<From, boolean>(from, element::boolean);
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_SUITE(conversions)
 BOOST_AUTO_TEST_CASE(every_pair) {
   to_all<float>(element::f32), to_all<double>(element::f64), to_all<f16>(element::f16), to_all<bf16>(element::bf16);
   to_all<std::int8_t>(element::i8), to_all<std::int16_t>(element::i16), to_all<std::int32_t>(element::i32);
-  to_all<std::int64_t>(element::i64), to_all<std::uint8_t>(element::u8), to_all<truth>(element::boolean);
+  to_all<std::int64_t>(element::i64), to_all<std::uint8_t>(element::u8), to_all<boolean>(element::boolean);
 }
 
 BOOST_AUTO_TEST_CASE(all_short_floats) {

@@ -76,7 +76,7 @@ struct call {
   long pad = 0;
   bool share_a = false, share_b = false;
   bool best = false, relaxed_summation = false;  // the kernel that `prepare` gives, instead of the general one
-  int turn = 0;                                  // which way a row in free order went before
+  int direction = 0;                             // which way a row in free order went before
   isa set = kernel_test::tested();
 };
 
@@ -109,7 +109,7 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.prepacked = how.b == layout::prepacked;
   g.accumulate = how.end.accumulate;
   g.relaxed_summation = how.relaxed_summation;
-  g.turn = how.turn;
+  g.direction = how.direction;
   const kernel best = gemm.prepare(&g);
   g.a = a.data.data(), g.c = c.data.data();
   g.b = b.data.data();
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, eleme
           BOOST_CHECK(same(run<T>(x, best).c, general));
           const auto there = run<T>(x, relaxed_summation).c;
           BOOST_CHECK_EQUAL(wrong<T>(x, relaxed_summation, there), 0);
-          relaxed_summation.turn = 1;
+          relaxed_summation.direction = 1;
           BOOST_CHECK(same(run<T>(x, relaxed_summation).c, there));
         }
       }

@@ -83,7 +83,7 @@ template <class L> some_layer of(const L& layer) {
 template <class P, class L> some_layer under(const L& layer) {
   some_layer with = of(layer);
   with.run = [layer](const leaf_scope& plain, view<const value> in, view<value> out) {
-    steered<leaf_scope, P> scope(plain);
+    policy_scope<leaf_scope, P> scope(plain);
     detail::run_layer(scope, layer, in, out);
   };
   return with;

@@ -99,16 +99,16 @@ struct walked {
 };
 walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t directions, const stepper& step,
             const array* h0, const array* c0, const array* lengths) {
-  auto turns = static_cast<std::size_t>(x.shape().at(0)), samples = static_cast<std::size_t>(x.shape().at(1));
-  std::vector<std::vector<row>> now(turns, std::vector<row>(samples));
+  auto iterations = static_cast<std::size_t>(x.shape().at(0)), samples = static_cast<std::size_t>(x.shape().at(1));
+  std::vector<std::vector<row>> now(iterations, std::vector<row>(samples));
   auto in = static_cast<std::size_t>(x.shape().at(2));
-  for (std::size_t t = 0; t < turns; ++t)
+  for (std::size_t t = 0; t < iterations; ++t)
     for (std::size_t n = 0; n < samples; ++n)
       now[t][n].assign(x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n) * in),
                        x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n + 1) * in));
   walked w;
   for (std::size_t l = 0; l < layers; ++l) {
-    std::vector<std::vector<row>> next(turns, std::vector<row>(samples, row(directions * hidden)));
+    std::vector<std::vector<row>> next(iterations, std::vector<row>(samples, row(directions * hidden)));
     for (std::size_t d = 0; d < directions; ++d)
       for (std::size_t n = 0; n < samples; ++n) {
         cell_state m{row(hidden), row(hidden)};
@@ -117,8 +117,8 @@ walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t 
           if (h0) m.h[j] = h0->values[at];
           if (c0) m.c[j] = c0->values[at];
         }
-        for (std::size_t k = 0; k < turns; ++k) {
-          auto t = d ? turns - 1 - k : k;
+        for (std::size_t k = 0; k < iterations; ++k) {
+          auto t = d ? iterations - 1 - k : k;
           if (lengths && static_cast<double>(t) >= lengths->values[n]) continue;
           m = step(now[t][n], m, "_l" + std::to_string(l) + (d ? "_reverse" : ""));
           for (std::size_t j = 0; j < hidden; ++j) next[t][n][d * hidden + j] = m.h[j];

@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(while_reference_models_are_made_and_run) {
 BOOST_AUTO_TEST_CASE(while_expressions_are_evaluated) {
   const matrix<float> a{{1, 2}, {3, 4}};
   const long count = for_each_allocation([&](long k) {
-    context where;  // each round plans anew
+    context where;  // each round plans again
     auto one = [&]() -> float { return evaluate(matmul(a, a) + tanh(a), where)(0, 0); };
     float got = 0;
     if (passes(k, [&] { got = one(); })) BOOST_REQUIRE_EQUAL(got, one());

@@ -57,10 +57,10 @@ inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_
 
 // Runs the blocks of a sequence [samples, T, width] through a stream, and gives how far it is from the whole one.
 double worst_of_blocks(auto& s, const auto& x, const auto& whole, std::int64_t samples, std::int64_t block,
-                       std::int64_t turns) {
+                       std::int64_t iterations) {
   using element = std::remove_cvref_t<decltype(x.data()[0])>;
   const auto n = static_cast<std::size_t>(samples), b = static_cast<std::size_t>(block),
-             t = static_cast<std::size_t>(turns);
+             t = static_cast<std::size_t>(iterations);
   const std::size_t width = x.data().size() / n / t, depth = whole.data().size() / n / t;
   std::vector<element> in(n * b * width);
   std::vector<float> out(n * b * depth);
@@ -78,25 +78,25 @@ double worst_of_blocks(auto& s, const auto& x, const auto& whole, std::int64_t s
   }
   return worst;
 }
-template <const auto& Net, std::int64_t Samples> void equals_the_whole(std::int64_t turns) {
+template <const auto& Net, std::int64_t Samples> void equals_the_whole(std::int64_t iterations) {
   using in_type = input<Samples, "T", 3>;
   model<Net, in_type> net({.seed = 5});
   reference_factory<Net, in_type> factory(net);
-  tensor<float, extents<Samples, dyn, 3>> x(turns);
+  tensor<float, extents<Samples, dyn, 3>> x(iterations);
   auto d = x.writable();
   for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
   const auto whole = net(x);
   for (std::int64_t block : {1, 4}) {
-    auto s = stream(factory.create(), {.block = block, .positions = turns});
+    auto s = stream(factory.create(), {.block = block, .positions = iterations});
     for (int round = 0; round < 2; ++round) {
-      BOOST_TEST(worst_of_blocks(s, x, whole, Samples, block, turns) < 2e-6);
+      BOOST_TEST(worst_of_blocks(s, x, whole, Samples, block, iterations) < 2e-6);
       s.reset();
     }
   }
 }
-tensor<std::int64_t, extents<1, dyn>> some_tokens(std::int64_t turns) {
-  tensor<std::int64_t, extents<1, dyn>> x(turns);
-  for (std::int64_t i = 0; i < turns; ++i) x.writable(0, i) = i * i * 7 % 11;
+tensor<std::int64_t, extents<1, dyn>> some_tokens(std::int64_t iterations) {
+  tensor<std::int64_t, extents<1, dyn>> x(iterations);
+  for (std::int64_t i = 0; i < iterations; ++i) x.writable(0, i) = i * i * 7 % 11;
   return x;
 }
 

@@ -58,22 +58,22 @@ inline constexpr auto given_state =
     topology(sublayer<"gru">(nn::gru{.input_size = 3, .hidden_size = 4, .states = true}), connect<"x", "gru.input">,
              connect<"start", "gru.h0">, connect<"gru.output", "y">, connect<"gru.hn", "last">);
 
-tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t turns) {
-  tensor<float, extents<dyn, 1, 3>> x(turns);
+tensor<float, extents<dyn, 1, 3>> sequence(std::int64_t iterations) {
+  tensor<float, extents<dyn, 1, 3>> x(iterations);
   auto d = x.writable();
   for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
   return x;
 }
 
-template <class Net> void equals_the_whole(Net& net, auto factory, std::int64_t turns, std::size_t width) {
-  auto x = sequence(turns);
+template <class Net> void equals_the_whole(Net& net, auto factory, std::int64_t iterations, std::size_t width) {
+  auto x = sequence(iterations);
   auto whole = net(x);
   for (std::int64_t block : {1, 2, 4}) {
     auto s = stream(factory.create(), {.block = block});
     for (int round = 0; round < 2; ++round) {  // the second one after a reset
-      std::vector<float> y(static_cast<std::size_t>(turns) * width);
+      std::vector<float> y(static_cast<std::size_t>(iterations) * width);
       auto in = x.data();
-      for (std::int64_t t = 0; t < turns; t += block) {
+      for (std::int64_t t = 0; t < iterations; t += block) {
         std::span<const float> from(in.data() + t * 3, static_cast<std::size_t>(block) * 3);
         BOOST_TEST(s.step(
             from, std::span(y).subspan(static_cast<std::size_t>(t) * width, static_cast<std::size_t>(block) * width)));
@@ -88,10 +88,10 @@ template <class Net> void equals_the_whole(Net& net, auto factory, std::int64_t 
 }
 
 // The same for nets over [samples, channels, T].
-template <const auto& Net, std::int64_t Samples = 1> void causal_equals_the_whole(std::int64_t turns) {
+template <const auto& Net, std::int64_t Samples = 1> void causal_equals_the_whole(std::int64_t iterations) {
   using in_type = input<Samples, 3, "T">;
   model<Net, in_type> net({.seed = 5});
-  tensor<float, extents<Samples, 3, dyn>> x(turns);
+  tensor<float, extents<Samples, 3, dyn>> x(iterations);
   auto d = x.writable();
   for (std::size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>((i * 37 % 23)) / 11.f - 1.f;
   auto whole = net(x);
@@ -102,16 +102,16 @@ template <const auto& Net, std::int64_t Samples = 1> void causal_equals_the_whol
     std::vector<float> in(static_cast<std::size_t>(rows * block)), out(static_cast<std::size_t>(width * block));
     for (int round = 0; round < 2; ++round) {
       double worst = 0;
-      for (std::int64_t t = 0; t < turns; t += block) {
+      for (std::int64_t t = 0; t < iterations; t += block) {
         for (std::int64_t c = 0; c < rows; ++c)
           for (std::int64_t b = 0; b < block; ++b)
-            in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * turns + t + b)];
+            in[static_cast<std::size_t>(c * block + b)] = x.data()[static_cast<std::size_t>(c * iterations + t + b)];
         BOOST_TEST(s.step(in, out));
         for (std::int64_t c = 0; c < width; ++c)
           for (std::int64_t b = 0; b < block; ++b)
-            worst = std::max(worst,
-                             std::abs(static_cast<double>(out[static_cast<std::size_t>(c * block + b)]) -
-                                      static_cast<double>(whole.data()[static_cast<std::size_t>(c * turns + t + b)])));
+            worst = std::max(
+                worst, std::abs(static_cast<double>(out[static_cast<std::size_t>(c * block + b)]) -
+                                static_cast<double>(whole.data()[static_cast<std::size_t>(c * iterations + t + b)])));
       }
       BOOST_CHECK_MESSAGE(worst < 1e-6, "block " << block << ": off by " << worst);
       s.reset();

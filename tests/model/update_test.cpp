@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(threads_share_a_pool_while_weights_are_exchanged) {
   BOOST_TEST(wrong == 0);
 }
 
-// What is computed from parameters alone, as the sum of two biases, is computed anew; also where another shape has used the
+// What is computed from parameters alone, as the sum of two biases, is computed again; also where another shape has used the
 // memory in between.
 BOOST_AUTO_TEST_CASE(what_depends_on_parameters_alone_is_computed_anew) {
   using sequences = tensor<float, extents<dyn, dyn, 5>>;

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(the_results_are_those_of_the_program_that_the_truth_names) 
   for (auto t : {dtype::float32, dtype::float64})
     for (auto [rows, in, out] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {40, 33, 20}, {0, 3, 2}})
       for (bool holds : {true, false}) {
-        std::vector<array> a{truth(holds), random_array(t, {dim(rows), dim(in)}, 1),
+        std::vector<array> a{predicate(holds), random_array(t, {dim(rows), dim(in)}, 1),
                              random_array(t, {dim(in), dim(out)}, 2)};
         auto plain = results_of(a, [&](const values& v) {
           value y = matmul(v[1], v[2]);
@@ -62,14 +62,14 @@ BOOST_AUTO_TEST_CASE(the_results_are_those_of_the_program_that_the_truth_names) 
 
 BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
   small_graph g;
-  std::vector<array> a{truth(true), random_array(dtype::float32, {40, 33}, 1),
+  std::vector<array> a{predicate(true), random_array(dtype::float32, {40, 33}, 1),
                        random_array(dtype::float32, {33, 20}, 2)};
   values v{g.input(a[0]), g.input(a[1]), g.state("w", a[2])};
   for (const auto& y : branches(v)) g.output(y);
   std::vector<std::vector<array>> seen;
   for (int threads : {1, 2}) {
     for (bool holds : {true, false, true}) {
-      g.data[0] = truth(holds);
+      g.data[0] = predicate(holds);
       seen.push_back(g.run({}, threads));
     }
   }
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
 
 BOOST_AUTO_TEST_CASE(the_other_program_does_not_run) {
   // It would find an index out of range.
-  std::vector<array> a{truth(true), random_array(dtype::float32, {3, 2}, 1), array_of(dtype::int64, {2}, {7, 8})};
+  std::vector<array> a{predicate(true), random_array(dtype::float32, {3, 2}, 1), array_of(dtype::int64, {2}, {7, 8})};
   auto build = [](const values& v) {
     const values operands{v[1], v[2]};
     return cond(
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(the_other_program_does_not_run) {
         subprogram(operands, [](const values& x) { return values{gather<0>(x[0], x[1])}; }), operands);
   };
   BOOST_TEST(results_of(a, build)[0].values.size() == 4u);
-  a[0] = truth(false);
+  a[0] = predicate(false);
   BOOST_CHECK_THROW(results_of(a, build), value_error);
   a[2].values = {2, 0};
   auto r = results_of(a, build)[0];
@@ -119,12 +119,12 @@ BOOST_AUTO_TEST_CASE(a_truth_that_is_known_leaves_one_program) {
 
 BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_named) {
   small_graph g;
-  value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1)),
+  value t = g.input(predicate(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1)),
         i = g.input(random_array(dtype::int64, {2, 3}, 1));
   auto same_of = [](const values& a) { return values{a[0]}; };
   auto pass = subprogram({x}, same_of);
   BOOST_TEST(message_of([&] { cond(x, pass, pass, {&x, 1}); }) ==
-             "cond: the truth is float32[2x3] and must be bool of one element");
+             "cond: the predicate is float32[2x3] and must be bool of one element");
   BOOST_TEST(message_of([&] { cond(t, pass, pass, {&i, 1}); }) ==
              "cond: operand 0 is int64[2x3], and the first program takes float32[2x3]");
   BOOST_TEST(message_of([&] { cond(t, pass, subprogram({i}, same_of), {&x, 1}); }) ==
@@ -147,30 +147,30 @@ namespace {
 // Doubles x and counts, while the sum is below the limit.
 values doubled(const values& v, std::int64_t most) {
   const values carried{v[0], v[1]};
-  auto turn = subprogram({v[0], v[1], v[2]}, [](const values& a) {
+  auto body = subprogram({v[0], v[1], v[2]}, [](const values& a) {
     value next = a[0] * 2;
     return values{value(reduce_sum(next) < a[2]), next, value(a[1] + 1)};
   });
-  return loop(most, value(reduce_sum(v[0]) < v[2]), turn, carried, {&v[2], 1});
+  return loop(most, value(reduce_sum(v[0]) < v[2]), body, carried, {&v[2], 1});
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_loop_ends_with_its_truth_or_its_last_turn) {
-  for (const auto& [limit, most, turns] : {std::tuple<double, std::int64_t, int>{100, 20, 6},
-                                           {100, 3, 3},
-                                           {1, 20, 0},
-                                           {4, 20, 1},
-                                           {100, 6, 6},
-                                           {3, 1, 0},
-                                           {4, 1, 1}}) {
+  for (const auto& [limit, most, iterations] : {std::tuple<double, std::int64_t, int>{100, 20, 6},
+                                                {100, 3, 3},
+                                                {1, 20, 0},
+                                                {4, 20, 1},
+                                                {100, 6, 6},
+                                                {3, 1, 0},
+                                                {4, 1, 1}}) {
     std::vector<array> a{array_of(dtype::float32, {2}, {1, 2}), array_of(dtype::int64, {}, {0}),
                          array_of(dtype::float32, {}, {limit})};
     for (const auto& options : {pass_options{}, no_passes}) {
       auto r = results_of(a, [&](const values& v) { return doubled(v, most); }, options);
-      BOOST_TEST(r[1].values[0] == turns);
-      BOOST_TEST(r[0].values[0] == std::ldexp(1.0, turns));
-      BOOST_TEST(r[0].values[1] == std::ldexp(2.0, turns));
+      BOOST_TEST(r[1].values[0] == iterations);
+      BOOST_TEST(r[0].values[0] == std::ldexp(1.0, iterations));
+      BOOST_TEST(r[0].values[1] == std::ldexp(2.0, iterations));
     }
   }
 }
@@ -198,15 +198,16 @@ BOOST_AUTO_TEST_CASE(a_loop_in_a_loop) {
 
 BOOST_AUTO_TEST_CASE(loops_that_cannot_be_are_refused) {
   small_graph g;
-  value t = g.input(truth(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1));
-  auto turn = subprogram({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
-  BOOST_TEST(message_of([&] { loop(0, t, turn, {&x, 1}); }) == "loop: at most 0 turns; at least 1 is needed");
-  BOOST_TEST(message_of([&] { loop(3, t, turn, {}); }) == "loop: there is nothing that a turn hands on to the next");
-  BOOST_TEST(message_of([&] { loop(3, t, turn, {&x, 1}, {&x, 1}); }) ==
+  value t = g.input(predicate(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1));
+  auto body = subprogram({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
+  BOOST_TEST(message_of([&] { loop(0, t, body, {&x, 1}); }) == "loop: at most 0 iterations; at least 1 is needed");
+  BOOST_TEST(message_of([&] { loop(3, t, body, {}); }) ==
+             "loop: there is nothing that an iteration hands on to the next");
+  BOOST_TEST(message_of([&] { loop(3, t, body, {&x, 1}, {&x, 1}); }) ==
              "loop: the subprogram takes 1 operands and is given 2");
   auto no_truth = subprogram({x}, [](const values& a) { return values{a[0], a[0]}; });
   BOOST_TEST(message_of([&] { loop(3, t, no_truth, {&x, 1}); }) ==
-             "loop: the truth for the next turn is float32[2x3] and must be bool []");
+             "loop: the predicate for the next iteration is float32[2x3] and must be bool []");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_case_added_to_a_context) {
   static int asked;
   asked = 0;
   add_case(where, {"cube", [](const special_call& c) { return ++asked, user::cube_of_negative(c); }});
-  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // planned anew
+  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // planned again
   BOOST_TEST(asked == 1);
   BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // and kept
   BOOST_TEST(asked == 1);

@@ -1,4 +1,4 @@
-// `scan`: the same numbers as the turns written out, whatever the length, direction, and kind of operands.
+// `scan`: the same numbers as the iterations written out, whatever the length, direction, and kind of operands.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 using values = std::vector<value>;
 
 // h' = tanh(x W + h U + b), y = h' + sum(x): carries h, sequences x, invariants W U b.
-values turn(const value& h, const value& x, const value& w, const value& u, const value& b) {
+values body(const value& h, const value& x, const value& w, const value& u, const value& b) {
   value next = tanh(matmul(x, w) + matmul(h, u) + b);
   return {next, next * next + reduce_sum(x)};
 }
@@ -31,23 +31,23 @@ std::shared_ptr<const program> turn_program(const values& v) {
   --x.rank;
   values in{p->input("h", v[0].type()), p->input("x", {v[1].type().element, x}), p->input("w", v[2].type()),
             p->input("u", v[3].type()), p->input("b", v[4].type())};
-  for (const auto& y : turn(in[0], in[1], in[2], in[3], in[4])) p->output("y", y);
+  for (const auto& y : body(in[0], in[1], in[2], in[3], in[4])) p->output("y", y);
   return p;
 }
 values scanned(const values& v, bool reverse = false) {
   return scan(turn_program(v), {v.data(), 1}, {&v[1], 1}, {&v[2], 3}, reverse);
 }
 values written_out(const values& v, bool reverse = false) {
-  auto turns = v[1].shape().at(0);
-  values rows(static_cast<std::size_t>(turns));
+  auto iterations = v[1].shape().at(0);
+  values rows(static_cast<std::size_t>(iterations));
   value h = v[0];
-  for (std::int64_t k = 0; k < turns; ++k) {
-    auto t = reverse ? turns - 1 - k : k;
+  for (std::int64_t k = 0; k < iterations; ++k) {
+    auto t = reverse ? iterations - 1 - k : k;
     value x = slice(v[1], {.start = t, .stop = t + 1, .axis = 0});
     shape s = v[1].shape();
     for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];
     --s.rank;
-    auto r = turn(h, reshape(x, s), v[2], v[3], v[4]);
+    auto r = body(h, reshape(x, s), v[2], v[3], v[4]);
     h = r[0];
     shape one = r[1].shape();
     shape row{1};
@@ -56,9 +56,9 @@ values written_out(const values& v, bool reverse = false) {
   }
   return {h, apply_all<op::concat>(axis_attributes{0}, rows)};
 }
-std::vector<array> operands(std::int64_t turns, std::int64_t rows, std::int64_t in, std::int64_t out,
+std::vector<array> operands(std::int64_t iterations, std::int64_t rows, std::int64_t in, std::int64_t out,
                             dtype t = dtype::float32) {
-  return {random_array(t, {dim(rows), dim(out)}, 1), random_array(t, {dim(turns), dim(rows), dim(in)}, 2),
+  return {random_array(t, {dim(rows), dim(out)}, 1), random_array(t, {dim(iterations), dim(rows), dim(in)}, 2),
           random_array(t, {dim(in), dim(out)}, 3, -0.5, 0.5), random_array(t, {dim(out), dim(out)}, 4, -0.5, 0.5),
           random_array(t, {dim(out)}, 5)};
 }
@@ -70,14 +70,14 @@ BOOST_AUTO_TEST_SUITE(scans)
 BOOST_AUTO_TEST_CASE(a_scan_is_its_turns_written_out) {
   for (auto t : {dtype::float32, dtype::float64})
     for (bool reverse : {false, true})
-      for (auto [turns, rows, in, out] :
+      for (auto [iterations, rows, in, out] :
            {std::array<std::int64_t, 4>{1, 1, 1, 1}, {5, 2, 3, 4}, {7, 1, 8, 16}, {3, 17, 33, 20}, {2, 4, 1, 3}}) {
-        auto a = operands(turns, rows, in, out, t);
+        auto a = operands(iterations, rows, in, out, t);
         auto loop = results_of(a, [&](const values& v) { return scanned(v, reverse); });
         auto plain = results_of(a, [&](const values& v) { return written_out(v, reverse); });
         for (std::size_t i = 0; i < 2; ++i)
           BOOST_CHECK_MESSAGE(distance(loop[i], plain[i]) < 1e-6,
-                              turns << " " << rows << " " << in << " " << out << " result " << i);
+                              iterations << " " << rows << " " << in << " " << out << " result " << i);
         auto bare = results_of(a, [&](const values& v) { return scanned(v, reverse); }, no_passes);
         for (std::size_t i = 0; i < 2; ++i) BOOST_CHECK(distance(loop[i], bare[i]) < 1e-6);
       }
@@ -206,14 +206,14 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   grows->output("h", apply_all<op::concat>(axis_attributes{1}, values{h, h}));
   grows->output("s", s);
   BOOST_TEST(message_of([&] { scan(grows, {v.data(), 1}, {&v[1], 1}, {}); }) ==
-             "scan: carry 0 is float32[2x4] and a turn makes float32[?x8] of it");
+             "scan: carry 0 is float32[2x4] and an iteration makes float32[?x8] of it");
   value number = g.input(array_of(dtype::float32, {}, {1}));
   BOOST_TEST(message_of([&] { scan(p, {}, std::vector<value>{number, number}, {}); }) ==
              "scan: sequence 0 is a number; its first axis is the one to walk along");
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
-  // A label outside the classes in one of the turns.
+  // A label outside the classes in one of the iterations.
   auto p = std::make_shared<program>();
   value x = p->input("x", {dtype::float32, {2, 3}}), t = p->input("t", {dtype::int64, {2}});
   p->output("loss", cross_entropy(x, t));
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
   BOOST_TEST(r[0].shape().string() == "[3]");
   BOOST_TEST(message_of([&] { run(bad); }) ==
              "cross_entropy: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)");
-  // Several counters of one turn, each with its first element.
+  // Several counters of one iteration, each with its first element.
   auto q = std::make_shared<program>();
   value y = q->input("x", {dtype::float32, {2, 3}}), at = q->input("t", {dtype::int64, {2}});
   q->output("a", gather(y, at, 1));

@@ -249,15 +249,15 @@ BOOST_AUTO_TEST_CASE(a_count_outside_of_what_there_is) {
       counted_results({x, count_of(k)}, [](auto& v) { return std::vector<value>{top_k(v[0], v[1]).values}; });
     });
   };
-  BOOST_TEST(words(6) == "top_k: first_rows: 6 rows are asked for, and there are 5");
-  BOOST_TEST(words(-1) == "top_k: first_rows: -1 rows are asked for, and there are 5");
+  BOOST_TEST(words(6) == "top_k: truncate: 6 rows are asked for, and there are 5");
+  BOOST_TEST(words(-1) == "top_k: truncate: -1 rows are asked for, and there are 5");
   BOOST_TEST(words(5) == "");
   auto rows = [&](std::int64_t k) {
     counted_results({x, array_of(dtype::int64, {1}, {static_cast<double>(k)})},
-                    [](auto& v) { return std::vector<value>{first_rows(v[0], v[1])}; });
+                    [](auto& v) { return std::vector<value>{truncate(v[0], v[1])}; });
   };
   BOOST_CHECK_THROW(rows(5), value_error);
-  BOOST_TEST(message_of([&] { rows(5); }) == "first_rows: 5 rows are asked for, and there are 4");
+  BOOST_TEST(message_of([&] { rows(5); }) == "truncate: 5 rows are asked for, and there are 4");
   rows(4);
   small_graph g;
   const value v = g.input(x), real = g.input(array_of(dtype::float32, {}, {1})), two = g.input(ints({1, 2}));
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_count_outside_of_what_there_is) {
   BOOST_TEST(message_of([&] { top_k(v, two); }) == "top_k: the count is not one number: float32[4x5] int64[2]");
   BOOST_TEST(message_of([&] { top_k(v, two[0], {.axis = 2}); }) ==
              "top_k: axis 2 is outside the rank: float32[4x5] int64[]");
-  BOOST_TEST(message_of([&] { first_rows(two[0], two[0]); }) == "first_rows: a scalar has no rows: [] []");
+  BOOST_TEST(message_of([&] { truncate(two[0], two[0]); }) == "truncate: a scalar has no rows: [] []");
 }
 
 namespace {

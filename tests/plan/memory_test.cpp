@@ -219,11 +219,11 @@ BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
     return seconds_of(p, how);
   };
   // A recurrent net that is written out, with the products of its inputs first.
-  const auto recurrent = [&](int turns, memory_sharing how) {
+  const auto recurrent = [&](int iterations, memory_sharing how) {
     program p;
     const value x = p.input("x", {dtype::float32, {4, 8}}), w = p.state("w", {dtype::float32, {8, 8}});
     std::vector<value> products;
-    for (int i = 0; i < turns; ++i) products.push_back(matmul(softmax(x * (i + 1.0)), w));
+    for (int i = 0; i < iterations; ++i) products.push_back(matmul(softmax(x * (i + 1.0)), w));
     value h = x;
     for (const auto& at : products) h = tanh(at + softmax(h));
     p.output("h", h);

@@ -335,9 +335,9 @@ BOOST_AUTO_TEST_CASE(common_parts_are_one) {
 }
 
 BOOST_AUTO_TEST_CASE(common_parts_are_counted_and_stay_apart_if_told) {
-  auto made = [](bool joins, const pass_options& options) {
+  auto made = [](bool common, const pass_options& options) {
     small_graph g;
-    g.p.joins = joins;
+    g.p.common_subexpressions = common;
     value x = g.input(real({3, 4}, 1)), y = g.input(real({4, 3}, 2));
     g.output(matmul(x, y) * matmul(x, y) + matmul(x, y));
     auto r = g.run(options);

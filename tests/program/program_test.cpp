@@ -91,15 +91,15 @@ BOOST_AUTO_TEST_CASE(dot) {
 
 // Each program that operations run is a frame of its own, once, with an arrow from all that run it.
 BOOST_AUTO_TEST_CASE(dot_of_programs_in_programs) {
-  auto turn = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
+  auto body = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
   up->output("b", tanh(up->input("a", f({2}))));
   down->output("b", sqrt(down->input("a", f({2}))));
-  const value carry = turn->input("carry", f({2})), row = turn->input("row", f({2}));
-  turn->output("carry", cond(value(reduce_sum(row) > 0), up, down, {&carry, 1})[0]);
+  const value carry = body->input("carry", f({2})), row = body->input("row", f({2}));
+  body->output("carry", cond(value(reduce_sum(row) > 0), up, down, {&carry, 1})[0]);
   program p;
   const value a = p.input("a", f({2})), rows = p.input("rows", f({3, 2}));
-  const value once = scan(turn, {&a, 1}, {&rows, 1}, {})[0];
-  p.output("twice", scan(turn, {&once, 1}, {&rows, 1}, {})[0]);
+  const value once = scan(body, {&a, 1}, {&rows, 1}, {})[0];
+  p.output("twice", scan(body, {&once, 1}, {&rows, 1}, {})[0]);
   const auto words = p.to_dot();
   const auto count = [&](std::string_view part) {
     std::size_t n = 0;
@@ -109,11 +109,11 @@ BOOST_AUTO_TEST_CASE(dot_of_programs_in_programs) {
   BOOST_TEST(words.starts_with("digraph program {\n  compound=true;\n"), words);
   BOOST_TEST(count("  subgraph cluster_") == 3u, words);
   for (auto once_there :
-       {"    label=\"scan: each turn\";\n", "    label=\"cond: if true\";\n", "    label=\"cond: if false\";\n",
+       {"    label=\"scan: each iteration\";\n", "    label=\"cond: if true\";\n", "    label=\"cond: if false\";\n",
         "[label=\"tanh\\nfloat32[2]\"]", "[label=\"sqrt\\nfloat32[2]\"]", "lhead=cluster_2, label=\"if true\"]",
         "lhead=cluster_3, label=\"if false\"]"})
     BOOST_CHECK_MESSAGE(count(once_there) == 1, once_there << " in\n" << words);
-  BOOST_TEST(count("lhead=cluster_1, label=\"each turn\"]") == 2u, words);
+  BOOST_TEST(count("lhead=cluster_1, label=\"each iteration\"]") == 2u, words);
   BOOST_TEST(count("{") == count("}"), words);
 }
 

@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
     w[i] = keep;
     BOOST_TEST(std::abs(analytic[i] - (high - low) / (2 * step)) < 1e-8);
   }
-  // Without gradients from turn to turn the first state matters to the first turn alone.
+  // Without gradients from iteration to iteration the first state matters to the first iteration alone.
   BOOST_TEST((numbers(through["previous_output"_key]) != numbers(cut["previous_output"_key])));
   tensor<double, extents<dyn, dyn, dyn>> first_turn(4, 2, 3);
   auto ones = first_turn.writable();
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   auto all = numbers(through.backward(dict("output"_key = up))["input"_key]),
        apart = numbers(cut.backward(dict("output"_key = up))["input"_key]);
   BOOST_TEST((all != apart));
-  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);  // the last turn passes nothing on
+  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);  // the last iteration passes nothing on
 }
 
 BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {

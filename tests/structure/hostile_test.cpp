@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(subprograms) {
                  static_cast<std::uint64_t>(i), made_up::wild);
     }
   }
-  // An extent that is counted inside of a turn, which no rule of the operation sees.
+  // An extent that is counted inside of an iteration, which no rule of the operation sees.
   auto counting = std::make_shared<program>();
   const value x = counting->input("x", f({4}));
   counting->output("y", reduce_sum(masked_select(x, x > 0)));
@@ -236,11 +236,11 @@ void refuses(std::string_view name, const types& in,
 
 BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   const auto number = [](std::int64_t n) { return integer(n); };
-  refuses("unslice", {f({512, 4096}), f({1, 1})}, {},
-          "unslice: operand 0 must be float32[1x1], as `slice` gives it: [512x4096] [1x1]");
-  refuses("unslice", {f({2}), f({4})}, {{"step", number(0)}}, "unslice: a step of 0 is not positive");
-  refuses("unpart", {f({2}), f({4})}, {{"parts", number(0)}}, "unpart: 0 parts");
-  refuses("unpart", {f({2}), f({4})}, {{"parts", number(2)}, {"part", number(2)}}, "unpart: part 2 of 2");
+  refuses("slice_grad", {f({512, 4096}), f({1, 1})}, {},
+          "slice_grad: operand 0 must be float32[1x1], as `slice` gives it: [512x4096] [1x1]");
+  refuses("slice_grad", {f({2}), f({4})}, {{"step", number(0)}}, "slice_grad: a step of 0 is not positive");
+  refuses("split_grad", {f({2}), f({4})}, {{"parts", number(0)}}, "split_grad: 0 parts");
+  refuses("split_grad", {f({2}), f({4})}, {{"parts", number(2)}, {"part", number(2)}}, "split_grad: part 2 of 2");
   refuses("split_evenly", {f({4})}, {{"parts", number(2)}, {"part", number(-1)}}, "split_evenly: part -1 of 2");
   refuses("split", {f({4})}, {{"start", number(3)}, {"count", number(2)}, {"whole", number(4)}},
           "split: 2 positions from 3 on are not among 4");
@@ -252,13 +252,13 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   refuses("concat_part", {f({3}), f({2}), f({2})}, {},
           "concat_part: operand 0 must be float32[4], as `concat` gives it");
   refuses("tile_like", {f({2}), f({5})}, {}, "tile_like: extent 5 of [5] is no multiple of 2");
-  refuses("untile", {f({5}), f({2})}, {}, "untile: extent 5 of [5] is no multiple of 2");
-  refuses("untile", {of(dtype::boolean, {4}), of(dtype::boolean, {2})}, {},
-          "untile: takes float32, float64 or an integer type, not bool");
+  refuses("tile_grad", {f({5}), f({2})}, {}, "tile_grad: extent 5 of [5] is no multiple of 2");
+  refuses("tile_grad", {of(dtype::boolean, {4}), of(dtype::boolean, {2})}, {},
+          "tile_grad: takes float32, float64 or an integer type, not bool");
   refuses("repeat_like", {f({2, 3}), f({4, 6})}, {},
           "repeat_like: [4x6] is not [2x3] with elements repeated along axis 0");
   refuses("repeat_like", {f({2}), f({4})}, {{"axis", number(7)}}, "repeat_like: axis 7 is outside the rank");
-  refuses("unrepeat", {f({4}), f({})}, {}, "unrepeat: axis 0 is outside the rank");
+  refuses("repeat_grad", {f({4}), f({})}, {}, "repeat_grad: axis 0 is outside the rank");
   refuses("sum_like", {of(dtype::boolean, {2, 3}), of(dtype::boolean, {3})}, {},
           "sum_like: takes float32, float64 or an integer type, not bool");
   refuses("spread", {f({5}), f({2, 3})}, {{"axes", list({1})}}, "spread: the operand to spread must be [2]");
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
           "lstm_gates_grad: the gates must have 4 times the columns of the state");
   refuses("gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 4})}, {},
           "gru_gates_grad: the gradient must have the shape of the state");
-  refuses("unpick", {f({3}), at({2}), f({2, 3})}, {}, "unpick: operand 0 must be float32[2], as `pick` gives it");
+  refuses("pick_grad", {f({3}), at({2}), f({2, 3})}, {}, "pick_grad: operand 0 must be float32[2], as `pick` gives it");
   refuses("one_hot", {at({2}), f({}), f({4})}, {}, "one_hot: the position has 2 elements, and one is expected");
   refuses("one_hot", {f({}), f({}), f({4})}, {}, "one_hot: takes an int64 position, not float32");
   refuses("dot_result", {f({2, 2}), f({2, 3}), f({3, 4})}, {}, "dot_result: the product must be [2x4]");
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(positions_in_a_file) {
         positions{"non_max_suppression", 2, "non_max_suppression: a position of the order is outside 0..3"},
         positions{"gather", 1, "gather: a position is outside -5..4"},
         positions{"pick", 1, "pick: an index is outside 0..2"},
-        positions{"unpick", 1, "unpick: an index is outside 0..2"},
+        positions{"pick_grad", 1, "pick_grad: an index is outside 0..2"},
         positions{"one_hot", 0, "one_hot: the position is outside the vector"},
         positions{"scatter_rows", 1, "scatter_rows: a position is outside -4..3"},
         positions{"scatter_elements", 1, "scatter_elements: a position is outside -3..2"},
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(positions_in_a_file) {
         positions{"sum_rows_alike", 1, "sum_rows_alike: a position is outside -4..3"},
         positions{"to_one_hot", 0, "to_one_hot: a position is outside -3..2"},
         positions{"cached_attention", 5, "cached_attention: a count of earlier positions is outside 0..6"},
-        positions{"first_rows", 1, "first_rows: 1000000000 rows are asked for, and there are 4"},
+        positions{"truncate", 1, "truncate: 1000000000 rows are asked for, and there are 4"},
         positions{"put_rows", 1, ""}})
     for (const auto& e : examples()) {
       if (e.name != name) continue;

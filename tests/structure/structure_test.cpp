@@ -77,13 +77,13 @@ struct wide_attributes {
   std::int64_t large = 0;
   double real = 0;
   float half = 0.5F;
-  bool truth = false;
+  bool boolean = false;
   dtype element = dtype::float32;
   shape dims;
   axes list;
   static constexpr void members(auto& a, auto&& each) {
     each("small", a.small), each("large", a.large), each("real", a.real), each("half", a.half);
-    each("truth", a.truth), each("element", a.element), each("dims", a.dims), each("list", a.list);
+    each("boolean", a.boolean), each("element", a.element), each("dims", a.dims), each("list", a.list);
   }
   bool operator==(const wide_attributes&) const = default;
 };
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(inputs_that_nobody_reads_keep_their_places) {
 
 BOOST_AUTO_TEST_CASE(equal_nodes_stay_apart_and_sites_go_on) {
   program p;
-  p.joins = false;
+  p.common_subexpressions = false;
   value x = p.input("x", f({2})), state = p.state("generator", {dtype::int64, {2}});
   value a = exp(x), b = exp(x);
   p.output("y", a + b);
@@ -154,14 +154,14 @@ BOOST_AUTO_TEST_CASE(equal_nodes_stay_apart_and_sites_go_on) {
 BOOST_AUTO_TEST_CASE(subprograms_that_are_shared_are_written_once) {
   auto inner = std::make_shared<program>();
   inner->output("y", tanh(inner->input("x", f({3}))));
-  auto turn = std::make_shared<program>();
-  value carry = turn->input("carry", f({3})), slice = turn->input("slice", f({3}));
+  auto body = std::make_shared<program>();
+  value carry = body->input("carry", f({3})), slice = body->input("slice", f({3}));
   value sum = carry + call(inner, std::vector<value>{slice})[0];
-  turn->output("next", sum);
-  turn->output("result", sum * 2);
+  body->output("next", sum);
+  body->output("result", sum * 2);
   program p;
   value x = p.input("x", f({"T", 3})), start = p.input("start", f({3}));
-  auto found = scan(turn, std::vector<value>{start}, std::vector<value>{x}, {}, true);
+  auto found = scan(body, std::vector<value>{start}, std::vector<value>{x}, {}, true);
   auto called = call(inner, std::vector<value>{found[0]});
   p.output("last", called[0]);
   p.output("all", found[1]);

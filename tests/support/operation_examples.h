@@ -64,7 +64,7 @@ inline const std::vector<sample_call>& examples() {
       {"conv_transpose2d", {f({1, 3, 3, 3}), f({3, 2, 3, 3})}},
       {"dequantize", {of(dtype::int8, {2, 3}), f({3}), of(dtype::int8, {3})}, {{"axis", integer(1)}}},
       {"dot_result", {f({6, 4}), f({2, 3, 5}), f({5, 4})}},
-      {"first_rows", {f({4, 3}), at({})}},
+      {"truncate", {f({4, 3}), at({})}},
       {"gather", {f({5, 3}), at({2, 2})}},
       {"gru_gates", {f({2, 9}), f({2, 9}), f({2, 3})}},
       {"gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 3})}},
@@ -128,12 +128,12 @@ inline const std::vector<sample_call>& examples() {
       {"tile_to", {f({2, 3})}, {{"to", dims({4, 3})}}},
       {"to_one_hot", {at({2})}, {{"depth", integer(3)}}},
       {"unique", {f({4}), at({4})}},
-      {"unpart", {f({2, 3}), f({4, 3})}, {{"part", integer(1)}, {"parts", integer(2)}}},
-      {"unpick", {f({2}), at({2}), f({2, 3})}},
-      {"unrepeat", {f({4, 3}), f({2, 3})}},
-      {"unslice", {f({2, 3}), f({4, 3})}, {{"start", integer(1)}, {"stop", integer(3)}}},
+      {"split_grad", {f({2, 3}), f({4, 3})}, {{"part", integer(1)}, {"parts", integer(2)}}},
+      {"pick_grad", {f({2}), at({2}), f({2, 3})}},
+      {"repeat_grad", {f({4, 3}), f({2, 3})}},
+      {"slice_grad", {f({2, 3}), f({4, 3})}, {{"start", integer(1)}, {"stop", integer(3)}}},
       {"unsqueeze", {f({2, 3})}, {{"axes", list({1})}}},
-      {"untile", {f({4, 3}), f({2, 3})}},
+      {"tile_grad", {f({4, 3}), f({2, 3})}},
       {"where", {of(dtype::boolean, {2, 3}), f({2, 3}), f({3})}},
   };
   return all;
@@ -184,7 +184,7 @@ inline void change(attribute_value& a, number_source& random) {
   using form = attribute_value::form;
   if (a.is == form::integer) a.integer = odd_numbers[random.below(std::size(odd_numbers))];
   else if (a.is == form::real) a.real = odd_reals[random.below(std::size(odd_reals))];
-  else if (a.is == form::truth) a.integer = !a.integer;
+  else if (a.is == form::boolean) a.integer = !a.integer;
   else if (a.is == form::element) a.element = static_cast<dtype>(random.below(10));
   else if (a.is == form::dims) a.dims = changed(a.dims, random);
   else {

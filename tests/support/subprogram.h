@@ -12,6 +12,6 @@ inline std::shared_ptr<const lamina::ir::program> subprogram(const std::vector<l
   for (const auto& y : body(in)) p->output("y", y);
   return p;
 }
-inline array truth(bool t) { return array_of(lamina::dtype::boolean, {}, {t ? 1.0 : 0.0}); }
+inline array predicate(bool t) { return array_of(lamina::dtype::boolean, {}, {t ? 1.0 : 0.0}); }
 
 }  // namespace engine_test

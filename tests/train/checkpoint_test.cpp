@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
     o.epochs = 3;
     const auto bytes = test_files::read_raw(dir / name);
     BOOST_TEST(error_of([&] { train(other, o); }) ==
-               "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin anew");
+               "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin again");
     BOOST_TEST(same_bits(other.parameters(), before.parameters()));
     BOOST_TEST(test_files::read_raw(dir / name) == bytes);
   }

@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
 }
 
 BOOST_AUTO_TEST_CASE(a_recurrent_net_learns_to_remember) {
-  // The output is the input of the turn before.
+  // The output is the input of the iteration before.
   model<remembers, input<"T", "N", 1>> net({.seed = 2});
   training step(net, loss::mse{}, optim::adam{.lr = 0.02});
   tensor<float, extents<6, 8, 1>> x, y;

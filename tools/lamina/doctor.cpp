@@ -1,4 +1,4 @@
-// lamina doctor: what the machine has, what the library makes of it, and whether it computes rightly here.
+// lamina doctor: what the machine has, what the library makes of it, and whether it computes correctly here.
 #include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 

@@ -91,7 +91,7 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
   for (std::size_t i = 0; i < extents.size(); ++i)
     inputs.push_back(
         p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
-  p.joins = false;
+  p.common_subexpressions = false;
   const auto outputs = p.inlined(saved, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) p.output(saved.outputs()[i].name, outputs[i]);
 

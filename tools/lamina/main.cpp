@@ -200,7 +200,7 @@ void add_conversions(CLI::App& app) {
                    "scan is one, with all that it runs");
   bundle->add_flag("--dump-tensors", a->dump_tensors,
                    "entries call NAME_tensor of the program with each result of each operation that lies in "
-                   "memory; of a cond, loop or scan with its results, not with those of its turns");
+                   "memory; of a cond, loop or scan with its results, not with those of its iterations");
 }
 
 int run(int argc, char** argv) {

@@ -35,7 +35,7 @@ void* allocate(std::size_t bytes);
 /// Gives back what `allocate(bytes)` gave, from any thread.
 void release(void* p, std::size_t bytes) noexcept;
 memory_counters counters() noexcept;
-/// Starts the peak anew at the current use.
+/// Starts the peak again at the current use.
 void reset_peak() noexcept;
 /// Most bytes in use at once; 0 means no limit. What is in use already stays. Errors: value_error below 0.
 void limit(std::int64_t bytes);

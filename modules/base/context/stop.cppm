@@ -64,7 +64,7 @@ class stopped_by {
 
 }  // namespace detail
 
-/// While it lives, every run that this thread begins asks a token before each of its operations, also in the turns of a
+/// While it lives, every run that this thread begins asks a token before each of its operations, also in the iterations of a
 /// `scan` or `loop`: calls of models and reference models, `evaluate`, steps of a `training`, `fit`, streams, nets of a
 /// workspace. Another thread ends them by `source.request_stop()`:
 /// `std::stop_source source; lamina::stop_scope scope(source.get_token()); net(x);`. Scopes nest: each is asked.

@@ -8,7 +8,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-enum class json_kind : std::uint8_t { null, truth, integer, real, string, array, object };
+enum class json_kind : std::uint8_t { null, boolean, integer, real, string, array, object };
 constexpr std::string_view name_of(json_kind k) {
   constexpr std::string_view names[] = {"null",     "true or false", "an integer", "a number",
                                         "a string", "an array",      "an object"};
@@ -25,7 +25,7 @@ class json_value {
   explicit operator bool() const { return of_ != nullptr; }
   json_kind kind() const;
   bool is(json_kind k) const { return kind() == k; }
-  bool truth() const { return integer() != 0; }
+  bool boolean() const { return integer() != 0; }
   std::int64_t integer() const;
   double real() const;  // of an integer, too
   std::string_view string() const;
@@ -90,7 +90,7 @@ class json_document final : public json::events {
   bool other_number(const char*, std::size_t) override { return false; }
   bool other(const char* name) override {
     const std::string_view word = name;
-    return add(word == "null" ? json_kind::null : json_kind::truth, std::int64_t(word == "true"));
+    return add(word == "null" ? json_kind::null : json_kind::boolean, std::int64_t(word == "true"));
   }
   void error(std::size_t byte) override { reason << "no JSON: error at byte " << byte; }
 

@@ -41,7 +41,7 @@ class npy_header_reader {
       if (!seen) fail("keys of the header are descr, fortran_order and shape, and this is `", printable(key), "`");
       if (std::exchange(*seen, true)) fail("the header says ", key, " twice");
       if (key == "descr") element(h);
-      else if (key == "fortran_order") h.fortran = truth();
+      else if (key == "fortran_order") h.fortran = boolean();
       else h.type.dims = dims();
       if (!take(',')) {
         expect('}');
@@ -81,7 +81,7 @@ class npy_header_reader {
     rest_.remove_prefix(end + 1);
     return s;
   }
-  bool truth() {
+  bool boolean() {
     skip_space();
     for (std::string_view word : {"True", "False"})
       if (rest_.starts_with(word)) {

@@ -104,7 +104,7 @@ constexpr const char* foreign_comparison = R"(the outputs
  * differ in the last bit. float may be off by 1e-5 of the output's largest number, double by 1e-10; half-width numbers may
  * be neighbors; all else is the same)";
 constexpr std::string_view reset =
-    R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin anew. */
+    R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin again. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
 constexpr std::string_view instruments =

@@ -21,7 +21,7 @@ struct word {
   std::string_view symbol{};
 };
 
-/// A kernel call, or the turns of a loop, whose arguments are none, or the address of a truth and what it must be.
+/// A kernel call, or the iterations of a loop, whose arguments are none, or the address of a predicate and what it must be.
 struct call {
   std::string_view kernel{};  // empty: not part of a run
   std::vector<word> arguments{};
@@ -33,8 +33,8 @@ struct move {
 };
 struct loop {
   std::size_t first, count;  // its calls
-  std::int64_t turns;
-  std::vector<move> moves;  // after each turn a word of a call's arguments changes
+  std::int64_t iterations;
+  std::vector<move> moves;  // after each iteration a word of a call's arguments changes
 };
 
 /// Bytes that have a name.

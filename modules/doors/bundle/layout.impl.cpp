@@ -74,7 +74,7 @@ class constants {
   std::unordered_map<std::string, std::size_t> known_;
 };
 
-/// Numbers for a self-test: floats between -1 and 1, whole numbers 0, truths in turn.
+/// Numbers for a self-test: floats between -1 and 1, whole numbers 0, booleans in turn.
 any_tensor made_up(const tensor_type& type) {
   any_tensor t(type);
   auto* to = t.mutable_data();
@@ -302,7 +302,7 @@ class layout_of {
     std::map<std::uint32_t, std::size_t> step_at;
     for (std::size_t s = 0; s < plan_->steps().size(); ++s) step_at.emplace(plan_->steps()[s].arguments, s);
     for (const auto& l : plan_->loops()) {
-      loop made{l.first, l.count, arguments_of(l.arguments).turns, {}};
+      loop made{l.first, l.count, arguments_of(l.arguments).iterations, {}};
       for (std::uint32_t m = 0; m < l.moves; ++m) {
         const auto& move = plan_->moves()[l.first_move + m];
         const auto step = std::prev(step_at.upper_bound(move.at))->second;
@@ -319,7 +319,7 @@ class layout_of {
     return a;
   }
 
-  // Lines of the plan's table stand for runs of steps; those of a loop's turns are part of the loop's own.
+  // Lines of the plan's table stand for runs of steps; those of a loop's iterations are part of the loop's own.
   template <class F> void each_line(F f) const {
     std::size_t at = 0;
     for (const auto& line : plan_->lines()) {

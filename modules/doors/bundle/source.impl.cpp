@@ -285,7 +285,7 @@ class entry_source {
     to_ << "  /* " << comment(o.what) << " */\n";
     if (options_.instrument) tell("before") << ");\n";
     for (std::size_t c = o.first; c < o.first + o.count; ++c) {
-      if (e_.calls[c].loop >= 0) turns(c);
+      if (e_.calls[c].loop >= 0) iterations(c);
       else single(c);
     }
     if (options_.instrument) tell("after") << ");\n";
@@ -315,8 +315,8 @@ class entry_source {
     to_ << "  }\n";
   }
 
-  // All arguments of a loop, and of loops inside it, live through all its turns, since each turn moves some of them on.
-  void turns(std::size_t call) {
+  // All arguments of a loop, and of loops inside it, live through all its iterations, since each iteration moves some of them on.
+  void iterations(std::size_t call) {
     to_ << "  {\n";
     declare(call);
     body(call, "    ", 0);
@@ -335,9 +335,9 @@ class entry_source {
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     const std::string t = "t" + std::to_string(depth);
     to_ << indent << "int64_t " << t << ";\n";
-    if (!e_.calls[call].arguments.empty())  // a truth says whether it runs at all
+    if (!e_.calls[call].arguments.empty())  // a predicate says whether it runs at all
       to_ << indent << "if (*(const uint8_t*)(uintptr_t)a" << call << "[0] == a" << call << "[1])\n";
-    to_ << indent << "for (" << t << " = 0; " << t << " < " << l.turns << "; ++" << t << ") {\n";
+    to_ << indent << "for (" << t << " = 0; " << t << " < " << l.iterations << "; ++" << t << ") {\n";
     for (std::size_t c = l.first; c < l.first + l.count; ++c) {
       if (e_.calls[c].loop >= 0) {
         to_ << indent << "  {\n";
@@ -347,8 +347,8 @@ class entry_source {
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
-    if (depth && e_.calls[call].arguments.empty())  // the next turn around this loop begins where this one did
-      for (const auto& m : l.moves) step_on(m, -m.stride * l.turns, indent);
+    if (depth && e_.calls[call].arguments.empty())  // the next iteration around this loop begins where this one did
+      for (const auto& m : l.moves) step_on(m, -m.stride * l.iterations, indent);
   }
   void step_on(const move& m, std::int64_t by, std::string_view indent) {
     to_ << indent << "a" << m.call << "[" << m.at << "] " << (by < 0 ? "-" : "+") << "= " << (by < 0 ? -by : by)

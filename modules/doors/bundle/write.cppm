@@ -49,7 +49,7 @@ export struct options {
   bool instrument = false;        ///< entries call ENTRY_before and ENTRY_after of the caller's around each
                                   ///< operation; a `cond`, `loop` or `scan` is one, with all that it runs
   bool dump_tensors = false;      ///< and ENTRY_tensor with each of its results that lie in memory: not with what
-                                  ///< is fused away, nor with what a cond or a turn computes inside
+                                  ///< is fused away, nor with what a cond or an iteration computes inside
   std::vector<any_tensor> samples{};  ///< inputs of the self-test of the first entry; else numbers made up for it
   std::optional<lamina::isa> set{};   ///< instruction set of the kernels; else that of this process
   std::string target{};               ///< as Clang names it: x86_64-linux-gnu, or aarch64-linux-gnu (kernels of NEON);

@@ -84,7 +84,7 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
          arguments_,
          l.count,
          l.moves,
-         a.turns,
+         a.iterations,
          a.gate,
          a.open};
     std::memcpy(arguments_ + l.arguments, &a, sizeof a);

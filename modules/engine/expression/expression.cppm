@@ -153,7 +153,7 @@ template <class Op, class... X> consteval inference infer_loose() {
   infer_checked<Op>(typename Op::attributes{}, view<const tensor_type>(in, sizeof...(X)), r);
   if (r.why.empty()) {
     const tensor_type full[] = {type_of<X>()...};
-    r.results[0].dims = Op::loose(view<const tensor_type>(full, sizeof...(X)));
+    r.results[0].dims = Op::static_shape(view<const tensor_type>(full, sizeof...(X)));
   }
   return r;
 }
@@ -203,7 +203,7 @@ template <class Op> consteval text no_loose_rule() {
   t << Op::name
     << ": attributes that are known at run time are those of values of a program; on typed operands they stand in the "
        "type, "
-    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape loose(view<const "
+    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape static_shape(view<const "
        "tensor_type>)` what extents are then known";
   return t;
 }
@@ -211,7 +211,7 @@ template <class Op, class... X> struct static_check {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
     else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
-    else if constexpr (requires { Op::loose(view<const tensor_type>()); })
+    else if constexpr (requires { Op::static_shape(view<const tensor_type>()); })
       return diagnostic<Op, X...>(infer_loose<Op, X...>());
     else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_loose_rule<Op>();
     else return diagnostic<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
@@ -305,7 +305,7 @@ struct lazy {
 
  private:
   // Whether all that the rule asks for stands in the types, so that nothing is left to find out when an expression is made.
-  template <class Op, class Attributes, class... X> static constexpr bool settled = [] {
+  template <class Op, class Attributes, class... X> static constexpr bool extents_known = [] {
     if constexpr (!Attributes::fixed) return false;
     else if constexpr (requires { Op::rule_of_rank; }) return true;
     else return (X::pattern.is_static() && ...);
@@ -346,7 +346,7 @@ struct lazy {
   }
   template <class Op, class Attributes, class... X> static auto made(const Attributes& a, X&&... x) {
     using result = expression<Op, Attributes, bare<X>...>;
-    if constexpr (settled<Op, Attributes, bare<X>...> && result::pattern.is_static()) {
+    if constexpr (extents_known<Op, Attributes, bare<X>...> && result::pattern.is_static()) {
       return result{a, {{std::forward<X>(x)}...}, result::pattern};
     } else {
       if constexpr (requires { Op::broadcasts; })

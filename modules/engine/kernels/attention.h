@@ -148,9 +148,9 @@ template <class T> LAMINA_APART void rotate(const rotate_args& a, char* scratch)
   T* out = static_cast<T*>(a.out);
   for (long o = 0; o < a.outer; ++o) {
     if (o == 0 || a.positions_outer != 0) angles(a, a.positions + o * a.positions_outer, table, frequency);
-    const T* turn = table;
-    for (long t = 0; t < a.length; ++t, in += a.depth, out += a.depth, turn += a.depth) {
-      const T *sine = turn, *cosine = turn + half;
+    const T* rotation = table;
+    for (long t = 0; t < a.length; ++t, in += a.depth, out += a.depth, rotation += a.depth) {
+      const T *sine = rotation, *cosine = rotation + half;
       if (a.interleaved != 0) {
         LAMINA_SMALL for (long i = 0; i < half; ++i) {
           const T x = in[2 * i], y = in[2 * i + 1];

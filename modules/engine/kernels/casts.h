@@ -79,9 +79,9 @@ template <class To, class From> LAMINA_INLINE To to_integer(From x) {
 template <class To, class From> LAMINA_INLINE To convert(From x) {
   if constexpr (same<To, From>) {
     return x;
-  } else if constexpr (same<From, truth>) {
+  } else if constexpr (same<From, boolean>) {
     return convert<To>(x.bits);
-  } else if constexpr (same<To, truth>) {
+  } else if constexpr (same<To, boolean>) {
     if constexpr (same<From, half> || same<From, bfloat>) return {static_cast<std::uint8_t>((x.bits & 0x7fffu) != 0)};
     else return {static_cast<std::uint8_t>(x != From(0))};
   } else if constexpr (same<To, half>) {

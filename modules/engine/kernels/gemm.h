@@ -37,7 +37,7 @@ struct gemm_args {
   std::int32_t relaxed_summation;  // a single row may be summed in several chains: other bits than in a batch
   std::int32_t pack_a, pack_b;     // from here on: decided by `prepare`
   std::int32_t a_in_columns;       // A, or its packed form, is contiguous along M
-  std::int32_t turn;               // of a row in free order: which way the last run went, its only change to arguments
+  std::int32_t direction;          // of a row in free order: which way the last run went, its only change to arguments
   long batch, a_batch, b_batch, c_batch, residual_batch;  // given: strides between products, 0 shares; batch >= 1
   long k_block, column_block, panel_block;                // K and columns per block, row panels per block
   long tall_rows, tall_count, short_rows;  // the first tall_count row panels have tall_rows rows, the rest short_rows

@@ -69,7 +69,7 @@ template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short
 LAMINA_INLINE void run_row(const gemm_args& g) {
   constexpr long columns = row_block * width<float>;
   const auto* b = static_cast<const float*>(g.b);
-  const bool back = g.relaxed_summation && (const_cast<gemm_args&>(g).turn ^= 1);
+  const bool back = g.relaxed_summation && (const_cast<gemm_args&>(g).direction ^= 1);
   const long last = (g.n - 1) / columns * columns;
   LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
     const long j = back ? last - i : i;

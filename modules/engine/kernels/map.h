@@ -207,10 +207,10 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
 /// Conversions that data and weights go through: whole registers at a time.
 template <class To, class From> inline constexpr bool converts_often =
     (same<To, float> && !same<From, float>) ||
-    (same<From, float> && !same<To, float> && !same<To, truth> && sizeof(To) != 1);
+    (same<From, float> && !same<To, float> && !same<To, boolean> && sizeof(To) != 1);
 template <class To, class From>
 void map_cast(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
-  if constexpr (same<From, truth>) {
+  if constexpr (same<From, boolean>) {
     return map_cast<To, std::uint8_t>(a, nullptr, nullptr, out, n, steps);
   } else {
     To* y = static_cast<To*>(out);

@@ -227,7 +227,7 @@ template <class Form> struct conv_run {
       LAMINA_UNROLL
       for (int i = 0; i < 16; ++i) v[i] = read<bytes16>(block + (p + i) * 16);
       LAMINA_UNROLL
-      for (int turn = 0; turn < 4; ++turn) {
+      for (int pass = 0; pass < 4; ++pass) {
         LAMINA_UNROLL
         for (int i = 0; i < 8; ++i) {
           half[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

@@ -8,7 +8,7 @@
 /// Before a loop whose iterations are independent even if the output is the address of an input.
 #define LAMINA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
 
-/// The same, two registers at a time: what is shorter than a turn of the loop runs in scalars, and rows of 16 are frequent.
+/// The same, two registers at a time: what is shorter than an iteration of the loop runs in scalars, and rows of 16 are frequent.
 #define LAMINA_IN_PAIRS _Pragma("clang loop vectorize(assume_safety) interleave_count(2)")
 /// The same, one register at a time: for loops that are seldom hot.
 #define LAMINA_VECTORS _Pragma("clang loop vectorize(assume_safety) interleave(disable) unroll(disable)")
@@ -27,7 +27,7 @@ struct half {
 struct bfloat {
   std::uint16_t bits;
 };
-struct truth {
+struct boolean {
   std::uint8_t bits;
 };  // 0 or 1
 
@@ -60,7 +60,7 @@ template <> struct storage_of<element::u8> {
   using type = std::uint8_t;
 };
 template <> struct storage_of<element::boolean> {
-  using type = truth;
+  using type = boolean;
 };
 template <element E> using storage = typename storage_of<E>::type;
 

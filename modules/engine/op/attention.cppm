@@ -93,7 +93,7 @@ export struct attention {
     }
     out.result(in[0].element, s);
   }
-  static constexpr shape loose(view<const tensor_type> in) {
+  static constexpr shape static_shape(view<const tensor_type> in) {
     shape s = in[0].dims;
     s[s.rank - 1] = in[2].dims.back();
     return s;
@@ -187,7 +187,7 @@ export struct cached_attention {
     s[q.rank - 1] = v.back();
     out.result(in[0].element, s);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return attention::loose(in); }
+  static constexpr shape static_shape(view<const tensor_type> in) { return attention::static_shape(in); }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     const shape &q = in[0].dims, &keys = in[3].dims;
     return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(keys.at(q.rank - 2)) *
@@ -266,7 +266,7 @@ export struct rope {
     }
     out.result(in[0].element, x);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return in[0].dims; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 3.0 * static_cast<double>(in[0].dims.size());
   }

@@ -12,7 +12,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// What the operands of a scan are: first the carries, then the sequences; the rest are the same in every turn.
+/// What the operands of a scan are: first the carries, then the sequences; the rest are the same in every iteration.
 export struct scan_attributes {
   std::int64_t carries = 0, sequences = 1;
   bool reverse = false;
@@ -31,12 +31,12 @@ export struct call {
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void gradient(gradient_call&);
 };
-/// Results are the carries after the last turn, then what each turn gives, stacked along a new first axis. The planner
-/// makes one plan of the subprogram, which runs in a part of the plan's memory once a turn, whatever the length.
+/// Results are the carries after the last iteration, then what each iteration gives, stacked along a new first axis. The planner
+/// makes one plan of the subprogram, which runs in a part of the plan's memory once an iteration, whatever the length.
 export struct scan {
   static constexpr std::string_view name = "scan";
   static constexpr int operands = -1, subprograms = 1;
-  static std::string_view subprogram_name(int) { return "each turn"; }
+  static std::string_view subprogram_name(int) { return "each iteration"; }
   using attributes = scan_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
@@ -80,32 +80,32 @@ export void gradient_of_call(gradient_call& c, const program& forward);
 
 /// Runs a program once for each position of sequences, in order or from the last position to the first.
 /// Shapes:  sequences [T, ...] of one length T; the program's inputs are the carries, the sequences without their first
-///          axis, and the invariants; its outputs are the next carries, of the same types, and what each turn gives, [...].
-///          Results: the carries after the last turn, then [T, ...] for each of the others, at the positions of their turns.
+///          axis, and the invariants; its outputs are the next carries, of the same types, and what each iteration gives, [...].
+///          Results: the carries after the last iteration, then [T, ...] for each of the others, at the positions of their iterations.
 /// Errors:  shape_error where lengths differ or a carry would change its type; state_error for a program with states.
-export std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries,
+export std::vector<value> scan(std::shared_ptr<const program> body, view<const value> carries,
                                view<const value> sequences, view<const value> invariants, bool reverse = false,
                                const origin& = {});
 
-/// Runs one of two programs on the operands, as a truth decides that is computed in the same run; the other costs nothing.
-/// Shapes:  the truth is bool of one element; both programs take the operands and give results of the same types. At least
+/// Runs one of two programs on the operands, as a predicate decides that is computed in the same run; the other costs nothing.
+/// Shapes:  the predicate is bool of one element; both programs take the operands and give results of the same types. At least
 ///          one operand.
 /// Gradient: that of the program that runs, zero for operands that it does not read; its forward values are computed again.
 /// Errors:  unsupported_error for a program of which a result is counted when it runs (`non_zero`, `unique`, ...), as of `loop`
-///          and `scan`; shape_error, type_error where the truth, the operands or the results do not fit; state_error for a program with
+///          and `scan`; shape_error, type_error where the predicate, the operands or the results do not fit; state_error for a program with
 ///          states; value_error for a wrong number of operands or results.
-export std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
+export std::vector<value> cond(const value& predicate, std::shared_ptr<const program> then,
                                std::shared_ptr<const program> otherwise, view<const value> operands,
                                const origin& = {});
 
-/// Runs a program again and again while a truth holds, at most `most` times.
-/// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the truth for the next turn, bool [],
-///          and the next carries, of the same types. Results: the carries after the last turn; those given where `first` is
+/// Runs a program again and again while a predicate holds, at most `most` times.
+/// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the predicate for the next iteration, bool [],
+///          and the next carries, of the same types. Results: the carries after the last iteration; those given where `first` is
 ///          false.
-/// Gradient: as that of `scan` over `most` turns, of which those after the last one pass on what arrives; the memory of
+/// Gradient: as that of `scan` over `most` iterations, of which those after the last one pass on what arrives; the memory of
 ///          training grows with `most`.
 /// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
-export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn,
+export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> body,
                                view<const value> carries, view<const value> invariants = {}, const origin& = {});
 
 // Made once, here, for all programs.

@@ -109,15 +109,15 @@ void op::in_training::emit(emission& e) { detail::emit_copy(e); }
 
 void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
   if (in[0].element != dtype::boolean || (in[0].dims.is_static() && in[0].dims.size() != 1))
-    why << "the truth is " << in[0] << " and must be bool of one element";
+    why << "the predicate is " << in[0] << " and must be bool of one element";
   in.erase(in.begin());
 }
 
-std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
+std::vector<value> cond(const value& predicate, std::shared_ptr<const program> then,
                         std::shared_ptr<const program> otherwise, view<const value> operands, const origin&) {
   const program* both[] = {then.get(), otherwise.get()};
   const std::string_view names[] = {"first program", "second program"};
-  program& owner = truth.owner();
+  program& owner = predicate.owner();
   for (std::size_t b = 0; b < 2; ++b) {
     check_subprogram(&owner, "cond", both[b], names[b]);
     const program& p = *both[b];
@@ -135,7 +135,7 @@ std::vector<value> cond(const value& truth, std::shared_ptr<const program> then,
            t << "the first program gives " << then->outputs().size() << " results and the second "
              << otherwise->outputs().size());
   }
-  std::vector<value> all{truth};
+  std::vector<value> all{predicate};
   all.insert(all.end(), operands.begin(), operands.end());
   const auto outputs = then->outputs().size();
   value_id id = owner.add(record<op::cond>, std::make_shared<const no_attributes>(), all,
@@ -149,66 +149,66 @@ void op::cond::gradient(gradient_call& c) {
   take_gradients(c, lamina::cond(c(0), backward(0), backward(1), operands_of_backward(c, 1)), 1);
 }
 
-// A scan over turns that are counted and not read: each runs the program, or passes the carries on once the truth is false.
-std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> turn,
+// A scan over iterations that are counted and not read: each runs the program, or passes the carries on once the predicate is false.
+std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> body,
                         view<const value> carries, view<const value> invariants, const origin&) {
   const std::size_t given = carries.size() + invariants.size();
   program& owner = first.owner();
   text t;
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "loop", kind, why); };
-  if (most < 1) fail(error_kind::value, t << "at most " << most << " turns; at least 1 is needed");
-  if (carries.empty()) fail(error_kind::value, t << "there is nothing that a turn hands on to the next");
-  check_subprogram(&owner, "loop", turn.get(), "subprogram");
-  if (turn->inputs().size() != given)
+  if (most < 1) fail(error_kind::value, t << "at most " << most << " iterations; at least 1 is needed");
+  if (carries.empty()) fail(error_kind::value, t << "there is nothing that an iteration hands on to the next");
+  check_subprogram(&owner, "loop", body.get(), "subprogram");
+  if (body->inputs().size() != given)
     fail(error_kind::value,
-         t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << given);
-  if (turn->outputs().size() != carries.size() + 1)
-    fail(error_kind::value, t << "the subprogram gives " << turn->outputs().size() << " results; a truth and "
+         t << "the subprogram takes " << body->inputs().size() << " operands and is given " << given);
+  if (body->outputs().size() != carries.size() + 1)
+    fail(error_kind::value, t << "the subprogram gives " << body->outputs().size() << " results; a predicate and "
                               << carries.size() << " carries are needed");
-  refuse_counted(*turn, "loop", owner.place());
-  const tensor_type truth{dtype::boolean, {}}, next = turn->type(turn->outputs()[0].value);
+  refuse_counted(*body, "loop", owner.place());
+  const tensor_type predicate{dtype::boolean, {}}, next = body->type(body->outputs()[0].value);
   const auto check_truth = [&](const tensor_type& is, std::string_view which) {
-    if (is != truth)
+    if (is != predicate)
       fail(is.element == dtype::boolean ? error_kind::shape : error_kind::type,
-           t << "the truth for the " << which << " turn is " << is << " and must be bool []");
+           t << "the predicate for the " << which << " iteration is " << is << " and must be bool []");
   };
   check_truth(first.type(), "first");
   check_truth(next, "next");
   for (std::size_t i = 0; i < carries.size(); ++i) {
-    const tensor_type &is = carries[i].type(), &made = turn->type(turn->outputs()[i + 1].value);
-    check_operand(owner, "loop", is, "carry", i, input_type(*turn, i), "subprogram");
+    const tensor_type &is = carries[i].type(), &made = body->type(body->outputs()[i + 1].value);
+    check_operand(owner, "loop", is, "carry", i, input_type(*body, i), "subprogram");
     if (made.element != is.element || (!fits(made.dims, is.dims) && !fits(is.dims, made.dims)))
       fail(made.element != is.element ? error_kind::type : error_kind::shape,
-           t << "carry " << i << " is " << is << " and a turn makes " << made << " of it");
+           t << "carry " << i << " is " << is << " and an iteration makes " << made << " of it");
   }
   for (std::size_t i = 0; i < invariants.size(); ++i)
-    check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*turn, carries.size() + i),
+    check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*body, carries.size() + i),
                   "subprogram");
 
   auto wait = std::make_shared<program>();
   std::vector<value> waiting;
-  for (auto i : turn->inputs()) waiting.push_back(wait->input(turn->at(i).name, turn->at(i).results[0]));
-  any_tensor no(truth);
+  for (auto i : body->inputs()) waiting.push_back(wait->input(body->at(i).name, body->at(i).results[0]));
+  any_tensor no(predicate);
   std::memset(no.mutable_data(), 0, no.bytes());
-  wait->output("truth", wait->constant(std::move(no)));
+  wait->output("predicate", wait->constant(std::move(no)));
   for (std::size_t i = 0; i < carries.size(); ++i) wait->output("carry", waiting[i]);
 
   auto each = std::make_shared<program>();
   each->path = owner.path;
   each->origins = owner.origins;
-  const value going = each->input("truth", truth);
+  const value going = each->input("predicate", predicate);
   std::vector<value> operands;
   for (std::size_t i = 0; i < carries.size(); ++i) operands.push_back(each->input("carry", carries[i].type()));
-  each->input("turn", {dtype::boolean, {}});
+  each->input("iteration", {dtype::boolean, {}});
   for (std::size_t i = 0; i < invariants.size(); ++i)
     operands.push_back(each->input("invariant", invariants[i].type()));
-  for (const auto& v : lamina::cond(going, std::move(turn), std::move(wait), operands)) each->output("carry", v);
+  for (const auto& v : lamina::cond(going, std::move(body), std::move(wait), operands)) each->output("carry", v);
 
   std::vector<value> all{first};
   all.insert(all.end(), carries.begin(), carries.end());
-  any_tensor turns(tensor_type{dtype::boolean, {most}});
-  std::memset(turns.mutable_data(), 0, turns.bytes());
-  const value counted = owner.constant(std::move(turns));
+  any_tensor iterations(tensor_type{dtype::boolean, {most}});
+  std::memset(iterations.mutable_data(), 0, iterations.bytes());
+  const value counted = owner.constant(std::move(iterations));
   auto results = lamina::scan(std::move(each), all, {&counted, 1}, invariants);
   results.erase(results.begin());
   return results;
@@ -236,7 +236,7 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
   }
 }
 
-// Sequences and what each turn gives have their turns in front.
+// Sequences and what each iteration gives have their iterations in front.
 void op::scan::map_axis(const scan_attributes& a, axis_map& m) {
   const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
   for (std::size_t k = carries; k < moving; ++k) ++m.operands[k];
@@ -263,14 +263,14 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
     }
     const tensor_type& before = in[i];
     if (before.element != results[i].element || !fits(before.dims, results[i].dims)) {
-      why << "carry " << i << " is " << before << " and a turn makes " << results[i] << " of it";
+      why << "carry " << i << " is " << before << " and an iteration makes " << results[i] << " of it";
       return;
     }
     results[i] = before;
   }
 }
 
-std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> carries, view<const value> sequences,
+std::vector<value> scan(std::shared_ptr<const program> body, view<const value> carries, view<const value> sequences,
                         view<const value> invariants, bool reverse, const origin&) {
   text t;
   if (sequences.empty())
@@ -278,17 +278,17 @@ std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> c
            t << "there is no sequence to walk along");
   program& owner = sequences[0].owner();
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "scan", kind, why); };
-  check_subprogram(&owner, "scan", turn.get(), "subprogram");
-  refuse_counted(*turn, "scan", owner.place());
+  check_subprogram(&owner, "scan", body.get(), "subprogram");
+  refuse_counted(*body, "scan", owner.place());
   std::vector<value> operands(carries.begin(), carries.end());
   operands.insert(operands.end(), sequences.begin(), sequences.end());
   operands.insert(operands.end(), invariants.begin(), invariants.end());
-  if (operands.size() != turn->inputs().size())
+  if (operands.size() != body->inputs().size())
     fail(error_kind::value,
-         t << "the subprogram takes " << turn->inputs().size() << " operands and is given " << operands.size());
-  if (turn->outputs().size() < carries.size())
+         t << "the subprogram takes " << body->inputs().size() << " operands and is given " << operands.size());
+  if (body->outputs().size() < carries.size())
     fail(error_kind::value,
-         t << "the subprogram gives " << turn->outputs().size() << " results for " << carries.size() << " carries");
+         t << "the subprogram gives " << body->outputs().size() << " results for " << carries.size() << " carries");
   const scan_attributes a{static_cast<std::int64_t>(carries.size()), static_cast<std::int64_t>(sequences.size()),
                           reverse};
   std::vector<tensor_type> inside;
@@ -296,12 +296,12 @@ std::vector<value> scan(std::shared_ptr<const program> turn, view<const value> c
   op::scan::inside(&a, inside, t);
   if (!t.empty()) fail(error_kind::shape, t);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (const auto& wanted = input_type(*turn, i);
+    if (const auto& wanted = input_type(*body, i);
         wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims))
       fail(error_kind::shape,
-           t << "operand " << i << " is " << inside[i] << " in each turn, and the subprogram takes " << wanted);
-  auto outputs = turn->outputs().size();
-  value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(turn)});
+           t << "operand " << i << " is " << inside[i] << " in each iteration, and the subprogram takes " << wanted);
+  auto outputs = body->outputs().size();
+  value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(body)});
   return results_of(owner, id, outputs);
 }
 
@@ -360,8 +360,8 @@ class copier {
   std::map<std::pair<std::int32_t, bool>, value_id> made_;
 };
 
-// A gradient that is a product or a sum over the rows of one turn need not be added up turn by turn: its factors are
-// stacked, and one product over all turns gives the sum.
+// A gradient that is a product or a sum over the rows of one iteration need not be added up iteration by iteration: its factors are
+// stacked, and one product over all iterations gives the sum.
 struct product {
   value_id a, b;
 };
@@ -376,22 +376,22 @@ bool is_product(const program& p, value_id g, product& found) {
 
 }  // namespace
 
-// Back through the turns: the gradients of the carries are the carries of a scan in the other direction; gradients of
-// invariants are added up, or computed from stacked factors after it. What the turns computed and their gradients read is
+// Back through the iterations: the gradients of the carries are the carries of a scan in the other direction; gradients of
+// invariants are added up, or computed from stacked factors after it. What the iterations computed and their gradients read is
 // stored by a scan that gives it beside the results; it is joined with the scan itself when the plan is made.
 void op::scan::gradient(gradient_call& c) {
   const auto& a = c.attributes<scan_attributes>();
-  const program& turn = *c.of.subprograms[0];
+  const program& body = *c.of.subprograms[0];
   const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences),
              count = c.inputs.size();
   const auto invariants = carries + sequences;
   auto floating = [&](std::size_t i) { return is_floating(c(i).type().element); };
 
-  // One turn and its gradient, in one program.
+  // One iteration and its gradient, in one program.
   program both;
   std::vector<value> inputs, of, start, wanted;
-  for (auto i : turn.inputs()) inputs.push_back(both.input(turn.at(i).name, turn.at(i).results[0]));
-  auto outputs = both.inlined(turn, inputs);
+  for (auto i : body.inputs()) inputs.push_back(both.input(body.at(i).name, body.at(i).results[0]));
+  auto outputs = both.inlined(body, inputs);
   const auto boundary = static_cast<std::int32_t>(both.nodes().size());
   std::vector<std::size_t> arriving;  // outputs that have a gradient: every floating carry, what somebody reads
   std::vector<value> arrives(outputs.size());
@@ -403,7 +403,7 @@ void op::scan::gradient(gradient_call& c) {
     of.push_back(outputs[r]);
     start.push_back(arrives[r]);
   }
-  std::vector<std::size_t> asked;  // count whose gradient a turn computes
+  std::vector<std::size_t> asked;  // count whose gradient an iteration computes
   for (std::size_t i = 0; i < count; ++i) {
     if (!floating(i) || !(i < carries || c.wanted[i])) continue;
     asked.push_back(i);
@@ -411,7 +411,7 @@ void op::scan::gradient(gradient_call& c) {
   }
   auto found = c.reverse(both, of, start, wanted);
 
-  // Which values of the turn the gradient reads: they are stored, unless they are the same in every turn.
+  // Which values of the iteration the gradient reads: they are stored, unless they are the same in every iteration.
   std::vector<char> varies(static_cast<std::size_t>(boundary));
   for (std::size_t i = 0; i < invariants; ++i) varies[static_cast<std::size_t>(inputs[i].id().node)] = 1;
   for (std::size_t i = 0; i < varies.size(); ++i)
@@ -445,26 +445,26 @@ void op::scan::gradient(gradient_call& c) {
     }
   }
 
-  // The same scan, which also gives the carries that each turn began with and what is stored.
+  // The same scan, which also gives the carries that each iteration began with and what is stored.
   auto keeping = std::make_shared<program>();
   std::vector<value> kept_inputs;
-  for (auto i : turn.inputs()) kept_inputs.push_back(keeping->input(turn.at(i).name, turn.at(i).results[0]));
+  for (auto i : body.inputs()) kept_inputs.push_back(keeping->input(body.at(i).name, body.at(i).results[0]));
   copier keep(both, *keeping);
   for (std::size_t i = 0; i < inputs.size(); ++i) keep.given[inputs[i].id()] = kept_inputs[i];
-  for (std::size_t r = 0; r < outputs.size(); ++r) keeping->output(turn.outputs()[r].name, keep(outputs[r].id()));
+  for (std::size_t r = 0; r < outputs.size(); ++r) keeping->output(body.outputs()[r].name, keep(outputs[r].id()));
   for (std::size_t i = 0; i < carries; ++i) keeping->output("before", kept_inputs[i]);
   for (auto v : stored) keeping->output("stored", keep(v));
   auto kept = lamina::scan(keeping, c.inputs.subview(0, carries), c.inputs.subview(carries, sequences),
                            c.inputs.subview(invariants, count - invariants), a.reverse);
   const value* before = kept.data() + outputs.size();  // of each carry, then what is stored
 
-  // The turn backwards. Carries: gradients of the carries, then sums of the invariants' gradients. Sequences: carries
-  // before the turn, the sequences, arriving gradients, what is stored.
+  // The iteration backwards. Carries: gradients of the carries, then sums of the invariants' gradients. Sequences: carries
+  // before the iteration, the sequences, arriving gradients, what is stored.
   auto back = std::make_shared<program>();
   copier copy(both, *back);
-  std::map<value_id, value> stacked;  // what is known of a value of the turn for all turns
+  std::map<value_id, value> stacked;  // what is known of a value of the iteration for all iterations
   std::vector<value> first, walked, same;
-  std::vector<std::pair<std::size_t, value>> carried, summed;  // operand, and its value in the turn
+  std::vector<std::pair<std::size_t, value>> carried, summed;  // operand, and its value in the iteration
   auto zero_like = [](const value& v) {
     return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v));
   };
@@ -498,13 +498,13 @@ void op::scan::gradient(gradient_call& c) {
     copy.given[inputs[i].id()] = back->input("invariant", c(i).type());
   }
 
-  std::vector<value> gradient_of(count);  // in the turn
+  std::vector<value> gradient_of(count);  // in the iteration
   for (std::size_t k = 0; k < asked.size(); ++k)
     if (!by_product[asked[k]]) gradient_of[asked[k]] = copy(found[k].id());
   for (auto [i, v] : carried) back->output("gradient", gradient_of[i]);
   for (auto [i, v] : summed) back->output("sum", v + gradient_of[i]);
   std::size_t results = carried.size() + summed.size();
-  std::map<value_id, std::size_t> given;  // what a turn gives for all turns
+  std::map<value_id, std::size_t> given;  // what an iteration gives for all iterations
   auto give = [&](value_id v) {
     if (stacked.contains(v) || !given.try_emplace(v, results).second) return;
     back->output("factor", copy(v));

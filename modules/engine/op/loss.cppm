@@ -68,8 +68,8 @@ export struct pick {
   static void emit(emission&);
 };
 /// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
-export struct unpick {
-  static constexpr std::string_view name = "unpick";
+export struct pick_grad {
+  static constexpr std::string_view name = "pick_grad";
   static constexpr bool may_fail = true;
   static constexpr int operands = 3;
   static constexpr unsigned shape_only = 4;
@@ -90,7 +90,7 @@ export struct pick_label {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The adjoint of pick_label, as `unpick` is of pick.
+/// The adjoint of pick_label, as `pick_grad` is of pick.
 export struct pick_label_grad {
   static constexpr std::string_view name = "pick_label_grad";
   static constexpr bool may_fail = true;
@@ -235,6 +235,6 @@ template struct detail::recorded<op::pick>;
 template struct detail::recorded<op::pick_label>;
 template struct detail::recorded<op::pick_label_grad>;
 template struct detail::recorded<op::same_shape>;
-template struct detail::recorded<op::unpick>;
+template struct detail::recorded<op::pick_grad>;
 
 }  // namespace lamina

@@ -70,20 +70,20 @@ kernels::kernel spread_of(const emission& e) {
 }  // namespace
 
 void pick::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::unpick>({}, c.gradient(), c(1), c(0)); });
+  c(0, [&] { return apply<op::pick_grad>({}, c.gradient(), c(1), c(0)); });
 }
 void pick::emit(emission& e) {
   const shape& table = e.in_type(0).dims;
   emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], table, outside_of(e, table));
 }
-void unpick::infer(const attributes&, view<const tensor_type> in, inference& out) {
+void pick_grad::infer(const attributes&, view<const tensor_type> in, inference& out) {
   const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
   if (detail::is_result_of<pick>({}, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
 }
-void unpick::gradient(gradient_call& c) {
+void pick_grad::gradient(gradient_call& c) {
   c(0, [&] { return lamina::pick(c.gradient(), c(1)); });
 }
-void unpick::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, outside_of(e, e.out_type(0).dims)); }
+void pick_grad::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, outside_of(e, e.out_type(0).dims)); }
 
 void pick_label::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::pick_label_grad>(c.attributes<label_attributes>(), c.gradient(), c(1), c(0)); });

@@ -166,7 +166,7 @@ export struct conv2d {
       }
     out.result(in[0].element, s);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[1].dims[0], dyn, dyn}; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], in[1].dims[0], dyn, dyn}; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
@@ -258,7 +258,7 @@ export struct conv_transpose2d {
       }
     out.result(in[0].element, s);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], dyn, dyn, dyn}; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], dyn, dyn, dyn}; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
@@ -279,7 +279,7 @@ export struct max_pool2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_pool(a, in, out, true);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
            static_cast<double>(a.kernel_size.w);
@@ -309,7 +309,7 @@ export struct avg_pool2d {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_pool(a, in, out, false);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], in[0].dims[1], dyn, dyn}; }
   static double flops(const attributes& a, view<const tensor_type>, view<const tensor_type> out) {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
            static_cast<double>(a.kernel_size.w);

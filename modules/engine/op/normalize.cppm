@@ -73,7 +73,7 @@ template <fixed_string Name, bool Centered> struct normalize_definition {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_normalize(a, in, out, Centered);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return in[0].dims; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return (Centered ? 8.0 : 5.0) * static_cast<double>(in[0].dims.size());
   }

@@ -57,7 +57,7 @@ template <class M> attribute_value to_attribute(const M& v) {
   if constexpr (std::same_as<M, shape>) a.is = form::dims, a.dims = v;
   else if constexpr (std::same_as<M, axes>) a.is = form::axes, a.list = v;
   else if constexpr (std::same_as<M, dtype>) a.is = form::element, a.element = v;
-  else if constexpr (std::same_as<M, bool>) a.is = form::truth, a.integer = v;
+  else if constexpr (std::same_as<M, bool>) a.is = form::boolean, a.integer = v;
   else if constexpr (std::floating_point<M>) a.is = form::real, a.real = static_cast<double>(v);
   else a.integer = static_cast<std::int64_t>(v);
   return a;

@@ -43,7 +43,7 @@ template <fixed_string Name> struct random_definition {
     if (!detail::takes(domain::real, in[1].element, out)) return;
     out.result(in[1].element, in[1].dims);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return in[1].dims; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return in[1].dims; }
 };
 export struct random_uniform : random_definition<"random_uniform"> {
   static void emit(emission&);

@@ -1,4 +1,4 @@
-// The elementwise part of LSTM and GRU steps as one operation each: what follows the matrix products of a turn.
+// The elementwise part of LSTM and GRU steps as one operation each: what follows the matrix products of an iteration.
 export module lamina:op.recurrent;
 import :core;
 import :dtype;

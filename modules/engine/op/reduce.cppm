@@ -213,7 +213,7 @@ template <fixed_string Name> struct softmax_definition {
     }
     out.result(in[0].element, in[0].dims);
   }
-  static constexpr shape loose(view<const tensor_type> in) { return in[0].dims; }
+  static constexpr shape static_shape(view<const tensor_type> in) { return in[0].dims; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 5.0 * static_cast<double>(in[0].dims.size());
   }

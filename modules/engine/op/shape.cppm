@@ -231,7 +231,7 @@ export struct slice {
     s[axis] = s[axis].is_number() ? dim(detail::resolve(a, s.at(axis)).count) : dim(dyn);
     out.result(in[0].element, s);
   }
-  static constexpr shape loose(view<const tensor_type> in) {
+  static constexpr shape static_shape(view<const tensor_type> in) {
     shape s = in[0].dims;
     for (int i = 0; i < s.rank; ++i) s[i] = dyn;
     return s;
@@ -241,8 +241,8 @@ export struct slice {
   static void map_axis(const attributes&, axis_map&);
 };
 /// Zeros of the second operand's shape with the first operand where `slice` would take it from.
-export struct unslice {
-  static constexpr std::string_view name = "unslice";
+export struct slice_grad {
+  static constexpr std::string_view name = "slice_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = slice_attributes;
@@ -458,6 +458,6 @@ template struct detail::recorded<op::reshape_like>;
 template struct detail::recorded<op::shape_of>;
 template struct detail::recorded<op::slice>;
 template struct detail::recorded<op::sum_like>;
-template struct detail::recorded<op::unslice>;
+template struct detail::recorded<op::slice_grad>;
 
 }  // namespace lamina

@@ -85,20 +85,20 @@ void permute::emit(emission& e) {
 }
 
 void slice::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::unslice>(c.attributes<slice_attributes>(), c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)); });
 }
 void slice::emit(emission& e) {
   emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0),
            e.out_type(0).element);
 }
-void unslice::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+void slice_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type whole[] = {shaped(in[0].element, in[1])};
   if (detail::is_result_of<slice>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void unslice::gradient(gradient_call& c) {
+void slice_grad::gradient(gradient_call& c) {
   c(0, [&] { return lamina::slice(c.gradient(), c.attributes<slice_attributes>()); });
 }
-void unslice::emit(emission& e) {
+void slice_grad::emit(emission& e) {
   emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element);
   e.stage();
   emit_box(e, reversed(slice_box(e.attributes<slice_attributes>(), e.out_type(0).dims, e.in_type(0).dims)), e.in(0),

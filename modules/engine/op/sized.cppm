@@ -1,5 +1,5 @@
 // Results of which an extent is data: positions that are not zero, distinct elements, boxes that are left. Their kernels
-// write as much as there can be and count; `first_rows` of that ends a segment of the plan, and what comes after it is
+// write as much as there can be and count; `truncate` of that ends a segment of the plan, and what comes after it is
 // planned for the extent that was counted.
 export module lamina:op.sized;
 import :core;
@@ -57,8 +57,8 @@ constexpr bool is_count(const tensor_type& t, inference& out) {
 namespace op {
 /// The first rows of operand 0, as many as operand 1 says. The one operation of whose result an extent is read while a
 /// program runs: it is no step of a plan, but the border between two (see `segmented`).
-export struct first_rows {
-  static constexpr std::string_view name = "first_rows";
+export struct truncate {
+  static constexpr std::string_view name = "truncate";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
   using attributes = no_attributes;
@@ -248,9 +248,9 @@ template <> struct spelled<program_mode> {
 /// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, the rows stay where they are.
 /// Errors:  value_error where a run finds the count outside of 0..N; no state is assigned then.
 /// Gradient: that of the rows, zero for the rest.
-export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"first_rows", X, N>>()>
-constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) {
-  return apply<op::first_rows>({}, x, count);
+export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"truncate", X, N>>()>
+constexpr auto truncate(const X& x, const N& count, origin_of<X, N> = {}) {
+  return apply<op::truncate>({}, x, count);
 }
 
 /// The coordinates of all elements that are not zero, one row each, in row-major order (numpy.argwhere, torch.nonzero).
@@ -258,7 +258,7 @@ constexpr auto first_rows(const X& x, const N& count, origin_of<X, N> = {}) {
 export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"argwhere", X>>()>
 constexpr auto argwhere(const X& x, origin_of<X> = {}) {
   auto found = apply<op::non_zero>({}, x);
-  return first_rows(found[0], found[1]);
+  return truncate(found[0], found[1]);
 }
 /// The same as ONNX's NonZero lays it out: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
 export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"non_zero", X>>()>
@@ -296,7 +296,7 @@ constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
   detail::obey<rule::unique>({}, x);
   auto row = reshape(x, shape{dyn});
   auto found = apply<op::unique>({}, row, argsort(row, sort_attributes{.axis = 0}));
-  auto first = first_rows(found[0], found[3]), counts = first_rows(found[2], found[3]);
+  auto first = truncate(found[0], found[3]), counts = truncate(found[2], found[3]);
   auto inverse = found[1];
   if (!a.sorted) {
     auto appearance = argsort(first, sort_attributes{.axis = 0});
@@ -316,7 +316,7 @@ export template <Symbolic X, Symbolic K> requires accepted<diagnostic<counted_wh
 constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
   detail::obey<rule::computed_top_k>({a.axis}, x, k);
   const detail::spelled<evaluation_mode_of<X>> here(x, "top_k");
-  auto at = apply<op::order>({order_attributes::all, a.axis, a.largest}, x, first_rows(positions(x, a.axis), k));
+  auto at = apply<op::order>({order_attributes::all, a.axis, a.largest}, x, truncate(positions(x, a.axis), k));
   auto values = take_along_axis(x, at, a.axis);
   return top_k_result<decltype(values), decltype(at)>{values, at};
 }
@@ -335,7 +335,7 @@ constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_
   detail::obey<rule::non_max_suppression>(a, boxes, scores);
   auto left = apply<op::non_max_suppression>(a, boxes, scores,
                                              argsort(scores, sort_attributes{.axis = -1, .descending = true}));
-  return first_rows(left[0], left[1]);
+  return truncate(left[0], left[1]);
 }
 
 // ---- programs -------------------------------------------------------------------------------------------------------
@@ -343,13 +343,13 @@ constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_
 /// The operation by which an extent becomes known only while a program runs, as messages name it; empty for none. It
 /// looks at what the roots reach, and into subprograms.
 export std::string counted_when_run_in(const program& p);
-/// The same of one node, which is a `first_rows`.
+/// The same of one node, which is a `truncate`.
 std::string spelling_of(const program& p, const node& n);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has such an operation.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);
 
 // Made once, here, for all programs.
-template struct detail::recorded<op::first_rows>;
+template struct detail::recorded<op::truncate>;
 template struct detail::recorded<op::non_max_suppression>;
 template struct detail::recorded<op::non_zero>;
 template struct detail::recorded<op::unique>;

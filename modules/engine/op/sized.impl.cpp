@@ -173,7 +173,7 @@ template <class F> void of_numbers(dtype element, F f) {
 
 }  // namespace
 
-void first_rows::gradient(gradient_call& c) {
+void truncate::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::scatter_rows>({0}, c.gradient(), lamina::positions(c.gradient(), 0), c(0)); });
 }
 
@@ -265,13 +265,13 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
 
 std::string counted_when_run_in(const program& p) {
   bool any = false;
-  for (const node& n : p.nodes()) any = any || n.op == &record<op::first_rows> || !n.subprograms.empty();
+  for (const node& n : p.nodes()) any = any || n.op == &record<op::truncate> || !n.subprograms.empty();
   if (!any) return {};
   const auto reached = p.reachable();
   for (std::size_t i = 0; i < p.nodes().size(); ++i) {
     const node& n = p.nodes()[i];
     if (!reached[i]) continue;
-    if (n.op == &record<op::first_rows>) return spelling_of(p, n);
+    if (n.op == &record<op::truncate>) return spelling_of(p, n);
     for (const auto& sub : n.subprograms)
       if (auto found = counted_when_run_in(*sub); !found.empty()) return n.path.empty() ? found : n.path + ": " + found;
   }

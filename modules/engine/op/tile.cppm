@@ -127,8 +127,8 @@ export struct tile_like {
   static void emit(emission&);
 };
 /// The adjoint of tiling: the sum of the tiles, which have the shape of the second operand.
-export struct untile {
-  static constexpr std::string_view name = "untile";
+export struct tile_grad {
+  static constexpr std::string_view name = "tile_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
@@ -159,8 +159,8 @@ export struct repeat {
   static void emit(emission&);
 };
 /// The adjoint of repeat, and its adjoint again: the second operand's shape says how often.
-export struct unrepeat {
-  static constexpr std::string_view name = "unrepeat";
+export struct repeat_grad {
+  static constexpr std::string_view name = "repeat_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = axis_attributes;
@@ -313,7 +313,7 @@ template struct detail::recorded<op::repeat_like>;
 template struct detail::recorded<op::tile>;
 template struct detail::recorded<op::tile_like>;
 template struct detail::recorded<op::tile_to>;
-template struct detail::recorded<op::unrepeat>;
-template struct detail::recorded<op::untile>;
+template struct detail::recorded<op::repeat_grad>;
+template struct detail::recorded<op::tile_grad>;
 
 }  // namespace lamina

@@ -96,51 +96,51 @@ void emit_sum(emission& e, const std::vector<axis_group>& all) {
 void tile_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (detail::tiles_fit(in[0].dims, in[1].dims, out)) out.result(in[0].element, in[1].dims);
 }
-void untile::infer(const attributes&, view<const tensor_type> in, inference& out) {
+void tile_grad::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (detail::adds(in[0].element, out) && detail::tiles_fit(in[1].dims, in[0].dims, out))
     out.result(in[0].element, in[1].dims);
 }
 void repeat_like::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (detail::repeats_fit(in[0].dims, in[1].dims, a.axis, out)) out.result(in[0].element, in[1].dims);
 }
-void unrepeat::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+void repeat_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (detail::adds(in[0].element, out) && detail::repeats_fit(in[1].dims, in[0].dims, a.axis, out))
     out.result(in[0].element, in[1].dims);
 }
 
 void tile::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::tile_grad>({}, c.gradient(), c(0)); });
 }
 void tile::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
 void tile_to::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::tile_grad>({}, c.gradient(), c(0)); });
 }
 void tile_to::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
 void tile_like::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::untile>({}, c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::tile_grad>({}, c.gradient(), c(0)); });
 }
 void tile_like::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void untile::gradient(gradient_call& c) {
+void tile_grad::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::tile_like>({}, c.gradient(), c(0)); });
 }
-void untile::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
+void tile_grad::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
 
 void repeat::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::unrepeat>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::repeat_grad>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)); });
 }
 void repeat::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis));
 }
 void repeat_like::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::unrepeat>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::repeat_grad>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
 }
 void repeat_like::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis));
 }
-void unrepeat::gradient(gradient_call& c) {
+void repeat_grad::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::repeat_like>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
 }
-void unrepeat::emit(emission& e) {
+void repeat_grad::emit(emission& e) {
   emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis));
 }
 

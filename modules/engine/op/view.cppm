@@ -154,7 +154,7 @@ export struct select {
       if (i != axis) r.push_back(s[i]);
     out.result(in[0].element, r);
   }
-  static constexpr shape loose(view<const tensor_type> in) {
+  static constexpr shape static_shape(view<const tensor_type> in) {
     shape r;
     for (int i = 1; i < in[0].dims.rank; ++i) r.push_back(dyn);
     return r;
@@ -231,8 +231,8 @@ export struct equal_part {
   static void emit(emission&);
 };
 /// The adjoint of equal_part: zeros of the second operand's shape with the first operand where the part is.
-export struct unpart {
-  static constexpr std::string_view name = "unpart";
+export struct split_grad {
+  static constexpr std::string_view name = "split_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = part_attributes;
@@ -410,7 +410,7 @@ template struct detail::recorded<op::select>;
 template struct detail::recorded<op::section>;
 template struct detail::recorded<op::equal_part>;
 template struct detail::recorded<op::squeeze>;
-template struct detail::recorded<op::unpart>;
+template struct detail::recorded<op::split_grad>;
 template struct detail::recorded<op::unsqueeze>;
 
 }  // namespace lamina

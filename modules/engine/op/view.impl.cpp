@@ -98,31 +98,31 @@ void select::gradient(gradient_call& c) {
     auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
     slice_attributes at{
         .start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
-    return apply<op::unslice>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
+    return apply<op::slice_grad>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
   });
 }
 void select::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
 void section::gradient(gradient_call& c) {
   c(0, [&] {
     const auto& a = c.attributes<section_attributes>();
-    return apply<op::unslice>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis},
-                              c.gradient(), c(0));
+    return apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis},
+                                 c.gradient(), c(0));
   });
 }
 void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
 void equal_part::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::unpart>(c.attributes<part_attributes>(), c.gradient(), c(0)); });
+  c(0, [&] { return apply<op::split_grad>(c.attributes<part_attributes>(), c.gradient(), c(0)); });
 }
 void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
 
-void unpart::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+void split_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type whole[] = {{in[0].element, in[1].dims}};
   if (detail::is_result_of<equal_part>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void unpart::gradient(gradient_call& c) {
+void split_grad::gradient(gradient_call& c) {
   c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); });
 }
-void unpart::emit(emission& e) {
+void split_grad::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
   const auto at = equal_part::part_of(e.attributes<part_attributes>(), whole);
   detail::emit_fill(e, e.out(0), whole.size(), e.out_type(0).element);

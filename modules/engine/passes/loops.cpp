@@ -13,7 +13,7 @@ namespace lamina {
 
 // Scans of the same operands that become one, and what each gives of its results.
 struct joined_loop {
-  std::shared_ptr<const program> turn;
+  std::shared_ptr<const program> body;
   std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;  // node, and the place of each result or -1
 };
 
@@ -37,18 +37,18 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
     if (taken[first]) continue;
     const node& leader = p.at(scans[first]);
     const auto carries = static_cast<std::size_t>(leader.attributes_as<scan_attributes>().carries);
-    auto turn = std::make_shared<program>();
+    auto body = std::make_shared<program>();
     std::vector<value> inputs;
     for (auto i : leader.subprograms[0]->inputs())
-      inputs.push_back(turn->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
-    std::vector<value> common = turn->inlined(*leader.subprograms[0], inputs);
+      inputs.push_back(body->input(leader.subprograms[0]->at(i).name, leader.subprograms[0]->at(i).results[0]));
+    std::vector<value> common = body->inlined(*leader.subprograms[0], inputs);
     common.resize(carries);
     std::vector<value> outputs = common;
     joined_loop joint;
     for (std::size_t k = first; k < scans.size(); ++k) {
       const node& n = p.at(scans[k]);
       if (taken[k] || n.inputs != leader.inputs || !n.op->equal(n.attributes.get(), leader.attributes.get())) continue;
-      auto mine = turn->inlined(*n.subprograms[0], inputs);
+      auto mine = body->inlined(*n.subprograms[0], inputs);
       bool agree = true;
       for (std::size_t c = 0; c < carries; ++c) agree = agree && mine[c].same(common[c]);
       if (!agree) continue;
@@ -67,20 +67,20 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
       }
       joint.members.emplace_back(scans[k], std::move(places));
     }
-    turn->path.clear();
-    for (const auto& v : outputs) turn->output("result", v);
-    joint.turn = std::move(turn);
+    body->path.clear();
+    for (const auto& v : outputs) body->output("result", v);
+    joint.body = std::move(body);
     found[scans[first]] = std::move(joint);
   }
   return found;
 }
 
-// A scan of one turn: the turn takes its place.
+// A scan of one iteration: the iteration takes its place.
 std::vector<value> only_turn(program& into, const node& scan, view<const value> in,
-                             const std::vector<tensor_type>& inside, const program& turn, pass_counters& counters) {
+                             const std::vector<tensor_type>& inside, const program& body, pass_counters& counters) {
   std::vector<tensor_type> operands, results;
   for (const auto& v : in) operands.push_back(v.type());
-  for (const auto& o : turn.outputs()) results.push_back(turn.type(o.value));
+  for (const auto& o : body.outputs()) results.push_back(body.type(o.value));
   text why;
   scan.op->outside(scan.attributes.get(), operands, results, why);
   if (!why.empty()) {
@@ -92,7 +92,7 @@ std::vector<value> only_turn(program& into, const node& scan, view<const value> 
   auto under = [](const value& v, const shape& dims) { return v.shape() == dims ? v : value(reshape(v, dims)); };
   std::vector<value> given;
   for (std::size_t i = 0; i < in.size(); ++i) given.push_back(under(in[i], inside[i].dims));
-  auto made = into.inlined(turn, given);
+  auto made = into.inlined(body, given);
   for (std::size_t i = 0; i < made.size(); ++i) made[i] = under(made[i], results[i].dims);
   return made;
 }

@@ -18,7 +18,9 @@ namespace {
 
 class merger {
  public:
-  merger(const program& from, std::int64_t& merged) : from_(from), merged_(merged) { to_.joins = from.joins; }
+  merger(const program& from, std::int64_t& merged) : from_(from), merged_(merged) {
+    to_.common_subexpressions = from.common_subexpressions;
+  }
 
   program run() {
     auto needed = from_.reachable();
@@ -110,7 +112,7 @@ class merger {
     if (n.results.empty()) return {};
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (auto p = parts_.find(n.inputs[k]); p != parts_.end()) return joint_beside(n, k, p->second.axis);
-    // Sequences of several turns have one position of each sample on the second axis.
+    // Sequences of several iterations have one position of each sample on the second axis.
     const shape& out = n.results[0].dims;
     auto j = along(out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0, from_, n);
     return j ? j : along(0, from_, n);

@@ -98,7 +98,7 @@ export struct pass_options {
   bool relaxed_summation =
       false;              ///< a single row is waited for: its sums run in several chains, and its tanh and sigmoid
                           ///< are those of recurrent gates; not the bits of a batch
-  bool common = true;     ///< equal operations become one; see `program::joins` for those of the program itself
+  bool common = true;     ///< equal operations become one; in the program: `common_subexpressions`
   bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
@@ -126,7 +126,7 @@ export program specialized(const program& p, view<const shape> inputs, const pas
 export program merged(const program& p, pass_counters& counters);
 
 /// A program in which everything that depends on parameters alone is a state, to be computed once.
-export struct settled_program {
+export struct precomputed_program {
   std::shared_ptr<program> rewritten;  // the same inputs and outputs
   std::shared_ptr<program> values;     // from the states of the origin: an output for each state that is new
   std::vector<std::string> names;      // of the new states, in the order of those outputs
@@ -135,6 +135,6 @@ export struct settled_program {
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay
 /// what they are.
-export settled_program settled(const program& p);
+export precomputed_program precomputed(const program& p);
 
 }  // namespace lamina

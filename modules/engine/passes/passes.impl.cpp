@@ -54,7 +54,7 @@ class specializer {
               const constant_evaluator& evaluate)
       : p_(p), given_(inputs), options_(options), counters_(counters), evaluate_(evaluate), copy_(p, to_) {
     to_.path = p.path;
-    to_.joins = options.common;
+    to_.common_subexpressions = options.common;
   }
 
   program run() {
@@ -100,7 +100,7 @@ class specializer {
     const auto joint = loops.find(i);
     if (joint == loops.end()) return copy_.set(i, add(n, in, names_));
     node all = n;
-    all.subprograms = {joint->second.turn};
+    all.subprograms = {joint->second.body};
     const auto results = add(all, in, names_);
     for (const auto& [member, places] : joint->second.members) {
       taken_.insert(member);
@@ -192,7 +192,7 @@ class specializer {
       if (!t.dims.is_static()) {
         text w;
         w << n.op->name;
-        if (n.op == &record<op::first_rows>)
+        if (n.op == &record<op::truncate>)
           fail(error_kind::unsupported, w << ": the extent of its result is known only when it has run; such a program "
                                              "runs in segments, which one plan cannot hold");
         fail(error_kind::shape, w << ": not all dimensions of " << t.dims << " are those of an input");

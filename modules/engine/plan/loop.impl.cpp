@@ -1,6 +1,6 @@
-// Loops: the plan of a scan's turn becomes part of the plan around it. The turn's memory is one block of the arena, its
-// carries lie where the scan's results go, and the addresses of slices move on with each turn. Each program of a cond is a
-// loop of one turn that runs where the truth says so.
+// Loops: the plan of a scan's body becomes part of the plan around it. The iteration's memory is one block of the arena, its
+// carries lie where the scan's results go, and the addresses of slices move on with each iteration. Each program of a cond is a
+// loop of one iteration that runs where the predicate says so.
 module;
 #include "../kernels/table.h"
 module lamina:plan.loop.impl;
@@ -26,17 +26,17 @@ namespace {
 void run_loop(const void* p, void* scratch) noexcept {
   const auto& a = *static_cast<const loop_arguments*>(p);
   if (a.gate && *a.gate != a.open) return;
-  auto move = [&](std::int64_t turns) {
+  auto move = [&](std::int64_t iterations) {
     for (std::int64_t i = 0; i < a.move_count; ++i) {
       std::byte* field;
       std::memcpy(&field, a.arguments + a.moves[i].at, sizeof field);
-      field += a.moves[i].stride * turns;
+      field += a.moves[i].stride * iterations;
       std::memcpy(a.arguments + a.moves[i].at, &field, sizeof field);
     }
   };
   const detail::stop_link* const stop = detail::innermost_stop;
   std::int64_t t = 0;
-  for (; t < a.turns; ++t) {
+  for (; t < a.iterations; ++t) {
     for (std::int64_t i = 0; i < a.count && !(stop && stop->requested()); ++i)
       a.steps[i].run(a.steps[i].arguments, scratch);
     if (stop && stop->requested()) [[unlikely]]
@@ -46,17 +46,17 @@ void run_loop(const void* p, void* scratch) noexcept {
   move(-t);
 }
 
-// The turn as a program whose carries are states.
-program with_states(const program& turn, std::size_t carries) {
+// The iteration as a program whose carries are states.
+program with_states(const program& body, std::size_t carries) {
   program p;
   std::vector<value> given, states;
-  for (std::size_t i = 0; i < turn.inputs().size(); ++i) {
-    const node& in = turn.at(turn.inputs()[i]);
+  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+    const node& in = body.at(body.inputs()[i]);
     if (i < carries) given.push_back(states.emplace_back(p.state("carry " + std::to_string(i), in.results[0])));
     else given.push_back(p.input(in.name, in.results[0]));
   }
-  auto results = p.inlined(turn, given);
-  for (std::size_t i = carries; i < results.size(); ++i) p.output(turn.outputs()[i].name, results[i]);
+  auto results = p.inlined(body, given);
+  for (std::size_t i = carries; i < results.size(); ++i) p.output(body.outputs()[i].name, results[i]);
   for (std::size_t i = 0; i < carries; ++i)
     if (!results[i].same(states[i])) p.assign(states[i], results[i]);
   return p;
@@ -68,10 +68,10 @@ void planner::emit_loop() {
   const node& n = of();
   const auto& a = *static_cast<const scan_attributes*>(n.attributes.get());
   const auto carries = static_cast<std::size_t>(a.carries);
-  const std::int64_t turns = p_.type(n.inputs[carries]).dims.at(0);
-  program turn = with_states(*n.subprograms[0], carries);
+  const std::int64_t iterations = p_.type(n.inputs[carries]).dims.at(0);
+  program body = with_states(*n.subprograms[0], carries);
   plan inner(isa_);
-  planner inside(inner, turn, *this, static_cast<std::size_t>(a.sequences));
+  planner inside(inner, body, *this, static_cast<std::size_t>(a.sequences));
   inside.run();
   for (std::size_t i = 0; i < carries; ++i) {
     value_id result{current_->nodes[0], static_cast<std::int32_t>(i)};
@@ -79,34 +79,34 @@ void planner::emit_loop() {
   }
   stage();
   take_over(inner,
-            {.count = turns,
+            {.count = iterations,
              .first_operand = carries,
              .carries = carries,
              .sequences = static_cast<std::size_t>(a.sequences),
              .reverse = a.reverse},
             inside.status_);
-  tell(inner, "each of " + std::to_string(turns) + " turns: ", static_cast<double>(turns));
+  tell(inner, "each of " + std::to_string(iterations) + " iterations: ", static_cast<double>(iterations));
 }
 
 void planner::emit_branches() {
   const node& n = of();
-  const buffer_ref truth = in(0);
+  const buffer_ref predicate = in(0);
   for (std::size_t b = 0; b < 2; ++b) {
     plan inner(isa_);
     planner inside(inner, *n.subprograms[b], *this, 0);
     inside.run();
-    take_over(inner, {.first_operand = 1, .gate = truth, .open = b == 0}, inside.status_);
+    take_over(inner, {.first_operand = 1, .gate = predicate, .open = b == 0}, inside.status_);
     tell(inner, b == 0 ? "if true: " : "if false: ", 0.5);
   }
 }
 
-// Adds what the turn costs and its lines to those of this plan.
-void planner::tell(const plan& turn, const std::string& when, double times) {
-  plan_.cost_.flops += times * turn.cost_.flops;
-  plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(turn.cost_.bytes));
-  plan_.counters_.fused_elementwise += turn.counters_.fused_elementwise;
-  plan_.counters_.fused_epilogues += turn.counters_.fused_epilogues;
-  for (auto line : turn.lines_) {
+// Adds what the iteration costs and its lines to those of this plan.
+void planner::tell(const plan& body, const std::string& when, double times) {
+  plan_.cost_.flops += times * body.cost_.flops;
+  plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(body.cost_.bytes));
+  plan_.counters_.fused_elementwise += body.counters_.fused_elementwise;
+  plan_.counters_.fused_epilogues += body.counters_.fused_epilogues;
+  for (auto line : body.lines_) {
     line.what = "  " + when + line.what;
     line.results.clear();
     plan_.lines_.push_back(std::move(line));
@@ -131,51 +131,51 @@ std::string placed(const std::string& message, const std::string& place) {
 }
 }  // namespace
 
-void planner::take_over(const plan& turn, const turns_of& how, std::int32_t status_buffer) {
-  // Where each buffer of the turn lies here, and how far it moves with each turn.
-  std::vector<buffer_ref> to(turn.buffers_.size());
-  std::vector<std::int64_t> stride(turn.buffers_.size());
-  const buffer_ref arena = temporary(turn.arena_bytes_);  // of no bytes too: tensors without elements lie there
+void planner::take_over(const plan& body, const loop_form& how, std::int32_t status_buffer) {
+  // Where each buffer of the iteration lies here, and how far it moves with each iteration.
+  std::vector<buffer_ref> to(body.buffers_.size());
+  std::vector<std::int64_t> stride(body.buffers_.size());
+  const buffer_ref arena = temporary(body.arena_bytes_);  // of no bytes too: tensors without elements lie there
   auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
     auto slice = static_cast<std::int64_t>(bytes);
     stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
     to[i] = all.at(how.reverse ? (how.count - 1) * slice : 0);
   };
-  for (std::size_t i = 0; i < turn.buffers_.size(); ++i) {
-    const auto& b = turn.buffers_[i];
+  for (std::size_t i = 0; i < body.buffers_.size(); ++i) {
+    const auto& b = body.buffers_[i];
     auto at = static_cast<std::size_t>(b.index);
     switch (b.kind) {
       case buffer_kind::arena: to[i] = arena.at(b.offset); break;
       case buffer_kind::state: to[i] = write({current_->nodes[0], b.index}); break;
       case buffer_kind::input:
-        if (at < how.sequences) walk(i, in(how.first_operand + at), turn.input_types_[at].bytes());
+        if (at < how.sequences) walk(i, in(how.first_operand + at), body.input_types_[at].bytes());
         else to[i] = in(how.first_operand + at);
         break;
       case buffer_kind::output:
         walk(i, write({current_->nodes[0], static_cast<std::int32_t>(how.carries + at)}),
-             turn.output_types_[at].bytes());
+             body.output_types_[at].bytes());
         break;
       case buffer_kind::constant:
         to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0,
                  layout::plain};
-        plan_.constants_.push_back(turn.constants_[at]);
+        plan_.constants_.push_back(body.constants_[at]);
         break;
       case buffer_kind::packed: break;  // below
     }
   }
-  std::map<std::int64_t, buffer_ref> counters;  // by their offset in the arena of the turn
-  for (const auto& c : turn.checks_)
+  std::map<std::int64_t, buffer_ref> counters;  // by their offset in the arena of the iteration
+  for (const auto& c : body.checks_)
     counters[c.offset] = counter(placed(c.message, p_.at(current_->nodes[0]).path), c.first);
 
   // Arguments as they are, addresses as the buffers lie.
-  const std::uint32_t base = more_arguments(turn.arguments_.size());
-  std::ranges::copy(turn.arguments_, plan_.arguments_.begin() + base);
+  const std::uint32_t base = more_arguments(body.arguments_.size());
+  std::ranges::copy(body.arguments_, plan_.arguments_.begin() + base);
   auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments, s.bytes}; };
-  // What is the same in every turn is packed once: with its parameter, or before the first turn.
+  // What is the same in every iteration is packed once: with its parameter, or before the first iteration.
   bool packs = false;
-  for (const auto& k : turn.packs_) {
+  for (const auto& k : body.packs_) {
     auto run = [&] {
-      for (std::uint32_t s = 0; s < k.steps.count; ++s) pending_.push_back(moved(turn.steps_[k.steps.first + s]));
+      for (std::uint32_t s = 0; s < k.steps.count; ++s) pending_.push_back(moved(body.steps_[k.steps.first + s]));
     };
     value_id v = of().inputs[how.first_operand + static_cast<std::size_t>(~k.state)];
     auto& form = to[static_cast<std::size_t>(k.buffer)];
@@ -188,27 +188,27 @@ void planner::take_over(const plan& turn, const turns_of& how, std::int32_t stat
   }
   if (packs) stage();
   const auto first_move = static_cast<std::uint32_t>(plan_.moves_.size());
-  for (const auto& r : turn.relocations_) {
+  for (const auto& r : body.relocations_) {
     auto b = static_cast<std::size_t>(r.buffer);
     bool counts = r.buffer == status_buffer;
-    buffer_ref at = counts ? counters.at(turn.buffers_[b].offset + r.offset) : to[b].at(r.offset);
+    buffer_ref at = counts ? counters.at(body.buffers_[b].offset + r.offset) : to[b].at(r.offset);
     plan_.relocations_.push_back({base + r.at, at.buffer, at.offset});
     if (stride[b]) plan_.moves_.push_back({base + r.at, stride[b]});
   }
   const auto moves = static_cast<std::uint32_t>(plan_.moves_.size()) - first_move;
-  for (auto at : turn.code_) plan_.code_.push_back(base + at);
+  for (auto at : body.code_) plan_.code_.push_back(base + at);
 
   const auto first = static_cast<std::uint32_t>(loop_steps_.size());
-  for (const auto& s : turn.steps_) loop_steps_.push_back(moved(s));
-  for (const auto& l : turn.loops_)
+  for (const auto& s : body.steps_) loop_steps_.push_back(moved(s));
+  for (const auto& l : body.loops_)
     plan_.loops_.push_back({base + l.arguments, first + l.first, l.count,
                             static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
-  for (const auto& m : turn.moves_) plan_.moves_.push_back({base + m.at, m.stride});
+  for (const auto& m : body.moves_) plan_.moves_.push_back({base + m.at, m.stride});
   const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, how.count, nullptr, how.open};
   const address gate{&arguments.gate, how.gate};
-  step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, turn.scratch_bytes_);
+  step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, body.scratch_bytes_);
   plan_.loops_.push_back(
-      {pending_.back().arguments, first, static_cast<std::uint32_t>(turn.cost_.steps), first_move, moves});
+      {pending_.back().arguments, first, static_cast<std::uint32_t>(body.cost_.steps), first_move, moves});
 }
 
 }  // namespace lamina

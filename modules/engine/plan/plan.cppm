@@ -32,7 +32,7 @@ export struct bound_step {
   step_function run;
   const void* arguments;
 };
-/// An address within the arguments that moves on with each turn of a loop.
+/// An address within the arguments that moves on with each iteration of a loop.
 export struct loop_move {
   std::uint32_t at;
   std::int64_t stride;
@@ -46,8 +46,8 @@ export struct loop_arguments {
   const bound_step* steps;
   const loop_move* moves;
   std::byte* arguments;
-  std::int64_t count, move_count, turns;
-  const bool* gate;  // null, or what must hold `open` for any turn to run
+  std::int64_t count, move_count, iterations;
+  const bool* gate;  // null, or what must hold `open` for any iteration to run
   bool open;
 };
 /// Steps [first, first + count) that do not depend on each other, and the line of `explain()` that they belong to; -1: to
@@ -62,8 +62,8 @@ export struct relocation {
   std::int32_t buffer;
   std::int64_t offset;
 };
-/// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's turn, ~state is the
-/// number of an input that is the same in every turn.
+/// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's body, ~state is the
+/// number of an input that is the same in every iteration.
 export struct plan_pack {
   std::int32_t state;
   std::uint64_t format;
@@ -93,7 +93,7 @@ export struct plan_line {
   double flops;
   std::size_t bytes;
   std::uint32_t steps;
-  std::vector<plan_result> results{};  // of a line of a loop's turn none: they lie there for a turn
+  std::vector<plan_result> results{};  // of a line of a loop's body none: they lie there for an iteration
   std::string where{};                 // path of the operation: its place in the user's code, or its layer
 };
 

@@ -29,9 +29,9 @@ class planner final : public emission {
         isa_(set),
         options_(options),
         table_(kernels::kernels_of(static_cast<kernels::isa>(set))) {}
-  /// For the turn of a loop: its states are the loop's carries, its inputs from `invariant` on are the same in every turn.
-  planner(plan& result, const program& turn, const planner& outside, std::size_t invariant)
-      : planner(result, turn, outside.isa_, outside.options_) {
+  /// For the iteration of a loop: its states are the loop's carries, its inputs from `invariant` on are the same in every iteration.
+  planner(plan& result, const program& body, const planner& outside, std::size_t invariant)
+      : planner(result, body, outside.isa_, outside.options_) {
     first_invariant_ = invariant;
     training_ = outside.training_;
   }
@@ -201,21 +201,21 @@ class planner final : public emission {
 
   void emit_reorder();
 
-  // A scan: the plan of its turn becomes part of this one.
+  // A scan: the plan of its body becomes part of this one.
   void emit_loop();
   // A cond: so do the plans of both its programs, each behind a gate.
   void emit_branches();
-  // How a plan runs inside this one: how often, what it carries and walks along, and whether a truth must be `open` for it.
-  struct turns_of {
+  // How a plan runs inside this one: how often, what it carries and walks along, and whether a predicate must be `open` for it.
+  struct loop_form {
     std::int64_t count = 1;
     std::size_t first_operand = 0, carries = 0, sequences = 0;  // of the node's operands, carries are before the first
     bool reverse = false;
     buffer_ref gate{};
     bool open = false;
   };
-  void take_over(const plan& turn, const turns_of& how, std::int32_t status);
+  void take_over(const plan& body, const loop_form& how, std::int32_t status);
   buffer_ref counter(std::string_view message, const std::optional<first_counted>& first);
-  void tell(const plan& turn, const std::string& when, double times);
+  void tell(const plan& body, const std::string& when, double times);
 
   kernels::map_function function_of(const node& n) const;
   // Of a plan whose results are waited for: less accurate where that is faster.

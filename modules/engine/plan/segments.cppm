@@ -36,7 +36,7 @@ struct segmented_program {
   std::vector<program_segment> segments;
   std::vector<segment_slot> slots;
 };
-/// Cuts a program behind every `first_rows`. Errors: unsupported_error where one stands in the program of a `cond`, `loop` or `scan`.
+/// Cuts a program behind every `truncate`. Errors: unsupported_error where one stands in the program of a `cond`, `loop` or `scan`.
 segmented_program segmented(const program& p);
 
 }  // namespace lamina

@@ -16,7 +16,7 @@ namespace lamina {
 
 namespace {
 
-bool counts(const node& n) { return n.op == &record<op::first_rows>; }
+bool counts(const node& n) { return n.op == &record<op::truncate>; }
 bool is_call(const node& n) { return is_call_of<op::call>(n); }
 
 value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
@@ -72,7 +72,7 @@ class cutter {
   static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
 
   // The segment that computes each operation; of rows that are counted the one that has them. What needs states and
-  // constants alone is loose: it costs little or is computed once, and a packed weight is one only beside its product.
+  // constants alone is in each segment: it costs little or is computed once, and a packed weight is one only beside its product.
   void number() {
     reached_ = p_.reachable();
     level_.assign(size_, 0);
@@ -93,7 +93,7 @@ class cutter {
     }
     bodies_.resize(static_cast<std::size_t>(last) + 1);
   }
-  // The segments that read each loose operation.
+  // The segments that read each operation that is computed again there.
   void place_loose() {
     wanted_.resize(size_);
     const std::size_t last = bodies_.size() - 1;

@@ -41,7 +41,7 @@ text& attribute(text& t, const attribute_value& v) {
   switch (v.is) {
     case attribute_value::form::integer: t << v.integer; break;
     case attribute_value::form::real: number(t, v.real); break;
-    case attribute_value::form::truth: t << (v.integer != 0); break;
+    case attribute_value::form::boolean: t << (v.integer != 0); break;
     case attribute_value::form::element: t << '"' << v.element << '"'; break;
     case attribute_value::form::dims: dims(t, v.dims); break;
     case attribute_value::form::axes:

@@ -68,9 +68,9 @@ export class dimension_names {
 
 /// One attribute of an operation, whatever member of the attributes holds it; narrower numbers are the wider ones here.
 export struct attribute_value {
-  enum class form : std::uint8_t { integer, real, truth, element, dims, axes };
+  enum class form : std::uint8_t { integer, real, boolean, element, dims, axes };
   form is = form::integer;
-  std::int64_t integer = 0;  // truth: 0 or 1
+  std::int64_t integer = 0;  // boolean: 0 or 1
   double real = 0;
   dtype element = dtype::float32;
   shape dims;
@@ -363,7 +363,7 @@ export class ir::program : found_in_lamina {
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);
   value number(std::uint64_t v, dtype element);
-  /// Adds an operation, or finds the equal one unless `joins` is off. Errors: shape_error, type_error naming operation and
+  /// Adds an operation, or finds the equal one unless `common_subexpressions` is off. Errors: shape_error, type_error naming operation and
   /// operand types; value_error for a wrong number of operands or subprograms.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
@@ -413,7 +413,7 @@ export class ir::program : found_in_lamina {
   /// What messages call it where values of two programs are mixed up.
   std::string title;
   /// Whether an operation that is equal to one that is there is that one.
-  bool joins = true;
+  bool common_subexpressions = true;
   /// How often an operation was found instead of added.
   std::int64_t joined() const { return joined_; }
   /// Randomness: each call site has its own number, so that two never merge.

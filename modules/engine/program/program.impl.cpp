@@ -394,7 +394,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   }
   n.subprograms = std::move(subprograms);
   n.hash = hash_node(n, ids_of(n.subprograms), 1, 0, [&](std::int32_t i) { return at(i).hash; });
-  if (op.pure && joins)
+  if (op.pure && common_subexpressions)
     for (auto known : known_[n.hash])
       if (same_node(at(known), n)) {
         ++joined_;
@@ -542,7 +542,7 @@ void spell_attribute(text& t, const attribute_value& v) {
   switch (v.is) {
     case attribute_value::form::integer: t << v.integer; break;
     case attribute_value::form::real: t << v.real; break;
-    case attribute_value::form::truth: t << (v.integer != 0); break;
+    case attribute_value::form::boolean: t << (v.integer != 0); break;
     case attribute_value::form::element: t << v.element; break;
     case attribute_value::form::dims: t << v.dims; break;
     case attribute_value::form::axes: t << v.list; break;

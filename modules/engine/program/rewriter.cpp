@@ -98,7 +98,7 @@ class rewriter {
 /// A program with the calls for which `inline_it(n)` holds replaced by what they call, calls in there too.
 template <class F> std::shared_ptr<program> with_calls_inlined(const program& p, F inline_it) {
   auto flat = std::make_shared<program>();
-  flat->joins = p.joins;
+  flat->common_subexpressions = p.common_subexpressions;
   rewriter r(p, *flat);
   r.run([&](std::int32_t i, const node& n) {
     if (!inline_it(n)) return false;

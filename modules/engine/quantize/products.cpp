@@ -62,7 +62,7 @@ class product_finder {
  public:
   product_finder(const program& p, const parameter_store& all) {
     const auto flat = with_calls_inlined(p, [](const node& n) { return is_call_of<op::call>(n); });
-    settled_program s = settled(*flat);
+    precomputed_program s = precomputed(*flat);
     program_ = s.rewritten;
     const auto take = [&](const program& from, auto skip) {
       for (auto i : from.states()) {

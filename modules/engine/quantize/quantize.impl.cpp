@@ -1,4 +1,4 @@
-// The pass: a program written anew, with its products in int8.
+// The pass: a program written again, with its products in int8.
 module lamina:quantize.impl;
 import :core;
 import :dtype;
@@ -34,7 +34,7 @@ class rewriting {
  public:
   rewriting(detail::product_finder& found, const quantization_profile& ranges, const quantization_options& o)
       : found_(found), ranges_(ranges), options_(o), made_(std::make_shared<program>()), copy_(found.of(), *made_) {
-    made_->joins = found.of().joins;
+    made_->common_subexpressions = found.of().common_subexpressions;
   }
 
   quantized_program run() {

@@ -230,7 +230,7 @@ class program_reader {
     switch (a.is) {
       case attribute_value::form::integer: a.integer = need(v, json_kind::integer, what).integer(); break;
       case attribute_value::form::real: a.real = real(v, what.view()); break;
-      case attribute_value::form::truth: a.integer = need(v, json_kind::truth, what).truth(); break;
+      case attribute_value::form::boolean: a.integer = need(v, json_kind::boolean, what).boolean(); break;
       case attribute_value::form::element: a.element = element(v); break;
       case attribute_value::form::dims:
         a.dims = dims(v, what.view());
@@ -318,7 +318,7 @@ class program_reader {
     if (kind == "input") {
       known(n, {"kind", "name", "type", "uniform"}, "an input");
       const json_value uniform = n["uniform"];
-      const bool one = uniform && need(uniform, json_kind::truth, "`uniform`").truth();
+      const bool one = uniform && need(uniform, json_kind::boolean, "`uniform`").boolean();
       values_.push_back(made_->input(name, type(n["type"], "`type`"), one).id());
     } else if (kind == "state") {
       known(n, {"kind", "name", "type"}, "a state");
@@ -334,7 +334,7 @@ class program_reader {
     need(p, json_kind::object, "a program");
     known(p, {"nodes", "outputs", "assignments", "sites"}, "a program");
     made_ = std::make_shared<program>();
-    made_->joins = false;  // nodes keep their numbers
+    made_->common_subexpressions = false;  // nodes keep their numbers
     values_.clear();
     unfolded_ = 0;
     node_ = 0;
@@ -364,7 +364,7 @@ class program_reader {
     const auto sites = member(p, "sites", json_kind::integer).integer();
     if (sites < 0) fail("`sites` is ", sites, ", and 0 or more is expected");
     made_->sites(sites);
-    made_->joins = true;
+    made_->common_subexpressions = true;
     weights_.push_back(unfolded_ + static_cast<double>(values_.size()));
     programs_.push_back(std::move(made_));
   }

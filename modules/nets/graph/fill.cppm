@@ -1,4 +1,4 @@
-// How blobs of nets begin: sources of numbers, made of the library's operations. Those that draw do so anew in each run.
+// How blobs of nets begin: sources of numbers, made of the library's operations. Those that draw do so again in each run.
 export module lamina:graph.fill;
 import :core;
 import :dtype;

@@ -126,7 +126,7 @@ thread_local std::vector<named_sharing> sharings;
 // A name as the sharings have it; `settled` says whether it came to an end. `used`: what applies counts as met.
 std::string shared_name(std::string name, bool used = false, bool* settled = nullptr) {
   if (settled) *settled = true;
-  for (int turns = 0; turns < 64; ++turns) {
+  for (int iterations = 0; iterations < 64; ++iterations) {
     shared_scope* best = nullptr;
     for (auto s = sharings.rbegin(); s != sharings.rend(); ++s)
       for (auto& scope : s->scopes)

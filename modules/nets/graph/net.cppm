@@ -90,7 +90,7 @@ export class net {
 
   // ---- sources: blobs that the net makes. Errors: state_error where the name is taken.
 
-  /// A blob of numbers: `net.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1})`. Drawn anew in each run.
+  /// A blob of numbers: `net.fill<op::uniform>("W", {1, 2}, {.low = -1, .high = 1})`. Drawn again in each run.
   template <Fill F> value fill(std::string_view name, const shape& s, const F& how = {}, dtype element = dtype::float32,
                                const origin& = {}) {
     fill_scope scope = begin_fill(name, {element, s});

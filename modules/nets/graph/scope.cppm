@@ -7,7 +7,7 @@ import lamina.std;
 
 namespace lamina::graph {
 
-/// Puts `name/` before the names that are given while it lives. Scopes nest; with `reset` it begins anew at the root.
+/// Puts `name/` before the names that are given while it lives. Scopes nest; with `reset` it begins again at the root.
 /// Names of operations' results begin with it, too; a value that is passed on keeps its name.
 export class name_scope {
  public:

@@ -29,7 +29,7 @@ export struct execution_step {
   std::string net{};
   std::vector<execution_step> steps{};
   std::int64_t times = 1;
-  std::string stop_when{};  // a blob of one element: no turn comes after one that leaves it other than 0
+  std::string stop_when{};  // a blob of one element: no iteration comes after one that leaves it other than 0
   bool concurrent = false;  // each of its steps has a thread of its own; none writes what another one touches
   // Above 0: not one of the steps in their order, but runs between the nets of the others each so many milliseconds, and
   // once after them.

@@ -34,7 +34,7 @@ constexpr void check_step(std::string_view name, std::int64_t in, std::int64_t h
       why << name << " expects a state of shape [N, " << hidden << "] for its input [N, " << in << "], but is given "
           << x[i].dims << " for " << x[0].dims;
 }
-/// What a turn leaves to the next; with `bptt(false)` no gradient comes back from there.
+/// What an iteration leaves to the next; with `bptt(false)` no gradient comes back from there.
 template <class V> constexpr V passed_on(const auto& s, const V& v) {
   return policy_of<bptt>(s).value ? v : V(lamina::stop_gradient(v));
 }
@@ -44,7 +44,7 @@ constexpr auto columns(const auto& v, std::int64_t part, std::int64_t width) {
 }  // namespace detail
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
-// A step's input `previous_x` is what its output `x` was in the turn before.
+// A step's input `previous_x` is what its output `x` was in the iteration before.
 
 /// output = tanh(input W + previous_output U + b), or relu of it.
 /// Shapes:  input [N, input_size], outputs [N, hidden_size]; weight_ih [hidden_size, input_size],
@@ -197,9 +197,9 @@ export struct sequence_port {
 };
 
 /// Walks a step along sequences. Its ports are the step's: at those in `sequences` whole sequences, at `previous_x`
-/// what stands for `x` before the first turn, at the others what every turn gets; its outputs are those of all turns,
+/// what stands for `x` before the first iteration, at the others what every iteration gets; its outputs are those of all iterations,
 /// stacked along axis `output_axis`; axes count from the end where they are negative. Policies: `bptt(false)` keeps
-/// gradients from flowing back from turn to turn;
+/// gradients from flowing back from iteration to iteration;
 /// `sequence<"port", axis>` names sequences instead of the member.
 /// Errors:  one with a message where the sequences differ in length, or name no port or a `previous_` one.
 export template <Layer Step> struct recurrent {
@@ -229,7 +229,7 @@ export template <Layer Step> struct recurrent {
         whole[places[i].at] = to_front(in[i], axis);
       }
     }
-    auto turn = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
+    auto body = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
       work_array<V> arguments(names.size()), stepped(results.size());
       for (std::size_t i = 0; i < names.size(); ++i) {
         if (places[i].kind == role::sequence) arguments[i] = slices[places[i].at];
@@ -243,7 +243,7 @@ export template <Layer Step> struct recurrent {
       for (std::size_t r = 0; r < results.size(); ++r) made[carries + r] = stepped[r];
     };
     s.scan(s, view<const V>(first.data, first.size), view<const V>(whole.data, whole.size),
-           view<V>(given.data, given.size), turn, reverse);
+           view<V>(given.data, given.size), body, reverse);
     if (s.failed()) return;
     for (std::size_t r = 0; r < out.size(); ++r) {
       const int axis = counted(s, given[carries + r], output_axis, results[r]);
@@ -283,7 +283,7 @@ export template <Layer Step> struct recurrent {
         why << "there is no port `" << q.port << "` to walk along; the inputs of the step are";
         list_names(why, names);
       } else if (places[i].kind == role::carry)
-        why << "`" << q.port << "` is what a turn leaves to the next, not a sequence";
+        why << "`" << q.port << "` is what an iteration leaves to the next, not a sequence";
       else if (places[i].kind == role::same) places[i] = {role::sequence, walked++, 0, static_cast<int>(q.axis)};
     };
     bool named = false;
@@ -367,7 +367,7 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   }
 }
 
-/// Walks all layers and directions; `walk(inner, gates of the turn, states, layer's suffix)` makes the next states, the
+/// Walks all layers and directions; `walk(inner, gates of the iteration, states, layer's suffix)` makes the next states, the
 /// first of which is the output. `Gates` of them make a row of weights.
 template <std::size_t States, class L, class S, class V, class F>
 constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_t gates, bool state_bias, F step) {
@@ -384,7 +384,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       text suffix;
       suffix << "_l" << layer << (d ? "_reverse" : "");
       auto named = [&](std::string_view name) { return text(name) << suffix.view(); };
-      // One product for the inputs of all turns.
+      // One product for the inputs of all iterations.
       V all = lamina::matmul(x, s.parameter(named("weight_ih").view(), shape{gates * l.hidden_size, features}, start),
                              {.transpose_b = true});
       if (biased(l, s)) {
@@ -402,10 +402,10 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
                                             columns(lamina::reduce_sum(all, {.axes = axes(0)}), 0, l.hidden_size));
       }
       if (l.lengths) {
-        V turns = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
-        first[States] = d ? V(turns - 1) : V(turns * 0);
+        V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
+        first[States] = d ? V(iterations - 1) : V(iterations * 0);
       }
-      auto turn = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
+      auto body = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
         step(inner, slices[0], carried, made, suffix.view());
         made[States + (l.lengths ? 1 : 0)] = made[0];
         if (!l.lengths) {
@@ -418,7 +418,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
         made[States] = d ? V(carried[States] - 1) : V(carried[States] + 1);
       };
       const std::size_t carries = States + (l.lengths ? 1 : 0);
-      s.scan(s, view<const V>(first, carries), view<const V>(&all, 1), view<V>(given, carries + 1), turn, d == 1);
+      s.scan(s, view<const V>(first, carries), view<const V>(&all, 1), view<V>(given, carries + 1), body, d == 1);
       if (s.failed()) return;
       both[d] = given[carries];
       if (l.states)
@@ -433,7 +433,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
   if (l.states)
     for (std::size_t i = 0; i < States && 1 + i < out.size(); ++i) out[1 + i] = last[i];
 }
-// The product with the state of a turn, and its bias.
+// The product with the state of an iteration, and its bias.
 template <class L, class S, class V>
 constexpr V with_state(const L& l, S& s, const V& h, std::int64_t gates, std::string_view suffix) {
   return lamina::matmul(h,

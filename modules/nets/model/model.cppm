@@ -21,7 +21,7 @@ import :tensor;
 import :topology;
 import :topology.analysis;
 import :topology.check;
-import :topology.steer;
+import :topology.policy_scope;
 import lamina.std;
 
 namespace lamina {
@@ -63,7 +63,7 @@ export struct trace_walk {
   bool (*trainable)(view<const label> path) = nullptr;
   traced_leaves* leaves = nullptr;  // where states become inputs; the store is not used then
   const name_map* names = nullptr;  // of states that stand for others
-  // In the turn of a scan: the walk around it, and which of its values the turn reads, each with its value here.
+  // In the iteration of a scan: the walk around it, and which of its values the iteration reads, each with its value here.
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
@@ -98,11 +98,11 @@ export class trace_scope {
     if constexpr (detail::output_count<L>() == 1) return out[0];
     else return out;
   }
-  /// Walks along the first axis of sequences of one length: `turn(scope, carries, slices, results)` is run once and
-  /// gives the next carries, then what each turn gives. `results` are the last carries, then the others stacked along a
-  /// new first axis. `Self` is the scope that the layers of the turn see: this class, or one made of it.
+  /// Walks along the first axis of sequences of one length: `body(scope, carries, slices, results)` is run once and
+  /// gives the next carries, then what each iteration gives. `results` are the last carries, then the others stacked along a
+  /// new first axis. `Self` is the scope that the layers of the iteration see: this class, or one made of it.
   template <class Self, class F> void scan(const Self&, view<const value> carries, view<const value> sequences,
-                                           view<value> results, F turn, bool reverse) const {
+                                           view<value> results, F body, bool reverse) const {
     auto body = std::make_shared<program>();
     trace_walk inner = turn_walk(*body);
     std::vector<value> first = turn_inputs(*body, carries, false), slices = turn_inputs(*body, sequences, true),
@@ -110,10 +110,10 @@ export class trace_scope {
     trace_scope base = *this;
     base.walk_ = &inner;
     Self scope(base);
-    turn(scope, view<const value>(first), view<const value>(slices), view<value>(made));
+    body(scope, view<const value>(first), view<const value>(slices), view<value>(made));
     finish_scan(std::move(body), inner, carries, sequences, made, results, reverse);
   }
-  /// In a turn: a value of the program around it, the same in every turn.
+  /// In an iteration: a value of the program around it, the same in every iteration.
   value outside(const value& v) const;
   /// Called before each layer: errors then begin with its path.
   template <Layer L> bool enter(const L& layer, view<const value> in) const {

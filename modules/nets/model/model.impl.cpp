@@ -74,7 +74,7 @@ bool trace_scope::is_trainable(std::string_view name) const {
   return !walk_->trainable || walk_->trainable(names);
 }
 
-// ---- turns of scans: programs of their own, which read what stands around them as operands of the scan
+// ---- iterations of scans: programs of their own, which read what stands around them as operands of the scan
 
 trace_walk trace_scope::turn_walk(program& body) const {
   body.path = walk_->into.path;
@@ -135,7 +135,7 @@ value trace_scope::state(std::string_view name, const shape& dims, double initia
 }
 void trace_scope::assign(const value& state, const value& v) const {
   if (!walk_->training) return;
-  if (walk_->outer) refuse("a layer in the turn of a recurrent layer cannot keep running statistics");
+  if (walk_->outer) refuse("a layer in the body of a recurrent layer cannot keep running statistics");
   if (!walk_->leaves) return walk_->into.assign(state, v);
   for (std::size_t i = 0; i < walk_->leaves->all.size(); ++i)
     if (walk_->leaves->all[i].at.same(state)) walk_->leaves->assigned.emplace_back(i, v);

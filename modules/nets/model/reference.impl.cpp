@@ -131,11 +131,11 @@ reference_core::reference_core(reference_source from, const reference_options& o
     if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());
   if (definition_ && definition_->trace) report_.dropped = idle_layers_of(*definition_);
   if (o.optimize) {
-    auto settled = lamina::settled(*inference_);
-    inference_ = settled.rewritten;
-    beforehand_ = settled.values;
-    computed_ = settled.names;
-    report_.folded = settled.joined;
+    auto precomputed = lamina::precomputed(*inference_);
+    inference_ = precomputed.rewritten;
+    beforehand_ = precomputed.values;
+    computed_ = precomputed.names;
+    report_.folded = precomputed.joined;
     report_.computed = static_cast<std::int64_t>(computed_.size());
   }
   for (const auto& a : inference_->assignments()) {

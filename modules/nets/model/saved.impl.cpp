@@ -109,7 +109,7 @@ class state_reader {
     const auto* v = weights_.find(name);
     if (!v) weights_failure(name, "is missing");
     to.add(std::string(name), weights_.read(*v), static_cast<state_role>(at - std::begin(roles)),
-           member(s, "trainable", json_kind::truth).truth());
+           member(s, "trainable", json_kind::boolean).boolean());
   }
   const net_files& files_;
   const program& program_;

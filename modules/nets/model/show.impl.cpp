@@ -151,10 +151,11 @@ void add_operations(const program& p, double times, met_layers& to) {
       to.all[i].known = to.all[i].known && known;
       if (known && at.subprograms.empty()) to.all[i].flops += times * at.op->flops(at.attributes.get(), in, at.results);
     }
-    double turns = 1;
+    double iterations = 1;
     if (is_call_of<op::scan>(at))
-      turns = static_cast<double>(in[static_cast<std::size_t>(at.attributes_as<scan_attributes>().carries)].dims.at(0));
-    for (const auto& s : at.subprograms) add_operations(*s, times * turns, to);
+      iterations =
+          static_cast<double>(in[static_cast<std::size_t>(at.attributes_as<scan_attributes>().carries)].dims.at(0));
+    for (const auto& s : at.subprograms) add_operations(*s, times * iterations, to);
   }
 }
 
@@ -282,7 +283,7 @@ class data_flow {
       if (!met.all[i].path.empty() && met.all[i].parent == path) parts_.push_back(i);
     self_ = met.find(path);
   }
-  // False where parts run in a program of their own, as the turns of a recurrent layer do.
+  // False where parts run in a program of their own, as the iterations of a recurrent layer do.
   bool connect() {
     for (const auto& c : met_.calls)
       if (place(c.layer) >= 0 || c.layer == self_)

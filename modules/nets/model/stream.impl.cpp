@@ -311,7 +311,7 @@ class stream_maker {
       if (k >= carries && k < carries + sequences) {
         if (t.axis == 0 && !t.history) walks = true;
         else if (varies) refuse(n, "walks along another axis than that of the positions");
-      } else if (k >= carries + sequences && varies) refuse(n, "each turn reads the whole sequence");
+      } else if (k >= carries + sequences && varies) refuse(n, "each iteration reads the whole sequence");
       else if (k < carries && varies && depends_[static_cast<std::size_t>(n.inputs[k].node)])
         refuse(n, "its first state is computed from the sequence");
     }

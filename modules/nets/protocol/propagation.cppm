@@ -9,7 +9,7 @@ import :tensor;
 import :topology;
 import :topology.analysis;
 import :topology.check;
-import :topology.steer;
+import :topology.policy_scope;
 import lamina.std;
 
 namespace lamina {

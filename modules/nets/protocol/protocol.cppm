@@ -21,7 +21,7 @@ import :tensor;
 import :topology;
 import :topology.analysis;
 import :topology.check;
-import :topology.steer;
+import :topology.policy_scope;
 import lamina.std;
 
 namespace lamina {
@@ -161,11 +161,11 @@ class probe_scope : public type_scope {
     else return out;
   }
   template <class Self, class F> constexpr void scan(const Self& self, view<const traced> carries,
-                                                     view<const traced> sequences, view<traced> results, F turn,
+                                                     view<const traced> sequences, view<traced> results, F body,
                                                      bool /*reverse*/) const {
     for (auto& r : results) r = made(dtype::float32, {});
     Self scope(self);
-    turn(scope, carries, sequences, results);
+    body(scope, carries, sequences, results);
   }
   template <Layer L> constexpr bool enter(const L&, view<const traced>) const { return true; }
   constexpr bool failed() const { return false; }

@@ -12,7 +12,7 @@ import :shape;
 import :tensor;
 import :topology;
 import :topology.analysis;
-import :topology.steer;
+import :topology.policy_scope;
 import lamina.std;
 
 namespace lamina {
@@ -67,9 +67,9 @@ export class type_scope {
   constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
     return call(nested(label(name)), layer, in...);
   }
-  /// One turn stands for all: carries keep their types.
+  /// One iteration stands for all: carries keep their types.
   template <class Self, class F> constexpr void scan(const Self& self, view<const traced> carries,
-                                                     view<const traced> sequences, view<traced> results, F turn,
+                                                     view<const traced> sequences, view<traced> results, F body,
                                                      bool /*reverse*/) const {
     for (auto& r : results) r = made(element_, {});
     if (failed()) return;
@@ -86,7 +86,7 @@ export class type_scope {
       slices[i] = made(sequences[i].type.element, without_first(s));
     }
     Self scope(self);
-    turn(scope, carries, view<const traced>(slices.data, slices.size), view<traced>(given.data, given.size));
+    body(scope, carries, view<const traced>(slices.data, slices.size), view<traced>(given.data, given.size));
     if (failed()) return;
     for (std::size_t i = 0; i < results.size(); ++i) {
       const tensor_type& t = given[i].type;
@@ -96,7 +96,8 @@ export class type_scope {
       }
       const tensor_type& before = carries[i].type;
       if (before.element != t.element || !fits(before.dims, t.dims)) {
-        *walk_->why << "what is carried from turn to turn is " << before << " and a turn makes " << t << " of it";
+        *walk_->why << "what is carried from iteration to iteration is " << before << " and an iteration makes " << t
+                    << " of it";
         return;
       }
       results[i] = carries[i];
@@ -108,7 +109,7 @@ export class type_scope {
     if (!failed()) *walk_->why << why;
   }
 
-  // ---- what detail::run_layer, topologies and steered scopes ask
+  // ---- what detail::run_layer, topologies and scopes with policies ask
   template <class Inner, Layer L, std::same_as<traced>... V>
   constexpr auto call(Inner inner, const L& layer, const V&... in) const {
     const traced inputs[] = {in..., traced{}};
@@ -436,7 +437,7 @@ template <class P, class Run> constexpr void check_policy_names(text& why, Run r
 
 // ---- checks of shapes -----------------------------------------------------------------------------------------------
 
-/// The shapes through a whole topology with parameters of the given type, steered by policies: the layers run over types
+/// The shapes through a whole topology with parameters of the given type, with policies: the layers run over types
 /// alone, for inference.
 export template <const auto& Topology, dtype Type, class P, class... In> struct steered_shape_check {
   static consteval text message() {
@@ -462,7 +463,7 @@ export template <const auto& Topology, class... In> inline constexpr auto input_
   return type_run<Topology, dtype::float32, policies<>, In...>::ports(why);
 }();
 /// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given
-/// type, steered by policies.
+/// type, with policies.
 export template <const auto& Topology, dtype Type, class P, class... In> inline constexpr auto steered_outputs_of = [] {
   text why;
   return type_run<Topology, Type, P, In...>::run(why);

@@ -151,7 +151,7 @@ struct trainer::implementation {
       text t;
       t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch
         << "; a smaller learning rate may help (now " << rate
-        << "), and the model has to begin anew or from a checkpoint";
+        << "), and the model has to begin again or from a checkpoint";
       detail::raise(error_kind::value, t);
     }
   }
@@ -280,7 +280,7 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
       << " batches, which is no place in epochs of " << batches << " batches";
   else if (p.epoch + (p.batch > 0) > o.epochs)
     t << "has " << p.epoch << " epochs and " << p.batch << " batches already, and training is to have " << o.epochs
-      << " epochs; ask for more, or remove the file to begin anew";
+      << " epochs; ask for more, or remove the file to begin again";
   else if (static_cast<std::int64_t>(p.epochs.size()) != p.epoch + (p.batch > 0))
     t << "lacks the figures of its epochs";
   if (t.empty()) return;

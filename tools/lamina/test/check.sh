@@ -249,7 +249,7 @@ says '^digraph program'
 says 'label="state '
 # Programs of a scan and of a cond in it are drawn too, each in a frame of its own.
 ends 0 draw branches --operations
-for words in 'tanh' 'sqrt' 'label="each turn"' 'label="if true"' 'label="if false"' 'subgraph cluster_3 ' 'label="scan: each turn";' 'label="cond: if true";'; do says "$words"; done
+for words in 'tanh' 'sqrt' 'label="each iteration"' 'label="if true"' 'label="if false"' 'subgraph cluster_3 ' 'label="scan: each iteration";' 'label="cond: if true";'; do says "$words"; done
 ends 0 draw branches --operations --out branches.dot
 if command -v dot >/dev/null; then
   ends 0 draw branches --operations --out branches.svg

@@ -43,16 +43,16 @@ void save_by_name(const std::string& folder) {
   graph::save(folder + "predictor", m.predictor("predictor", {"x"}, {"scores"}), ws);
 
   const tensor_type four{dtype::float32, {4}};
-  auto turn = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
+  auto body = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
   for (const auto& p : {up, down}) {
     const value a = p->input("a", four);
     p->output("b", p == up ? tanh(a) : sqrt(a));
   }
-  const value carry = turn->input("carry", four), row = turn->input("row", four);
-  turn->output("carry", cond(value(reduce_sum(row) > 0), up, down, {&carry, 1})[0] + row);
+  const value carry = body->input("carry", four), row = body->input("row", four);
+  body->output("carry", cond(value(reduce_sum(row) > 0), up, down, {&carry, 1})[0] + row);
   graph::net n("branches");
   const value a = n.external("a", four), all = n.external("rows", {dtype::float32, {5, 4}});
-  n.output("last", scan(turn, {&a, 1}, {&all, 1}, {})[0]);
+  n.output("last", scan(body, {&a, 1}, {&all, 1}, {})[0]);
   graph::save(folder + "branches", n, graph::workspace());
 }
 

@@ -1,6 +1,6 @@
 // Scopes that know policies: a scope of any kind, at compile time or while a net is traced, whose layers may ask what
 // holds for them.
-export module lamina:topology.steer;
+export module lamina:topology.policy_scope;
 import :core;
 import :initializer;
 import :layer;
@@ -11,11 +11,11 @@ import lamina.std;
 namespace lamina {
 
 /// A scope with a set of policies, which each layer sees as its path through the set allows.
-export template <class Base, class P> class steered : public Base {
+export template <class Base, class P> class policy_scope : public Base {
  public:
   using policy_type = P;
-  explicit constexpr steered(const Base& scope) : Base(scope) {}
-  constexpr steered nested(const label& name) const { return steered(Base::nested(name)); }
+  explicit constexpr policy_scope(const Base& scope) : Base(scope) {}
+  constexpr steered nested(const label& name) const { return policy_scope(Base::nested(name)); }
 
   /// The policy of a kind in force here.
   template <class Kind> constexpr Kind policy() const {
@@ -60,7 +60,7 @@ export template <class Base, class P> class steered : public Base {
 };
 
 template <class Base, class P> struct steered_or_plain {
-  using type = steered<Base, P>;
+  using type = policy_scope<Base, P>;
 };
 template <class Base, class P> requires(P::size == 0) struct steered_or_plain<Base, P> {
   using type = Base;

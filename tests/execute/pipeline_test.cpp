@@ -1,4 +1,4 @@
-// One road: the same formula as a typed expression, as a layer, and over run-time values is one program.
+// One pipeline: the same formula as a typed expression, as a layer, and over run-time values is one program.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>

@@ -1,4 +1,4 @@
-module lamina:passes.settle.impl;
+module lamina:passes.precompute.impl;
 import :core;
 import :dtype;
 import :op;
@@ -45,12 +45,12 @@ class settled_nodes {
 };
 
 /// Copies a program and, on the way, moves factors and terms of channels into the product before them:
-/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t are settled. Views between them, as a batch norm over rows and
+/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t depend on parameters alone. Views between them, as a batch norm over rows and
 /// a convolution along sequences have, come after what was moved then.
 class joining {
  public:
   explicit joining(const program& from) : copy_(from, to_), settled_(to_, from), uses_(from.nodes().size()) {
-    to_.joins = from.joins;
+    to_.common_subexpressions = from.common_subexpressions;
     for (const auto& n : from.nodes())
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
         if (n.reads_data(k)) ++uses_[static_cast<std::size_t>(n.inputs[k].node)];
@@ -209,15 +209,15 @@ class joining {
 
 }  // namespace
 
-settled_program settled(const program& p) {
-  settled_program r;
+precomputed_program precomputed(const program& p) {
+  precomputed_program r;
   const program joint = joining(p).run(r.joined);
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();
   rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);
   to_program.copy_inputs();
 
-  // The last settled value on each way is a state of the new program; a view of a state costs nothing and stays one.
+  // The last precomputed value on each way is a state of the new program; a view of a state costs nothing and stays one.
   settled_nodes is_settled(joint, p);
   auto is_operation = [&](value_id v) { return joint.at(v).kind == node_kind::operation; };
   std::set<std::int32_t> placed;

@@ -1,4 +1,4 @@
-// expect: scale: attributes that are known at run time are those of values of a program; on typed operands they stand in the type, as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape loose(view<const tensor_type>)` what extents are then known
+// expect: scale: attributes that are known at run time are those of values of a program; on typed operands they stand in the type, as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape static_shape(view<const tensor_type>)` what extents are then known
 #include <string_view>
 import lamina;
 using namespace lamina;
