@@ -71,8 +71,8 @@ const attention_by_hand& attention_samples() {
 
 struct recurrent {
   matrix<float> w = numbers(features, 3 * hidden, 1), u = numbers(hidden, 3 * hidden, 2);
-  std::vector<matrix<float>> all;                // of each turn
-  std::vector<std::vector<matrix<float>>> each;  // of each turn and sample
+  std::vector<matrix<float>> all;                // of each iteration
+  std::vector<std::vector<matrix<float>>> each;  // of each iteration and sample
   matrix<float> start = numbers(count, hidden, 50), start_of_one = numbers(1, hidden, 50);
   recurrent() {
     for (int t = 0; t < turns; ++t) {

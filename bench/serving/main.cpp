@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   }
   cores.resize(2);
   pin(cores);
-  std::vector<double> ours, theirs;  // p99 / p50 of each turn
+  std::vector<double> ours, theirs;  // p99 / p50 of each round
   double probe_us = 0;
   {
     const auto r = serving::make_reference(lenet().which);

@@ -394,9 +394,9 @@ int main(void) {
 }
 )";
   // Side by side is for threads, of which a bundle has none.
-  for (bool side_by_side : {false, true}) {
+  for (bool parallel : {false, true}) {
     pass_options passes;
-    passes.parallel = side_by_side;
+    passes.parallel = parallel;
     bundle::write(p, {},
                   {.name = "told",
                    .inputs = {{1, 1, 4, 4}, {4}, {5, 4}},

@@ -215,9 +215,9 @@ BOOST_AUTO_TEST_CASE(blocked_windows) {
 }
 
 BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
-  for (const bool side_by_side : {true, false})
+  for (const bool adjacent : {true, false})
     for (long bad = 0; bad < 4; ++bad) {
-      const window w = side_by_side ? pairs(4, 40) : sized({3, 4, 40, 3, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1, 3});
+      const window w = adjacent ? pairs(4, 40) : sized({3, 4, 40, 3, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1, 3});
       std::vector<float> in(at(3 * 160), -1.0f), out(at(3 * w.out_height * w.out_width));
       std::vector<double> in_double(in.size(), -1.0), out_double(out.size());
       std::vector<std::int32_t> index(out.size());

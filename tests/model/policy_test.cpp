@@ -43,11 +43,11 @@ using strings = std::vector<std::string>;
 
 // Shapes follow a policy at compile time.
 constexpr auto sums = sequential(sublayer<"sum">(nn::reduce_sum{}));
-static_assert(steered_outputs_of<sums, dtype::float32, policies<keepdim(true), axes(1)>, input<"N", 4>>[0].dims ==
+static_assert(outputs_with_policies<sums, dtype::float32, policies<keepdim(true), axes(1)>, input<"N", 4>>[0].dims ==
               shape{"N", 1});
-static_assert(steered_outputs_of<sums, dtype::float32, policies<sub<"sum">(axes(1))>, input<"N", 4>>[0].dims ==
+static_assert(outputs_with_policies<sums, dtype::float32, policies<sub<"sum">(axes(1))>, input<"N", 4>>[0].dims ==
               shape{"N"});
-static_assert(steered_outputs_of<sums, dtype::float32, policies<>, input<"N", 4>>[0].dims == shape{});
+static_assert(outputs_with_policies<sums, dtype::float32, policies<>, input<"N", 4>>[0].dims == shape{});
 
 struct pair_of_layers {
   nn::linear first, second;
@@ -64,7 +64,7 @@ constexpr auto weight_layer =
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(steering)
+BOOST_AUTO_TEST_SUITE(policies_of_models)
 
 BOOST_AUTO_TEST_CASE(activation_bias_and_gain_are_policies) {
   model<perceptron, input<"N", 4>, policies<act, user::gain(3), sub<"hidden">(use_bias(false))>> net({.seed = 1});

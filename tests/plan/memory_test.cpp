@@ -241,8 +241,8 @@ BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
 BOOST_AUTO_TEST_CASE(the_memory_of_a_plan_is_verified_by_its_steps) {
   residual_net net(1, 75, {2, 2}, 16);
   const shape dims[] = {shape{1, 3, 75, 75}};
-  for (bool side_by_side : {false, true}) {
-    auto made = make_plan(net.p, dims, target_isa(), {.parallel = side_by_side});
+  for (bool parallel : {false, true}) {
+    auto made = make_plan(net.p, dims, target_isa(), {.parallel = parallel});
     BOOST_TEST(memory_clash(*made) == "");
     BOOST_TEST(made->cost().unshared > made->cost().arena);
     // The same plan with one buffer moved onto another one that lives with it.

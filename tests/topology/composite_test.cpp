@@ -156,14 +156,14 @@ struct block_by_code {
 };
 
 // Three branches of one input, side by side.
-struct side_by_side {
+struct concatenated {
   static constexpr view<const label> inputs() { return port_names<"first", "second", "third">; }
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& c) const { return concat<1>(a, b, c); }
 };
 constexpr auto inception = topology(
     sublayer<"wide">(nn::linear{.in_features = 4, .out_features = 3}),
     sublayer<"narrow">(nn::linear{.in_features = 4, .out_features = 1}), sublayer<"deep">(bottleneck),
-    sublayer<"join">(side_by_side{}), connect<"input", "wide.input">, connect<"input", "narrow.input">,
+    sublayer<"join">(concatenated{}), connect<"input", "wide.input">, connect<"input", "narrow.input">,
     connect<"input", "deep.input">, connect<"wide.output", "join.first">, connect<"narrow.output", "join.second">,
     connect<"deep.output", "join.third">, connect<"join.output", "output">);
 

@@ -280,12 +280,12 @@ template <const auto& Topology, class... In, class P> struct model_traits<Topolo
   static constexpr dtype element = dtype_of<element_of_policies<P>>;
   using element_type = element_of_policies<P>;
   static constexpr std::size_t inputs = sizeof...(In);
-  static constexpr auto outputs = steered_outputs_of<Topology, element, P, In...>;
+  static constexpr auto outputs = outputs_with_policies<Topology, element, P, In...>;
   static constexpr shape patterns[sizeof...(In)] = {In::pattern...};
   static constexpr dtype elements[sizeof...(In)] = {(In::has_element ? dtype_of<typename In::element> : element)...};
 
   static void trace(trace_scope& plain, view<const value> in, view<value> out) {
-    steered_scope<trace_scope, P> scope(plain);
+    scope_with_policies<trace_scope, P> scope(plain);
     value ordered[sizeof...(In) + 1];
     constexpr auto port_of = input_ports<Topology, In...>;
     for (std::size_t i = 0; i < sizeof...(In); ++i) ordered[port_of[i]] = in[i];
@@ -386,7 +386,7 @@ template <const auto& Topology, class... Rest> using traits_of =
 // The check of shapes by itself: the traits cannot be made where the layers cannot be run.
 template <const auto& Topology, class Inputs, class P> struct shape_message_from;
 template <const auto& Topology, class... In, class P> struct shape_message_from<Topology, input_list<In...>, P> {
-  using type = steered_shape_check<Topology, dtype_of<element_of_policies<P>>, P, In...>;
+  using type = shape_check_with_policies<Topology, dtype_of<element_of_policies<P>>, P, In...>;
 };
 template <const auto& Topology, class... Rest> using shape_message_of =
     typename shape_message_from<Topology, typename model_arguments<Rest...>::inputs,

@@ -102,7 +102,7 @@ template <class L, class P> constexpr void run_types(bool training, view<const t
   for (std::size_t i = 0; i < in.size(); ++i) from[i] = traced(in[i], &why);
   type_walk walk{.why = &why, .listener = listener};
   const type_scope plain(walk, dtype_of<parameter_element<P>>, training);
-  steered_scope<type_scope, P> scope(plain);
+  scope_with_policies<type_scope, P> scope(plain);
   run_layer(scope, layer_value<L>, view<const traced>(from.data, from.size), to.all());
   if (why.empty())
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = to[i].type;
@@ -174,7 +174,7 @@ template <class L, class P> constexpr void probe(state_listener& listener) {
   text why("not asked");
   type_walk walk{.why = &why, .listener = &listener};
   const probe_scope plain(walk, dtype_of<parameter_element<P>>);
-  steered_scope<probe_scope, P> scope(plain);
+  scope_with_policies<probe_scope, P> scope(plain);
   work_array<traced> in(input_ports_of<L>), out(output_ports_of<L>);
   for (auto& v : in.all()) v = traced({dtype_of<parameter_element<P>>, {dyn, dyn, dyn, dyn}}, &why);
   for (auto& v : out.all()) v = traced({dtype_of<parameter_element<P>>, {}}, &why);
@@ -353,7 +353,7 @@ template <class L, class P> layer_definition definition_of(bool training, view<c
   d.training = training;
   d.feedback = P::template get<feedback>().value;
   d.trace = [](trace_scope& plain, view<const value> from, view<value> to) {
-    steered_scope<trace_scope, P> scope(plain);
+    scope_with_policies<trace_scope, P> scope(plain);
     run_layer(scope, layer_value<L>, from, to);
   };
   d.trainable = [](view<const label> path) { return P::template value_at<trainable>(path); };

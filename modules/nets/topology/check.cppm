@@ -316,7 +316,7 @@ template <const auto& Topology, dtype Type, class P, class... In> struct type_ru
     for (std::size_t i = 0; i < sizeof...(In); ++i) in[port_of[i]] = traced{given[i].type, &why};
     type_walk walk{.why = &why, .listener = listener};
     const type_scope plain(walk, Type, training);
-    steered_scope<type_scope, P> scope(plain);
+    scope_with_policies<type_scope, P> scope(plain);
     detail::run_layer(scope, Topology, view<const traced>(in.data, in.size), out.all());
     if (why.empty())
       for (std::size_t i = 0; i < results; ++i) types[i] = out[i].type;
@@ -439,7 +439,7 @@ template <class P, class Run> constexpr void check_policy_names(text& why, Run r
 
 /// The shapes through a whole topology with parameters of the given type, with policies: the layers run over types
 /// alone, for inference.
-export template <const auto& Topology, dtype Type, class P, class... In> struct steered_shape_check {
+export template <const auto& Topology, dtype Type, class P, class... In> struct shape_check_with_policies {
   static consteval text message() {
     text why;
     if constexpr (ValidTopology<Topology>) {
@@ -452,7 +452,7 @@ export template <const auto& Topology, dtype Type, class P, class... In> struct 
 };
 /// The same without policies.
 export template <const auto& Topology, dtype Type, class... In> using typed_shape_check =
-    steered_shape_check<Topology, Type, policies<>, In...>;
+    shape_check_with_policies<Topology, Type, policies<>, In...>;
 /// The shapes through a whole topology of float parameters.
 export template <const auto& Topology, class... In> using shape_check =
     typed_shape_check<Topology, dtype::float32, In...>;
@@ -464,13 +464,14 @@ export template <const auto& Topology, class... In> inline constexpr auto input_
 }();
 /// Element types and shapes of a topology's outputs, in the order of its output ports, with parameters of the given
 /// type, with policies.
-export template <const auto& Topology, dtype Type, class P, class... In> inline constexpr auto steered_outputs_of = [] {
+export template <const auto& Topology, dtype Type, class P, class... In>
+inline constexpr auto outputs_with_policies = [] {
   text why;
   return type_run<Topology, Type, P, In...>::run(why);
 }();
 /// The same without policies.
 export template <const auto& Topology, dtype Type, class... In> inline constexpr auto typed_outputs_of =
-    steered_outputs_of<Topology, Type, policies<>, In...>;
+    outputs_with_policies<Topology, Type, policies<>, In...>;
 /// The same for float parameters.
 export template <const auto& Topology, class... In> inline constexpr auto output_types_of =
     typed_outputs_of<Topology, dtype::float32, In...>;

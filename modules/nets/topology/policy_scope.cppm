@@ -15,7 +15,7 @@ export template <class Base, class P> class policy_scope : public Base {
  public:
   using policy_type = P;
   explicit constexpr policy_scope(const Base& scope) : Base(scope) {}
-  constexpr steered nested(const label& name) const { return policy_scope(Base::nested(name)); }
+  constexpr policy_scope nested(const label& name) const { return policy_scope(Base::nested(name)); }
 
   /// The policy of a kind in force here.
   template <class Kind> constexpr Kind policy() const {
@@ -59,13 +59,13 @@ export template <class Base, class P> class policy_scope : public Base {
   }
 };
 
-template <class Base, class P> struct steered_or_plain {
+template <class Base, class P> struct policy_scope_or_plain {
   using type = policy_scope<Base, P>;
 };
-template <class Base, class P> requires(P::size == 0) struct steered_or_plain<Base, P> {
+template <class Base, class P> requires(P::size == 0) struct policy_scope_or_plain<Base, P> {
   using type = Base;
 };
 /// The scope of layers under a set of policies: without any it is the plain one.
-export template <class Base, class P> using steered_scope = typename steered_or_plain<Base, P>::type;
+export template <class Base, class P> using scope_with_policies = typename policy_scope_or_plain<Base, P>::type;
 
 }  // namespace lamina
