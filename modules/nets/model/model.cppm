@@ -103,15 +103,15 @@ export class trace_scope {
   /// new first axis. `Self` is the scope that the layers of the iteration see: this class, or one made of it.
   template <class Self, class F> void scan(const Self&, view<const value> carries, view<const value> sequences,
                                            view<value> results, F body, bool reverse) const {
-    auto body = std::make_shared<program>();
-    trace_walk inner = turn_walk(*body);
-    std::vector<value> first = turn_inputs(*body, carries, false), slices = turn_inputs(*body, sequences, true),
-                       made(results.size());
+    auto iteration = std::make_shared<program>();
+    trace_walk inner = iteration_walk(*iteration);
+    std::vector<value> first = iteration_inputs(*iteration, carries, false),
+                       slices = iteration_inputs(*iteration, sequences, true), made(results.size());
     trace_scope base = *this;
     base.walk_ = &inner;
     Self scope(base);
     body(scope, view<const value>(first), view<const value>(slices), view<value>(made));
-    finish_scan(std::move(body), inner, carries, sequences, made, results, reverse);
+    finish_scan(std::move(iteration), inner, carries, sequences, made, results, reverse);
   }
   /// In an iteration: a value of the program around it, the same in every iteration.
   value outside(const value& v) const;
@@ -148,8 +148,8 @@ export class trace_scope {
   bool is_trainable(std::string_view name) const;
   std::string renamed(const std::string& path) const;
   std::string where(std::string_view kind) const;
-  trace_walk turn_walk(program& body) const;
-  static std::vector<value> turn_inputs(program& body, view<const value> outer, bool sliced);
+  trace_walk iteration_walk(program& body) const;
+  static std::vector<value> iteration_inputs(program& body, view<const value> outer, bool sliced);
   void finish_scan(std::shared_ptr<program> body, const trace_walk& inner, view<const value> carries,
                    view<const value> sequences, view<const value> made, view<value> results, bool reverse) const;
   trace_scope around() const;

@@ -76,12 +76,12 @@ bool trace_scope::is_trainable(std::string_view name) const {
 
 // ---- iterations of scans: programs of their own, which read what stands around them as operands of the scan
 
-trace_walk trace_scope::turn_walk(program& body) const {
+trace_walk trace_scope::iteration_walk(program& body) const {
   body.path = walk_->into.path;
   return {body,    walk_->store, walk_->seed, walk_->element, walk_->training, false, walk_->trainable, nullptr,
           nullptr, walk_,        {},          walk_->listener};
 }
-std::vector<value> trace_scope::turn_inputs(program& body, view<const value> outer, bool sliced) {
+std::vector<value> trace_scope::iteration_inputs(program& body, view<const value> outer, bool sliced) {
   std::vector<value> inputs;
   for (const auto& v : outer) {
     tensor_type t = v.type();
