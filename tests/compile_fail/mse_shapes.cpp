@@ -1,4 +1,4 @@
-// expect: mse: results and targets must have one shape; a loss does not broadcast: [3x1] [3]
+// expect: mse: results and targets must have one shape; a loss does not broadcast; `squeeze` takes the last axis of the results away: [3x1] [3]
 import lamina;
 using namespace lamina;
 

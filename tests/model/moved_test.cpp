@@ -171,6 +171,23 @@ BOOST_AUTO_TEST_CASE(executors) {
   BOOST_TEST(!runner.in_segments());
 }
 
+BOOST_AUTO_TEST_CASE(factories_of_programs) {
+  program_factory factory(doubled(), parameter_store());
+  program_reference made = factory.create();
+  program_factory other = std::move(factory);
+  program_reference next = std::move(made);
+  const std::vector<any_tensor> x{any_tensor(row)};
+  BOOST_TEST(next(x).size() == 1u);
+  BOOST_TEST(other.create()(x).size() == 1u);
+  BOOST_TEST(refused([&] { made(x); }));
+  BOOST_TEST(refused([&] { factory.create(); }));
+  BOOST_TEST(refused([&] { factory.origin(); }));
+  BOOST_TEST(refused([&] { factory.update(parameter_store()); }));
+  BOOST_TEST(refused([&] { factory.shared_bytes(); }));
+  BOOST_TEST(refused([&] { factory.plans(); }));
+  BOOST_TEST(refused([&] { factory.report(); }));
+}
+
 BOOST_AUTO_TEST_CASE(programs) {
   program p;
   const value x = p.input("x", row);

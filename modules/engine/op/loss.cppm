@@ -39,6 +39,8 @@ constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
   const shape &a = in[0].dims, &b = in[1].dims;
   if (!fits(a, b)) {
     out.why << "results and targets must have one shape; a loss does not broadcast";
+    if (a.rank == b.rank + 1 && a.back() == dim(1)) out.why << "; `squeeze` takes the last axis of the results away";
+    if (b.rank == a.rank + 1 && b.back() == dim(1)) out.why << "; `squeeze` takes the last axis of the targets away";
     return;
   }
   shape known = a;
