@@ -7,7 +7,7 @@ namespace lamina {
 
 /// What a `stop_scope` asks: std::stop_token, std::stop_source, or a type of the user's, as one that reads the flag of a
 /// signal handler. It may be asked by several threads at once.
-export template <class T>
+template <class T>
 concept StopToken = std::constructible_from<T, const T&> && requires(const T& t) {
   { t.stop_requested() } noexcept -> std::same_as<bool>;
 };

@@ -63,7 +63,7 @@ consteval text mismatch_of_name(std::string_view name) {
   return t;
 }
 /// That a name can be a sublayer's.
-export template <fixed_string Name> struct sublayer_name_check {
+template <fixed_string Name> struct sublayer_name_check {
   static consteval text message() { return mismatch_of_name(Name.view()); }
 };
 

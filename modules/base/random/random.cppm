@@ -77,10 +77,10 @@ export class philox {
 };
 
 /// The site of streams that shuffle; operations number theirs from 0.
-export inline constexpr std::int64_t shuffle_site = 0xffffffff;
+inline constexpr std::int64_t shuffle_site = 0xffffffff;
 
 /// Shuffles by Fisher and Yates; the same stream gives the same order.
-export void shuffle(view<std::int64_t> values, const philox& stream);
+void shuffle(view<std::int64_t> values, const philox& stream);
 /// The numbers 0..n-1 in an order that depends on seed and epoch alone.
 /// Errors: value_error if n < 0.
 export std::vector<std::int64_t> permutation(std::int64_t n, std::int64_t seed, std::int64_t epoch);

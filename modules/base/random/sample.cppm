@@ -15,7 +15,7 @@ export struct sampling {
 };
 
 /// The site of streams that draw by scores.
-export inline constexpr std::int64_t sample_site = 0xfffffffe;
+inline constexpr std::int64_t sample_site = 0xfffffffe;
 
 namespace detail {
 template <class S> struct scores_check {

@@ -5,7 +5,7 @@ import lamina.std;
 
 namespace lamina {
 
-export enum class any_extent : std::int64_t { dyn = -1 };
+enum class any_extent : std::int64_t { dyn = -1 };
 /// An extent that is known only at run time.
 export inline constexpr any_extent dyn = any_extent::dyn;
 
@@ -245,7 +245,7 @@ export constexpr bool fits(const shape& pattern, const shape& s) {
   return true;
 }
 /// Two numbers under one name.
-export struct name_clash {
+struct name_clash {
   dim name, first, second;
   explicit constexpr operator bool() const { return name.is_name(); }
 };
@@ -260,7 +260,7 @@ export constexpr name_clash clash_of_names(view<const shape> patterns, view<cons
   return {};
 }
 /// Whether two shapes are equal whatever their unknown extents turn out to be: two that nothing is known of may differ.
-export constexpr bool surely_equal(const shape& a, const shape& b) {
+constexpr bool surely_equal(const shape& a, const shape& b) {
   for (int i = 0; i < a.rank; ++i)
     if (!a[i].is_number() && !a[i].is_name()) return false;
   return a == b;
@@ -271,7 +271,7 @@ export constexpr shape without_first(shape s) {
   if (s.rank > 0) --s.rank;
   return s;
 }
-export constexpr shape with_first(dim first, const shape& s) {
+constexpr shape with_first(dim first, const shape& s) {
   shape r{first};
   for (int i = 0; i < s.rank; ++i) r.push_back(s[i]);
   return r;

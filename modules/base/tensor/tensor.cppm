@@ -398,7 +398,7 @@ export template <class Extents, class T, std::size_t N> requires requires {
 // ---- data without storage -------------------------------------------------------------------------------------------
 
 /// A tensor whose elements are one number; holds no storage until it is evaluated.
-export template <Element T, class Extents> class uniform_tensor {
+template <Element T, class Extents> class uniform_tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
@@ -429,7 +429,7 @@ export template <Element T, std::integral... I> auto filled(T value, I... n) {
 }
 
 /// A vector that is `value` at one position and zero elsewhere; holds no storage until it is evaluated.
-export template <Element T> class one_hot_vector {
+template <Element T> class one_hot_vector {
  public:
   using element_type = T;
   using extents_type = extents<dyn>;

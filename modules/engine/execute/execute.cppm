@@ -31,7 +31,7 @@ namespace detail {
 }  // namespace detail
 
 /// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
-export struct shared_packs {
+struct shared_packs {
   std::mutex mutex;
   std::vector<std::shared_ptr<const plan>> makers;
 };

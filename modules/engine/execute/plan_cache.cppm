@@ -13,7 +13,7 @@ import lamina.std;
 namespace lamina {
 
 /// What a plan depends on: the program's structure, the extents of its inputs, the instruction set, and the options.
-export struct plan_key {
+struct plan_key {
   using plain_key = void;
   program_id structure;
   std::vector<shape> inputs;

@@ -78,7 +78,7 @@ export template <class X>
 concept UserOperand = UserData<X> && no_error<data_check<X>>;
 
 /// A user's data in an expression. Copies share it; its elements are read once, when the first of them is evaluated.
-export template <class X> class data_leaf {
+template <class X> class data_leaf {
  public:
   using evaluation_mode = lazy;
   using element_type = typename X::element_type;
@@ -137,7 +137,7 @@ export template <class X> class data_leaf {
 };
 
 /// The user's data that one evaluation has met: what is equal (`==`) is read once.
-export class data_seen {
+class data_seen {
  public:
   template <class X> void meet(const data_leaf<X>& leaf) {
     if constexpr (std::equality_comparable<X> && !detail::StandsInMemory<X>) {

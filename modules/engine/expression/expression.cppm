@@ -67,13 +67,13 @@ export template <auto Value> struct fixed_attributes {
   static constexpr auto value = Value;
 };
 /// Attributes known only at run time.
-export template <class A> struct run_time_attributes {
+template <class A> struct run_time_attributes {
   static constexpr bool fixed = false;
   A value;
 };
 
 /// The same with the rank that the result has whatever they are.
-export template <class A, class Rank> struct ranked_attributes {
+template <class A, class Rank> struct ranked_attributes {
   static constexpr bool fixed = false;
   using rank = Rank;
   A value;
@@ -414,8 +414,8 @@ export class lowering {
 };
 
 /// Whether the structure of an expression is not all in its type.
-export template <class E> inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
-export template <class Op, class A, class... X> inline constexpr bool has_run_time_structure<expression<Op, A, X...>> =
+template <class E> inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
+template <class Op, class A, class... X> inline constexpr bool has_run_time_structure<expression<Op, A, X...>> =
     (has_run_time_structure<X> || ...);
 
 template <fixed_string Name, class T> constexpr std::string_view variable_name(const variable<Name, T>&) {
@@ -438,7 +438,7 @@ template <class T, class F> void each_word(const T& v, F& f) {
 
 /// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; f.attribute(n), if
 /// there is one, for each number among attributes that are not in the type; and f.enter(node) for each `dynamic`.
-export template <class E, class F> void visit_leaves(const E& e, F&& f) {
+template <class E, class F> void visit_leaves(const E& e, F&& f) {
   constexpr dtype element = dtype_of<typename E::element_type>;
   constexpr tensor_type type{element, E::pattern};
   if constexpr (requires { typename E::operation; }) {

@@ -95,7 +95,7 @@ template <fixed_string Name, class E, class Said> struct variable_of {
 };
 
 /// The gradient of a loss with respect to a named variable, not yet computed.
-export template <fixed_string Name, class E, class Said = void> class gradient_expression {
+template <fixed_string Name, class E, class Said = void> class gradient_expression {
  public:
   using evaluation_mode = lazy;
   using variable_type = typename variable_of<Name, E, Said>::type;

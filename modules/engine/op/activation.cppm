@@ -18,13 +18,13 @@ using prelu = elementwise<"prelu", 2, domain::real>;
 }  // namespace rule
 
 /// Options of `leaky_relu`, `elu`, `hard_sigmoid`.
-export struct leaky_relu_options {
+struct leaky_relu_options {
   double slope = 0.01;
 };
-export struct elu_options {
+struct elu_options {
   double alpha = 1;
 };
-export struct hard_sigmoid_options {
+struct hard_sigmoid_options {
   double slope = 1. / 6, offset = 0.5;
 };
 

@@ -23,13 +23,13 @@ export struct attention_attributes {
   bool operator==(const attention_attributes&) const = default;
 };
 /// `scale` 0: 1 / sqrt(depth).
-export struct cached_attention_attributes {
+struct cached_attention_attributes {
   double scale = 0;
   static constexpr void members(auto& a, auto&& f) { f("scale", a.scale); }
   bool operator==(const cached_attention_attributes&) const = default;
 };
 /// `interleaved`: pairs are neighbors (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
-export struct rope_attributes {
+struct rope_attributes {
   double base = 10000;
   bool interleaved = false, inverse = false;
   static constexpr void members(auto& a, auto&& f) {

@@ -13,7 +13,7 @@ import lamina.std;
 namespace lamina {
 
 /// What the operands of a scan are: first the carries, then the sequences; the rest are the same in every iteration.
-export struct scan_attributes {
+struct scan_attributes {
   std::int64_t carries = 0, sequences = 1;
   bool reverse = false;
   static constexpr void members(auto& a, auto&& f) {
@@ -76,7 +76,7 @@ export std::vector<value> call(std::shared_ptr<const program> subprogram, view<c
                                const origin& = {});
 
 /// The gradient of an operation that computes what `forward` says: for rules that state no formula of their own.
-export void gradient_of_call(gradient_call& c, const program& forward);
+void gradient_of_call(gradient_call& c, const program& forward);
 
 /// Runs a program once for each position of sequences, in order or from the last position to the first.
 /// Shapes:  sequences [T, ...] of one length T; the program's inputs are the carries, the sequences without their first

@@ -11,7 +11,7 @@ import lamina.std;
 namespace lamina {
 
 /// Which element types an elementwise operation takes.
-export enum class domain { real, numbers, logic, any };
+enum class domain { real, numbers, logic, any };
 
 namespace detail {
 constexpr bool in_domain(dtype t, domain d) {
@@ -33,7 +33,7 @@ constexpr bool takes(domain d, dtype given, inference& out) {
 }  // namespace detail
 
 /// What passes may rely on of an elementwise operation. A predicate gives bool.
-export struct elementwise_traits {
+struct elementwise_traits {
   zero_rule zeros = zero_rule::none;
   neutral_number neutral{};
   bool involution = false, adds = false, predicate = false;

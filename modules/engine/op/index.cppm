@@ -14,13 +14,13 @@ import lamina.std;
 
 namespace lamina {
 
-export struct one_hot_attributes {
+struct one_hot_attributes {
   std::int64_t depth = 0;
   dtype element = dtype::float32;
   static constexpr void members(auto& a, auto&& f) { f("depth", a.depth), f("element", a.element); }
   bool operator==(const one_hot_attributes&) const = default;
 };
-export struct cumsum_attributes {
+struct cumsum_attributes {
   std::int64_t axis = -1;
   bool exclusive = false, reverse = false;
   static constexpr void members(auto& a, auto&& f) {
@@ -29,7 +29,7 @@ export struct cumsum_attributes {
   bool operator==(const cumsum_attributes&) const = default;
 };
 /// The first `count` positions in order along an axis; all of them where it is `all`.
-export struct order_attributes {
+struct order_attributes {
   static constexpr std::int64_t all = -1;
   std::int64_t count = all, axis = -1;
   bool descending = false;
@@ -38,11 +38,11 @@ export struct order_attributes {
   }
   bool operator==(const order_attributes&) const = default;
 };
-export struct top_k_attributes {
+struct top_k_attributes {
   std::int64_t k = 1, axis = -1;
   bool largest = true;
 };
-export struct sort_attributes {
+struct sort_attributes {
   std::int64_t axis = -1;
   bool descending = false;
 };
@@ -428,7 +428,7 @@ constexpr auto sort(const X& x, sort_attributes a, origin_of<X> = {}) {
 }
 
 /// Elements and their positions: `auto [values, indices] = top_k<3>(x)`.
-export template <class V, class I> struct top_k_result {
+template <class V, class I> struct top_k_result {
   V values;
   I indices;
 };

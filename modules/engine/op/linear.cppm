@@ -22,7 +22,7 @@ export struct matmul_attributes {
 };
 
 /// How many axes a contraction sums over.
-export struct dot_attributes {
+struct dot_attributes {
   int count = 1;
   static constexpr void members(auto& a, auto&& f) { f("count", a.count); }
   bool operator==(const dot_attributes&) const = default;

@@ -50,7 +50,7 @@ constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
 }  // namespace detail
 
 /// Which loss labels belong to, for messages: `cross_entropy` or `nll`.
-export struct label_attributes {
+struct label_attributes {
   bool logits = false;
   static constexpr void members(auto& a, auto&& f) { f("logits", a.logits); }
   bool operator==(const label_attributes&) const = default;
@@ -117,7 +117,7 @@ export struct same_shape {
   static void emit(emission&);
 };
 /// A vector that is one number at one position: operands are the position, the number, and a shape.
-export struct one_hot_like {
+struct one_hot_like {
   static constexpr std::string_view name = "one_hot";
   static constexpr bool may_fail = true;
   static constexpr int operands = 3;

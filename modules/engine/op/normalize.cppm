@@ -15,18 +15,18 @@ import lamina.std;
 namespace lamina {
 
 /// `axes`: how many trailing axes are one row; 0 takes the rank of the weight or bias, or 1 where there is none.
-export struct normalize_attributes {
+struct normalize_attributes {
   std::int64_t axes = 0;
   double epsilon = 1e-5;
   static constexpr void members(auto& a, auto&& f) { f("axes", a.axes), f("epsilon", a.epsilon); }
   bool operator==(const normalize_attributes&) const = default;
 };
 /// Options of `group_norm` and `instance_norm`.
-export struct group_norm_options {
+struct group_norm_options {
   std::int64_t num_groups = 1;
   double epsilon = 1e-5;
 };
-export struct instance_norm_options {
+struct instance_norm_options {
   double epsilon = 1e-5;
 };
 

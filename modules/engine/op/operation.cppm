@@ -207,7 +207,7 @@ template <class Op> consteval bool wrong_map_axis() {
   else return false;
 }
 /// What the definition of an operation lacks.
-export template <class Op> struct operation_check {
+template <class Op> struct operation_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) { t << "the operation " << type_name<Op>() << " lacks " << what; };
@@ -371,20 +371,20 @@ export template <class X>
 concept Operand = accepted<operand_or_number_words<bare<X>>>;
 /// An operand of the operators of typed expressions: values of a program have operators of their own, since an operator
 /// has no room for the parameter that says where it stands in the user's code.
-export template <class X>
+template <class X>
 concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
 template <class X>
 concept HasEvaluationMode = requires { typename bare<X>::evaluation_mode; };
 /// Two of them. What has nothing to do with operands is asked no more: the operators are candidates for whatever the library
 /// compares or adds.
-export template <class A, class B>
+template <class A, class B>
 concept TypedOperands = (HasEvaluationMode<A> || HasEvaluationMode<B>) && TypedOperand<A> && TypedOperand<B>;
 /// The same, and no number.
-export template <class X>
+template <class X>
 concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;
 
 /// Stands where an operation is no part of a program.
-export struct no_origin {};
+struct no_origin {};
 /// The last parameter of the functions that users call: where in their code an operation is added to a program.
 export template <class... X> using origin_of =
     std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
@@ -394,18 +394,18 @@ template <class X, class... Y> struct common_evaluation_mode<X, Y...> : common_e
 template <Symbolic X, class... Y> struct common_evaluation_mode<X, Y...> {
   using type = typename bare<X>::evaluation_mode;
 };
-export template <class... X> using evaluation_mode_of = typename common_evaluation_mode<X...>::type;
+template <class... X> using evaluation_mode_of = typename common_evaluation_mode<X...>::type;
 
 /// What the evaluation mode of the operands says of applying Op to them. Functions require `accepted<diagnostic<applying<...>>()>`
 /// rather than `Applicable<...>`, which is the same: the compiler then prints the sentence a step earlier.
-export template <class Op, class... X> requires(Symbolic<X> || ...)
+template <class Op, class... X> requires(Symbolic<X> || ...)
 using applying = typename evaluation_mode_of<X...>::template check<Op, X...>;
 /// The same with attributes that are part of the type.
-export template <class Op, auto Attributes, class... X> requires(Symbolic<X> || ...)
+template <class Op, auto Attributes, class... X> requires(Symbolic<X> || ...)
 using applying_fixed = typename evaluation_mode_of<X...>::template check_fixed<Op, Attributes, X...>;
 
 /// The same with attributes that are known only at run time, and a rank of the result that is known all the same.
-export template <class Op, class Rank, class... X> requires(Symbolic<X> || ...)
+template <class Op, class Rank, class... X> requires(Symbolic<X> || ...)
 using applying_of_rank = typename evaluation_mode_of<X...>::template check_of_rank<Op, Rank, X...>;
 
 /// Whether the evaluation mode of the operands finds nothing wrong with applying Op; its message carries the reason.
@@ -466,7 +466,7 @@ export template <int N> struct rank_at_least {
 };
 
 /// No message: the evaluation mode checks when the node is made.
-export struct nothing_to_say {
+struct nothing_to_say {
   static consteval text message() { return {}; }
 };
 
@@ -538,7 +538,7 @@ export template <Operation Op> auto apply_all(const typename Op::attributes& att
 }
 
 /// A value that is only element type and shape: what layers run over at compile time to check a network.
-export struct type_mode;
+struct type_mode;
 export struct traced : operand_base {
   using evaluation_mode = type_mode;
   using only_a_type = void;
@@ -627,7 +627,7 @@ template <class Rule, class... X> constexpr void obey(const typename Rule::attri
 }  // namespace detail
 
 /// That no operand is typed: the rank of a typed result is to follow from the call.
-export template <fixed_string Spelling, class... X> struct run_time_check {
+template <fixed_string Spelling, class... X> struct run_time_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)

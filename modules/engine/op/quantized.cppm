@@ -14,7 +14,7 @@ import lamina.std;
 namespace lamina {
 
 /// The axis along which scales and offsets differ, where there is more than one of each.
-export struct quantize_attributes {
+struct quantize_attributes {
   std::int64_t axis = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const quantize_attributes&) const = default;
@@ -25,7 +25,7 @@ export struct quantized_linear_attributes {
   static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
   bool operator==(const quantized_linear_attributes&) const = default;
 };
-export struct quantized_conv2d_attributes {
+struct quantized_conv2d_attributes {
   conv2d_attributes conv;
   std::int64_t low = -128, high = 127;
   static constexpr void members(auto& a, auto&& f) {
@@ -110,7 +110,7 @@ export struct quantization {
 };
 /// Weights [out, ...] of int8, whose offset is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
 /// product of the scales of x and weights.
-export struct quantized_weights {
+struct quantized_weights {
   value weight, scale, bias;
 };
 

@@ -13,13 +13,13 @@ import lamina.std;
 
 namespace lamina {
 
-export struct random_attributes {
+struct random_attributes {
   double a = 0, b = 1;  // uniform: low, high; normal: mean, deviation
   std::int64_t site = 0;
   static constexpr void members(auto& s, auto&& f) { f("a", s.a), f("b", s.b), f("site", s.site); }
   bool operator==(const random_attributes&) const = default;
 };
-export struct dropout_attributes {
+struct dropout_attributes {
   double probability = 0.5;
   std::int64_t site = 0;
 };

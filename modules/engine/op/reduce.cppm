@@ -29,7 +29,7 @@ struct kept_axes {
   lamina::axes axes{};
   always_kept keepdim;
 };
-export struct argmax_attributes {
+struct argmax_attributes {
   std::int64_t axis = -1;
   bool keepdim = false;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("keepdim", a.keepdim); }
@@ -40,7 +40,7 @@ struct kept_axis {
   std::int64_t axis;
   always_kept keepdim;
 };
-export struct softmax_attributes {
+struct softmax_attributes {
   std::int64_t axis = -1;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const softmax_attributes&) const = default;

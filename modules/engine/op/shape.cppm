@@ -11,17 +11,17 @@ import lamina.std;
 
 namespace lamina {
 
-export struct reshape_attributes {
+struct reshape_attributes {
   shape to;
   static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
   bool operator==(const reshape_attributes&) const = default;
 };
-export struct flatten_attributes {
+struct flatten_attributes {
   std::int64_t from = 1;
   static constexpr void members(auto& a, auto&& f) { f("from", a.from); }
   bool operator==(const flatten_attributes&) const = default;
 };
-export struct permute_attributes {
+struct permute_attributes {
   axes order;
   static constexpr void members(auto& a, auto&& f) { f("order", a.order); }
   bool operator==(const permute_attributes&) const = default;
@@ -39,7 +39,7 @@ export struct axis_attributes {
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const axis_attributes&) const = default;
 };
-export struct concat_part_attributes {
+struct concat_part_attributes {
   std::int64_t axis = 0, part = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("part", a.part); }
   bool operator==(const concat_part_attributes&) const = default;

@@ -31,11 +31,11 @@ export struct suppression_attributes {
   }
   bool operator==(const suppression_attributes&) const = default;
 };
-export struct computed_top_k_attributes {
+struct computed_top_k_attributes {
   std::int64_t axis = -1;
   bool largest = true;
 };
-export struct unique_attributes {
+struct unique_attributes {
   bool sorted = true;
 };
 

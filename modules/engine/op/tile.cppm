@@ -13,17 +13,17 @@ import lamina.std;
 
 namespace lamina {
 
-export struct tile_attributes {
+struct tile_attributes {
   shape repeats;
   static constexpr void members(auto& a, auto&& f) { f("repeats", a.repeats); }
   bool operator==(const tile_attributes&) const = default;
 };
-export struct tile_to_attributes {
+struct tile_to_attributes {
   shape to;
   static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
   bool operator==(const tile_to_attributes&) const = default;
 };
-export struct repeat_attributes {
+struct repeat_attributes {
   std::int64_t count = 1, axis = 0;
   static constexpr void members(auto& a, auto&& f) { f("count", a.count), f("axis", a.axis); }
   bool operator==(const repeat_attributes&) const = default;

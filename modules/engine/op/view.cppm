@@ -12,13 +12,13 @@ import lamina.std;
 
 namespace lamina {
 
-export struct axes_attributes {
+struct axes_attributes {
   lamina::axes axes;
   static constexpr void members(auto& a, auto&& f) { f("axes", a.axes); }
   bool operator==(const axes_attributes&) const = default;
 };
 /// One position of an axis; a negative one counts from the end.
-export struct select_attributes {
+struct select_attributes {
   std::int64_t axis = 0, index = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("index", a.index); }
   bool operator==(const select_attributes&) const = default;
@@ -32,12 +32,12 @@ export struct section_attributes {
   bool operator==(const section_attributes&) const = default;
 };
 /// One of `parts` equal parts of an axis.
-export struct part_attributes {
+struct part_attributes {
   std::int64_t axis = 0, part = 0, parts = 1;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("part", a.part), f("parts", a.parts); }
   bool operator==(const part_attributes&) const = default;
 };
-export struct matrix_attributes {
+struct matrix_attributes {
   std::int64_t leading = 0;
   static constexpr void members(auto& a, auto&& f) { f("leading", a.leading); }
   bool operator==(const matrix_attributes&) const = default;
@@ -195,7 +195,7 @@ export struct section {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct equal_part {
+struct equal_part {
   static constexpr std::string_view name = "split_evenly";
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;

@@ -41,7 +41,7 @@ export constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::ou
 }
 
 /// A variance of `scale` / fan.
-export struct variance_options {
+struct variance_options {
   double scale = 1;
   fan_mode mode = fan_mode::in;
   fan_distribution distribution = fan_distribution::normal;

@@ -14,7 +14,7 @@ namespace lamina {
 export enum class state_role : std::uint8_t { parameter, statistic, optimizer, generator };
 
 /// A packed form of a parameter, kept once for all plans that read it.
-export struct packed_form {
+struct packed_form {
   std::uint64_t version = 0;  // of the parameter that it was made of
   storage memory;
   /// Writes the elements that the form was made of; empty where the form does not hold them all.

@@ -114,19 +114,19 @@ export struct pass_counters {
 };
 
 /// Computes an operation on constants; given by the room that can run programs.
-export using constant_evaluator = std::function<any_tensor(const program&)>;
+using constant_evaluator = std::function<any_tensor(const program&)>;
 
 /// The program with every shape a number, calls replaced by their subprograms, and the rules applied.
 /// `inputs` holds the extents of each input. Errors: shape_error naming operation and shapes where they do not fit.
-export program specialized(const program& p, view<const shape> inputs, const pass_options& options,
-                           pass_counters& counters, const constant_evaluator& evaluate);
+program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
+                    const constant_evaluator& evaluate);
 
 /// The specialized program with like operations of one level merged: samples that are evaluated side by side become the rows
 /// of one operation, with the same bits. `counters.merged` counts the operations that went away.
 export program merged(const program& p, pass_counters& counters);
 
 /// A program in which everything that depends on parameters alone is a state, to be computed once.
-export struct precomputed_program {
+struct precomputed_program {
   std::shared_ptr<program> rewritten;  // the same inputs and outputs
   std::shared_ptr<program> values;     // from the states of the origin: an output for each state that is new
   std::vector<std::string> names;      // of the new states, in the order of those outputs
@@ -135,6 +135,6 @@ export struct precomputed_program {
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay
 /// what they are.
-export precomputed_program precomputed(const program& p);
+precomputed_program precomputed(const program& p);
 
 }  // namespace lamina

@@ -28,17 +28,17 @@ export struct plan_step {
   std::uint32_t arguments, bytes;
 };
 /// A step with its arguments' address.
-export struct bound_step {
+struct bound_step {
   step_function run;
   const void* arguments;
 };
 /// An address within the arguments that moves on with each iteration of a loop.
-export struct loop_move {
+struct loop_move {
   std::uint32_t at;
   std::int64_t stride;
 };
 /// A step that runs other steps in turns: where its arguments are, and its steps and moves.
-export struct plan_loop {
+struct plan_loop {
   std::uint32_t arguments, first, count, first_move, moves;
 };
 /// The arguments of such a step; the executor fills in the first addresses.
@@ -64,7 +64,7 @@ export struct relocation {
 };
 /// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's body, ~state is the
 /// number of an input that is the same in every iteration.
-export struct plan_pack {
+struct plan_pack {
   std::int32_t state;
   std::uint64_t format;
   std::size_t bytes;
@@ -73,14 +73,14 @@ export struct plan_pack {
   bool moves;  // the steps move all elements and compute nothing
 };
 /// A counter that must be zero when the states are about to be assigned.
-export struct plan_check {
+struct plan_check {
   std::int64_t offset;
   std::string message;
   std::optional<first_counted> first{};  // two more words follow the counter
 };
 
 /// A result that a line of `explain()` leaves in memory, and where: what is read by the line itself alone has no place.
-export struct plan_result {
+struct plan_result {
   tensor_type type;
   layout form;
   std::int32_t buffer;

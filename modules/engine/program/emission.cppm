@@ -35,7 +35,7 @@ export struct address {
 export using step_function = void(*)(const void* arguments, void* scratch) noexcept;
 
 /// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
-export struct first_counted {
+struct first_counted {
   shape of;
   bool samples = false;    // each element is of a sample, which messages say
   std::int64_t begin = 0;  // where among them the elements of this counter's step begin

@@ -78,7 +78,7 @@ export struct attribute_value {
   bool operator==(const attribute_value&) const = default;
 };
 /// Is told an attribute's name and value, which it may change for another one of the same form.
-export using attribute_visitor = std::function<void(std::string_view name, attribute_value& v)>;
+using attribute_visitor = std::function<void(std::string_view name, attribute_value& v)>;
 
 /// When the result of an operation is its first operand unchanged.
 export enum class identity_rule : std::uint8_t { never, if_types_agree, always };
@@ -196,7 +196,7 @@ export struct node {
   template <class A> const A& attributes_as() const { return *static_cast<const A*>(attributes.get()); }
 };
 
-export struct program_output {
+struct program_output {
   std::string name;
   value_id value;
 };
@@ -230,14 +230,14 @@ export class origin {
   const std::source_location* outer_;
 };
 
-export class placed_value;
-export class value_or_number;
+class placed_value;
+class value_or_number;
 namespace detail {
 /// Raises the value_error for a value that is none.
 [[noreturn]] void empty_value(const std::source_location* at = nullptr);
 }  // namespace detail
 /// A position in brackets, and where in the user's code they stand.
-export class placed_position {
+class placed_position {
  public:
   template <std::integral T> placed_position(T i, std::source_location at = std::source_location::current())
       : i_(static_cast<std::int64_t>(i)), at_(at) {}
@@ -249,7 +249,7 @@ export class placed_position {
   std::source_location at_;
 };
 /// A value while a program is being built; the run-time evaluation mode of operations.
-export struct program_mode;
+struct program_mode;
 export class ir::value : public operand_base {
  public:
   using evaluation_mode = program_mode;
@@ -293,7 +293,7 @@ export class ir::value : public operand_base {
 
 /// A value as an operand, and where in the user's code it stands: for what has no room for a last parameter that says so.
 /// Errors: value_error for an empty value.
-export class placed_value {
+class placed_value {
  public:
   placed_value(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
     if (v.empty()) [[unlikely]]
@@ -307,7 +307,7 @@ export class placed_value {
   std::source_location at_;
 };
 /// The same, or a number beside a value.
-export class value_or_number {
+class value_or_number {
  public:
   value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
     if (v.empty()) [[unlikely]]
@@ -340,14 +340,14 @@ std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
 }  // namespace detail
 
 /// What JSON of programs says it is.
-export inline constexpr std::string_view program_format = "lamina program";
-export inline constexpr std::int64_t program_format_version = 1;
+inline constexpr std::string_view program_format = "lamina program";
+inline constexpr std::int64_t program_format_version = 1;
 
 // As a base, what has functions of `lamina` found without their namespace for an argument of a class in an inner one.
 struct found_in_lamina {};
 
 /// Nodes are only added; operands stand before their users.
-export class ir::program : found_in_lamina {
+class ir::program : found_in_lamina {
  public:
   program() = default;
   program(const program&) = delete;
@@ -509,7 +509,7 @@ export struct axis_map {
 };
 
 /// The words of a mismatch: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.
-export constexpr text mismatch_diagnostic(std::string_view op, const inference& found, view<const tensor_type> in) {
+constexpr text mismatch_diagnostic(std::string_view op, const inference& found, view<const tensor_type> in) {
   text t;
   t << op << ": " << found.why << ":";
   bool elements = found.of_elements;

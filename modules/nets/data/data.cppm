@@ -78,7 +78,7 @@ export class image_dataset {
 };
 
 /// The part of a data set that one of several workers takes: examples worker, worker + workers, ...
-export template <class Dataset> class shard_view {
+template <class Dataset> class shard_view {
  public:
   shard_view(Dataset dataset, std::int64_t worker, std::int64_t workers)
       : dataset_(std::move(dataset)), worker_(worker), workers_(workers) {}

@@ -12,7 +12,7 @@ namespace lamina {
 namespace graph {
 
 /// What a fill works with: the type of the blob, and numbers for all of its elements.
-export class fill_scope {
+class fill_scope {
  public:
   /// `site`: a number that no other fill of the generator has; `what`: the blob and its net, as messages begin.
   fill_scope(const value& generator, const tensor_type& type, std::int64_t site, std::string what = {})

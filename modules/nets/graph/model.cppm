@@ -32,7 +32,7 @@ export struct parameter_info {
 };
 
 /// Any fill.
-export class fill_rule {
+class fill_rule {
  public:
   fill_rule() = default;
   template <class F> requires(!std::same_as<F, fill_rule>) && Fill<F>
@@ -48,7 +48,7 @@ export class fill_rule {
   std::function<value(fill_scope&)> f_;
 };
 /// Any layer of one input and no parameters, as an activation.
-export class activation_rule {
+class activation_rule {
  public:
   activation_rule() = default;
   template <class L> requires(!std::same_as<L, activation_rule>) && Layer<L> activation_rule(const L& l)
@@ -110,7 +110,7 @@ export class parameter_sharing {
 };
 
 /// A name, and where in the user's code it stands.
-export class placed_name {
+class placed_name {
  public:
   template <std::convertible_to<std::string_view> S>
   placed_name(const S& name, std::source_location at = std::source_location::current()) : name_(name), at_(at) {}

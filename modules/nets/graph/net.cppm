@@ -15,7 +15,7 @@ namespace lamina::graph {
 class symbol_table;
 
 /// What of a net is run: its program, and what a workspace has to do with its inputs, outputs and states. Names are blobs.
-export struct runnable {
+struct runnable {
   struct own_state {
     std::string name;
     any_tensor first;
@@ -27,14 +27,14 @@ export struct runnable {
 };
 
 /// One operation of a net, for listings.
-export struct operation_entry {
+struct operation_entry {
   std::string_view name;  // of the operation
   std::vector<std::string> inputs, outputs;
   std::string scope, device, where;  // where: the place in the user's code
 };
 
 /// A value to start a gradient from, and the gradient that it starts with: ones if none is given.
-export struct gradient_target {
+struct gradient_target {
   value of, start;
   gradient_target(const value& v) : of(v) {}
   gradient_target(const value& v, const value& first) : of(v), start(first) {}
@@ -71,7 +71,7 @@ export struct net_options {
 };
 /// What blobs are called in a copy of a net, by what they are called in the net; others keep their names. A gradient
 /// keeps its name, too, where it is not named here itself.
-export using renaming = std::map<std::string, std::string>;
+using renaming = std::map<std::string, std::string>;
 /// What a net may be asked for when gradients are added.
 export struct gradient_options {
   std::vector<value> with_respect_to{};  // empty: all floating inputs and named blobs that the targets depend on

@@ -18,7 +18,7 @@ export enum class execution : std::uint8_t {
   async,   ///< as `dag`; `start` is for nets of any kind
 };
 
-export struct create_options {
+struct create_options {
   bool overwrite = false;  // replaces a net of the name
   graph::execution execution = graph::execution::simple;
   memory_sharing memory = memory_sharing::best;

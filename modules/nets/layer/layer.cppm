@@ -29,12 +29,10 @@ export template <class Kind, class S> constexpr Kind policy_of(const S& scope) {
   else return Kind{};
 }
 /// Whether a layer with a member `bias` has one: where both the member and the policy say so.
-export constexpr bool biased(const auto& layer, const auto& scope) {
-  return layer.bias && policy_of<use_bias>(scope).value;
-}
+constexpr bool biased(const auto& layer, const auto& scope) { return layer.bias && policy_of<use_bias>(scope).value; }
 /// The same for policies that carry types, such as `activation(nn::tanh{})`: calls f with the one in force. All calls
 /// that the model's policies allow return one type.
-export template <class Kind, class S, class F> constexpr auto with_policy(const S& scope, F&& f) {
+template <class Kind, class S, class F> constexpr auto with_policy(const S& scope, F&& f) {
   if constexpr (requires { typename S::policy_type; }) return scope.template visit_policy<Kind>(f);
   else return f(Kind{});
 }

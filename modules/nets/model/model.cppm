@@ -29,7 +29,7 @@ namespace lamina {
 // ---- tracing --------------------------------------------------------------------------------------------------------
 
 /// A state that a trace takes as an input of its program, for layers whose states are leaves of expressions.
-export struct traced_leaf {
+struct traced_leaf {
   std::string path;
   tensor_type type;
   initializer how;
@@ -37,13 +37,13 @@ export struct traced_leaf {
   bool trainable = true;
   value at;
 };
-export struct traced_leaves {
+struct traced_leaves {
   std::vector<traced_leaf> all;                         // in the order in which the layers ask for them
   std::vector<std::pair<std::size_t, value>> assigned;  // new values of states, by number
 };
 
 /// Is told of each layer that a trace enters and leaves; layers inside it come between.
-export struct trace_listener {
+struct trace_listener {
   virtual void entered(view<const label> path, std::string_view kind, view<const label> inputs,
                        view<const label> outputs, view<const value> in) = 0;
   virtual void left(view<const value> out) = 0;
@@ -158,16 +158,16 @@ export class trace_scope {
 };
 
 /// The name of the generator's state.
-export inline constexpr std::string_view generator_name = "generator";
+inline constexpr std::string_view generator_name = "generator";
 
 // ---- the part of a model that is no template ------------------------------------------------------------------------
 
-export struct model_input {
+struct model_input {
   std::string name;
   tensor_type type;
 };
 /// What a model type is made of, seen at run time.
-export struct model_definition {
+struct model_definition {
   std::vector<model_input> inputs;
   std::vector<model_input> outputs;
   dtype element = dtype::float32;
@@ -243,12 +243,12 @@ export class model_core {
 };
 
 /// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
-export void save_parameters(const parameter_store& store, const std::string& path,
-                            const std::map<std::string, std::string>& metadata = {});
+void save_parameters(const parameter_store& store, const std::string& path,
+                     const std::map<std::string, std::string>& metadata = {});
 /// Takes parameters and running statistics from a file; every one must be there with its shape and type, and nothing is
 /// changed if one is not. PyTorch's `num_batches_tracked` beside running statistics is passed over; nothing else may be more.
 /// Errors: file_error naming file, parameter and expectation.
-export void load_parameters(parameter_store& store, const std::string& path);
+void load_parameters(parameter_store& store, const std::string& path);
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,8 @@ struct shared_weights {
   shared_packs packs;
 };
 
-export class reference_runner;
-export class stream_core;
+class reference_runner;
+class stream_core;
 class origin_loan;
 
 /// What all reference models of a factory share; lives until the last of them ends. A reference model hands it out const:
@@ -125,7 +125,7 @@ export class reference_core {
 };
 
 /// The executors of one reference model. They see an exchange of weights when they are asked for, never while they run.
-export class reference_runner {
+class reference_runner {
  public:
   explicit reference_runner(const reference_core& core);
   executor& at(const reference_core& core, view<const shape> inputs);
@@ -356,7 +356,7 @@ export class program_reference : public sharing<"a reference model"> {
 };
 
 /// The origin of a factory of programs, as `origin_model` is of one of models.
-export class program_origin : public sharing<"the origin of a factory"> {
+class program_origin : public sharing<"the origin of a factory"> {
  public:
   explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
   std::vector<any_tensor> operator()(view<const any_tensor> inputs);

@@ -20,7 +20,7 @@ export struct saved_net {
 };
 
 /// The files of a net: `NAME`, `NAME.json` and `NAME.safetensors` all name the same.
-export struct net_files {
+struct net_files {
   std::string structure, weights;
 };
 export net_files files_of_net(const std::string& path);

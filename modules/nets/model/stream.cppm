@@ -22,7 +22,7 @@ export struct stream_options {
 };
 
 /// What a stream remembers from block to block.
-export struct stream_memory {
+struct stream_memory {
   enum class way : std::uint8_t {
     replaced,  ///< by its next value: what a scan carries, the positions that a convolution reaches back to
     appended,  ///< keys or values [..., room, depth]: those of a block are put behind those before it
@@ -34,7 +34,7 @@ export struct stream_memory {
 
 /// A net as a program of one block of positions, which takes what it remembers and gives what is to be remembered next:
 /// the carries of its scans, the positions that its causal convolutions reach back to, keys and values of its attention.
-export struct streamed_program {
+struct streamed_program {
   std::shared_ptr<program> block;  // inputs: the net's, then the memories; outputs: the net's, then of each memory
                                    // but `counted` the next value, or the block to be appended
   std::shared_ptr<program> start;  // outputs: of the memories that are replaced, the first values
@@ -45,7 +45,7 @@ export struct streamed_program {
 export streamed_program streamed(const program& p, const stream_options& o);
 
 /// The part of a stream that is no template. One that was moved has no sizes and no room, and no step of it runs.
-export class stream_core {
+class stream_core {
  public:
   stream_core(std::shared_ptr<const reference_core> net, const stream_options& o);
   /// One block. Whether it ran: not where no room for it is left, an operation found an operand wrong, an index out of

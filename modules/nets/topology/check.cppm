@@ -21,7 +21,7 @@ namespace lamina {
 
 /// Is told of each state that a layer asks for: the path of the layer, the name, and what it is; and of each layer that
 /// runs.
-export struct state_listener {
+struct state_listener {
   constexpr virtual void entered(view<const label> /*path*/) {}
   constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
                              const initializer& how, state_role role) = 0;
@@ -234,7 +234,7 @@ export template <fixed_string Port, Element T, dim... D> struct port_input {
   static constexpr std::string_view port = Port.view();
   static constexpr shape pattern{D...};
 };
-export template <class T>
+template <class T>
 concept ModelInput = requires {
   typename T::element;
   { T::port } -> std::convertible_to<std::string_view>;
@@ -439,7 +439,7 @@ template <class P, class Run> constexpr void check_policy_names(text& why, Run r
 
 /// The shapes through a whole topology with parameters of the given type, with policies: the layers run over types
 /// alone, for inference.
-export template <const auto& Topology, dtype Type, class P, class... In> struct shape_check_with_policies {
+template <const auto& Topology, dtype Type, class P, class... In> struct shape_check_with_policies {
   static consteval text message() {
     text why;
     if constexpr (ValidTopology<Topology>) {

@@ -66,6 +66,6 @@ template <class Base, class P> requires(P::size == 0) struct policy_scope_or_pla
   using type = Base;
 };
 /// The scope of layers under a set of policies: without any it is the plain one.
-export template <class Base, class P> using scope_with_policies = typename policy_scope_or_plain<Base, P>::type;
+template <class Base, class P> using scope_with_policies = typename policy_scope_or_plain<Base, P>::type;
 
 }  // namespace lamina

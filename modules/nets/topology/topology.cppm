@@ -56,7 +56,7 @@ template <std::size_t Layers, std::size_t Edges> struct topology_wiring {
 };
 
 /// What `sequential(...)` and `topology(...)` return.
-export template <class Layers, std::size_t Edges> struct topology_value {
+template <class Layers, std::size_t Edges> struct topology_value {
   static constexpr std::size_t size = Layers::size;
   static constexpr std::size_t edge_limit = Edges ? Edges : size + 1;  // without connections: a chain
   static constexpr bool has_forward_ports = true;

@@ -150,7 +150,7 @@ training_report fit(M&& net, const image_dataset& data, const L& loss, const O& 
 }
 
 /// Training step by step, the part that is no template.
-export class training_core {
+class training_core {
  public:
   training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate)
       : net_(net), loss_(std::move(loss)), step_(std::move(step)) {
@@ -236,7 +236,7 @@ evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, co
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.
-export struct checkpoint_position {
+struct checkpoint_position {
   std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;  // whole epochs, batches of the next one, batches in all
   std::int64_t batch_size = 0, images = 0;                // of training; 0 where it is not known
   std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
