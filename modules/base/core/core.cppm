@@ -148,11 +148,11 @@ export template <std::size_t I, class... T> using pick_type = __type_pack_elemen
 
 // ---- structural tuple -----------------------------------------------------------------------------------------------
 
-export template <std::size_t I, class T> struct slot {
+template <std::size_t I, class T> struct slot {
   T value;
 };
 
-export template <class Seq, class... T> struct slots;
+template <class Seq, class... T> struct slots;
 
 template <std::size_t... I, class... T> struct slots<std::index_sequence<I...>, T...> : slot<I, T>... {
   static constexpr std::size_t size = sizeof...(T);

@@ -10,7 +10,7 @@ enum class any_extent : std::int64_t { dyn = -1 };
 export inline constexpr any_extent dyn = any_extent::dyn;
 
 /// An integer that counts something: `true` and `'N'` do not.
-export template <class T>
+template <class T>
 concept Count = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
                 !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 

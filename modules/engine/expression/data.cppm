@@ -50,7 +50,7 @@ export template <class X>
 concept UserData = Symbolic<X> && std::same_as<typename X::evaluation_mode, lazy> && !requires { X::pattern; };
 
 /// What is known at compile time of an operand's shape.
-export template <Symbolic X> inline constexpr shape pattern_of = [] {
+template <Symbolic X> inline constexpr shape pattern_of = [] {
   if constexpr (UserData<X>) return X::extents_type::pattern;
   else return X::pattern;
 }();

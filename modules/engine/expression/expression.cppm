@@ -368,7 +368,7 @@ struct lazy {
 // ---- lowering -------------------------------------------------------------------------------------------------------
 
 /// A leaf of an expression: where its elements are now.
-export struct leaf {
+struct leaf {
   const void* data = nullptr;
   const shape* extents = nullptr;  // null: rank 0
   bool uniform = false;

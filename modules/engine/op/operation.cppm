@@ -438,7 +438,7 @@ constexpr auto apply_fixed(X&&... x) {
 
 /// The same with attributes that are known only at run time. A typed operand then has the rank that `Rank` says, and
 /// extents that are known at run time.
-export template <class Op, class Rank, Operand... X>
+template <class Op, class Rank, Operand... X>
 requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying_of_rank<Op, Rank, X...>>()>
 constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return evaluation_mode_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
@@ -446,22 +446,22 @@ constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes,
 
 // The rank of a result, from that of the first operand and that which the rule of the operation finds for attributes that
 // are left out.
-export struct rank_of_rule {
+struct rank_of_rule {
   static constexpr int of(int, int rule) { return rule; }
 };
-export struct same_rank {
+struct same_rank {
   static constexpr int of(int first, int) { return first; }
 };
-export template <int N> struct fixed_rank {
+template <int N> struct fixed_rank {
   static constexpr int of(int, int) { return N; }
 };
-export template <int N> struct rank_less {
+template <int N> struct rank_less {
   static constexpr int of(int first, int) { return first - N; }
 };
-export template <int N> struct rank_more {
+template <int N> struct rank_more {
   static constexpr int of(int first, int) { return first + N; }
 };
-export template <int N> struct rank_at_least {
+template <int N> struct rank_at_least {
   static constexpr int of(int first, int) { return first < N ? N : first; }
 };
 

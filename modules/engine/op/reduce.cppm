@@ -77,7 +77,7 @@ void map_reduced_axis(const reduce_attributes&, axis_map&);
 }  // namespace detail
 
 /// What the definitions of reductions share.
-export template <fixed_string Name, domain Domain> struct reduction {
+template <fixed_string Name, domain Domain> struct reduction {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
   static constexpr bool rule_of_rank = true;  // no extent is wrong

@@ -213,7 +213,7 @@ struct non_max_suppression {
 }  // namespace rule
 
 /// That no operand is typed: the extents of an expression are known before it is evaluated.
-export template <fixed_string Function, class... X> struct counted_when_run {
+template <fixed_string Function, class... X> struct counted_when_run {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)

@@ -24,7 +24,7 @@ struct select_attributes {
   bool operator==(const select_attributes&) const = default;
 };
 /// Positions [start, start + count) of an axis that has `whole` of them.
-export struct section_attributes {
+struct section_attributes {
   std::int64_t axis = 0, start = 0, count = 0, whole = 0;
   static constexpr void members(auto& a, auto&& f) {
     f("axis", a.axis), f("start", a.start), f("count", a.count), f("whole", a.whole);

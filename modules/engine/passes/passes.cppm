@@ -123,7 +123,7 @@ program specialized(const program& p, view<const shape> inputs, const pass_optio
 
 /// The specialized program with like operations of one level merged: samples that are evaluated side by side become the rows
 /// of one operation, with the same bits. `counters.merged` counts the operations that went away.
-export program merged(const program& p, pass_counters& counters);
+program merged(const program& p, pass_counters& counters);
 
 /// A program in which everything that depends on parameters alone is a state, to be computed once.
 struct precomputed_program {

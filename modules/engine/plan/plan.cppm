@@ -23,7 +23,7 @@ export struct plan_buffer {
   std::size_t bytes = 0;
 };
 /// A kernel, where its arguments begin and how many bytes they have.
-export struct plan_step {
+struct plan_step {
   step_function run;
   std::uint32_t arguments, bytes;
 };
@@ -57,7 +57,7 @@ export struct plan_stage {
   std::int32_t line = -1;
 };
 /// An address to be written into the arguments.
-export struct relocation {
+struct relocation {
   std::uint32_t at;
   std::int32_t buffer;
   std::int64_t offset;

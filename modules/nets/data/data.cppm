@@ -16,7 +16,7 @@ export struct normalization {
 };
 
 /// One image [channels x height x width] and its class.
-export struct example {
+struct example {
   tensor<float, extents<dyn, dyn, dyn>> image;
   std::int64_t label = 0;
 };

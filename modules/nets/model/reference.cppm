@@ -65,7 +65,7 @@ class origin_loan;
 
 /// What all reference models of a factory share; lives until the last of them ends. A reference model hands it out const:
 /// weights are exchanged by the factory alone.
-export class reference_core {
+class reference_core {
  public:
   /// Errors: value_error without a program; state_error, shape_error, type_error for a state that it reads and that is not
   /// among the parameters like this.

@@ -42,7 +42,7 @@ struct streamed_program {
   std::vector<shape> inputs, outputs;  // of the net, for one block
 };
 /// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
-export streamed_program streamed(const program& p, const stream_options& o);
+streamed_program streamed(const program& p, const stream_options& o);
 
 /// The part of a stream that is no template. One that was moved has no sizes and no room, and no step of it runs.
 class stream_core {
@@ -127,7 +127,7 @@ template <class Traits, class... S> struct step_check {
 /// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
 /// sums of a single position run in several chains, those of attention add what is remembered first, and tanh and sigmoid of
 /// float32 are those of recurrent gates, off by less than 3.5e-7. A stream that was moved has no room: its steps do not run.
-export template <class Traits> class streaming {
+template <class Traits> class streaming {
  public:
   streaming(std::shared_ptr<const reference_core> net, const stream_options& o)
       : core_((detail::shared_by(net), std::move(net)), o) {}

@@ -64,7 +64,7 @@ inline constexpr connection discard{parse_endpoint(From.view()), {}};
 // ---- the result -----------------------------------------------------------------------------------------------------
 
 /// What feeds a port: an output port of a sublayer, or an input of the topology.
-export struct source {
+struct source {
   static constexpr int nothing = -2, topology_input = -1;
   int node = nothing;
   int port = 0;

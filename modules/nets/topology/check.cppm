@@ -285,7 +285,7 @@ constexpr void match_inputs(view<const label> ports, view<const input_view> give
 template <const auto& Topology>
 concept ConstantTopology = requires { typename std::bool_constant<Topology.wires.ok>; };
 /// The connections of a topology; a layer that is no topology has none.
-export template <const auto& Topology> struct structure_check {
+template <const auto& Topology> struct structure_check {
   static consteval text message() {
     if constexpr (!is_topology<std::remove_cvref_t<decltype(Topology)>>) return {};
     else if constexpr (!ConstantTopology<Topology>)
@@ -350,7 +350,7 @@ template <class T, class Set> constexpr void check_sub_policies(const T& t, Set,
   });
 }
 /// That every `sub<"name">` of a set of policies names a sublayer.
-export template <const auto& Topology, class Policies> struct sub_policies_check {
+template <const auto& Topology, class Policies> struct sub_policies_check {
   static consteval text message() {
     text why;
     if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
