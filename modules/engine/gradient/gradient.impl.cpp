@@ -32,81 +32,98 @@ value checked(program& p, const node& n, std::size_t k, const value& operand, co
   return apply<op::gradient_like>({}, found, operand);
 }
 
-}  // namespace
+/// `x` in each element of a tensor like `v`.
+value filled_like(program& p, double x, const value& v) { return broadcast_like(p.number(x, v.type().element), v); }
 
-std::vector<value> gradients(program& p, view<const value> of, view<const value> start,
-                             view<const value> with_respect_to) {
-  const auto count = p.nodes().size();
-  // Which nodes lead to a wanted value: only through them gradients have to flow.
-  std::vector<char> leads(count);
-  for (const auto& w : with_respect_to) leads[static_cast<std::size_t>(w.id().node)] = 1;
-  for (std::size_t i = 0; i < count; ++i) {
+/// Nodes that lead to one of these values: gradients have to flow through them alone.
+std::vector<char> nodes_leading_to(const program& p, view<const value> values) {
+  std::vector<char> leads(p.nodes().size());
+  for (const auto& v : values) leads[static_cast<std::size_t>(v.id().node)] = 1;
+  for (std::size_t i = 0; i < leads.size(); ++i) {
     const node& n = p.nodes()[i];
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (n.reads_data(k) && leads[static_cast<std::size_t>(n.inputs[k].node)]) leads[i] = 1;
   }
+  return leads;
+}
 
-  std::map<value_id, value> arrived;  // sum of the gradients that have reached a value so far
-  auto arrive = [&](value_id at, const value& g) {
-    auto [found, fresh] = arrived.try_emplace(at, g);
-    if (!fresh) found->second = found->second + g;
-  };
+/// Sums of the gradients that have reached values so far.
+class gradient_sums {
+ public:
+  void add(value_id at, const value& g) {
+    auto [found, first] = sums_.try_emplace(at, g);
+    if (!first) found->second = found->second + g;
+  }
+  /// An empty value where no gradient has arrived.
+  value of(value_id v) const {
+    const auto found = sums_.find(v);
+    return found == sums_.end() ? value() : found->second;
+  }
+
+ private:
+  std::map<value_id, value> sums_;
+};
+
+/// Adds to the gradients of a node's operands what its rule makes of the gradients of its results.
+void propagate(program& p, std::int32_t i, const std::vector<char>& leads, gradient_sums& sums) {
+  std::vector<value> inputs, results, gradients_of_results;
+  bool arrived = false;
+  for (std::size_t r = 0; r < p.at(i).results.size(); ++r) {
+    results.emplace_back(&p, value_id{i, static_cast<std::int32_t>(r)});
+    gradients_of_results.push_back(sums.of(results[r].id()));
+    arrived = arrived || !gradients_of_results[r].empty();
+  }
+  if (!arrived) return;
+  const node n = p.at(i);  // a copy: rules add nodes
+  if (n.op->stops_gradient) return;
+  auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
+  bool leads_on = false;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    inputs.emplace_back(&p, n.inputs[k]);
+    wanted[k] =
+        leads[static_cast<std::size_t>(n.inputs[k].node)] && n.reads_data(k) && is_floating(inputs[k].type().element);
+    leads_on = leads_on || wanted[k];
+  }
+  if (!leads_on) return;
+  if (!n.op->gradient) {
+    text t;
+    if (!is_floating(n.results[0].element)) return;
+    if (!n.path.empty()) t << n.path << ": ";
+    detail::raise(error_kind::value, t << n.op->name << ": this operation has no gradient");
+  }
+  std::vector<value> out(n.inputs.size());
+  gradient_call rule{p,
+                     n,
+                     inputs,
+                     results,
+                     gradients_of_results,
+                     view<const bool>(wanted.get(), n.inputs.size()),
+                     view<value>(out),
+                     &gradients};
+  const path_of here(p, n.path);  // what a rule adds belongs to the layer of its operation
+  n.op->gradient(rule);
+  for (std::size_t k = 0; k < n.inputs.size(); ++k)
+    if (wanted[k] && !out[k].empty()) sums.add(n.inputs[k], checked(p, n, k, inputs[k], out[k]));
+}
+
+}  // namespace
+
+std::vector<value> gradients(program& p, view<const value> of, view<const value> start,
+                             view<const value> with_respect_to) {
+  const auto leads = nodes_leading_to(p, with_respect_to);
+  gradient_sums sums;
   for (std::size_t i = 0; i < of.size(); ++i) {
-    value one = i < start.size() ? start[i] : value(broadcast_like(p.number(1.0, of[i].type().element), of[i]));
-    if (of[i].shape() == shape{} && i >= start.size()) one = p.number(1.0, of[i].type().element);
-    arrive(of[i].id(), one);
+    if (i < start.size()) sums.add(of[i].id(), start[i]);
+    else if (of[i].shape() == shape{}) sums.add(of[i].id(), p.number(1.0, of[i].type().element));
+    else sums.add(of[i].id(), filled_like(p, 1.0, of[i]));
   }
-
-  for (auto i = static_cast<std::int32_t>(count); i-- > 0;) {
-    if (!leads[static_cast<std::size_t>(i)] || p.at(i).kind != node_kind::operation) continue;
-    std::vector<value> gradient_of_results;
-    bool any = false;
-    for (std::size_t r = 0; r < p.at(i).results.size(); ++r) {
-      auto found = arrived.find({i, static_cast<std::int32_t>(r)});
-      gradient_of_results.push_back(found == arrived.end() ? value() : found->second);
-      any = any || found != arrived.end();
-    }
-    if (!any) continue;
-    const node n = p.at(i);  // a copy: rules add nodes
-    if (n.op->stops_gradient) continue;
-    std::vector<value> inputs, results, out(n.inputs.size());
-    auto wanted = std::make_unique<bool[]>(n.inputs.size() + 1);
-    bool leads_on = false;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      inputs.emplace_back(&p, n.inputs[k]);
-      wanted[k] =
-          leads[static_cast<std::size_t>(n.inputs[k].node)] && n.reads_data(k) && is_floating(inputs[k].type().element);
-      leads_on = leads_on || wanted[k];
-    }
-    if (!leads_on) continue;
-    if (!n.op->gradient) {
-      text t;
-      if (!is_floating(n.results[0].element)) continue;
-      if (!n.path.empty()) t << n.path << ": ";
-      t << n.op->name << ": this operation has no gradient";
-      detail::raise(error_kind::value, t);
-    }
-    for (std::size_t r = 0; r < n.results.size(); ++r)
-      results.emplace_back(&p, value_id{i, static_cast<std::int32_t>(r)});
-    gradient_call rule{p,
-                       n,
-                       inputs,
-                       results,
-                       gradient_of_results,
-                       view<const bool>(wanted.get(), n.inputs.size()),
-                       view<value>(out),
-                       &gradients};
-    const path_of here(p, n.path);  // what a rule adds belongs to the layer of its operation
-    n.op->gradient(rule);
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (wanted[k] && !out[k].empty()) arrive(n.inputs[k], checked(p, n, k, inputs[k], out[k]));
-  }
+  for (auto i = static_cast<std::int32_t>(leads.size()); i-- > 0;)
+    if (leads[static_cast<std::size_t>(i)] && p.at(i).kind == node_kind::operation) propagate(p, i, leads, sums);
 
   std::vector<value> result;
   for (const auto& w : with_respect_to) {
-    auto found = arrived.find(w.id());
-    result.push_back(found != arrived.end() ? found->second
-                                            : value(broadcast_like(p.number(0.0, w.type().element), w)));
+    const value found = sums.of(w.id());
+    result.push_back(found.empty() ? filled_like(p, 0.0, w) : found);
   }
   return result;
 }
