@@ -80,6 +80,13 @@ bool same_node(const node& a, const node& b) {
   return true;
 }
 
+// The beginning of an error: the layer, or the place in the user's code, that it is about, if it is known.
+text begin_at(std::string_view place) {
+  text t;
+  if (!place.empty()) t << place << ": ";
+  return t;
+}
+
 error_kind mismatch_of(const tensor_type& a, const tensor_type& b) {
   return a.element == b.element ? error_kind::shape : error_kind::type;
 }
@@ -91,8 +98,7 @@ dimension_names names_of(const program& sub, view<const tensor_type> operands, s
   dimension_names names;
   for (std::size_t i = 0; i < operands.size() && i < sub.inputs().size(); ++i)
     if (dim clash = names.bind(sub.at(sub.inputs()[i]).results[0].dims, operands[i].dims); clash.is_name()) {
-      text t;
-      if (!path.empty()) t << path << ": ";
+      text t = begin_at(path);
       t << op << ": dimension `" << clash << "` of the subprogram is not the same in all operands:";
       for (const auto& x : operands) t << " " << x.dims;
       detail::raise(error_kind::shape, t);
@@ -195,8 +201,7 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
       [&](auto n) {
         any_tensor t = rank_0_of(n, element);
         if (!t) {
-          text words;
-          if (auto here = p.place(); !here.empty()) words << here << ": ";
+          text words = begin_at(p.place());
           if (p.origins) words << op << ": ";  // else the words are those of typed expressions
           detail::raise(error_kind::value, words << detail::number_mismatch(n, element));
         }
@@ -208,8 +213,7 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
 value_id program::push(node n) {
   for (const auto& r : n.results)
     if (!r.dims.countable()) {
-      text t;
-      if (!n.path.empty()) t << n.path << ": ";
+      text t = begin_at(n.path);
       if (n.op) t << n.op->name;
       else t << "`" << n.name << "`";
       detail::raise(error_kind::shape, t << ": " << r.dims << " has more elements than memory can hold");
@@ -245,10 +249,9 @@ std::int32_t program::find_input(std::string_view name) const {
 value program::state(std::string_view name, const tensor_type& type) {
   if (auto known = find_state(name); known >= 0) {
     if (at(known).results[0] != type) {
-      text t;
-      if (auto here = place(); !here.empty()) t << here << ": ";
-      t << "state `" << name << "` is " << at(known).results[0] << " and is asked for as " << type;
-      detail::raise(mismatch_of(at(known).results[0], type), t);
+      const tensor_type& is = at(known).results[0];
+      detail::raise(mismatch_of(is, type),
+                    begin_at(place()) << "state `" << name << "` is " << is << " and is asked for as " << type);
     }
     return {this, {known, 0}};
   }
@@ -279,11 +282,7 @@ value program::constant(any_tensor data) {
 
 template <class V> value program::rank_0(V v, dtype element) {
   any_tensor t = rank_0_of(v, element);
-  if (!t) {
-    text words;
-    if (auto here = place(); !here.empty()) words << here << ": ";
-    detail::raise(error_kind::value, words << detail::number_mismatch(v, element));
-  }
+  if (!t) detail::raise(error_kind::value, begin_at(place()) << detail::number_mismatch(v, element));
   return constant(std::move(t));
 }
 value program::number(double v, dtype element) { return rank_0(v, element); }
@@ -312,6 +311,47 @@ void check_subprogram(const program& sub, view<const tensor_type> operands, text
         wanted.element != operands[i].element || !fits(wanted.dims, operands[i].dims))
       why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
 }
+// The results of a subprogram, with the names of its extents replaced by what its operands make of them.
+std::vector<tensor_type> output_types(const program& sub, view<const tensor_type> operands, std::string_view op,
+                                      std::string_view place) {
+  const dimension_names names = names_of(sub, operands, op, place);
+  std::vector<tensor_type> types;
+  for (const auto& o : sub.outputs()) {
+    types.push_back(sub.type(o.value));
+    types.back().dims = names(types.back().dims);
+  }
+  return types;
+}
+std::vector<tensor_type> inferred_types(const operation& op, const void* attributes, view<const tensor_type> operands,
+                                        std::string_view place) {
+  inference found;
+  op.infer(attributes, operands, found);
+  if (!found.why.empty())
+    detail::raise(found.of_elements ? error_kind::type : error_kind::shape,
+                  begin_at(place) << mismatch_diagnostic(op.name, found, operands));
+  return {found.results, found.results + found.count};
+}
+
+// Refuses numbers of operands and subprograms that an operation does not take.
+void check_counts(const operation& op, std::size_t operands, std::size_t subprograms, std::string_view place) {
+  const bool fits = op.operands < 0 ? operands != 0 : operands == static_cast<std::size_t>(op.operands);
+  if (fits && subprograms == static_cast<std::size_t>(op.subprograms)) return;
+  text t = begin_at(place);
+  t << op.name << ": takes ";
+  if (op.operands < 0) t << "at least one operand";
+  else t << op.operands << (op.operands == 1 ? " operand" : " operands");
+  if (op.subprograms) t << " and " << op.subprograms << (op.subprograms == 1 ? " subprogram" : " subprograms");
+  detail::raise(error_kind::value, t << ", and is given " << operands << " and " << subprograms);
+}
+// Refuses an operand of another program.
+void check_owner(const program& p, const program& owner, const operation& op, std::string_view place) {
+  if (&owner == &p) return;
+  text t = begin_at(place);
+  t << op.name << ": an operand belongs to ";
+  if (p.title.empty() || owner.title.empty()) t << "another program";
+  else t << owner.title << " and not to " << p.title << "; `external(v)` makes it an input there, by its name";
+  detail::raise(error_kind::state, t);
+}
 }  // namespace
 
 // Of an operation that runs one of several subprograms: the results of another one are those of the first.
@@ -321,76 +361,38 @@ void program::same_results(const program& other, view<const tensor_type> inside,
   if (why.empty() && other.outputs().size() != results.size())
     why << "one program gives " << results.size() << " results and another " << other.outputs().size();
   if (!why.empty()) return;
-  const dimension_names names = names_of(other, inside, op.name, path);
-  for (std::size_t i = 0; i < results.size() && why.empty(); ++i) {
-    tensor_type t = other.type(other.outputs()[i].value);
-    t.dims = names(t.dims);
-    if (t.element != results[i].element || !fits(results[i].dims, t.dims))
-      why << "result " << i << " is " << results[i] << " of one program and " << t << " of another";
-  }
+  const auto types = output_types(other, inside, op.name, path);
+  for (std::size_t i = 0; i < results.size() && why.empty(); ++i)
+    if (types[i].element != results[i].element || !fits(results[i].dims, types[i].dims))
+      why << "result " << i << " is " << results[i] << " of one program and " << types[i] << " of another";
 }
 
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
-  const bool few = op.operands < 0 ? inputs.empty() : inputs.size() != static_cast<std::size_t>(op.operands);
-  if (few || subprograms.size() != static_cast<std::size_t>(op.subprograms)) {
-    text t;
-    if (const std::string here = place(); !here.empty()) t << here << ": ";
-    t << op.name << ": takes ";
-    if (op.operands < 0) t << "at least one operand";
-    else t << op.operands << (op.operands == 1 ? " operand" : " operands");
-    if (op.subprograms) t << " and " << op.subprograms << (op.subprograms == 1 ? " subprogram" : " subprograms");
-    detail::raise(error_kind::value, t << ", and is given " << inputs.size() << " and " << subprograms.size());
-  }
   node n;
   n.op = &op;
   n.path = place();
   n.attributes = std::move(attributes);
+  check_counts(op, inputs.size(), subprograms.size(), n.path);
   std::vector<tensor_type> in;
   for (const auto& v : inputs) {
-    if (&v.owner() != this) {
-      text t;
-      if (!n.path.empty()) t << n.path << ": ";
-      t << op.name << ": an operand belongs to ";
-      if (title.empty() || v.owner().title.empty()) t << "another program";
-      else t << v.owner().title << " and not to " << title << "; `external(v)` makes it an input there, by its name";
-      detail::raise(error_kind::state, t);
-    }
+    check_owner(*this, v.owner(), op, n.path);
     n.inputs.push_back(v.id());
     in.push_back(v.type());
   }
-  if (!subprograms.empty()) {
-    const program& sub = *subprograms[0];
+  if (subprograms.empty()) n.results = inferred_types(op, n.attributes.get(), in, n.path);
+  else {
     text why;
     std::vector<tensor_type> inside = in;
     if (op.inside) op.inside(n.attributes.get(), inside, why);
-    if (why.empty()) check_subprogram(sub, inside, why);
+    if (why.empty()) check_subprogram(*subprograms[0], inside, why);
     if (why.empty()) {
-      dimension_names names = names_of(sub, inside, op.name, n.path);
-      for (const auto& o : sub.outputs()) {
-        tensor_type t = sub.type(o.value);
-        t.dims = names(t.dims);
-        n.results.push_back(t);
-      }
+      n.results = output_types(*subprograms[0], inside, op.name, n.path);
       for (std::size_t k = 1; k < subprograms.size() && why.empty(); ++k)
         same_results(*subprograms[k], inside, op, why, n.results);
       if (op.outside) op.outside(n.attributes.get(), in, n.results, why);
     }
-    if (!why.empty()) {
-      text t;
-      if (!n.path.empty()) t << n.path << ": ";
-      detail::raise(error_kind::shape, t << op.name << ": " << why);
-    }
-  } else {
-    inference found;
-    op.infer(n.attributes.get(), in, found);
-    if (!found.why.empty()) {
-      text t;
-      if (!n.path.empty()) t << n.path << ": ";
-      t << mismatch_diagnostic(op.name, found, in);
-      detail::raise(found.of_elements ? error_kind::type : error_kind::shape, t);
-    }
-    for (int i = 0; i < found.count; ++i) n.results.push_back(found.results[i]);
+    if (!why.empty()) detail::raise(error_kind::shape, begin_at(n.path) << op.name << ": " << why);
   }
   n.subprograms = std::move(subprograms);
   n.hash = hash_node(n, ids_of(n.subprograms), 1, 0, [&](std::int32_t i) { return at(i).hash; });
@@ -413,20 +415,14 @@ void program::output(std::string_view name, const value& v) {
 
 void program::assign(const value& state, const value& v) {
   const node& s = at(state.id());
+  const auto fail = [&](error_kind kind, const text& why) { detail::raise(kind, begin_at(place()) << why); };
   text t;
-  if (auto here = place(); !here.empty()) t << here << ": ";
-  if (s.kind != node_kind::state) {
-    t << "assign: the target is no state";
-    detail::raise(error_kind::state, t);
-  }
-  if (is_assigned(state.id().node)) {
-    t << "state `" << s.name << "` is assigned twice in one run";
-    detail::raise(error_kind::state, t);
-  }
-  if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims)) {
-    t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type();
-    detail::raise(mismatch_of(s.results[0], v.type()), t);
-  }
+  if (s.kind != node_kind::state) fail(error_kind::state, t << "assign: the target is no state");
+  if (is_assigned(state.id().node))
+    fail(error_kind::state, t << "state `" << s.name << "` is assigned twice in one run");
+  if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims))
+    fail(mismatch_of(s.results[0], v.type()),
+         t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type());
   assignments_.push_back({state.id().node, v.id()});
   assigned_.insert(state.id().node);
 }
