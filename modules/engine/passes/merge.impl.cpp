@@ -166,15 +166,22 @@ class merger {
       if (of_a_sample(body.outputs()[r].value)) j.out[r] = m.results[r];
       if (r < carried && j.in[r] != j.out[r]) return {};
     }
-    for (std::size_t i = 0; i < body.nodes().size(); ++i) {
-      const node& t = body.nodes()[i];
-      if (!apart[i] || t.kind != node_kind::operation) continue;
-      const auto inner = along(0, body, t);
-      if (!inner) return {};
-      for (std::size_t k = 0; k < t.inputs.size(); ++k)
-        if (inner->in[k] != either && inner->in[k] != (of_a_sample(t.inputs[k]) ? 0 : shared)) return {};
-    }
+    if (!keeps_apart(body, apart)) return {};
     return j;
+  }
+  // Whether the operations of a body that each sample has work row by row, so that they can take the rows of all samples.
+  static bool keeps_apart(const program& body, const std::vector<char>& of_a_sample) {
+    for (std::size_t i = 0; i < of_a_sample.size(); ++i) {
+      const node& n = body.nodes()[i];
+      if (!of_a_sample[i] || n.kind != node_kind::operation) continue;
+      const auto how = along(0, body, n);
+      if (!how) return false;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (how->in[k] != either &&
+            how->in[k] != (of_a_sample[static_cast<std::size_t>(n.inputs[k].node)] ? 0 : shared))
+          return false;
+    }
+    return true;
   }
   // Which nodes of a body are there for each sample: they depend on inputs that are.
   static std::vector<char> of_samples(const program& body, const joint& how) {
