@@ -92,6 +92,17 @@ void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double
       400e3, 64);
 }
 
+/// The form of a value that `make` packs: kept with its parameter, or made in each run from `plain` where the plan keeps none.
+buffer_ref packed_or_temporary(emission& e, value_id v, const std::function<buffer_ref()>& plain, std::uint64_t format,
+                               std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make,
+                               bool moves) {
+  if (const buffer_ref kept = e.packed(v, format, bytes, make, moves)) return kept;
+  const buffer_ref made = e.temporary(bytes);
+  make(plain(), made);
+  e.stage();
+  return made;
+}
+
 /// The operation and the layer that it belongs to.
 text named(const emission& e) {
   text t;

@@ -46,12 +46,7 @@ std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layou
   return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
 }
 
-void emit_zeros(emission& e) {
-  kernels::fill_args fill{};
-  fill.n = e.out_type(0).dims.size();
-  fill.size = static_cast<std::int32_t>(size_of(e.out_type(0).element));
-  e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill, fill, {{&fill.out, e.out(0)}});
-}
+void emit_zeros(emission& e) { detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element); }
 
 enum role { forward, input_grad, weight_grad };
 
@@ -85,97 +80,100 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
       3e6);
 }
 
-void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+// Weights packed for a convolution in blocks of channels.
+buffer_ref packed_weights(emission& e, const kernels::window& w) {
   const auto& f = functions(e).blocked;
-  bool planar = e.in(0).form == layout::plain;
-  std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  const auto& tail = e.epilogue();
-  auto make = [&](buffer_ref from, buffer_ref to) {
-    kernels::conv_pack_args p{};
-    p.w = w;
-    p.planar_in = planar;
-    e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
-  };
-  auto format =
+  const bool planar = e.in(0).form == layout::plain;
+  const auto format =
       0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
-  buffer_ref weight = e.packed(e.of().inputs[1], format, f.packed_bytes(&w, planar), make, true);
-  if (!weight) {
-    weight = e.temporary(f.packed_bytes(&w, planar));
-    make(e.in(1), weight);
-    e.stage();
-  }
-  // The bias is read in whole blocks: channels beyond the last are zero.
-  buffer_ref bias;
-  std::int64_t padded = (w.out_channels + lanes - 1) / lanes * lanes;
-  if (tail.bias && padded == w.out_channels) bias = e.operand(tail.bias);
-  else if (tail.bias) {
-    const auto& r = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
-    auto pad = [&](buffer_ref from, buffer_ref to) {
-      kernels::fill_args fill{};
-      fill.n = padded - w.out_channels;
-      fill.size = 4;
-      e.step(r.fill, fill, {{&fill.out, to.at(w.out_channels * 4)}});
-      kernels::copy_args copy{};
-      copy.axes = 1;
-      copy.size = 4;
-      copy.extent[0] = w.out_channels;
-      copy.in_stride[0] = copy.out_stride[0] = 1;
-      e.step(r.copy, copy, {{&copy.in, from}, {&copy.out, to}});
-    };
-    auto bytes = static_cast<std::size_t>(padded) * 4;
-    bias = e.packed(tail.bias, 0x62730000u | static_cast<unsigned>(e.isa()) << 8, bytes, pad, true);
-    if (!bias) {
-      bias = e.temporary(bytes);
-      pad(e.operand(tail.bias), bias);
-      e.stage();
-    }
-  }
-  // Images [first, first + count), and blocks of their output channels.
+  return detail::packed_or_temporary(
+      e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
+      [&](buffer_ref from, buffer_ref to) {
+        kernels::conv_pack_args p{};
+        p.w = w;
+        p.planar_in = planar;
+        e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
+      },
+      true);
+}
+
+// The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
+buffer_ref padded_bias(emission& e, std::int64_t channels, std::int64_t padded) {
+  const value_id bias = e.epilogue().bias;
+  if (!bias) return {};
+  if (padded == channels) return e.operand(bias);
+  return detail::packed_or_temporary(
+      e, bias, [&] { return e.operand(bias); }, 0x62730000u | static_cast<unsigned>(e.isa()) << 8,
+      static_cast<std::size_t>(padded) * 4,
+      [&](buffer_ref from, buffer_ref to) {
+        detail::emit_fill(e, to.at(channels * 4), padded - channels, dtype::float32);
+        detail::emit_box(e, detail::box::whole(shape{dim(channels)}), from, to, dtype::float32);
+      },
+      true);
+}
+
+// A part of a convolution in blocks of channels: whole images, or blocks of output channels of one image.
+struct blocked_part {
+  std::int64_t first_image, images, first_block, blocks;
+};
+
+void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
+  const auto& f = functions(e).blocked;
+  const auto& tail = e.epilogue();
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
+  const auto blocks_of = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes; };
   const bool depthwise = w.groups > 1;
-  const std::int64_t block_bytes = lanes * 4, blocks = padded / lanes, in_map = w.height * w.width * block_bytes,
-                     out_map = w.out_height * w.out_width * block_bytes,
-                     channels = (w.channels + lanes - 1) / lanes * lanes,
-                     in_image = image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form),
-                     weights_of_block = block_bytes * w.kernel_h * w.kernel_w *
-                                        (depthwise ? 1
-                                         : planar  ? w.channels
-                                                   : channels);
-  const auto piece = [&](std::int64_t first, std::int64_t count, std::int64_t block, std::int64_t block_count) {
-    kernels::conv_blocked_args a{};
-    a.w = w;
-    a.first = first;
-    a.count = count;
-    a.planar_in = planar;
-    a.clamp = tail.clamp;
-    a.low = static_cast<float>(tail.low);
-    a.high = static_cast<float>(tail.high);
-    std::int64_t in_at = 0, out_at = 0;
-    if (block_count != blocks) {  // of one image
-      a.first = 0;
-      a.whole_out_channels = w.out_channels;
-      a.w.out_channels = std::min(block_count * lanes, w.out_channels - block * lanes);
-      in_at = first * in_image + (depthwise ? block * in_map : 0);
-      out_at = (first * blocks + block) * out_map;
-      if (depthwise) a.w.channels = a.w.groups = a.w.out_channels;
+  kernels::conv_blocked_args a{};
+  a.w = w;
+  a.first = part.first_image;
+  a.count = part.images;
+  a.planar_in = e.in(0).form == layout::plain;
+  a.clamp = tail.clamp;
+  a.low = static_cast<float>(tail.low);
+  a.high = static_cast<float>(tail.high);
+  std::int64_t in_at = 0, out_at = 0;
+  if (const std::int64_t blocks = blocks_of(w.out_channels); part.blocks != blocks) {
+    a.first = 0;
+    a.whole_out_channels = w.out_channels;
+    a.w.out_channels = std::min(part.blocks * lanes, w.out_channels - part.first_block * lanes);
+    in_at = part.first_image * image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
+    if (depthwise) {
+      in_at += part.first_block * w.height * w.width * block_bytes;
+      a.w.channels = a.w.groups = a.w.out_channels;
     }
-    f.prepare(&a);
-    std::vector<address> where{
-        {&a.in, e.in(0).at(in_at)}, {&a.weight, weight.at(block * weights_of_block)}, {&a.out, e.out(0).at(out_at)}};
-    if (bias) where.push_back({&a.bias, bias.at(block * block_bytes)});
-    if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
-    e.step(f.run, a, where, f.scratch_bytes(&a));
-  };
-  // A piece of an image reads all of its channels again, except where the convolution is depthwise: pieces of some size.
-  const double piece_flops = depthwise ? 300e3 : 1e6;
-  constexpr std::int64_t image_pieces = 4;
-  if (images >= image_pieces || blocks == 1)
+    out_at = (part.first_image * blocks + part.first_block) * w.out_height * w.out_width * block_bytes;
+  }
+  const std::int64_t channels_read = depthwise     ? 1
+                                     : a.planar_in ? w.channels
+                                                   : blocks_of(w.channels) * lanes,
+                     weights_of_block = block_bytes * w.kernel_h * w.kernel_w * channels_read;
+  f.prepare(&a);
+  std::vector<address> where{{&a.in, e.in(0).at(in_at)},
+                             {&a.weight, weight.at(part.first_block * weights_of_block)},
+                             {&a.out, e.out(0).at(out_at)}};
+  if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
+  if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
+  e.step(f.run, a, where, f.scratch_bytes(&a));
+}
+
+void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
+                     blocks = (w.out_channels + lanes - 1) / lanes;
+  const buffer_ref weight = packed_weights(e, w), bias = padded_bias(e, w.out_channels, blocks * lanes);
+  const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
+  // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
+  const double part_flops = w.groups > 1 ? 300e3 : 1e6;
+  constexpr std::int64_t image_parts = 4;
+  if (images >= image_parts || blocks == 1)
     return emission::cut(
-        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { piece(first, count, 0, blocks); }, 3e6);
-  const auto pieces = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(
-      static_cast<std::int64_t>(flops_per_image / piece_flops), std::int64_t(1), std::min(image_pieces, blocks)))));
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
+  const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(
+      static_cast<std::int64_t>(flops_per_image / part_flops), std::int64_t(1), std::min(image_parts, blocks)))));
   for (std::int64_t image = 0; image < images; ++image)
-    for (std::int64_t i = 0; i < pieces; ++i)
-      piece(image, 1, i * blocks / pieces, (i + 1) * blocks / pieces - i * blocks / pieces);
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t first = i * blocks / parts;
+      emit({image, 1, first, (i + 1) * blocks / parts - first});
+    }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :op.nn;
 import :op.quantized;
 import :program;
@@ -27,11 +28,7 @@ std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(fun
 // Weights that `make` packs, once if they are a state.
 buffer_ref weights_of(emission& e, std::uint64_t format, std::size_t bytes,
                       const std::function<void(buffer_ref, buffer_ref)>& make) {
-  if (buffer_ref packed = e.packed(e.of().inputs[3], format, bytes, make, false)) return packed;
-  const buffer_ref packed = e.temporary(bytes);
-  make(e.in(3), packed);
-  e.stage();
-  return packed;
+  return detail::packed_or_temporary(e, e.of().inputs[3], [&] { return e.in(3); }, format, bytes, make, false);
 }
 
 bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
