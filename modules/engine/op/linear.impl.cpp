@@ -34,14 +34,53 @@ void dot_result::gradient(gradient_call& c) {
 }
 void dot_result::emit(emission& e) { detail::emit_copy(e); }
 
-void matmul::emit(emission& e) {
-  const auto& at = e.attributes<matmul_attributes>();
-  const shape &a = e.in_type(0).dims, &b = e.in_type(1).dims, &c = e.out_type(0).dims;
-  dtype element = e.out_type(0).element;
-  auto size = static_cast<std::int64_t>(size_of(element));
-  const auto& gemm = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+namespace {
 
-  kernels::gemm_args p{};
+const kernels::gemm_functions& functions(const emission& e) {
+  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)];
+}
+
+// First elements of the matrices that a call works on.
+struct matrices {
+  std::int64_t a = 0, b = 0, c = 0;
+};
+
+// The products of matrices in the last two axes, one for each position of the leading axes.
+struct products {
+  kernels::gemm_args one{};  // sizes and strides of each product
+  shape a, b, c;             // leading axes
+  std::int64_t count = 1;
+  matrices step;        // elements from one matrix to the next
+  bool one_b = false;   // all products have the same B
+  bool column = false;  // B is a column, and A is read along K as it lies
+
+  double flops() const {  // of each product
+    return 2.0 * static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.k);
+  }
+  matrices at(std::int64_t product) const {
+    const auto position = [&](const shape& leading) {  // of an operand, which is broadcast along axes of 1
+      std::int64_t at = 0, distance = 1, rest = product;
+      for (int d = 1; d <= leading.rank; ++d) {
+        const std::int64_t extent = leading.at(leading.rank - d), all = c.at(c.rank - d);
+        if (extent != 1) at += rest % all * distance;
+        rest /= all;
+        distance *= extent;
+      }
+      return at;
+    };
+    return {position(a) * step.a, position(b) * step.b, product * step.c};
+  }
+};
+
+products products_of(const matmul_attributes& at, const shape& a, const shape& b, const shape& c) {
+  products all;
+  all.a = a;
+  all.b = b;
+  all.c = c;
+  for (shape* leading : {&all.a, &all.b, &all.c}) leading->rank -= 2;
+  all.one_b = all.b.size() == 1;
+  all.count = all.c.size();
+  auto& p = all.one;
   p.m = c.at(c.rank - 2);
   p.n = c.at(c.rank - 1);
   p.k = at.transpose_a ? a.at(a.rank - 2) : a.at(a.rank - 1);
@@ -49,115 +88,118 @@ void matmul::emit(emission& e) {
   p.a_column = at.transpose_a ? a.at(a.rank - 1) : 1;
   p.b_row = at.transpose_b ? 1 : b.at(b.rank - 1);
   p.b_column = at.transpose_b ? b.at(b.rank - 1) : 1;
-  p.c_row = p.n;
+  p.c_row = p.residual_row = p.n;
   p.batch = 1;
-  std::int64_t a_step = a.size(a.rank - 2, a.rank), b_step = b.size(b.rank - 2, b.rank), c_step = p.m * p.n;
-  if (c.size() == 0) return;
-
+  all.step = {a.size(a.rank - 2, a.rank), b.size(b.rank - 2, b.rank), p.m * p.n};
   // Leading axes that only A has are more rows of one product where its rows follow each other.
-  shape a_batch = a, b_batch = b, c_batch = c;
-  a_batch.rank -= 2;
-  b_batch.rank -= 2;
-  c_batch.rank -= 2;
-  std::int64_t batches = c_batch.size();
-  bool one_b = b_batch.size() == 1;
-  if (one_b && !at.transpose_a && a_batch.size() == batches) {
-    p.m *= batches;
-    batches = 1;
+  if (all.one_b && !at.transpose_a && all.a.size() == all.count) {
+    p.m *= all.count;
+    all.count = 1;
   }
+  all.column = p.n == 1 && p.a_column == 1;
+  return all;
+}
 
+// The packed form of a B that all products share; empty where it is read as it lies.
+buffer_ref packed_b(emission& e, const products& all, bool transposed) {
+  const auto& p = all.one;
+  if (!all.one_b || all.column || p.m * all.count >= 4096) return {};
+  const auto& gemm = functions(e);
+  return e.packed(
+      e.of().inputs[1],
+      0x6d6d0000u | (transposed ? 1u : 0u) | static_cast<unsigned>(e.out_type(0).element) << 4 |
+          static_cast<unsigned>(e.isa()) << 8,
+      gemm.packed_bytes(p.k, p.n),
+      [&](buffer_ref from, buffer_ref to) {
+        kernels::gemm_prepack_args q{};
+        q.k = p.k;
+        q.n = p.n;
+        q.b_row = p.b_row;
+        q.b_column = p.b_column;
+        e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
+      },
+      true);
+}
+
+// A call for rows and columns of a product from these on, or for as many products as `part` has.
+void emit_part(emission& e, kernels::gemm_args part, buffer_ref packed, const matrices& first, std::int64_t row = 0,
+               std::int64_t column = 0) {
+  const auto& gemm = functions(e);
+  const auto& tail = e.epilogue();
+  const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element)),
+             c_at = (first.c + row * part.c_row + column) * size;
+  const auto run = gemm.prepare(&part);
+  std::vector<address> where{
+      {&part.a, e.in(0).at((first.a + row * part.a_row) * size)},
+      {&part.b, packed ? packed.at(column * part.k * size) : e.in(1).at((first.b + column * part.b_column) * size)},
+      {&part.c, e.out(0).at(c_at)}};
+  if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
+  if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at(c_at)});
+  e.step(run, part, where, gemm.scratch_bytes(&part));
+}
+
+// One product, of which rows or, for few rows, columns are cut at tile boundaries, by size alone.
+void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer_ref packed, const matrices& first) {
+  const auto& gemm = functions(e);
+  const double grain = flops < 2e6 ? 2e5 : 1e6;
+  if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
+    emission::cut(
+        p.m, flops / static_cast<double>(p.m),
+        [&](std::int64_t row, std::int64_t count) {
+          kernels::gemm_args part = p;
+          part.m = count;
+          emit_part(e, part, packed, first, row, 0);
+        },
+        grain, gemm.tile_rows);
+  else
+    emission::cut(
+        p.n, flops / static_cast<double>(p.n),
+        [&](std::int64_t column, std::int64_t count) {
+          kernels::gemm_args part = p;
+          part.n = count;
+          emit_part(e, part, packed, first, 0, column);
+        },
+        grain, gemm.panel_columns);
+}
+
+}  // namespace
+
+void matmul::emit(emission& e) {
+  if (e.out_type(0).dims.size() == 0) return;
+  const auto& at = e.attributes<matmul_attributes>();
+  products all = products_of(at, e.in_type(0).dims, e.in_type(1).dims, e.out_type(0).dims);
+  auto& p = all.one;
   const auto& tail = e.epilogue();
   p.clamp = tail.clamp;
   p.low = tail.low;
   p.high = tail.high;
-  p.residual_row = p.n;
   p.relaxed_summation = e.relaxed_summation();
-
-  buffer_ref packed;
-  const bool column = p.n == 1 && p.a_column == 1;  // read along K as it lies
-  if (one_b && !column && p.m * batches < 4096)
-    packed = e.packed(
-        e.of().inputs[1],
-        0x6d6d0000u | (at.transpose_b ? 1u : 0u) | static_cast<unsigned>(element) << 4 |
-            static_cast<unsigned>(e.isa()) << 8,
-        gemm.packed_bytes(p.k, p.n),
-        [&](buffer_ref from, buffer_ref to) {
-          kernels::gemm_prepack_args q{};
-          q.k = p.k;
-          q.n = p.n;
-          q.b_row = p.b_row;
-          q.b_column = p.b_column;
-          e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
-        },
-        true);
+  const buffer_ref packed = packed_b(e, all, at.transpose_b);
   p.prepacked = static_cast<bool>(packed);
 
-  // A call on rows and columns of the product, or of as many products as `part` has, that begins at these elements.
-  auto call = [&](kernels::gemm_args part, std::int64_t a_first, std::int64_t b_first, std::int64_t c_first,
-                  std::int64_t row = 0, std::int64_t column = 0) {
-    const auto run = gemm.prepare(&part);
-    buffer_ref b_at = packed ? packed.at(column * p.k * size) : e.in(1).at((b_first + column * p.b_column) * size);
-    std::vector<address> where{{&part.a, e.in(0).at((a_first + row * p.a_row) * size)},
-                               {&part.b, b_at},
-                               {&part.c, e.out(0).at((c_first + row * p.c_row + column) * size)}};
-    if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
-    if (tail.residual)
-      where.push_back({&part.residual, e.operand(tail.residual).at((c_first + row * p.c_row + column) * size)});
-    e.step(run, part, where, gemm.scratch_bytes(&part));
-  };
-  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double flops = all.flops();
   constexpr double least = 4e5;  // flops of a product that is cut
-  const double grain = flops < 2e6 ? 2e5 : 1e6;
   const bool small = flops < least;
-  auto product = [&](std::int64_t a_first, std::int64_t b_first, std::int64_t c_first) {
-    if (small) return call(p, a_first, b_first, c_first);
-    // Rows or, for few rows, columns are cut at tile boundaries, by size alone.
-    if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
-      emission::cut(
-          p.m, flops / static_cast<double>(p.m),
-          [&](std::int64_t first, std::int64_t count) {
-            kernels::gemm_args part = p;
-            part.m = count;
-            call(part, a_first, b_first, c_first, first, 0);
-          },
-          grain, gemm.tile_rows);
-    else
-      emission::cut(
-          p.n, flops / static_cast<double>(p.n),
-          [&](std::int64_t first, std::int64_t count) {
-            kernels::gemm_args part = p;
-            part.n = count;
-            call(part, a_first, b_first, c_first, 0, first);
-          },
-          grain, gemm.panel_columns);
-  };
-
   // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.
-  const bool even = (a_batch.size() == 1 || a_batch.size() == batches) && (one_b || b_batch.size() == batches);
-  if (batches > 1 && small && even && !packed && p.n > 1) {
-    p.a_batch = a_batch.size() == 1 ? 0 : a_step;
-    p.b_batch = one_b ? 0 : b_step;
-    p.c_batch = p.residual_batch = c_step;
+  const std::int64_t a_count = all.a.size();
+  const bool even = (a_count == 1 || a_count == all.count) && (all.one_b || all.b.size() == all.count);
+  if (all.count > 1 && small && even && !packed && p.n > 1) {
+    p.a_batch = a_count == 1 ? 0 : all.step.a;
+    p.b_batch = all.one_b ? 0 : all.step.b;
+    p.c_batch = p.residual_batch = all.step.c;
     emission::cut(
-        batches, flops,
+        all.count, flops,
         [&](std::int64_t first, std::int64_t count) {
           kernels::gemm_args part = p;
           part.batch = count;
-          call(part, first * p.a_batch, first * p.b_batch, first * c_step);
+          emit_part(e, part, packed, {first * p.a_batch, first * p.b_batch, first * p.c_batch});
         },
         1e6);
     return;
   }
-  std::int64_t index[max_rank]{};
-  for (std::int64_t i = 0; i < batches; ++i) {
-    std::int64_t at_a = 0, at_b = 0;
-    for (int d = 0; d < c_batch.rank && batches > 1; ++d) {
-      int da = d - (c_batch.rank - a_batch.rank), db = d - (c_batch.rank - b_batch.rank);
-      if (da >= 0) at_a = at_a * a_batch.at(da) + (a_batch.at(da) == 1 ? 0 : index[d]);
-      if (db >= 0) at_b = at_b * b_batch.at(db) + (b_batch.at(db) == 1 ? 0 : index[d]);
-    }
-    product(at_a * a_step, at_b * b_step, i * c_step);
-    for (int d = c_batch.rank - 1; d >= 0 && ++index[d] == c_batch.at(d); --d) index[d] = 0;
+  for (std::int64_t i = 0; i < all.count; ++i) {
+    if (small) emit_part(e, p, packed, all.at(i));
+    else emit_product(e, p, flops, packed, all.at(i));
   }
 }
 
