@@ -360,18 +360,175 @@ class copier {
   std::map<std::pair<std::int32_t, bool>, value_id> made_;
 };
 
-// A gradient that is a product or a sum over the rows of one iteration need not be added up iteration by iteration: its factors are
-// stacked, and one product over all iterations gives the sum.
-struct product {
-  value_id a, b;
+// How a gradient of one iteration becomes that of an operand.
+enum class gathering {
+  carried,  // that of a carry, from iteration to iteration
+  stacked,  // that of a sequence, one for each iteration
+  summed,   // that of an invariant, iteration by iteration
+  multiplied  // that of an invariant which is a product: its factors are stacked, and one product over all iterations is the sum
 };
-bool is_product(const program& p, value_id g, product& found) {
-  const node& n = p.at(g);
+struct iteration_gradient {
+  std::size_t operand;
+  value found{};
+  gathering how{};
+  value_id a{}, b{};  // the factors
+};
+
+// One iteration and its gradient, in one program.
+struct differentiated_body {
+  std::size_t carries = 0, first_invariant = 0;  // operands of the scan: carries, then sequences, then invariants
+  std::shared_ptr<program> both = std::make_shared<program>();
+  std::vector<value> inputs, outputs;
+  std::vector<value> arriving;                // gradients of the outputs; empty where an output has none
+  std::int32_t boundary = 0;                  // nodes before it are those of the iteration
+  std::vector<iteration_gradient> gradients;  // in the order of the operands
+};
+
+// Whether the sum of a gradient over all iterations is a product of its stacked factors, which are noted.
+bool is_product(const program& p, iteration_gradient& g) {
+  const node& n = p.at(g.found.id());
   if (!is_call_of<op::matmul>(n)) return false;
-  auto at = *static_cast<const matmul_attributes*>(n.attributes.get());
-  found = {n.inputs[0], n.inputs[1]};
-  auto stacks = [&](value_id v) { return p.type(v).dims.rank == 2 && p.type(v).dims[1] != dim(dyn); };
-  return at.transpose_a && !at.transpose_b && stacks(found.a) && stacks(found.b);
+  const auto& at = *static_cast<const matmul_attributes*>(n.attributes.get());
+  g.a = n.inputs[0];
+  g.b = n.inputs[1];
+  const auto stacks = [&](value_id v) { return p.type(v).dims.rank == 2 && p.type(v).dims[1] != dim(dyn); };
+  return at.transpose_a && !at.transpose_b && stacks(g.a) && stacks(g.b);
+}
+
+differentiated_body differentiate(const gradient_call& c) {
+  const auto& a = c.attributes<scan_attributes>();
+  const program& body = *c.of.subprograms[0];
+  const auto floating = [&](std::size_t i) { return is_floating(c(i).type().element); };
+  differentiated_body d;
+  d.carries = static_cast<std::size_t>(a.carries);
+  d.first_invariant = d.carries + static_cast<std::size_t>(a.sequences);
+  for (auto i : body.inputs()) d.inputs.push_back(d.both->input(body.at(i).name, body.at(i).results[0]));
+  d.outputs = d.both->inlined(body, d.inputs);
+  d.boundary = static_cast<std::int32_t>(d.both->nodes().size());
+  d.arriving.resize(d.outputs.size());
+  std::vector<value> of, start, wanted;
+  for (std::size_t r = 0; r < d.outputs.size(); ++r) {
+    // Every floating carry has a gradient, since the next iteration may have one, and what somebody reads.
+    if (r < d.carries ? !floating(r) : c.gradients[r].empty()) continue;
+    d.arriving[r] = d.both->input("gradient", d.outputs[r].type());
+    of.push_back(d.outputs[r]);
+    start.push_back(d.arriving[r]);
+  }
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!floating(i) || !(i < d.carries || c.wanted[i])) continue;
+    d.gradients.push_back({i});
+    wanted.push_back(d.inputs[i]);
+  }
+  const auto found = c.reverse(*d.both, of, start, wanted);
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    auto& g = d.gradients[k];
+    g.found = found[k];
+    if (g.operand < d.carries) g.how = gathering::carried;
+    else if (g.operand < d.first_invariant) g.how = gathering::stacked;
+    else g.how = is_product(*d.both, g) ? gathering::multiplied : gathering::summed;
+  }
+  return d;
+}
+
+// Values of the iteration that its gradient reads, unless they are the same in every iteration.
+std::set<value_id> values_to_store(const differentiated_body& d) {
+  const program& both = *d.both;
+  std::vector<char> varies(static_cast<std::size_t>(d.boundary));
+  for (std::size_t i = 0; i < d.first_invariant; ++i) varies[static_cast<std::size_t>(d.inputs[i].id().node)] = 1;
+  for (std::size_t i = 0; i < varies.size(); ++i)
+    for (auto v : both.nodes()[i].inputs) varies[i] = varies[i] || varies[static_cast<std::size_t>(v.node)];
+
+  std::vector<value_id> stack;
+  for (const auto& g : d.gradients) {
+    if (g.how == gathering::multiplied) stack.insert(stack.end(), {g.a, g.b});
+    else stack.push_back(g.found.id());
+  }
+  std::set<value_id> seen, stored;
+  while (!stack.empty()) {
+    const auto v = stack.back();
+    stack.pop_back();
+    if (!seen.insert(v).second) continue;
+    const node& n = both.at(v);
+    if (n.kind != node_kind::operation) continue;
+    if (v.node < d.boundary && varies[static_cast<std::size_t>(v.node)]) {
+      stored.insert(v);
+      continue;
+    }
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.reads_data(k)) stack.push_back(n.inputs[k]);
+  }
+  return stored;
+}
+
+// Values of the iteration, stacked over all iterations: the sequences, and from a scan like the forward one, which gives them
+// beside the results, the carries that each iteration began with and what is to be stored.
+std::map<value_id, value> stacked_values(const gradient_call& c, const differentiated_body& d,
+                                         const std::set<value_id>& to_store) {
+  const program& body = *c.of.subprograms[0];
+  auto storing = std::make_shared<program>();
+  copier copy(*d.both, *storing);
+  std::vector<value> inputs;
+  for (std::size_t i = 0; i < d.inputs.size(); ++i) {
+    const node& n = body.at(body.inputs()[i]);
+    inputs.push_back(storing->input(n.name, n.results[0]));
+    copy.given[d.inputs[i].id()] = inputs[i];
+  }
+  for (std::size_t r = 0; r < d.outputs.size(); ++r) storing->output(body.outputs()[r].name, copy(d.outputs[r].id()));
+  for (std::size_t i = 0; i < d.carries; ++i) storing->output("before", inputs[i]);
+  for (auto v : to_store) storing->output("stored", copy(v));
+  const auto results = lamina::scan(std::move(storing), c.inputs.subview(0, d.carries),
+                                    c.inputs.subview(d.carries, d.first_invariant - d.carries),
+                                    c.inputs.subview(d.first_invariant, c.inputs.size() - d.first_invariant),
+                                    c.attributes<scan_attributes>().reverse);
+  auto next = results.begin() + static_cast<std::ptrdiff_t>(d.outputs.size());
+  std::map<value_id, value> stacked;
+  for (std::size_t i = 0; i < d.carries; ++i) stacked[d.inputs[i].id()] = *next++;
+  for (std::size_t i = d.carries; i < d.first_invariant; ++i) stacked[d.inputs[i].id()] = c(i);
+  for (auto v : to_store) stacked[v] = *next++;
+  return stacked;
+}
+
+// The iteration backwards, and what its scan is given. Carries: gradients of the carries, then sums of the invariants'
+// gradients. Sequences: carries before the iteration, the sequences, arriving gradients, what is stored.
+struct backward_body {
+  explicit backward_body(const program& both) : copy(both, *body) {}
+  std::shared_ptr<program> body = std::make_shared<program>();
+  copier copy;  // of the iteration and its gradient
+  std::vector<value> carries, sequences, invariants;
+  std::vector<value> sums;  // the inputs for sums so far
+};
+
+backward_body backward_inputs(const gradient_call& c, const differentiated_body& d,
+                              const std::map<value_id, value>& stacked, const std::set<value_id>& stored) {
+  const auto zero_like = [](const value& v) {
+    return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v));
+  };
+  backward_body b(*d.both);
+  program& back = *b.body;
+  const auto walk = [&](const value& sequence) {
+    b.sequences.push_back(sequence);
+    return back.input("sequence", {sequence.type().element, without_first(sequence.shape())});
+  };
+  for (const auto& g : d.gradients) {
+    const auto i = g.operand;
+    if (g.how == gathering::carried) {
+      b.copy.given[d.arriving[i].id()] = back.input("gradient", c(i).type());
+      b.carries.push_back(c.gradients[i].empty() ? zero_like(c.result(i)) : c.gradient(i));
+    } else if (g.how == gathering::summed) {
+      b.sums.push_back(back.input("sum", c(i).type()));
+      b.carries.push_back(zero_like(c(i)));
+    }
+  }
+  for (std::size_t i = 0; i < d.first_invariant; ++i)
+    b.copy.given[d.inputs[i].id()] = walk(stacked.at(d.inputs[i].id()));
+  for (std::size_t r = d.carries; r < d.outputs.size(); ++r)
+    if (!d.arriving[r].empty()) b.copy.given[d.arriving[r].id()] = walk(c.gradients[r]);
+  for (auto v : stored) b.copy.stored[v] = walk(stacked.at(v));
+  for (std::size_t i = d.first_invariant; i < c.inputs.size(); ++i) {
+    b.invariants.push_back(c(i));
+    b.copy.given[d.inputs[i].id()] = back.input("invariant", c(i).type());
+  }
+  return b;
 }
 
 }  // namespace
@@ -380,158 +537,41 @@ bool is_product(const program& p, value_id g, product& found) {
 // invariants are added up, or computed from stacked factors after it. What the iterations computed and their gradients read is
 // stored by a scan that gives it beside the results; it is joined with the scan itself when the plan is made.
 void op::scan::gradient(gradient_call& c) {
-  const auto& a = c.attributes<scan_attributes>();
-  const program& body = *c.of.subprograms[0];
-  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences),
-             count = c.inputs.size();
-  const auto invariants = carries + sequences;
-  auto floating = [&](std::size_t i) { return is_floating(c(i).type().element); };
+  const auto d = differentiate(c);
+  const auto stored = values_to_store(d);
+  const auto stacked = stacked_values(c, d, stored);
+  backward_body b = backward_inputs(c, d, stacked, stored);
+  program& back = *b.body;
 
-  // One iteration and its gradient, in one program.
-  program both;
-  std::vector<value> inputs, of, start, wanted;
-  for (auto i : body.inputs()) inputs.push_back(both.input(body.at(i).name, body.at(i).results[0]));
-  auto outputs = both.inlined(body, inputs);
-  const auto boundary = static_cast<std::int32_t>(both.nodes().size());
-  std::vector<std::size_t> arriving;  // outputs that have a gradient: every floating carry, what somebody reads
-  std::vector<value> arrives(outputs.size());
-  for (std::size_t r = 0; r < outputs.size(); ++r) {
-    bool flows = r < carries ? floating(r) : !c.gradients[r].empty();
-    if (!flows) continue;
-    arriving.push_back(r);
-    arrives[r] = both.input("gradient", outputs[r].type());
-    of.push_back(outputs[r]);
-    start.push_back(arrives[r]);
-  }
-  std::vector<std::size_t> asked;  // count whose gradient an iteration computes
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!floating(i) || !(i < carries || c.wanted[i])) continue;
-    asked.push_back(i);
-    wanted.push_back(inputs[i]);
-  }
-  auto found = c.reverse(both, of, start, wanted);
-
-  // Which values of the iteration the gradient reads: they are stored, unless they are the same in every iteration.
-  std::vector<char> varies(static_cast<std::size_t>(boundary));
-  for (std::size_t i = 0; i < invariants; ++i) varies[static_cast<std::size_t>(inputs[i].id().node)] = 1;
-  for (std::size_t i = 0; i < varies.size(); ++i)
-    for (auto v : both.nodes()[i].inputs) varies[i] = varies[i] || varies[static_cast<std::size_t>(v.node)];
-  std::vector<product> factors(count);
-  std::vector<char> by_product(count);
-  std::vector<value_id> roots;
-  for (std::size_t k = 0; k < asked.size(); ++k) {
-    if (asked[k] >= invariants && is_product(both, found[k].id(), factors[asked[k]])) {
-      by_product[asked[k]] = 1;
-      roots.push_back(factors[asked[k]].a);
-      roots.push_back(factors[asked[k]].b);
-    } else roots.push_back(found[k].id());
-  }
-  std::set<value_id> stored;
-  {
-    std::set<value_id> seen;
-    std::vector<value_id> stack = roots;
-    while (!stack.empty()) {
-      auto v = stack.back();
-      stack.pop_back();
-      if (!seen.insert(v).second) continue;
-      const node& n = both.at(v);
-      if (n.kind != node_kind::operation) continue;
-      if (v.node < boundary && varies[static_cast<std::size_t>(v.node)]) {
-        stored.insert(v);
-        continue;
-      }
-      for (std::size_t k = 0; k < n.inputs.size(); ++k)
-        if (n.reads_data(k)) stack.push_back(n.inputs[k]);
-    }
-  }
-
-  // The same scan, which also gives the carries that each iteration began with and what is stored.
-  auto keeping = std::make_shared<program>();
-  std::vector<value> kept_inputs;
-  for (auto i : body.inputs()) kept_inputs.push_back(keeping->input(body.at(i).name, body.at(i).results[0]));
-  copier keep(both, *keeping);
-  for (std::size_t i = 0; i < inputs.size(); ++i) keep.given[inputs[i].id()] = kept_inputs[i];
-  for (std::size_t r = 0; r < outputs.size(); ++r) keeping->output(body.outputs()[r].name, keep(outputs[r].id()));
-  for (std::size_t i = 0; i < carries; ++i) keeping->output("before", kept_inputs[i]);
-  for (auto v : stored) keeping->output("stored", keep(v));
-  auto kept = lamina::scan(keeping, c.inputs.subview(0, carries), c.inputs.subview(carries, sequences),
-                           c.inputs.subview(invariants, count - invariants), a.reverse);
-  const value* before = kept.data() + outputs.size();  // of each carry, then what is stored
-
-  // The iteration backwards. Carries: gradients of the carries, then sums of the invariants' gradients. Sequences: carries
-  // before the iteration, the sequences, arriving gradients, what is stored.
-  auto back = std::make_shared<program>();
-  copier copy(both, *back);
-  std::map<value_id, value> stacked;  // what is known of a value of the iteration for all iterations
-  std::vector<value> first, walked, same;
-  std::vector<std::pair<std::size_t, value>> carried, summed;  // operand, and its value in the iteration
-  auto zero_like = [](const value& v) {
-    return value(lamina::broadcast_like(v.owner().number(0.0, v.type().element), v));
+  std::vector<value> gradients;  // of the iteration
+  for (const auto& g : d.gradients)
+    gradients.push_back(g.how == gathering::multiplied ? value() : b.copy(g.found.id()));
+  for (std::size_t k = 0; k < gradients.size(); ++k)
+    if (d.gradients[k].how == gathering::carried) back.output("gradient", gradients[k]);
+  for (std::size_t k = 0, next = 0; k < gradients.size(); ++k)
+    if (d.gradients[k].how == gathering::summed) back.output("sum", b.sums[next++] + gradients[k]);
+  std::map<value_id, std::size_t> given;  // results that are stacked
+  const auto give = [&](std::string_view name, value_id v) {
+    if (!stacked.contains(v) && given.try_emplace(v, back.outputs().size()).second) back.output(name, b.copy(v));
   };
-  auto walk = [&](const value& sequence) {
-    walked.push_back(sequence);
-    return back->input("sequence", {sequence.type().element, without_first(sequence.shape())});
+  for (const auto& g : d.gradients) {
+    if (g.how == gathering::multiplied) give("factor", g.a), give("factor", g.b);
+    else if (g.how == gathering::stacked) give("gradient", g.found.id());
+  }
+  back.path.clear();
+  const auto made =
+      lamina::scan(std::move(b.body), b.carries, b.sequences, b.invariants, !c.attributes<scan_attributes>().reverse);
+  const auto all = [&](value_id v) {
+    const auto known = stacked.find(v);
+    return known != stacked.end() ? known->second : made[given.at(v)];
   };
-  for (std::size_t i = 0; i < carries; ++i) {
-    if (!floating(i)) continue;
-    carried.emplace_back(i, back->input("gradient", c(i).type()));
-    copy.given[arrives[i].id()] = carried.back().second;
-    first.push_back(!c.gradients[i].empty() ? c.gradient(i) : zero_like(c.result(i)));
-  }
-  for (auto i : asked)
-    if (i >= invariants && !by_product[i]) {
-      summed.emplace_back(i, back->input("sum", c(i).type()));
-      first.push_back(zero_like(c(i)));
-    }
-  for (std::size_t i = 0; i < invariants; ++i) {
-    const value& all = stacked[inputs[i].id()] = i < carries ? before[i] : c(i);
-    copy.given[inputs[i].id()] = walk(all);
-  }
-  for (std::size_t r = carries; r < outputs.size(); ++r)
-    if (!arrives[r].empty()) copy.given[arrives[r].id()] = walk(c.gradients[r]);
-  for (std::size_t k = carries; auto v : stored) {
-    const value& all = stacked[v] = before[k++];
-    copy.stored[v] = walk(all);
-  }
-  for (std::size_t i = invariants; i < count; ++i) {
-    same.push_back(c(i));
-    copy.given[inputs[i].id()] = back->input("invariant", c(i).type());
-  }
-
-  std::vector<value> gradient_of(count);  // in the iteration
-  for (std::size_t k = 0; k < asked.size(); ++k)
-    if (!by_product[asked[k]]) gradient_of[asked[k]] = copy(found[k].id());
-  for (auto [i, v] : carried) back->output("gradient", gradient_of[i]);
-  for (auto [i, v] : summed) back->output("sum", v + gradient_of[i]);
-  std::size_t results = carried.size() + summed.size();
-  std::map<value_id, std::size_t> given;  // what an iteration gives for all iterations
-  auto give = [&](value_id v) {
-    if (stacked.contains(v) || !given.try_emplace(v, results).second) return;
-    back->output("factor", copy(v));
-    ++results;
-  };
-  for (std::size_t k = 0; k < asked.size(); ++k) {
-    auto i = asked[k];
-    if (by_product[i]) give(factors[i].a), give(factors[i].b);
-    else if (i >= carries && i < invariants && given.try_emplace(found[k].id(), results).second) {
-      back->output("gradient", gradient_of[i]);
-      ++results;
-    }
-  }
-  back->path.clear();
-  auto made = lamina::scan(std::move(back), first, walked, same, !a.reverse);
-  for (std::size_t k = 0; k < carried.size(); ++k)
-    if (c.wanted[carried[k].first]) c.out[carried[k].first] = made[k];
-  for (std::size_t k = 0; k < summed.size(); ++k) c.out[summed[k].first] = made[carried.size() + k];
-  auto rows = [&](value_id v) {
-    auto known = stacked.find(v);
-    const value& all = known != stacked.end() ? known->second : made[given.at(v)];
-    return lamina::reshape(all, shape{dyn, all.shape()[2]});
-  };
-  for (std::size_t k = 0; k < asked.size(); ++k) {
-    auto i = asked[k];
-    if (by_product[i]) c.out[i] = lamina::matmul(rows(factors[i].a), rows(factors[i].b), {.transpose_a = true});
-    else if (i >= carries && i < invariants) c.out[i] = made[given.at(found[k].id())];
+  const auto rows = [&](value_id v) { return lamina::reshape(all(v), shape{dyn, all(v).shape()[2]}); };
+  std::size_t next = 0;  // of the scan's carries
+  for (const auto& g : d.gradients) {
+    value& out = c.out[g.operand];
+    if (g.how == gathering::multiplied) out = lamina::matmul(rows(g.a), rows(g.b), {.transpose_a = true});
+    else if (g.how == gathering::stacked) out = all(g.found.id());
+    else if (const value& sum = made[next++]; c.wanted[g.operand]) out = sum;
   }
 }
 
