@@ -65,56 +65,74 @@ struct checkpoint {
   }
 };
 
-checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
-  checkpoint c{read_safetensors(path), {}, {}};
-  const auto& file = c.file;
-  auto fail = [&](std::string_view field, std::string_view words) {
-    text t;
-    t << path << ": " << field << " " << words;
-    detail::raise(error_kind::file, t);
-  };
-  auto state = [](std::string_view name) { return "state `" + printable(name) + "`"; };
-  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1")
-    fail("metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
-  auto number = [&](const char* name) {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, std::string_view field, std::string_view why) {
+  text t;
+  detail::raise(error_kind::file, t << path << ": " << field << " " << why);
+}
+[[noreturn]] void refuse_state(const std::string& path, std::string_view name, std::string_view why) {
+  refuse(path, "state `" + printable(name) + "`", why);
+}
+
+// Where the training stood, from the metadata, without the figures of its epochs.
+checkpoint_position position_in(const safetensors_file& file, const std::string& path) {
+  const auto number = [&](const char* name) {
     auto f = file.metadata.find(name);
     const char* begin = f == file.metadata.end() ? "" : f->second.c_str();
     char* end = nullptr;
     std::int64_t v = static_cast<std::int64_t>(std::strtoll(begin, &end, 10));
-    if (!*begin || *end) fail(std::string("metadata `") + name + "`", "is missing or no number");
+    if (!*begin || *end) refuse(path, std::string("metadata `") + name + "`", "is missing or no number");
     return v;
   };
-  auto& at =
-      c.at = {number("epoch"), number("batch"), number("step"), number("seed"), number("batch_size"), number("images")};
+  const checkpoint_position at{number("epoch"), number("batch"),      number("step"),
+                               number("seed"),  number("batch_size"), number("images")};
   constexpr std::int64_t most = std::int64_t(1) << 31;
   if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0)
-    fail("the position", "is negative or beyond all bounds");
-  if (const any_tensor* table = file.find(figures_name)) {
-    const auto rows = at.epoch + (at.batch > 0 ? 1 : 0);
-    if (table->type() != tensor_type{dtype::float64, shape{rows, figures}}) {
-      text w;
-      w << "is " << table->type() << ", and float64[" << rows << "x" << figures << "] is expected";
-      fail(state(figures_name), w.view());
-    }
-    at.epochs = epochs_of(*table);
-    for (const auto& e : at.epochs) {
-      const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 &&
-                        std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
-      if (!good) fail(state(figures_name), "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
-    }
+    refuse(path, "the position", "is negative or beyond all bounds");
+  return at;
+}
+
+// The figures of the epochs up to a position.
+std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_position& at, const std::string& path) {
+  const auto rows = at.epoch + (at.batch > 0 ? 1 : 0);
+  if (table.type() != tensor_type{dtype::float64, shape{rows, figures}}) {
+    text why;
+    why << "is " << table.type() << ", and float64[" << rows << "x" << figures << "] is expected";
+    refuse_state(path, figures_name, why.view());
   }
+  auto epochs = epochs_of(table);
+  for (const auto& e : epochs) {
+    const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 &&
+                      std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
+    if (!good)
+      refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
+  }
+  return epochs;
+}
+
+}  // namespace
+
+checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
+  checkpoint c{read_safetensors(path), {}, {}};
+  const auto& file = c.file;
+  if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1")
+    refuse(path, "metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
+  c.at = position_in(file, path);
+  if (const any_tensor* table = file.find(figures_name)) c.at.epochs = epochs_in(*table, c.at, path);
   for (std::size_t i = 0; i < store.size(); ++i) {
     const any_tensor* v = file.find(store[i].name());
-    if (!v) fail(state(store[i].name()), "is missing");
+    if (!v) refuse_state(path, store[i].name(), "is missing");
     if (v->type() != store[i].value().type()) {
-      text w;
-      w << "is " << v->type() << " and the model expects " << store[i].value().type();
-      fail(state(store[i].name()), w.view());
+      text why;
+      why << "is " << v->type() << " and the model expects " << store[i].value().type();
+      refuse_state(path, store[i].name(), why.view());
     }
     c.found.emplace_back(&store[i], v);
   }
   for (const auto& t : file.tensors)
-    if (t.name != figures_name && !store.find(t.name)) fail(state(t.name), "is in the file, but not in the model");
+    if (t.name != figures_name && !store.find(t.name))
+      refuse_state(path, t.name, "is in the file, but not in the model");
   return c;
 }
 
