@@ -59,6 +59,7 @@ void add_updates(program& p, parameter_store& store, dtype element, const value&
 }  // namespace
 
 struct trainer::implementation {
+  class fitting;
   model_core& net;
   loss_rule loss;
   step_rule step;
@@ -289,7 +290,180 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
   detail::raise(error_kind::value, all);
 }
 
+// Images per second of all epochs.
+double mean_speed(const std::vector<epoch_report>& epochs) {
+  double images = 0, seconds = 0;
+  for (const auto& e : epochs) {
+    images += e.images_per_second * e.seconds;
+    seconds += e.seconds;
+  }
+  return seconds > 0 ? images / seconds : 0;
+}
+
 }  // namespace
+
+// One call of `fit`.
+class trainer::implementation::fitting {
+ public:
+  fitting(implementation& trainer, const image_dataset& data, const fit_options& o)
+      : at_(trainer), data_(data), o_(o), batches_((data.size() + o.batch - 1) / o.batch) {
+    plan();
+  }
+
+  training_report run() {
+    const checkpoint_position position = start();
+    begin_ = std::chrono::steady_clock::now();
+    training_report report;
+    report.epochs = position.epochs;
+    // An epoch that was begun goes on with its sums.
+    epoch_report cut;
+    if (position.batch > 0) {
+      cut = report.epochs.back();
+      report.epochs.pop_back();
+    }
+    for (std::int64_t i = position.epoch; i < o_.epochs && !report.stopped; ++i) {
+      const auto order = permutation(data_.size(), o_.seed, i);
+      epoch e = i == position.epoch ? begun(i, position.batch, cut) : begun(i, 0, {});
+      const bool stop = train(e, view<const std::int64_t>(order));
+      report.stopped = e.done < batches_;
+      at_.check_states(i + 1, e.now.learning_rate);
+      report.epochs.push_back(figures(e));
+      if (!o_.checkpoint.empty()) save(e, report);
+      // After the last epoch nothing is left to be ended.
+      if (o_.observer && !report.stopped)
+        report.stopped = (!observe(e, report.epochs.back()) || stop) && i + 1 < o_.epochs;
+    }
+    report.seconds = seconds_since(begin_);
+    report.images_per_second = mean_speed(report.epochs);
+    return report;
+  }
+
+ private:
+  // An epoch and its sums so far.
+  struct epoch {
+    epoch_report before;              // figures of its batches before the checkpoint that training goes on from
+    std::int64_t earlier = 0;         // images of those batches
+    std::int64_t done = 0, seen = 0;  // batches and images
+    double loss = 0;                  // of all images
+    std::int64_t hits = 0;
+    training_progress now;  // what observers are told
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+
+    double mean_loss() const { return loss / static_cast<double>(seen); }
+    double accuracy() const { return static_cast<double>(hits) / static_cast<double>(seen); }
+  };
+
+  void plan() {
+    plans_ = plan_runner(at_.train_program, {&at_.net.parameters(), nullptr}, at_.where, at_.net.options().passes);
+    checks_ = plan_runner(at_.check_program, {&at_.net.parameters(), nullptr}, at_.where, at_.net.options().passes);
+  }
+  // An observer may assign another model to the one that is trained.
+  void follow() {
+    if (at_.trace_for_parameters()) plan();
+  }
+
+  // Where training begins; the states are those of the checkpoint if there is one to continue from.
+  checkpoint_position start() {
+    if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
+    auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
+    check_position(found.at, o_, data_.size());
+    found.take();
+    return found.at;
+  }
+  epoch begun(std::int64_t index, std::int64_t first_batch, const epoch_report& before) const {
+    epoch e;
+    e.before = before;
+    e.done = first_batch;
+    e.earlier = e.seen = first_batch * o_.batch;
+    e.loss = before.loss * static_cast<double>(e.seen);
+    e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
+    e.now.epoch = index + 1;
+    e.now.epochs = o_.epochs;
+    e.now.batches = batches_;
+    return e;
+  }
+
+  // Runs the batches that are left of an epoch. Whether the observer ended training.
+  bool train(epoch& e, view<const std::int64_t> order) {
+    bool stop = false;
+    while (e.done < batches_ && !stop) {
+      const std::int64_t first = e.done * o_.batch, n = std::min(o_.batch, data_.size() - first),
+                         before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;
+      e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all);
+      e.now.batch = e.done + 1;
+      follow();
+      const auto r = train_batch(e.now, order.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
+      e.loss += r.loss * static_cast<double>(n);
+      e.hits += r.hits;
+      e.seen += n;
+      ++e.done;
+      if (!o_.observer) continue;
+      e.now.loss = e.mean_loss();
+      e.now.accuracy = e.accuracy();
+      e.now.seconds = seconds_since(begin_);
+      e.now.images_per_second = static_cast<double>(e.seen - e.earlier) / std::max(seconds_since(e.begin), 1e-9);
+      e.now.seconds_left = static_cast<double>((all - before - 1) * o_.batch) / e.now.images_per_second;
+      stop = !o_.observer(e.now);
+    }
+    return stop;
+  }
+  batch_result train_batch(const training_progress& now, view<const std::int64_t> indices) {
+    text t;
+    try {
+      const auto r = at_.run_batch(plans_, data_, indices, now.learning_rate, true);
+      if (std::isfinite(r.loss)) return r;
+    } catch (const stopped_error& why) {
+      detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
+                                           << batches_ << ", whose update is not done: " << why.what());
+    }
+    detail::raise(error_kind::value, t << "fit: the loss is not finite in epoch " << now.epoch << ", batch "
+                                       << now.batch << "; a smaller learning rate may help (now " << now.learning_rate
+                                       << ")");
+  }
+
+  // The figures of an epoch, also on the validation data if all of its batches are done.
+  epoch_report figures(const epoch& e) {
+    epoch_report r;
+    r.epoch = e.now.epoch;
+    r.seconds = e.before.seconds + seconds_since(e.begin);
+    r.loss = e.mean_loss();
+    r.accuracy = e.accuracy();
+    r.learning_rate = e.now.learning_rate;
+    r.images_per_second = static_cast<double>(e.seen) / std::max(r.seconds, 1e-9);
+    if (o_.validation && e.done == batches_) {
+      follow();
+      const auto found = at_.measured(checks_, *o_.validation, 256);
+      r.validation_loss = found.loss;
+      r.validation_accuracy = found.accuracy;
+    }
+    return r;
+  }
+  void save(const epoch& e, const training_report& report) const {
+    const std::int64_t whole = e.now.epoch - 1;
+    save_checkpoint(at_.net.parameters(),
+                    {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
+                     o_.seed, o_.batch, data_.size(), report.epochs},
+                    o_.checkpoint);
+  }
+  // Tells the observer of the end of an epoch. Whether training goes on.
+  bool observe(epoch& e, const epoch_report& r) const {
+    e.now.epoch_ended = true;
+    e.now.loss = r.loss;
+    e.now.accuracy = r.accuracy;
+    e.now.seconds = seconds_since(begin_);
+    e.now.images_per_second = r.images_per_second;
+    e.now.validation_loss = r.validation_loss;
+    e.now.validation_accuracy = r.validation_accuracy;
+    return o_.observer(e.now);
+  }
+
+  implementation& at_;
+  const image_dataset& data_;
+  const fit_options& o_;
+  const std::int64_t batches_;  // of an epoch
+  plan_runner plans_, checks_;
+  std::chrono::steady_clock::time_point begin_;
+};
 
 training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   auto& at = *impl_;
@@ -307,121 +481,7 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   }
   if (o.threads > 0 && o.threads != at.where->threads())
     at.where = std::make_shared<context>(o.threads, at.where->isa());
-  plan_runner plans, checks;
-  const auto plan = [&] {
-    plans = plan_runner(at.train_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
-    checks = plan_runner(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
-  };
-  plan();
-  // An observer may assign another model to the one that is trained.
-  const auto follow = [&] {
-    if (at.trace_for_parameters()) plan();
-  };
-
-  const std::int64_t batches = (data.size() + o.batch - 1) / o.batch, steps = batches * o.epochs;
-  checkpoint_position position{0, 0, 0, o.seed};
-  if (o.resume && std::filesystem::exists(o.checkpoint)) {
-    auto found = read_checkpoint(at.net.parameters(), o.checkpoint);
-    check_position(found.at, o, data.size());
-    position = found.at;
-    found.take();
-  }
-  auto begin = std::chrono::steady_clock::now();
-  training_report report;
-  report.epochs = position.epochs;
-  // An epoch that was begun goes on with its sums.
-  epoch_report cut;
-  if (position.batch > 0) {
-    cut = report.epochs.back();
-    report.epochs.pop_back();
-  }
-  for (std::int64_t epoch = position.epoch; epoch < o.epochs && !report.stopped; ++epoch) {
-    auto order = permutation(data.size(), o.seed, epoch);
-    auto epoch_begin = std::chrono::steady_clock::now();
-    training_progress now;
-    now.epoch = epoch + 1;
-    now.epochs = o.epochs;
-    now.batches = batches;
-    const std::int64_t first_batch = epoch == position.epoch ? position.batch : 0, earlier = first_batch * o.batch;
-    const epoch_report before = first_batch > 0 ? cut : epoch_report{};
-    double loss = before.loss * static_cast<double>(earlier);
-    std::int64_t hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(earlier) + 0.5), seen = earlier,
-                 done = first_batch;
-    bool stop = false;
-    for (std::int64_t b = first_batch; b < batches && !stop; ++b) {
-      std::int64_t first = b * o.batch, n = std::min(o.batch, data.size() - first);
-      now.learning_rate = at.scheduled_rate(o.schedule, epoch * batches + b, steps);
-      follow();
-      implementation::batch_result r;
-      try {
-        r = at.run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, now.learning_rate, true);
-      } catch (const stopped_error& why) {
-        text t;
-        t << "fit: stopped in epoch " << epoch + 1 << ", batch " << b + 1 << " of " << batches
-          << ", whose update is not done: " << why.what();
-        detail::raise(error_kind::stopped, t);
-      }
-      loss += r.loss * static_cast<double>(n);
-      hits += r.hits;
-      seen += n;
-      done = b + 1;
-      if (!std::isfinite(r.loss)) {
-        text t;
-        t << "fit: the loss is not finite in epoch " << epoch + 1 << ", batch " << b + 1
-          << "; a smaller learning rate may help (now " << now.learning_rate << ")";
-        detail::raise(error_kind::value, t);
-      }
-      if (o.observer) {
-        now.batch = b + 1;
-        now.loss = loss / static_cast<double>(seen);
-        now.accuracy = static_cast<double>(hits) / static_cast<double>(seen);
-        now.seconds = seconds_since(begin);
-        now.images_per_second = static_cast<double>(seen - earlier) / std::max(seconds_since(epoch_begin), 1e-9);
-        now.seconds_left = static_cast<double>((steps - epoch * batches - b - 1) * o.batch) / now.images_per_second;
-        stop = !o.observer(now);
-      }
-    }
-    report.stopped = done < batches;
-    at.check_states(epoch + 1, now.learning_rate);
-    epoch_report e;
-    e.epoch = epoch + 1;
-    e.seconds = before.seconds + seconds_since(epoch_begin);
-    e.loss = loss / static_cast<double>(seen);
-    e.accuracy = static_cast<double>(hits) / static_cast<double>(seen);
-    e.learning_rate = now.learning_rate;
-    e.images_per_second = static_cast<double>(seen) / std::max(e.seconds, 1e-9);
-    if (o.validation && !report.stopped) {
-      follow();
-      auto r = at.measured(checks, *o.validation, 256);
-      e.validation_loss = r.loss;
-      e.validation_accuracy = r.accuracy;
-    }
-    report.epochs.push_back(e);
-    if (!o.checkpoint.empty())
-      save_checkpoint(at.net.parameters(),
-                      {report.stopped ? epoch : epoch + 1, report.stopped ? done : 0, epoch * batches + done, o.seed,
-                       o.batch, data.size(), report.epochs},
-                      o.checkpoint);
-    if (o.observer && !report.stopped) {
-      now.epoch_ended = true;
-      now.loss = e.loss;
-      now.accuracy = e.accuracy;
-      now.seconds = seconds_since(begin);
-      now.images_per_second = e.images_per_second;
-      now.validation_loss = e.validation_loss;
-      now.validation_accuracy = e.validation_accuracy;
-      stop = !o.observer(now) || stop;
-      report.stopped = stop && epoch + 1 < o.epochs;  // after the last epoch nothing is left to be ended
-    }
-  }
-  report.seconds = seconds_since(begin);
-  double images = 0, seconds = 0;
-  for (const auto& e : report.epochs) {
-    images += e.images_per_second * e.seconds;
-    seconds += e.seconds;
-  }
-  report.images_per_second = seconds > 0 ? images / seconds : 0;
-  return report;
+  return implementation::fitting(at, data, o).run();
 }
 
 // ---- step by step ---------------------------------------------------------------------------------------------------
