@@ -48,77 +48,102 @@ void name_summands(symbol_table& b, const value& sum, const std::string& beginni
     name_gradient(b, as, all[all.size() - 1 - k]);
   }
 }
+// Refuses a target that no gradient can begin at.
+void check_target(const symbol_table& b, const gradient_target& target) {
+  b.check_mine(target.of, "the target of a gradient");
+  const auto& n = b.body.at(target.of.id());
+  const auto fail = [&](error_kind kind, const text& why) {
+    text t;
+    b.fail(kind, t << "add_gradient_operators: the target `" << b.name_of(target.of.id()) << "` " << why);
+  };
+  text why;
+  const tensor_type& type = target.of.type();
+  if (!is_floating(type.element)) fail(error_kind::type, why << "is " << type << "; gradients are of floating numbers");
+  if (n.op && n.op->stops_gradient)
+    fail(error_kind::value, why << "comes from stop_gradient, through which no gradient flows");
+  if (target.start.empty()) return;
+  b.check_mine(target.start, "the start of a gradient");
+  if (const tensor_type& start = target.start.type(); start != type)
+    fail(start.element == type.element ? error_kind::shape : error_kind::type,
+         why << "is " << type << " and its gradient starts with " << start);
+}
+
+// The gradient of a target by itself: ones.
+value ones_like(program& p, const value& v) {
+  const value one = p.number(1.0, v.type().element);
+  return v.shape() == shape{} ? one : value(broadcast_like(one, v));
+}
+
+// Nodes that values depend on by ways on which gradients flow.
+class gradient_paths {
+ public:
+  gradient_paths(const program& p, view<const value> from) : p_(p), reached_(p.nodes().size()) {
+    for (const auto& v : from) reached_[static_cast<std::size_t>(v.id().node)] = 1;
+    for (auto i = reached_.size(); i-- > 0;)
+      for (const value_id v : operands(i))
+        if (is_floating(p.type(v).element)) reached_[static_cast<std::size_t>(v.node)] = 1;
+  }
+  bool lead_to(value_id v) const {
+    return reached_[static_cast<std::size_t>(v.node)] && is_floating(p_.type(v).element);
+  }
+  // How often the operations on the way use each value.
+  std::map<value_id, std::size_t> uses() const {
+    std::map<value_id, std::size_t> all;
+    for (std::size_t i = 0; i < reached_.size(); ++i)
+      for (const value_id v : operands(i)) ++all[v];
+    return all;
+  }
+
+ private:
+  // What a node on the way reads.
+  std::vector<value_id> operands(std::size_t i) const {
+    const node& n = p_.nodes()[i];
+    std::vector<value_id> read;
+    if (!reached_[i] || !n.op || n.op->stops_gradient) return read;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.reads_data(k)) read.push_back(n.inputs[k]);
+    return read;
+  }
+
+  const program& p_;
+  std::vector<char> reached_;
+};
+
+// What gradients are taken by: what is asked for, or every blob on the way.
+std::vector<value> sources(symbol_table& b, const std::vector<value>& asked, const gradient_paths& paths) {
+  for (const auto& v : asked) {
+    b.check_mine(v, "what a gradient is taken by");
+    text t;
+    if (!paths.lead_to(v.id()))
+      b.fail(error_kind::value,
+             t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
+  }
+  if (!asked.empty()) return asked;
+  std::set<value_id> named;
+  for (const auto& [as, blob] : b.blobs) named.insert(blob.versions.begin(), blob.versions.end());
+  std::vector<value> all;
+  for (auto id : named)
+    if (paths.lead_to(id)) all.push_back(b.at(id));
+  return all;
+}
 }  // namespace
 
 gradient_map net::add_gradient_operators(const std::vector<gradient_target>& targets, const gradient_options& o,
                                          const origin&) {
   auto& b = symbols();
-  text t;
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
   std::vector<std::pair<std::string, value_id>> starts;  // that were not given
   for (const auto& target : targets) {
-    b.check_mine(target.of, "the target of a gradient");
-    const auto& n = b.body.at(target.of.id());
-    const std::string called = b.name_of(target.of.id());
-    if (!is_floating(target.of.type().element))
-      b.fail(error_kind::type, t << "add_gradient_operators: the target `" << called << "` is " << target.of.type()
-                                 << "; gradients are of floating numbers");
-    if (n.op && n.op->stops_gradient)
-      b.fail(error_kind::value, t << "add_gradient_operators: the target `" << called
-                                  << "` comes from stop_gradient, through which no gradient flows");
-    if (!target.start.empty()) {
-      b.check_mine(target.start, "the start of a gradient");
-      if (target.start.type() != target.of.type())
-        b.fail(target.start.type().element == target.of.type().element ? error_kind::shape : error_kind::type,
-               t << "add_gradient_operators: the target `" << called << "` is " << target.of.type()
-                 << " and its gradient starts with " << target.start.type());
-    }
+    check_target(b, target);
     of.push_back(target.of);
-    value one = target.start;
-    if (one.empty()) {
-      one = b.body.number(1.0, target.of.type().element);
-      if (target.of.shape() != shape{}) one = broadcast_like(one, target.of);
-      starts.emplace_back(called + "_autogen_grad", one.id());
-    }
-    start.push_back(one);
+    start.push_back(target.start.empty() ? ones_like(b.body, target.of) : target.start);
+    if (target.start.empty()) starts.emplace_back(b.name_of(target.of.id()) + "_autogen_grad", start.back().id());
   }
-
-  // What the targets depend on by ways on which gradients flow.
-  std::vector<char> reached(b.body.nodes().size());
-  for (const auto& v : of) reached[static_cast<std::size_t>(v.id().node)] = 1;
-  for (auto i = reached.size(); i-- > 0;) {
-    const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.op->stops_gradient) continue;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (n.reads_data(k) && is_floating(b.body.type(n.inputs[k]).element))
-        reached[static_cast<std::size_t>(n.inputs[k].node)] = 1;
-  }
-  auto depends_on = [&](value_id id) {
-    return reached[static_cast<std::size_t>(id.node)] && is_floating(b.body.type(id).element);
-  };
-  std::vector<value> by = o.with_respect_to;
-  for (const auto& v : by) {
-    b.check_mine(v, "what a gradient is taken by");
-    if (!depends_on(v.id()))
-      b.fail(error_kind::value,
-             t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
-  }
-  if (by.empty()) {
-    std::set<value_id> named;
-    for (const auto& [as, blob] : b.blobs) named.insert(blob.versions.begin(), blob.versions.end());
-    for (auto id : named)
-      if (depends_on(id)) by.push_back(b.at(id));
-  }
-
-  // How often the operations on the way use a value: so many gradients are summed to its own.
-  std::map<value_id, std::size_t> uses;
-  for (std::size_t i = 0; i < reached.size(); ++i) {
-    const node& n = b.body.nodes()[i];
-    if (!reached[i] || !n.op || n.op->stops_gradient) continue;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (n.reads_data(k)) ++uses[n.inputs[k]];
-  }
+  const gradient_paths paths(b.body, view<const value>(of));
+  const std::vector<value> by = sources(b, o.with_respect_to, paths);
+  // As many gradients are summed to that of a value.
+  auto uses = paths.uses();
   for (const auto& v : of) ++uses[v.id()];
 
   for (const auto& [as, id] : starts) b.aliases.try_emplace(as, id);
