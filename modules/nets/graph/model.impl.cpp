@@ -255,6 +255,60 @@ struct model::implementation {
     return v;
   }
 
+  // A parameter that is to be updated, or the rows of one at some positions.
+  struct update {
+    std::size_t parameter;
+    value weight, gradient;  // of the rows, where there are positions
+    value positions;
+  };
+  // Refuses options of updates that are wrong, or that do not fit together.
+  void check(const update_options& o, double rate, bool by_rows) const {
+    const auto fail = [&](error_kind kind, const text& why) {
+      main.symbols().fail(kind, text("add_updates: ") << why);
+    };
+    if (!gradients) fail(error_kind::state, text("there are no gradients; add_gradient_operators comes before"));
+    if (o.by_rows && !by_rows)
+      fail(error_kind::value, text("`by_rows` takes an optimizer whose rows do not depend on each other: sgd, adagrad, "
+                                   "ftrl or adam"));
+    if (o.by_rows && o.max_gradient_norm > 0)
+      fail(error_kind::value, text("`by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
+    const auto from_0 = [&](std::string_view name, double x) {
+      if (const text fault = lamina::detail::number_fault(name, x, options.element); !fault.empty())
+        fail(error_kind::value, fault);
+    };
+    if (o.rate.empty()) from_0("`lr`", rate);
+    from_0("`max_gradient_norm`", o.max_gradient_norm);
+  }
+  // The parameters that have gradients and are not updated yet, with their gradients as the options change them.
+  std::vector<update> updates(const update_options& o) const {
+    std::vector<update> all;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& p = parameters[i];
+      if (p.updated || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
+      if (o.by_rows && p.at.shape().rank > 1 && gradients->is_sparse(p.at)) {
+        const auto slices = gradients->slices(p.at);
+        const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at),
+                    rows = gather(p.at, slices.indices);
+        all.push_back({i, rows, o.regularizer.gradient(rows, sums), slices.indices});
+      } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
+    }
+    if (all.empty())
+      main.symbols().fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
+    if (o.max_gradient_norm > 0) {
+      std::vector<value> whole;
+      for (const auto& u : all) whole.push_back(u.gradient);
+      const auto clipped = optim::clip_by_global_norm(view<const value>(whole), o.max_gradient_norm);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i].gradient = clipped[i];
+    }
+    return all;
+  }
+  // Gives a blob its next value, or its rows at these positions theirs.
+  void assign(const std::string& name, const value& blob, const value& positions, const value& next) {
+    auto& symbols = main.symbols();
+    symbols.assign(name, symbols.blobs.find(name)->second,
+                   positions.empty() ? next : value(apply<op::put_rows>({}, blob, positions, next)));
+  }
+
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
@@ -345,69 +399,30 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
                         bool by_rows, const update_options& o) {
   auto& m = *impl_;
   auto& symbols = m.main.symbols();
-  if (!m.gradients)
-    symbols.fail(error_kind::state, text("add_updates: there are no gradients; add_gradient_operators comes before"));
-  if (o.by_rows && !by_rows)
-    symbols.fail(error_kind::value, text("add_updates: `by_rows` takes an optimizer whose rows do not depend on each "
-                                         "other: sgd, adagrad, ftrl or adam"));
-  if (o.by_rows && o.max_gradient_norm > 0)
-    symbols.fail(error_kind::value,
-                 text("add_updates: `by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
-  const auto from_0 = [&](std::string_view name, double x) {
-    if (const text fault = lamina::detail::number_fault(name, x, m.options.element); !fault.empty())
-      symbols.fail(error_kind::value, text("add_updates: ") << fault);
-  };
-  if (o.rate.empty()) from_0("`lr`", rate);
-  from_0("`max_gradient_norm`", o.max_gradient_norm);
-  struct update {
-    std::size_t of;
-    value weight, slope, rows;
-  };  // rows: the positions, where only rows are updated
-  std::vector<update> all;
-  for (std::size_t i = 0; i < m.parameters.size(); ++i) {
-    const auto& p = m.parameters[i];
-    if (p.updated || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
-    if (o.by_rows && p.at.shape().rank > 1 && m.gradients->is_sparse(p.at)) {
-      const auto slices = m.gradients->slices(p.at);
-      const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at),
-                  rows = gather(p.at, slices.indices);
-      all.push_back({i, rows, o.regularizer.gradient(rows, sums), slices.indices});
-    } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
-  }
-  if (all.empty())
-    symbols.fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
-  if (o.max_gradient_norm > 0) {
-    std::vector<value> slopes;
-    for (const auto& u : all) slopes.push_back(u.slope);
-    slopes = optim::clip_by_global_norm(view<const value>(slopes), o.max_gradient_norm);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].slope = slopes[i];
-  }
+  m.check(o, rate, by_rows);
+  const auto all = m.updates(o);
   value speed = !o.rate.empty() ? o.rate : symbols.body.number(rate, m.options.element);
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
   for (const auto& u : all) {
-    parameter_info& p = m.parameters[u.of];
+    parameter_info& p = m.parameters[u.parameter];
     std::map<value_id, value> whole;  // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
       symbols.check_free(full);
-      if (!u.rows.empty()) type.dims[0] = p.at.shape()[0];
+      if (!u.positions.empty()) type.dims[0] = p.at.shape()[0];
       const value v = m.add(full, symbols.body.state(full, type), op::constant{0}, {});
-      if (u.rows.empty()) return v;
-      const value rows = gather(v, u.rows);
+      if (u.positions.empty()) return v;
+      const value rows = gather(v, u.positions);
       whole.insert_or_assign(rows.id(), v);
       return rows;
     };
     auto write = [&](const value& v, const value& next) {
-      const value to = !u.rows.empty() ? whole.at(v.id()) : v;
-      const std::string& full = symbols.names.at(to.id());
-      symbols.assign(full, symbols.blobs.find(full)->second,
-                     !u.rows.empty() ? value(apply<op::put_rows>({}, to, u.rows, next)) : next);
+      const value of = u.positions.empty() ? v : whole.at(v.id());
+      m.assign(symbols.names.at(of.id()), of, u.positions, next);
     };
     update_scope s(slot, write, speed, number);
-    const value next = o.regularizer.projected(step(s, u.weight, u.slope));
-    symbols.assign(p.name, symbols.blobs.find(p.name)->second,
-                   !u.rows.empty() ? value(apply<op::put_rows>({}, p.at, u.rows, next)) : next);
+    m.assign(p.name, p.at, u.positions, o.regularizer.projected(step(s, u.weight, u.gradient)));
     p.updated = true;
   }
 }
