@@ -14,10 +14,11 @@ import lamina.std;
 
 namespace lamina {
 
-/// Makes the plan of a program for concrete input extents: passes, then planning.
-/// Errors: shape_error naming operation and shapes where they do not fit.
+/// Makes the plan of a program for concrete input extents: passes, then planning. `known` holds the elements of inputs that
+/// decide shapes. Errors: shape_error naming operation and shapes where they do not fit; unsupported_error where elements
+/// decide a shape that only a run gives.
 export std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set,
-                                             const pass_options& options = {});
+                                             const pass_options& options = {}, view<const known_input> known = {});
 
 /// Where an executor finds its states.
 export struct state_source {

@@ -32,10 +32,10 @@ constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64
 
 }  // namespace
 
-std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set,
-                                      const pass_options& options) {
+std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs, isa set, const pass_options& options,
+                                      view<const known_input> known) {
   pass_counters counters;
-  auto concrete = specialized(p, inputs, options, counters, &compute_constant);
+  auto concrete = specialized(p, inputs, options, counters, &compute_constant, known);
   if (options.merge) concrete = merged(concrete, counters);
   return std::make_shared<const plan>(concrete, set, options, counters);
 }

@@ -12,16 +12,21 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a plan depends on: the program's structure, the extents of its inputs, the instruction set, and the options.
+/// What a plan depends on: the program's structure, the extents of its inputs, the elements of those that decide shapes,
+/// the instruction set, and the options.
 struct plan_key {
   using plain_key = void;
   program_id structure;
   std::vector<shape> inputs;
   lamina::isa isa;
   pass_options passes;
+  std::vector<std::byte> known{};
   std::size_t hash() const;
   bool operator==(const plan_key&) const = default;
 };
+
+/// The elements of inputs that decide shapes, as a key.
+std::vector<std::byte> bytes_of(const program& p, view<const shape> inputs, view<const known_input> known);
 
 /// Keeps the plans of a context: `where.slot<plan_cache>()`. Any thread may ask it; a plan is made once.
 /// The environment variable LAMINA_PLAN_CACHE=N sets how many it keeps; 0, or less, turns it off, and where it is
@@ -38,7 +43,7 @@ export class plan_cache {
   const cache_limits& limits() const { return kept_->limits(); }
   /// The plan of a program for these extents, whose id is `structure`. Errors: as `make_plan`; nothing is kept then.
   std::shared_ptr<const plan> get(const program& p, const program_id& structure, view<const shape> inputs, isa set,
-                                  const pass_options& passes);
+                                  const pass_options& passes, view<const known_input> known = {});
   cache_statistics statistics() const { return kept_->statistics(); }
   void clear() { kept_->clear(); }
 

@@ -24,6 +24,7 @@ export struct timed_plan {
   std::vector<shape> inputs;              // extents that it is for
   std::vector<std::int64_t> nanoseconds;  // of each line, and last of what belongs to no line
   std::shared_ptr<executor> run;
+  std::vector<std::byte> known_elements{};  // of inputs that decide shapes, that it is for
 };
 
 /// Executors of one program for the input shapes met so far; the latest 512 are kept, as long as they and their plans
@@ -47,9 +48,10 @@ export class plan_runner {
   /// `packs` are those of a store that several runners share. With `arenas` memory is lent for each run.
   plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where,
               pass_options passes, shared_packs* packs = nullptr, std::shared_ptr<arena_pool> arenas = nullptr);
-  /// The executor for these input extents, made if need be. It may run until the next call, or until `rest`.
+  /// The executor for these input extents, made if need be, and for the elements of inputs that decide shapes. It may run
+  /// until the next call, or until `rest`.
   /// Errors: as those of `make_plan` and of an executor; unsupported_error for a program that runs in segments.
-  executor& at(view<const shape> inputs);
+  executor& at(view<const shape> inputs, view<const known_input> known = {});
   /// Whether the program runs in segments: by `run`, since there is no one executor of it.
   bool in_segments() const;
   /// Runs the program: the extents of its inputs, where they lie, and where outputs go. Errors: as those of `at` and of an
@@ -75,6 +77,7 @@ export class plan_runner {
 
  private:
   struct implementation;
+  explicit plan_runner(std::unique_ptr<implementation> made);
   implementation& made() const;
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
            std::vector<timed_plan>* times);

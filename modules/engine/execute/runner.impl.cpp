@@ -18,6 +18,21 @@ import lamina.std;
 namespace lamina {
 
 namespace {
+// Whether elements that decide shapes are those that an executor was made for.
+bool same(const program& p, const std::vector<std::byte>& made_for, view<const shape> inputs,
+          view<const known_input> known) {
+  std::size_t at = 0;
+  const auto next_is = [&](const void* data, std::size_t bytes) {
+    if (made_for.size() - at < bytes || (bytes && std::memcmp(made_for.data() + at, data, bytes) != 0)) return false;
+    at += bytes;
+    return true;
+  };
+  for (const auto& k : known) {
+    const tensor_type type{p.at(p.inputs()[k.input]).results[0].element, inputs[k.input]};
+    if (!next_is(&k.input, sizeof k.input) || !next_is(k.data, type.bytes())) return false;
+  }
+  return at == made_for.size();
+}
 bool same(const std::vector<shape>& known, view<const shape> inputs) {
   bool equal = known.size() == inputs.size();
   for (std::size_t k = 0; equal && k < inputs.size(); ++k) equal = known[k] == inputs[k];
@@ -48,6 +63,7 @@ program_id structure_of(const program& p) {
 struct plan_runner::implementation {
   struct entry {
     std::vector<shape> shapes;
+    std::vector<std::byte> known;  // elements that decide shapes
     std::size_t hash;
     std::unique_ptr<executor> run;
     std::uint64_t used = 0;
@@ -63,17 +79,20 @@ struct plan_runner::implementation {
     return packs ? std::unique_lock(packs->mutex) : std::unique_lock<std::mutex>();
   }
 
-  std::size_t find(view<const shape> inputs) const {
+  bool is_for(const entry& e, view<const shape> inputs, view<const known_input> known) const {
+    return same(e.shapes, inputs) && same(*source, e.known, inputs, known);
+  }
+  std::size_t find(view<const shape> inputs, view<const known_input> known) const {
     const std::size_t hash = hash_of(inputs);
     for (std::size_t i = 0; i < entries.size(); ++i)
-      if (entries[i].hash == hash && same(entries[i].shapes, inputs)) return i;
+      if (entries[i].hash == hash && is_for(entries[i], inputs, known)) return i;
     return nothing;
   }
 
-  std::size_t make(view<const shape> inputs) {
+  std::size_t make(view<const shape> inputs, view<const known_input> known) {
     if (!structure) structure = structure_of(*source);
     auto& plans = where->slot<plan_cache>();
-    auto plan = plans.get(*source, *structure, inputs, where->isa(), passes);
+    auto plan = plans.get(*source, *structure, inputs, where->isa(), passes, known);
     provide(*plan);
     std::unique_ptr<executor> run;
     {
@@ -91,7 +110,8 @@ struct plan_runner::implementation {
       bytes -= oldest->bytes();
       forget(static_cast<std::size_t>(oldest - entries.begin()));
     }
-    entries.push_back({{inputs.begin(), inputs.end()}, hash_of(inputs), std::move(run)});
+    entries.push_back(
+        {{inputs.begin(), inputs.end()}, bytes_of(*source, inputs, known), hash_of(inputs), std::move(run)});
     return entries.size() - 1;
   }
   void forget(std::size_t i) {
@@ -128,7 +148,8 @@ struct plan_runner::implementation {
     segmented_program whole;
     std::vector<plan_runner> runners;  // of the segments; one that computes nothing has none
     std::vector<between> slots;
-    std::vector<shape> extents;  // of the inputs of one segment
+    std::vector<shape> extents;      // of the inputs of one segment
+    std::vector<known_input> known;  // of one segment
   };
 
   std::shared_ptr<const program> source;
@@ -151,6 +172,7 @@ plan_runner::plan_runner() = default;
 plan_runner::plan_runner(plan_runner&&) noexcept = default;
 plan_runner& plan_runner::operator=(plan_runner&&) noexcept = default;
 plan_runner::~plan_runner() = default;
+plan_runner::plan_runner(std::unique_ptr<implementation> made) : impl_(std::move(made)) {}
 plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where,
                          pass_options passes, shared_packs* packs, std::shared_ptr<arena_pool> arenas)
     : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
@@ -158,8 +180,10 @@ plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, 
   if (counted_when_run_in(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);
+  // A segment is one plan: what decides its shapes is known once it is planned.
   for (const auto& s : r.segments->whole.segments)
-    r.segments->runners.push_back(s.body ? plan_runner(s.body, r.states, r.where, r.passes, r.packs, r.arenas)
+    r.segments->runners.push_back(s.body ? plan_runner(std::unique_ptr<implementation>(new implementation{
+                                               s.body, r.states, r.where, r.passes, r.packs, r.arenas}))
                                          : plan_runner());
   r.segments->slots.resize(r.segments->whole.slots.size());
 }
@@ -173,7 +197,7 @@ plan_runner::implementation& plan_runner::made() const {
 
 bool plan_runner::in_segments() const { return impl_ && impl_->segments; }
 
-executor& plan_runner::at(view<const shape> inputs) {
+executor& plan_runner::at(view<const shape> inputs, view<const known_input> known) {
   auto& r = made();
   if (r.states.shared && r.states.shared->identity() != r.parameters) [[unlikely]] {
     for (auto& e : r.entries) e.stale = true;
@@ -186,9 +210,9 @@ executor& plan_runner::at(view<const shape> inputs) {
                                                 "program runs in segments, which one plan cannot hold");
   }
   std::size_t i = r.last;
-  if (i == implementation::nothing || !same(r.entries[i].shapes, inputs)) {
-    i = r.find(inputs);
-    if (i == implementation::nothing) i = r.make(inputs);
+  if (i == implementation::nothing || !r.is_for(r.entries[i], inputs, known)) {
+    i = r.find(inputs, known);
+    if (i == implementation::nothing) i = r.make(inputs, known);
     r.last = i;
   }
   auto& e = r.entries[i];
@@ -274,17 +298,26 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     executor& run;
     timed_plan* times;
   };
-  const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of) -> chosen {
-    if (!times) return {of.at(inputs_of), nullptr};
-    const auto is = [&](const timed_plan& t) { return t.segment == segment && same(t.inputs, inputs_of); };
+  const auto bound = [&](std::size_t segment, plan_runner& of, view<const shape> inputs_of,
+                         view<const known_input> known_of = {}) -> chosen {
+    if (!times) return {of.at(inputs_of, known_of), nullptr};
+    const auto is = [&](const timed_plan& t) {
+      return t.segment == segment && same(t.inputs, inputs_of) &&
+             same(*of.impl_->source, t.known_elements, inputs_of, known_of);
+    };
     auto known = std::find_if(times->begin(), times->end(), is);
     if (known == times->end()) {
       pass_options passes = r.passes;
       passes.parallel = false;
-      auto p = make_plan(*of.impl_->source, inputs_of, r.where->isa(), passes);
+      auto p = make_plan(*of.impl_->source, inputs_of, r.where->isa(), passes, known_of);
       auto run = std::make_shared<executor>(p, r.states, r.pool(), std::make_shared<workspace>());
       std::vector<std::int64_t> nothing_yet(p->lines().size() + 1);
-      timed_plan made{p, segment, {inputs_of.begin(), inputs_of.end()}, std::move(nothing_yet), std::move(run)};
+      timed_plan made{p,
+                      segment,
+                      {inputs_of.begin(), inputs_of.end()},
+                      std::move(nothing_yet),
+                      std::move(run),
+                      bytes_of(*of.impl_->source, inputs_of, known_of)};
       const auto behind = [&](const timed_plan& t) { return t.segment > segment; };
       known = times->insert(std::find_if(times->begin(), times->end(), behind), std::move(made));
     }
@@ -323,7 +356,9 @@ void plan_runner::run(view<const shape> extents, view<const void* const> inputs,
     if (segment.body) {
       cut.extents.clear();
       for (const auto& s : segment.inputs) cut.extents.push_back(dims_of(s));
-      const chosen with = bound(k, cut.runners[k], view<const shape>(cut.extents));
+      cut.known.clear();
+      for (auto i : segment.known) cut.known.push_back({i, data_of(segment.inputs[i])});
+      const chosen with = bound(k, cut.runners[k], view<const shape>(cut.extents), view<const known_input>(cut.known));
       executor& e = with.run;
       for (std::size_t i = 0; i < segment.inputs.size(); ++i) e.bind_input(i, data_of(segment.inputs[i]));
       const auto& types = e.plan().output_types();

@@ -197,6 +197,14 @@ template <class Op, class F> consteval bool wrong_gradient() {
   if constexpr (requires { &Op::gradient; }) return !std::is_convertible_v<decltype(&Op::gradient), F>;
   else return false;
 }
+// Whether elements of operands decide shapes and nothing says what stands for the call once they are known.
+template <class Op> consteval bool lacks_bind() {
+  if constexpr (requires { Op::shape_operands; })
+    return !requires(const typename Op::attributes& a, view<const value> operands) {
+      { Op::bind(a, operands) } -> std::convertible_to<value>;
+    };
+  else return false;
+}
 template <class Op, class F> consteval bool wrong_emit() {
   if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
   else return false;
@@ -240,6 +248,10 @@ template <class Op> struct operation_check {
       lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
     else if constexpr (wrong_emit<Op, void (*)(emission&)>())
       lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
+    else if constexpr (lacks_bind<Op>())
+      lacks(
+          "`static value bind(const attributes&, view<const value> operands)`: what it is once the elements of its "
+          "`shape_operands` are known");
     else if constexpr (wrong_map_axis<Op>())
       lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise");
     else if constexpr (requires { typename Op::cases; }) {
@@ -312,6 +324,11 @@ template <Operation Op> struct recorded {
       };
     if constexpr (requires { &Op::images; }) r.images = &Op::images;
     if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
+    if constexpr (requires { Op::shape_operands; }) r.shape_operands = Op::shape_operands;
+    if constexpr (requires { &Op::bind; })
+      r.bind = [](const void* a, view<const value> operands) {
+        return value(Op::bind(*static_cast<const attributes*>(a), operands));
+      };
     if constexpr (requires { &Op::map_axis; }) r.map_axis = &map_axis;
     else if constexpr (requires { &Op::map; }) r.map_axis = &map_elementwise;
   }

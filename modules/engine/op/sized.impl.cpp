@@ -10,6 +10,7 @@ import :emission;
 import :op;
 import :op.attention;
 import :op.box;
+import :op.control;
 import :op.index;
 import :op.shape;
 import :op.sized;
@@ -263,19 +264,48 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
   detail::raise(error_kind::unsupported, t);
 }
 
-std::string counted_when_run_in(const program& p) {
-  bool any = false;
-  for (const node& n : p.nodes()) any = any || n.op == &record<op::truncate> || !n.subprograms.empty();
+namespace {
+// Walks a program in order and says of each value whether a plan knows its elements: those of constants, of shapes, and what
+// pure operations make of such. `inputs` says it of the inputs, `outputs` gets it of the outputs.
+// Returns the first operation by which an extent becomes known only in a run.
+std::string first_counted_in(const program& p, const std::vector<char>& inputs, std::vector<char>* outputs) {
+  bool any = outputs != nullptr;
+  for (const node& n : p.nodes())
+    any = any || n.op == &record<op::truncate> || (n.op && n.op->shape_operands) || !n.subprograms.empty();
   if (!any) return {};
   const auto reached = p.reachable();
+  std::map<value_id, char> known;
+  std::size_t next = 0;
   for (std::size_t i = 0; i < p.nodes().size(); ++i) {
     const node& n = p.nodes()[i];
-    if (!reached[i]) continue;
+    const auto at = static_cast<std::int32_t>(i);
+    if (n.kind == node_kind::input) known[{at, 0}] = inputs[next++];
+    if (n.kind == node_kind::constant) known[{at, 0}] = 1;
+    if (n.kind != node_kind::operation || !reached[i]) continue;
     if (n.op == &record<op::truncate>) return spelling_of(p, n);
-    for (const auto& sub : n.subprograms)
-      if (auto found = counted_when_run_in(*sub); !found.empty()) return n.path.empty() ? found : n.path + ": " + found;
+    bool all = n.op->pure;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      if (n.op->decides_shape(k) && !known[n.inputs[k]])
+        return (n.path.empty() ? "" : n.path + ": ") + std::string(n.op->name);
+      all = all && (!n.reads_data(k) || known[n.inputs[k]]);
+    }
+    std::vector<char> results(n.results.size(), all && n.subprograms.empty());
+    const bool is_call = is_call_of<op::call>(n);
+    for (const auto& sub : n.subprograms) {
+      std::vector<char> given(sub->inputs().size());
+      for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known[n.inputs[k]];
+      auto found = first_counted_in(*sub, given, is_call ? &results : nullptr);
+      if (!found.empty()) return n.path.empty() ? found : n.path + ": " + found;
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) known[{at, static_cast<std::int32_t>(r)}] = results[r];
   }
+  for (std::size_t o = 0; outputs && o < p.outputs().size(); ++o) (*outputs)[o] = known[p.outputs()[o].value];
   return {};
+}
+}  // namespace
+
+std::string counted_when_run_in(const program& p) {
+  return first_counted_in(p, std::vector<char>(p.inputs().size()), nullptr);
 }
 
 }  // namespace lamina

@@ -116,10 +116,18 @@ export struct pass_counters {
 /// Computes an operation on constants; given by the room that can run programs.
 using constant_evaluator = std::function<any_tensor(const program&)>;
 
+/// The elements of an input that decide shapes: those of this plan.
+export struct known_input {
+  std::size_t input = 0;       ///< which one
+  const void* data = nullptr;  ///< all of its elements
+};
+
 /// The program with every shape a number, calls replaced by their subprograms, and the rules applied.
-/// `inputs` holds the extents of each input. Errors: shape_error naming operation and shapes where they do not fit.
+/// `inputs` holds the extents of each input, `known` the elements of those that decide shapes.
+/// Errors: shape_error naming operation and shapes where they do not fit; unsupported_error where elements decide a shape
+/// that only a run gives.
 program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
-                    const constant_evaluator& evaluate);
+                    const constant_evaluator& evaluate, view<const known_input> known = {});
 
 /// The specialized program with like operations of one level merged: samples that are evaluated side by side become the rows
 /// of one operation, with the same bits. `counters.merged` counts the operations that went away.

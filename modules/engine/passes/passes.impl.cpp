@@ -51,8 +51,14 @@ constexpr std::int64_t max_folded = 1 << 16;  // elements of a constant that fol
 class specializer {
  public:
   specializer(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
-              const constant_evaluator& evaluate)
-      : p_(p), given_(inputs), options_(options), counters_(counters), evaluate_(evaluate), copy_(p, to_) {
+              const constant_evaluator& evaluate, view<const known_input> known)
+      : p_(p),
+        given_(inputs),
+        known_(known),
+        options_(options),
+        counters_(counters),
+        evaluate_(evaluate),
+        copy_(p, to_) {
     to_.path = p.path;
     to_.common_subexpressions = options.common;
   }
@@ -91,7 +97,13 @@ class specializer {
       detail::raise(error_kind::shape, w);
     }
     t.dims = given;
-    return to_.input(n.name, t, n.uniform);
+    const value made = to_.input(n.name, t, n.uniform);
+    const auto known =
+        std::find_if(known_.begin(), known_.end(), [&](const known_input& k) { return k.input == next_input_ - 1; });
+    if (known == known_.end()) return made;
+    any_tensor elements(t);
+    if (t.bytes()) std::memcpy(elements.mutable_data(), known->data, t.bytes());
+    return to_.constant(std::move(elements));
   }
 
   void operation(std::int32_t i, const node& n, const std::map<std::int32_t, joined_loop>& loops) {
@@ -114,7 +126,11 @@ class specializer {
   // What an operation on these operands becomes; `names` are those of the program in which it stands.
   std::vector<value> add(const node& n, view<const value> in, const dimension_names& names) {
     if (is_call_of<op::scan>(n) || is_call_of<op::cond>(n)) return add_control(n, in);
-    if (!n.subprograms.empty()) return in_place_of_call(*n.subprograms[0], n, in);
+    if (!n.subprograms.empty()) {
+      ++counters_.inlined_calls;
+      return in_place_of_call(*n.subprograms[0], n, in);
+    }
+    if (n.op->bind) return with_known_shapes(n, in);
     const auto before = to_.nodes().size();
     const value_id id = to_.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in);
     const node made = to_.at(id);
@@ -149,7 +165,7 @@ class specializer {
     std::vector<std::shared_ptr<const program>> subprograms;
     for (const auto& sub : n.subprograms)
       subprograms.push_back(
-          std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_).run()));
+          std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_, {}).run()));
     if (is_call_of<op::cond>(n)) {
       if (const auto holds = to_.number_of(in[0].id())) {
         ++counters_.inlined_calls;
@@ -161,9 +177,55 @@ class specializer {
     return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
   }
 
+  // What a call is whose operands decide shapes: the elements of those operands have to be known by now.
+  std::vector<value> with_known_shapes(const node& n, view<const value> in) {
+    program alone;
+    std::vector<value> operands(in.begin(), in.end()), inside, arguments;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (!n.op->decides_shape(i)) {
+        inside.push_back(alone.input({}, in[i].type()));
+        arguments.push_back(in[i]);
+        continue;
+      }
+      operands[i] = known_elements(in[i]);
+      if (operands[i].empty())
+        fail(error_kind::unsupported, text()
+                                          << n.op->name << ": operand " << static_cast<std::int64_t>(i)
+                                          << " decides the shape of its result and is known only when it has run; such "
+                                             "a program runs in segments, which one plan cannot hold");
+      inside.push_back(alone.constant(node_of(operands[i]).constant));
+    }
+    (void)to_.add(*n.op, n.attributes, operands);  // says what is wrong with elements that do not fit
+    alone.path = to_.path;
+    alone.output({}, n.op->bind(n.attributes.get(), inside));
+    return in_place_of_call(alone, n, arguments);
+  }
+  // The value as a constant: as it is, or computed from constants. Empty where a run decides it.
+  value known_elements(const value& v) {
+    if (node_of(v).kind == node_kind::constant) return v;
+    if (!evaluate_ || !made_of_constants(v.id())) return {};
+    program alone;
+    rewriter copy(to_, alone);
+    alone.output({}, copy.reach(v.id()));
+    return to_.constant(evaluate_(alone));
+  }
+  bool made_of_constants(value_id v) const {
+    std::set<std::int32_t> seen;
+    std::vector<std::int32_t> stack{v.node};
+    while (!stack.empty()) {
+      const auto i = stack.back();
+      stack.pop_back();
+      if (!seen.insert(i).second) continue;
+      const node& n = to_.at(i);
+      if (n.kind != node_kind::constant && (n.kind != node_kind::operation || !n.op->pure)) return false;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (n.reads_data(k)) stack.push_back(n.inputs[k].node);
+    }
+    return true;
+  }
+
   // The nodes of a called program take the place of the call, under their own shapes.
   std::vector<value> in_place_of_call(const program& sub, const node& n, view<const value> in) {
-    ++counters_.inlined_calls;
     rewriter inner(sub, to_);
     std::vector<tensor_type> types;
     for (const auto& v : in) types.push_back(v.type());
@@ -243,6 +305,7 @@ class specializer {
 
   const program& p_;
   view<const shape> given_;
+  view<const known_input> known_;
   const pass_options& options_;
   pass_counters& counters_;
   const constant_evaluator& evaluate_;
@@ -279,8 +342,8 @@ std::vector<special_case> detail::context_cases::all() {
 void add_case(context& where, const special_case& added) { where.slot<detail::context_cases>().add(added); }
 
 program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
-                    const constant_evaluator& evaluate) {
-  return specializer(p, inputs, options, counters, evaluate).run();
+                    const constant_evaluator& evaluate, view<const known_input> known) {
+  return specializer(p, inputs, options, counters, evaluate, known).run();
 }
 
 }  // namespace lamina

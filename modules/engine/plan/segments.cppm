@@ -27,6 +27,7 @@ struct counted_rows {
 struct program_segment {
   std::shared_ptr<const program> body;  // null: nothing is computed
   std::vector<segment_source> inputs;   // of the body
+  std::vector<std::size_t> known;       // those of them whose elements decide shapes: they are known when it is planned
   std::vector<std::size_t> outputs;     // the slots that its outputs fill
   std::vector<counted_rows> ends;       // what is read after it has run
 };
@@ -36,7 +37,7 @@ struct segmented_program {
   std::vector<program_segment> segments;
   std::vector<segment_slot> slots;
 };
-/// Cuts a program behind every `truncate`. Errors: unsupported_error where one stands in the program of a `cond`, `loop` or `scan`.
+/// Cuts a program behind every `truncate`, and before operations whose operands decide shapes and are computed in a run. Errors: unsupported_error where one stands in the program of a `cond`, `loop` or `scan`.
 segmented_program segmented(const program& p);
 
 }  // namespace lamina

@@ -31,15 +31,12 @@ std::vector<value> copied(program& to, const node& n, view<const value> in) {
   return results;
 }
 
-// The program with the nodes of a call in its place wherever one of them counts.
+// The program with the nodes of calls in their place.
 std::shared_ptr<const program> without_calls(const program& p) {
   return with_calls_inlined(p, [](const node& n) {
-    bool counting = false;
-    for (const auto& sub : n.subprograms) {
+    for (const auto& sub : n.subprograms)
       if (!is_call(n)) refuse_counted(*sub, n.op->name, n.path);
-      else counting = !counted_when_run_in(*sub).empty();
-    }
-    return counting;
+    return is_call(n);
   });
 }
 
@@ -78,20 +75,31 @@ class cutter {
     level_.assign(size_, 0);
     loose_.assign(size_, 0);
     int last = 0;
+    known_.assign(size_, 0);
     for (std::size_t i = 0; i < size_; ++i) {
       const node& n = at(i);
       loose_[i] = n.kind == node_kind::state || n.kind == node_kind::constant;
+      known_[i] = n.kind == node_kind::constant;
       if (n.kind != node_kind::operation || !reached_[i]) continue;
       loose_[i] = n.op->pure && !counts(n) && !n.op->may_fail && n.subprograms.empty();
-      for (auto v : n.inputs) {
-        level_[i] = std::max(level_[i], level_[of(v)]);
-        loose_[i] = loose_[i] && loose_[of(v)];
+      known_[i] = n.op->pure && !counts(n) && n.subprograms.empty();
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        const std::size_t from = of(n.inputs[k]);
+        level_[i] = std::max(level_[i], level_[from] + (n.op->decides_shape(k) && is_computed(from) ? 1 : 0));
+        loose_[i] = loose_[i] && loose_[from] && !(n.op->decides_shape(k) && !known_[from]);
+        known_[i] = known_[i] && (!n.reads_data(k) || known_[from]);
       }
       if (loose_[i]) level_[i] = 0;
       if (counts(n)) ++level_[i];
       last = std::max(last, level_[i]);
     }
     bodies_.resize(static_cast<std::size_t>(last) + 1);
+  }
+  // Whether a value that a plan does not know is computed by an operation, whose segment has to have run before its elements
+  // can decide a shape. Rows that were counted are there once they are.
+  bool is_computed(std::size_t i) const {
+    const node& n = at(i);
+    return !known_[i] && ((n.kind == node_kind::operation && !counts(n)) || n.kind == node_kind::state);
   }
   // The segments that read each operation that is computed again there.
   void place_loose() {
@@ -106,6 +114,8 @@ class cutter {
       const node& n = at(i);
       if (!reached_[i] || n.kind != node_kind::operation) continue;
       if (!loose_[i]) wanted_[i] = {segment_of(i)};
+      for (std::size_t o = 0; o < n.inputs.size(); ++o)  // what states decide is read once the first segment has run
+        if (n.op->decides_shape(o) && !known_[of(n.inputs[o])]) want(n.inputs[o], 0);
       for (auto v : n.inputs)
         for (std::size_t k : wanted_[i]) want(v, k);
     }
@@ -122,11 +132,37 @@ class cutter {
         for (auto input : p_.inputs())
           if (names(p_.at(input).results[0].dims)) read(k, {input, 0});
       std::vector<value> in;
-      for (auto v : n.inputs) in.push_back(read(k, v));
+      for (std::size_t o = 0; o < n.inputs.size(); ++o) {
+        const value_id v = n.inputs[o];
+        const bool elements_known = n.op->decides_shape(o) || (known_[i] && n.reads_data(o));
+        in.push_back(elements_known && !is_planned(k, v) ? read_known(k, v) : read(k, v));
+      }
       auto results = copied(*bodies_[k].body, n, in);
       for (std::size_t r = 0; r < results.size(); ++r)
         bodies_[k].here[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = results[r];
     }
+  }
+
+  // Whether the plan of segment k knows the elements of a value by itself.
+  bool is_planned(std::size_t k, value_id v) const {
+    const std::size_t i = of(v);
+    return known_[i] && (loose_[i] || segment_of(i) == k);
+  }
+  // A value of an earlier segment, or an input, as segment k has it: its elements are known when the segment is planned.
+  value read_known(std::size_t k, value_id v) {
+    const node& n = p_.at(v);
+    auto& s = bodies_[k];
+    auto [made, fresh] = known_here_.try_emplace({k, v});
+    if (!fresh) return made->second;
+    if (n.kind == node_kind::input || (n.kind == node_kind::operation && !loose_[of(v)])) made->second = read(k, v);
+    else {  // made of states: computed in the first segment
+      made->second = s.body->input(n.kind == node_kind::state ? n.name : std::string(n.op->name), p_.type(v));
+      made_.segments[k].inputs.push_back(source_of(0, v));
+    }
+    const auto& inputs = s.body->inputs();
+    const auto at = std::find(inputs.begin(), inputs.end(), made->second.id().node) - inputs.begin();
+    made_.segments[k].known.push_back(static_cast<std::size_t>(at));
+    return made->second;
   }
 
   static bool names(const shape& s) {
@@ -219,7 +255,8 @@ class cutter {
   segmented_program made_;
   std::vector<under_way> bodies_;
   std::map<value_id, std::size_t> slots_;
-  std::vector<char> reached_, loose_;
+  std::map<std::pair<std::size_t, value_id>, value> known_here_;
+  std::vector<char> reached_, loose_, known_;
   std::vector<int> level_;
   std::vector<std::set<std::size_t>> wanted_;
 };

@@ -40,6 +40,9 @@ export struct inference {
   int count = 0;
   text why;
   bool of_elements = false;  // the reason lies in the element types: the error is a type_error and names them
+  view<const any_tensor* const> known{};  // operands whose elements the rule may use; null where they are not known yet
+  /// The elements of operand i, which is one of the operation's `shape_operands`, or null while they are not known.
+  constexpr const any_tensor* elements_of(std::size_t i) const { return i < known.size() ? known[i] : nullptr; }
   constexpr void result(dtype element, const shape& dims) {
     if (count < max_results) results[count] = {element, dims};
     ++count;
@@ -172,8 +175,17 @@ export struct operation {
   /// Whether a run may find operands of this node wrong; `may_fail` where there is none.
   bool (*node_may_fail)(const program&, const node&) = nullptr;
 
+  /// Bit i: the elements of operand i decide the extents of a result, as the target shape of a reshape does. They are known
+  /// when a plan is made, from constants and shapes, or the program is cut there and the rest planned once they are.
+  unsigned shape_operands = 0;
+  /// What stands for a call in a plan once those elements are known: written with operations, in a program whose shapes are
+  /// numbers and in which those operands are constants.
+  value (*bind)(const void* attributes, view<const value> operands) = nullptr;
+
   /// Whether the elements of operand i are read, or only its shape.
   constexpr bool reads_data(std::size_t i) const { return !(shape_only >> (i < 31 ? i : 31) & 1u); }
+  /// Whether the elements of operand i decide the extents of a result.
+  constexpr bool decides_shape(std::size_t i) const { return i < 32 && (shape_operands >> i & 1u); }
 };
 
 export enum class node_kind : std::uint8_t { input, state, constant, operation };

@@ -323,13 +323,25 @@ std::vector<tensor_type> output_types(const program& sub, view<const tensor_type
   return types;
 }
 std::vector<tensor_type> inferred_types(const operation& op, const void* attributes, view<const tensor_type> operands,
-                                        std::string_view place) {
+                                        view<const any_tensor* const> known, std::string_view place) {
   inference found;
+  found.known = known;
   op.infer(attributes, operands, found);
   if (!found.why.empty())
     detail::raise(found.of_elements ? error_kind::type : error_kind::shape,
                   begin_at(place) << mismatch_diagnostic(op.name, found, operands));
   return {found.results, found.results + found.count};
+}
+
+// The constants among the operands that decide shapes.
+std::vector<const any_tensor*> known_elements(const operation& op, view<const value> operands) {
+  std::vector<const any_tensor*> known;
+  if (op.shape_operands == 0) return known;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const node& n = operands[i].owner().at(operands[i].id());
+    known.push_back(op.decides_shape(i) && n.kind == node_kind::constant ? &n.constant : nullptr);
+  }
+  return known;
 }
 
 // Refuses numbers of operands and subprograms that an operation does not take.
@@ -380,7 +392,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     n.inputs.push_back(v.id());
     in.push_back(v.type());
   }
-  if (subprograms.empty()) n.results = inferred_types(op, n.attributes.get(), in, n.path);
+  if (subprograms.empty()) n.results = inferred_types(op, n.attributes.get(), in, known_elements(op, inputs), n.path);
   else {
     text why;
     std::vector<tensor_type> inside = in;

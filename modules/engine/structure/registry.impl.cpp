@@ -4,6 +4,7 @@ import :core;
 import :op;
 import :op.activation;
 import :op.attention;
+import :op.computed_shape;
 import :op.control;
 import :op.elementwise;
 import :op.index;
@@ -29,15 +30,15 @@ namespace {
 
 // clang-format off
 constexpr const operation* all[] = {
-    &record<op::abs>, &record<op::acos>, &record<op::acosh>, &record<op::add>, &record<op::argmax>, &record<op::argmin>,
+    &record<op::abs>, &record<op::acos>, &record<op::acosh>, &record<op::add>, &record<op::arange>, &record<op::argmax>, &record<op::argmin>,
     &record<op::as_matrix>, &record<op::asin>, &record<op::asinh>, &record<op::atan>, &record<op::atanh>,
     &record<op::attention>, &record<op::avg_pool2d>, &record<op::avg_pool2d_grad>, &record<op::broadcast_like>,
     &record<op::cached_attention>, &record<op::call>, &record<op::cast>, &record<op::causal_mask>, &record<op::ceil>,
     &record<op::clamp>, &record<op::concat>, &record<op::concat_part>, &record<op::cond>, &record<op::conv2d>,
     &record<op::conv2d_input_grad>, &record<op::conv2d_weight_grad>, &record<op::conv_transpose2d>, &record<op::cos>,
     &record<op::cosh>, &record<op::cumsum>, &record<op::dequantize>, &record<op::divide>, &record<op::dot_result>,
-    &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expm1>, &record<op::flatten>,
-    &record<op::floor>, &record<op::gather>, &record<op::gelu>, &record<op::gelu_tanh>, &record<op::gradient_like>,
+    &record<op::equal>, &record<op::erf>, &record<op::exp>, &record<op::expand_to>, &record<op::expm1>, &record<op::flatten>,
+    &record<op::floor>, &record<op::full>, &record<op::gather>, &record<op::gelu>, &record<op::gelu_tanh>, &record<op::gradient_like>,
     &record<op::greater>, &record<op::greater_equal>, &record<op::group_heads>, &record<op::gru_gates>,
     &record<op::gru_gates_grad>, &record<op::in_training>, &record<op::layer_norm>, &record<op::less>,
     &record<op::less_equal>, &record<op::log>, &record<op::log1p>, &record<op::log_softmax>, &record<op::logical_and>,
@@ -45,21 +46,22 @@ constexpr const operation* all[] = {
     &record<op::lstm_gates_grad>, &record<op::matmul>, &record<op::max_pool2d>, &record<op::max_pool2d_grad>,
     &record<op::maximum>, &record<op::minimum>, &record<op::mish>, &record<op::multiply>, &record<op::negate>,
     &record<op::non_max_suppression>, &record<op::non_zero>, &record<op::not_equal>, &record<op::one_hot_like>,
-    &record<op::order>, &record<op::pad>, &record<op::permute>, &record<op::pick>, &record<op::pick_grad>,
+    &record<op::order>, &record<op::pad>, &record<op::pad_by>, &record<op::pad_by_grad>, &record<op::permute>, &record<op::pick>, &record<op::pick_grad>,
     &record<op::pick_label>, &record<op::pick_label_grad>, &record<op::positions>, &record<op::pow>,
     &record<op::product_of_others>, &record<op::product_of_others_slope>, &record<op::put_rows>, &record<op::quantize>,
     &record<op::quantized_add>, &record<op::quantized_avg_pool2d>, &record<op::quantized_conv2d>,
     &record<op::quantized_linear>, &record<op::random_normal>, &record<op::random_uniform>, &record<op::reciprocal>,
     &record<op::reduce_all>, &record<op::reduce_any>, &record<op::reduce_max>, &record<op::reduce_mean>,
     &record<op::reduce_min>, &record<op::reduce_prod>, &record<op::reduce_sum>, &record<op::relu>, &record<op::repeat>,
-    &record<op::repeat_grad>, &record<op::repeat_like>, &record<op::reshape>, &record<op::reshape_like>,
+    &record<op::repeat_grad>, &record<op::repeat_like>, &record<op::reshape>, &record<op::reshape_like>, &record<op::reshape_to>,
     &record<op::rms_norm>, &record<op::rope>, &record<op::round>, &record<op::same_shape>, &record<op::scan>,
     &record<op::scatter_elements>, &record<op::scatter_rows>, &record<op::select>, &record<op::shape_of>,
     &record<op::sigmoid>, &record<op::sign>, &record<op::silu>, &record<op::sin>, &record<op::sinh>, &record<op::slice>,
-    &record<op::slice_grad>, &record<op::softmax>, &record<op::softplus>, &record<op::section>, &record<op::equal_part>,
+    &record<op::slice_at>, &record<op::slice_at_grad>, &record<op::slice_grad>, &record<op::softmax>, &record<op::softplus>, &record<op::section>, &record<op::equal_part>,
     &record<op::split_grad>, &record<op::spread>, &record<op::spread_mean>, &record<op::sqrt>, &record<op::square>,
     &record<op::squeeze>, &record<op::stop_gradient>, &record<op::subtract>, &record<op::sum_like>,
     &record<op::sum_rows_alike>, &record<op::take_along_axis>, &record<op::tan>, &record<op::tanh>, &record<op::tile>,
+    &record<op::tile_by>,
     &record<op::tile_grad>, &record<op::tile_like>, &record<op::tile_to>, &record<op::to_one_hot>,
     &record<op::truncate>, &record<op::unique>, &record<op::unsqueeze>, &record<op::where>,
 };
