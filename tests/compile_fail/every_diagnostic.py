@@ -127,7 +127,8 @@ def main():
     arguments.add_argument("--reached-by-no-type", type=pathlib.Path)
     given = arguments.parse_args()
 
-    expected = [re.sub(r"\\(.)", r"\1", line) for folder in given.snippets for file in sorted(folder.glob("*.cpp"))
+    expected = [re.sub(r"\\(.)", r"\1", line) for folder in given.snippets
+                for file in sorted(folder.rglob("*.cpp")) if "harness" not in file.relative_to(folder).parts
                 for line in re.findall(r"// expect(?: below)?: (.*)", file.read_text())]
     excused = {}
     if given.reached_by_no_type:

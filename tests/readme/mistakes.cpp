@@ -47,7 +47,7 @@ struct mistake {
 // The snippet with BAD defined, without what is there for the tests.
 mistake from_snippet(const std::string& name, const std::string& source) {
   constexpr std::string_view title = "// mistake: ", expect = "// expect: ";
-  mistake m{name, "", "", {}};
+  mistake m{fs::path(name).filename().string(), "", "", {}};
   bool bad = true, inside = false;
   for (const auto& line : lines_of(source)) {
     if (line.starts_with(title)) m.title = line.substr(title.size());

@@ -2,9 +2,9 @@
 #   -P named_tests.cmake
 #
 # Fails where a document names a test that is not there, is disabled or does not pass.  In tables whose last column is
-# headed `test`, that column holds names in backticks, apart by commas: `compile_fail.add_shapes` is a test of CTest's
-# list, where the instruction set behind a name is left out; `op_test: elementwise/unary` is a case of a Boost.Test
-# program in that list.  The cases named of one program run here, in one call of it.  A test of CTest's list must be in
+# headed `test`, that column holds names in backticks, apart by commas: `static_assertions` is a test of CTest's list,
+# where the instruction set behind a name is left out; `op_test: elementwise/unary` is a case of a Boost.Test program in
+# that list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  The cases named of one program run here, in one call of it.  A test of CTest's list must be in
 # the list and not be disabled: it is not run a second time, as the call of CTest that runs this one reports it too, and
 # all that compile for themselves would take minutes.
 #
@@ -127,6 +127,11 @@ foreach(line IN LISTS lines)
       list(APPEND complaints "line ${number}: there is no test `${test}`")
     elseif(disabled_${test})
       list(APPEND complaints "line ${number}: `${test}` is disabled")
+    elseif(case AND test MATCHES "^compile_fail\\.(.+)$")
+      file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/../compile_fail/${CMAKE_MATCH_1}.cpp found REGEX "^// case: ${case}$")
+      if(NOT found)
+        list(APPEND complaints "line ${number}: `${test}` has no case `${case}`")
+      endif()
     elseif(case)
       if(NOT DEFINED "cases_of_${test}")
         cases_of("cases_of_${test}" "enabled_of_${test}" "${command_of_${test}}")
