@@ -1,0 +1,28 @@
+// Truth tables of the concepts of nets/graph.
+import lamina;
+import lamina.std;
+using namespace lamina;
+
+namespace {
+
+struct threes {
+  ir::value operator()(auto& s) const { return s.constant(3); }
+};
+struct no_scope {
+  double operator()() const { return 3; }
+};
+struct not_copied : threes {
+  not_copied() = default;
+  not_copied(const not_copied&) = delete;
+};
+
+// Fill: called with a scope, it gives the numbers with which a blob begins.
+static_assert(graph::Fill<op::constant>);
+static_assert(graph::Fill<op::uniform>);
+static_assert(graph::Fill<threes>);
+static_assert(!graph::Fill<no_scope>);
+static_assert(!graph::Fill<not_copied>);
+static_assert(!graph::Fill<double>);
+static_assert(!graph::Fill<vector<float>>);
+
+}  // namespace

@@ -1,0 +1,29 @@
+// Truth tables of the concepts of base/tensor.
+import lamina;
+import lamina.std;
+using namespace lamina;
+
+namespace {
+
+enum class plain : int { zero };
+
+// Element: a type that a tensor can hold.
+static_assert(Element<float>);
+static_assert(Element<double>);
+static_assert(Element<float16>);
+static_assert(Element<bfloat16>);
+static_assert(Element<std::int8_t>);
+static_assert(Element<std::uint8_t>);
+static_assert(Element<std::int32_t>);
+static_assert(Element<std::int64_t>);
+static_assert(Element<bool>);
+static_assert(!Element<long double>);
+static_assert(!Element<char>);
+static_assert(!Element<std::uint64_t>);
+static_assert(!Element<plain>);
+static_assert(!Element<const float>);
+static_assert(!Element<float&>);
+static_assert(!Element<void>);
+static_assert(!Element<vector<float>>);
+
+}  // namespace

@@ -1,0 +1,83 @@
+// Truth tables of the concepts of nets/train.
+import lamina;
+import lamina.std;
+using namespace lamina;
+using namespace lamina::ir;
+
+namespace {
+
+struct of_values {
+  value operator()(const value& results, const value& targets) const { return mse(results, targets); }
+};
+struct of_one_value {
+  value operator()(const value& results) const { return results; }
+};
+struct in_words {
+  std::string operator()(const value&, const value&) const { return "large"; }
+};
+
+// Loss: called with results and targets, it gives a value.
+static_assert(Loss<loss::mse>);
+static_assert(Loss<loss::cross_entropy>);
+static_assert(Loss<of_values>);
+static_assert(Loss<value (*)(const value&, const value&)>);
+static_assert(!Loss<of_one_value>);
+static_assert(!Loss<in_words>);
+static_assert(!Loss<optim::sgd>);
+static_assert(!Loss<int>);
+
+struct plain {
+  double lr = 1;
+  value step(update_scope& s, const value& w, const value& g) const { return w - s.rate(w) * g; }
+};
+struct by_rows : plain {
+  static constexpr bool by_rows = true;
+};
+struct not_by_rows : plain {
+  static constexpr bool by_rows = false;
+};
+struct no_rate {
+  value step(update_scope&, const value& w, const value&) const { return w; }
+};
+struct no_step {
+  double lr = 1;
+};
+struct rows_alone {
+  static constexpr bool by_rows = true;
+};
+
+// Optimizer: has a rate `lr`, and gives the new value of a parameter from the old one and its gradient.
+static_assert(Optimizer<optim::sgd>);
+static_assert(Optimizer<optim::adam>);
+static_assert(Optimizer<plain>);
+static_assert(Optimizer<by_rows>);
+static_assert(!Optimizer<no_rate>);
+static_assert(!Optimizer<no_step>);
+static_assert(!Optimizer<loss::mse>);
+static_assert(!Optimizer<double>);
+
+// RowOptimizer: an optimizer that can update the rows of a table that were looked up alone.
+static_assert(RowOptimizer<optim::sgd>);
+static_assert(RowOptimizer<by_rows>);
+static_assert(!RowOptimizer<plain>);
+static_assert(!RowOptimizer<not_by_rows>);
+static_assert(!RowOptimizer<rows_alone>);
+static_assert(!RowOptimizer<int>);
+
+struct halved {
+  double factor(double n) const { return n; }
+  value factor(const value& n) const { return n * 0.5; }
+};
+struct of_numbers_alone {
+  double factor(double n) const { return n; }
+};
+
+// RatePolicy: gives a factor of the learning rate for the number of a run.
+static_assert(optim::RatePolicy<optim::hill>);
+static_assert(optim::RatePolicy<optim::constant_warm_up>);
+static_assert(optim::RatePolicy<halved>);
+static_assert(!optim::RatePolicy<of_numbers_alone>);
+static_assert(!optim::RatePolicy<optim::sgd>);
+static_assert(!optim::RatePolicy<double>);
+
+}  // namespace
