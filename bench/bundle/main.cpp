@@ -1,4 +1,4 @@
-// Problem 15: LeNet as a bundle: its size, its cold start, and its speed beside the plan of the process.
+// Bundle of LeNet (problem 15): its size, its cold start, and its speed beside the plan of the process.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Problem 16: what a hit in a cache of plans costs, what it costs where two threads hit at once, and what a net costs
+// Plan cache (problem 16): what a hit in a cache of plans costs, what it costs where two threads hit at once, and what a net costs
 // whose shapes change.
 #include <algorithm>
 #include <array>

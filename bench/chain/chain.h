@@ -1,4 +1,4 @@
-// What a library brings to problem 6: four elementwise formulas of 3, 4, 5 and 6 operations.
+// What a library brings to chains: four elementwise formulas of 3, 4, 5 and 6 operations.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// Problem 6: elementwise chains against Eigen's expressions, and against the same operations one by one.
+// Chains (problem 6): elementwise chains against Eigen's expressions, and against the same operations one by one.
 #include "chain.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a library brings to problem 5: a convolution with bias and ReLU in the layout that it likes best.
+// What a library brings to convolution: a convolution with bias and ReLU in the layout that it likes best.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// Problem 5: convolutions of known networks with bias and ReLU.
+// Convolution (problem 5): convolutions of known networks with bias and ReLU.
 #include "conv.h"
 
 #include <cmath>

@@ -165,7 +165,7 @@ inline row geomean(const std::vector<row>& rows, const std::string& shape) {
 
 /// Prints a row while the run goes on.
 inline void show(const row& r) {
-  std::printf("%-22s %-34s ours %10.3f", r.problem.c_str(), r.shape.c_str(), r.ours.value_or(0));
+  std::printf("%-34s %-34s ours %10.3f", title(r.problem).c_str(), r.shape.c_str(), r.ours.value_or(0));
   for (const result& p : r.peers) {
     if (p.value) std::printf("  %s %.3f", p.name.c_str(), *p.value);
     else if (!p.later) std::printf("  %s absent", p.name.c_str());

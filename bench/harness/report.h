@@ -36,6 +36,12 @@ struct row {
   std::string note;
 };
 
+/// A problem as it is shown, name first: "1 sgemm avx512" is "sgemm avx512 (problem 1)".
+inline std::string title(const std::string& problem) {
+  const auto space = problem.find(' ');
+  return problem.substr(space + 1) + " (problem " + problem.substr(0, space) + ")";
+}
+
 /// The rows of one program.
 class report {
  public:

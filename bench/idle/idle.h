@@ -1,4 +1,4 @@
-// Our side of problem 19 behind a plain function.
+// Our side of idle CPU behind a plain function.
 #pragma once
 
 namespace bench::idle {

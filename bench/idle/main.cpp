@@ -1,4 +1,4 @@
-// Problem 19: the CPU time of a second in which nothing is asked for, after runs on all threads.
+// Idle CPU (problem 19): the CPU time of a second in which nothing is asked for, after runs on all threads.
 #include <chrono>
 #include <thread>
 
@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
   bench::report all;
   for (const int threads : {2, 4}) all.add(idle_after(threads));
   for (const bench::row& r : all.rows())
-    std::printf("%s, %d threads: %.6f CPU s\n", r.problem.c_str(), r.threads, *r.ours);
+    std::printf("%s, %d threads: %.6f CPU s\n", bench::title(r.problem).c_str(), r.threads, *r.ours);
   all.write(a.out);
 }

@@ -1,4 +1,4 @@
-// Problem 27: LeNet run on images alone, as each build type does it.
+// Debug build (problem 27): LeNet run on images alone, as each build type does it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

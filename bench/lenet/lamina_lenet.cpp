@@ -1,4 +1,4 @@
-// Our contender of problem 11: LeNet-5 trained with Adam on batches of Fashion-MNIST, then run on images alone.
+// Our contender of LeNet: LeNet-5 trained with Adam on batches of Fashion-MNIST, then run on images alone.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Serves a saved LeNet and cannot train: the smaller program of problem 22.
+// Serves a saved LeNet and cannot train: the smaller program of program size.
 import lamina;
 using namespace lamina;
 #include "lenet.h"

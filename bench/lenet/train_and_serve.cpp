@@ -1,4 +1,4 @@
-// Trains LeNet, saves it, reopens it and serves it with two workers: the program of problems 17 and 22.
+// Trains LeNet, saves it, reopens it and serves it with two workers: the program of compile time and program size.
 import lamina;
 using namespace lamina;
 #include "lenet.h"

@@ -1,4 +1,4 @@
-// Problem 7: time and largest error of exp and tanh.
+// Exp and tanh (problem 7): time and largest error.
 #include "math.h"
 
 #include "arguments.h"

@@ -1,4 +1,4 @@
-// What a library brings to problem 7: one function over contiguous floats.
+// What a library brings to exp and tanh: one function over contiguous floats.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// Problem 20: what small calls cost beside their computation.
+// Overheads (problem 20): what small calls cost beside their computation.
 #if LAMINA_BENCH_EIGEN
 #include <Eigen/Core>
 #endif

@@ -1,4 +1,4 @@
-// The small calls of problem 20 behind plain functions: the harness needs no module, and our side no standard header.
+// The small calls of overheads behind plain functions: the harness needs no module, and our side no standard header.
 #pragma once
 
 namespace bench::overheads {

@@ -1,4 +1,4 @@
-// The samples one by one of problem 18 behind plain functions.
+// The samples one by one of per-sample evaluation behind plain functions.
 #pragma once
 
 namespace bench::samples {

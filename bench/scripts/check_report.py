@@ -7,7 +7,7 @@ import sys
 
 import report
 
-ROWS = pathlib.Path(__file__).resolve().parent / "report" / "results.json"
+ROWS = pathlib.Path(__file__).resolve().parent.parent / "report" / "results.json"
 
 
 def faults_of(row):
@@ -34,7 +34,7 @@ def faults_of(row):
 
 def faults_of_details(row):
     """The same of a row that still has its details."""
-    return [f"{row['problem']}, {row['shape']}: {fault}" for fault in faults_of(report.bare(row))]
+    return [f"{report.title(row['problem'])}, {row['shape']}: {fault}" for fault in faults_of(report.bare(row))]
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Problem 27: inference of a debug build, whose kernels are optimized as in every build, against the release build's."""
+"""Debug build (problem 27): inference of a debug build, whose kernels are optimized as in every build, against the release build's."""
 import json
 import os
 import pathlib

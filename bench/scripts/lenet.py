@@ -1,9 +1,11 @@
-"""Problem 11: LeNet trained and run, lamina and dlib turn by turn, each in a process of its own on the same cores."""
+"""LeNet (problem 11): trained and run, lamina and dlib turn by turn, each in a process of its own on the same cores."""
 import importlib.util
 import json
 import os
 import pathlib
 import subprocess
+
+import report
 
 DATA = "/usr/share/datasets/fashion-mnist"
 ROUNDS = 3
@@ -47,7 +49,7 @@ def run(run):
             def row(problem, shape, key, floor):
                 value = max(r[key] for r in mine)
                 peer = max(r[key] for r in theirs) if theirs else None
-                print(f"{problem}, {shape}, {threads} threads: lamina {value:.0f} images/s, " +
+                print(f"{report.title(problem)}, {shape}, {threads} threads: lamina {value:.0f} images/s, " +
                       (f"dlib {peer:.0f}" if peer else "dlib absent"), flush=True)
                 return {"problem": problem, "shape": shape, "threads": threads, "isa": mine[0]["isa"],
                         "unit": "images/s", "ours": value,

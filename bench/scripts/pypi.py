@@ -3,8 +3,10 @@ import json
 import pathlib
 import subprocess
 
-HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = HERE.parent / "build" / "peers" / "bin" / "python"
+import report
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = BENCH.parent / "build" / "peers" / "bin" / "python"
 
 
 def ask(run, program, *arguments):
@@ -12,7 +14,7 @@ def ask(run, program, *arguments):
     if not PYTHON.exists():
         return None
     quick = ["--quick"] if run.quick else []
-    done = subprocess.run([PYTHON, HERE / "peers" / program, *map(str, arguments), *quick], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([PYTHON, BENCH / "peers" / program, *map(str, arguments), *quick], stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
@@ -22,4 +24,4 @@ def beside(row, name, version, value):
         if peer["name"] == name:
             peer.update(version=version, value=value)
             row["ratio"] = row["ours"] / value if row["unit"].endswith("/s") else value / row["ours"]
-            print(f"{row['problem']}, {row['shape']}: {name} {version} {value:.3f} {row['unit']}, ratio {row['ratio']:.3f}", flush=True)
+            print(f"{report.title(row['problem'])}, {row['shape']}: {name} {version} {value:.3f} {row['unit']}, ratio {row['ratio']:.3f}", flush=True)

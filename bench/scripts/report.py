@@ -9,9 +9,20 @@ ROW_KEYS = ("problem", "shape", "threads", "isa", "unit", "ours", "peers", "rati
 PEER_KEYS = ("name", "version", "isa", "value")
 
 
+def number_in(problem):
+    """The number that the name of a problem begins with in results.json."""
+    return int(re.match(r"\d+", problem).group())
+
+
 def number_of(row):
     """The number of a row's problem, for sorting."""
-    return int(re.match(r"\d+", row["problem"]).group())
+    return number_in(row["problem"])
+
+
+def title(problem):
+    """A problem as it is shown: "1 sgemm avx512" is "sgemm avx512 (problem 1)"."""
+    number, name = problem.split(" ", 1)
+    return f"{name} (problem {number})"
 
 
 def meets(row, sentence):
@@ -57,7 +68,7 @@ def markdown(machine, date, rows):
         if row["problem"] != problem:
             problem = row["problem"]
             peers = [peer["name"] for peer in row["peers"]]
-            lines += ["", f"## {problem}", ""]
+            lines += ["", f"## {title(problem)}", ""]
             chosen = [f"{p['name']} {p['version']}" + (f" ({p['isa']})" if p["isa"] else "") for p in row["peers"]]
             if chosen:
                 lines += ["Peers: " + ", ".join(chosen) + ".", ""]
@@ -109,7 +120,7 @@ def chart(problem, rows):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" '
            f'font-family="sans-serif" font-size="11">',
            '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="10" y="20" font-size="15">{html.escape(problem)}: speed, best peer = 1 (longer is faster)</text>']
+           f'<text x="10" y="20" font-size="15">{html.escape(title(problem))}: speed, best peer = 1 (longer is faster)</text>']
     for i, name in enumerate(names):
         x = 10 + i * 118
         out.append(f'<rect x="{x}" y="32" width="10" height="10" fill="{COLORS[i % len(COLORS)]}"/>'
@@ -148,14 +159,13 @@ def read(folder):
 
 
 def machines(rows):
-    """The machine of most rows, and those of problems that were measured elsewhere, in words."""
+    """The machine of most rows, and the machines of problems that were measured elsewhere, in words."""
     problems = {}
     for row in rows:
-        problems.setdefault(row["machine"], []).append(number_of(row))
-    most, *others = sorted(problems, key=lambda machine: -len(problems[machine]))
-    numbers = {machine: sorted(set(problems[machine])) for machine in others}
-    return "; ".join([most] + [f"problem{'s' if len(n) > 1 else ''} {', '.join(map(str, n))}: {m}"
-                               for m, n in numbers.items()])
+        problems.setdefault(row["machine"], []).append(row["problem"])
+    first, *others = sorted(problems, key=lambda machine: -len(set(map(number_in, problems[machine]))))
+    return "; ".join([first] + [f"{', '.join(title(one) for one in dict.fromkeys(problems[machine]))}: {machine}"
+                                for machine in others])
 
 
 def write(folder, date, rows):
@@ -174,5 +184,5 @@ def write(folder, date, rows):
     for problem in problems:
         picture = chart(problem, [row for row in rows if row["problem"] == problem])
         if picture:
-            name = re.sub(r"[^a-z0-9]+", "_", problem.lower()).strip("_")
+            name = re.sub(r"[^a-z0-9]+", "_", problem.split(" ", 1)[1].lower()).strip("_")
             (folder / f"{name}.svg").write_text(picture)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of a build tree and merges their rows into bench/report/.
 
-usage: bench/run.py [--build build/bench] [--problem N]... [--exhaustive] [--quick] [--core N]
+usage: bench/scripts/run.py [--build build/bench] [--problem NAME or NUMBER]... [--exhaustive] [--quick] [--core N]
 """
 import argparse
 import datetime
@@ -16,7 +16,7 @@ import tempfile
 import check_report
 import report
 
-HERE = pathlib.Path(__file__).resolve().parent
+BENCH = pathlib.Path(__file__).resolve().parent.parent
 
 # What holds each library to one instruction set.  BLIS 0.9 takes numbers: 0 skx, 3 haswell.
 HELD_TO = {
@@ -83,7 +83,7 @@ class Run:
         """Configures another tree with the tools of the build tree; whether that worked."""
         tools = [f"-D{name}={self.cached(name)}" for name in ("CMAKE_CXX_COMPILER", "CMAKE_MAKE_PROGRAM") if self.cached(name)]
         off = [f"-DLAMINA_{part}=OFF" for part in ("TESTS", "SAMPLES", "TOOL")]
-        root = HERE.parent
+        root = BENCH.parent
         command = self.cmake("-S", root, "-B", tree, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={build_type}",
                              f"-DCMAKE_TOOLCHAIN_FILE={root}/cmake/clang.cmake", *tools, *off, *definitions)
         return self.succeeds(command)
@@ -121,44 +121,58 @@ class Run:
             if one not in usable_sets() or not program:
                 print(f"bench_{name}_{one} does not run here", file=sys.stderr)
                 continue
-            rows += self.rows([program, "--shapes", HERE / "shapes" / f"{name}.txt", *arguments], HELD_TO[one]) or []
+            rows += self.rows([program, "--shapes", BENCH / "shapes" / f"{name}.txt", *arguments], HELD_TO[one]) or []
         return rows
 
 
 def problems():
-    """What runs for each number."""
+    """The problems by number: the name of each, and what runs for it."""
     import debug, lenet, serving, sizes, steady
     return {
-        1: lambda run: run.kernel("sgemm", ["avx512"]),
-        2: lambda run: run.kernel("sgemm", ["avx2"]),
-        5: lambda run: run.kernel("conv", ["avx512", "avx2"]),
-        6: lambda run: run.kernel("chain", ["avx512", "avx2"]),
-        7: lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else []),
-        10: steady.streams,
-        11: lenet.run,
-        13: serving.serving,
-        14: serving.memory,
-        15: steady.bundle,
-        16: steady.plan_cache,
-        17: sizes.compile_time,
-        18: steady.samples,
-        19: steady.idle,
-        20: steady.overheads,
-        22: sizes.program_size,
-        26: sizes.rebuild,
-        27: debug.run,
-        28: steady.steady_state,
-        29: steady.metann,
-        30: steady.folding,
-        31: steady.threads,
+        1: ("sgemm avx512", lambda run: run.kernel("sgemm", ["avx512"])),
+        2: ("sgemm avx2", lambda run: run.kernel("sgemm", ["avx2"])),
+        5: ("convolution", lambda run: run.kernel("conv", ["avx512", "avx2"])),
+        6: ("chains", lambda run: run.kernel("chain", ["avx512", "avx2"])),
+        7: ("exp and tanh",
+            lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else [])),
+        10: ("streams", steady.streams),
+        11: ("LeNet", lenet.run),
+        13: ("serving", serving.serving),
+        14: ("memory per further reference model", serving.memory),
+        15: ("bundle of LeNet", steady.bundle),
+        16: ("plan cache", steady.plan_cache),
+        17: ("compile time", sizes.compile_time),
+        18: ("per-sample evaluation", steady.samples),
+        19: ("idle CPU", steady.idle),
+        20: ("overheads", steady.overheads),
+        22: ("program size", sizes.program_size),
+        26: ("rebuild", sizes.rebuild),
+        27: ("debug build", debug.run),
+        28: ("steady state", steady.steady_state),
+        29: ("MetaNN's own operations", steady.metann),
+        30: ("folded batch norms", steady.folding),
+        31: ("one answer on two threads", steady.threads),
     }
+
+
+def numbers_of(wanted, known):
+    """The numbers of problems that are given by number, or by name or the beginning of one."""
+    numbers = []
+    for one in wanted:
+        found = [n for n, (name, _) in known.items() if one == str(n) or name.lower().startswith(one.lower())]
+        if not found:
+            names = "\n".join(f"  {n:2} {name}" for n, (name, _) in known.items())
+            raise ValueError(f"--problem is {one}; expected one of\n{names}")
+        numbers += found
+    return sorted(set(numbers))
 
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the benchmarks and writes bench/report/.")
-    parser.add_argument("--build", default=HERE.parent / "build" / "bench",
+    parser.add_argument("--build", default=BENCH.parent / "build" / "bench",
                         help="the build tree (default: build/bench)")
-    parser.add_argument("--problem", type=int, action="append", help="only this problem of the report; may be repeated")
+    parser.add_argument("--problem", metavar="NAME", action="append",
+                        help="only this problem, by its name, the beginning of it, or its number; may be repeated")
     parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
     parser.add_argument("--quick", action="store_true",
                         help="only show that every problem works: the smallest size, once; its figures mean nothing")
@@ -167,31 +181,33 @@ def main():
     options = parser.parse_args()
 
     known = problems()
-    unknown = sorted(set(options.problem or []) - set(known))
-    if unknown:
-        parser.error(f"no problem {unknown[0]}; there are {', '.join(map(str, known))}")
+    try:
+        numbers = numbers_of(options.problem, known) if options.problem else known
+    except ValueError as why:
+        parser.error(str(why))
     run = Run(options)
-    folder = pathlib.Path(options.report or (run.build / "quick_report" if run.quick else HERE / "report"))
+    folder = pathlib.Path(options.report or (run.build / "quick_report" if run.quick else BENCH / "report"))
     rows = [] if run.quick else report.read(folder)
     failed = []
-    for number in options.problem or known:
-        print(f"== problem {number}", flush=True)
+    for number in numbers:
+        name, measure = known[number]
+        print(f"== {report.title(f'{number} {name}')}", flush=True)
         try:
-            new = known[number](run)
+            new = measure(run)
         except CannotRun as why:
             print(f"left out: {why}")
             continue
         if not new:
-            failed.append(number)
+            failed.append(report.title(f"{number} {name}"))
         else:
             rows = [row for row in rows if report.number_of(row) != number]
             rows += [{"machine": describe_machine(), **row} for row in new]
             report.write(folder, datetime.date.today().isoformat(), rows)
     if run.quick:
         faults = [fault for row in rows for fault in check_report.faults_of_details(row)]
-        print("\n".join(faults + [f"problem {number} gave no result" for number in failed]) or f"{len(rows)} rows, all of the agreed form")
+        print("\n".join(faults + [f"{problem} gave no result" for problem in failed]) or f"{len(rows)} rows, all of the agreed form")
         return 1 if failed or faults else 0
-    missed = [f"{r['problem']}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
+    missed = [f"{report.title(r['problem'])}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
     print(f"written to {folder}; floors missed: {len(missed)}")
     for line in missed:
         print(f"  {line}")

@@ -1,4 +1,4 @@
-"""Problems 13 and 14: LeNet and a ResNet-50 served by several reference models, LeNet through a queue and over HTTP as
+"""Serving and memory (problems 13 and 14): LeNet and a ResNet-50 served by several reference models, LeNet through a queue and over HTTP as
 well; what each of them takes."""
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Problems 17, 22 and 26: how long programs and the library take to compile, and how large they are."""
+"""Compile time, program size and rebuild (problems 17, 22 and 26): how long programs and the library take to compile, and how large they are."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
+BENCH = pathlib.Path(__file__).resolve().parent.parent
 EIGEN = pathlib.Path("/usr/include/eigen3")
 TIMES = 5
 
@@ -125,7 +125,7 @@ def program_size(run):
 
 def rebuild(run):
     """Seconds until the library is built again after one file was touched; in a quick run, until it is known what to do."""
-    modules = HERE.parent / "modules"
+    modules = BENCH.parent / "modules"
     build = run.cmake("--build", run.build, "--target", "lamina", *(["--", "-n"] if run.quick else []))
     if timed(build, run.build, 1)[0] is None:
         return []

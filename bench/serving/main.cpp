@@ -1,4 +1,4 @@
-// Problem 13: LeNet and a ResNet-50 served by 1 to 8 reference models on two cores, held against what an FMA probe gains
+// Serving (problem 13): LeNet and a ResNet-50 served by 1 to 8 reference models on two cores, held against what an FMA probe gains
 // from the second core.
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-// Problem 14: what one more reference model of LeNet and of a ResNet-50 takes, by the library's counters and by the kernel's.
+// Memory per further reference model (problem 14): what one more reference model of LeNet and of a ResNet-50 takes, by the library's counters and by the kernel's.
 #include <chrono>
 #include <cstdio>
 #include <memory>

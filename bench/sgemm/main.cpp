@@ -1,4 +1,4 @@
-// Problems 1 and 2: sgemm against the libraries of this machine, all on one instruction set.
+// Sgemm (problems 1 and 2) against the libraries of this machine, all on one instruction set.
 #include "sgemm.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a library brings to problems 1 and 2: a row-major product C = A B of packed float matrices.
+// What a library brings to sgemm: a row-major product C = A B of packed float matrices.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// Problem 28: allocations, locks and system calls of a run, and how far its slowest runs lie from the median.
+// Steady state (problem 28): allocations, locks and system calls of a run, and how far its slowest runs lie from the median.
 #include <x86intrin.h>
 
 #include <sys/mman.h>

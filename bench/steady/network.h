@@ -1,4 +1,4 @@
-// LeNet as problem 28 runs it, behind plain functions: the harness needs no module, and our side no standard header.
+// LeNet as steady state runs it, behind plain functions: the harness needs no module, and our side no standard header.
 #pragma once
 
 namespace bench::steady {

@@ -1,4 +1,4 @@
-// The streams of problem 10 behind plain functions.
+// The streams of streams behind plain functions.
 #pragma once
 
 namespace bench::streams {
