@@ -1,4 +1,5 @@
-# cmake -D DOCUMENT=<file.md> -D PROGRAM=<file.cpp> -D EXPECTED=<file.txt> -P extract.cmake
+# cmake -D DOCUMENT=<file.md> -D PROGRAM=<file.cpp> -D EXPECTED=<file.txt> [-D C_PROGRAM=<file.c> -D C_EXPECTED=<file.txt>]
+#   -P extract.cmake
 #
 # Makes one program of the C++ in a document, so that what a reader copies is what a compiler has seen.  Above each
 # block that opens with ```cpp stands an HTML comment, which readers do not see:
@@ -6,6 +7,8 @@
 #   <!-- compile -->   declarations, which the blocks below may use
 #   <!-- run -->       statements, which run in the order of the document
 #   <!-- output -->    above a block that opens with ```text: what the program prints
+# With C_PROGRAM, `<!-- program of C -->` and `<!-- output of C -->` stand above a second program, which opens with ```c, and
+# what that one prints.
 # A block without its comment is an error: nothing is left out by mistake.  Includes, imports and
 # lines of `using namespace` go to the top.
 cmake_minimum_required(VERSION 3.28)
@@ -22,6 +25,8 @@ set(usings "")
 set(body "")
 set(calls "")
 set(expected "")
+set(c_program "")
+set(c_expected "")
 set(whole "")       # a whole program
 set(mark "")        # the comment above the next block
 set(inside "")      # what the open block is: a mark, or `other`
@@ -48,6 +53,10 @@ while(NOT rest STREQUAL "")
       set(inside "")
     elseif(inside STREQUAL "output")
       string(APPEND expected "${line}\n")
+    elseif(inside STREQUAL "output of C")
+      string(APPEND c_expected "${line}\n")
+    elseif(inside STREQUAL "program of C")
+      string(APPEND c_program "${line}\n")
     elseif(inside STREQUAL "program")
       string(APPEND whole "${line}\n")
     elseif(inside STREQUAL "other")
@@ -64,7 +73,7 @@ while(NOT rest STREQUAL "")
     else()
       string(APPEND body "${line}\n")
     endif()
-  elseif(line MATCHES "^<!-- (program|compile|run|output) -->$")
+  elseif(line MATCHES "^<!-- (program|compile|run|output|program of C|output of C) -->$")
     set(mark "${CMAKE_MATCH_1}")
   elseif(line MATCHES "^```(.*)$")
     set(language "${CMAKE_MATCH_1}")
@@ -84,8 +93,11 @@ while(NOT rest STREQUAL "")
       else()
         string(APPEND body "#line ${next} \"${DOCUMENT}\"\n")
       endif()
-    elseif(mark STREQUAL "output")
-      set(inside output)
+    elseif(mark STREQUAL "program of C" AND language STREQUAL "c")
+      set(inside "${mark}")
+      set(c_program "#line ${next} \"${DOCUMENT}\"\n")
+    elseif(mark MATCHES "^output( of C)?$")
+      set(inside "${mark}")
     elseif(mark)
       message(FATAL_ERROR "${DOCUMENT}:${number}: <!-- ${mark} --> stands above a block that is not C++")
     else()
@@ -109,3 +121,10 @@ else()
   file(WRITE ${PROGRAM} "${includes}${imports}namespace document {\n${usings}${body}}\nint main() {\n${calls}}\n")
 endif()
 file(WRITE ${EXPECTED} "${expected}")
+if(DEFINED C_PROGRAM)
+  if(NOT c_program)
+    message(FATAL_ERROR "${DOCUMENT}: no program of C in it")
+  endif()
+  file(WRITE ${C_PROGRAM} "${c_program}")
+  file(WRITE ${C_EXPECTED} "${c_expected}")
+endif()

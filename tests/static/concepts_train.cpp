@@ -4,7 +4,7 @@ import lamina.std;
 using namespace lamina;
 using namespace lamina::ir;
 
-namespace {
+namespace concepts_of_train {
 
 struct of_values {
   value operator()(const value& results, const value& targets) const { return mse(results, targets); }
@@ -30,10 +30,10 @@ struct plain {
   double lr = 1;
   value step(update_scope& s, const value& w, const value& g) const { return w - s.rate(w) * g; }
 };
-struct by_rows : plain {
+struct row_by_row : plain {
   static constexpr bool by_rows = true;
 };
-struct not_by_rows : plain {
+struct all_at_once : plain {
   static constexpr bool by_rows = false;
 };
 struct no_rate {
@@ -50,7 +50,7 @@ struct rows_alone {
 static_assert(Optimizer<optim::sgd>);
 static_assert(Optimizer<optim::adam>);
 static_assert(Optimizer<plain>);
-static_assert(Optimizer<by_rows>);
+static_assert(Optimizer<row_by_row>);
 static_assert(!Optimizer<no_rate>);
 static_assert(!Optimizer<no_step>);
 static_assert(!Optimizer<loss::mse>);
@@ -58,9 +58,9 @@ static_assert(!Optimizer<double>);
 
 // RowOptimizer: an optimizer that can update the rows of a table that were looked up alone.
 static_assert(RowOptimizer<optim::sgd>);
-static_assert(RowOptimizer<by_rows>);
+static_assert(RowOptimizer<row_by_row>);
 static_assert(!RowOptimizer<plain>);
-static_assert(!RowOptimizer<not_by_rows>);
+static_assert(!RowOptimizer<all_at_once>);
 static_assert(!RowOptimizer<rows_alone>);
 static_assert(!RowOptimizer<int>);
 
@@ -80,4 +80,4 @@ static_assert(!optim::RatePolicy<of_numbers_alone>);
 static_assert(!optim::RatePolicy<optim::sgd>);
 static_assert(!optim::RatePolicy<double>);
 
-}  // namespace
+}  // namespace concepts_of_train
