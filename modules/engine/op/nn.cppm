@@ -82,6 +82,27 @@ constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference
     }
   return true;
 }
+/// Whether a convolution can have these windows.
+constexpr bool convolution_numbers_fit(const conv2d_attributes& a, extent2d output_padding, inference& out) {
+  if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
+      a.padding.w < 0 || output_padding.h < 0 || output_padding.w < 0) {
+    out.why << "stride, dilation and groups must be positive, padding not negative";
+    return false;
+  }
+  return window_numbers_fit({a.stride, a.padding, output_padding, a.dilation, a.groups}, out);
+}
+/// Images as a result, unless they are too many or too large.
+constexpr void infer_images(dtype element, const shape& s, inference& out) {
+  constexpr std::int64_t most = std::int64_t(1) << 59;  // their bytes stay in 64 bits
+  std::int64_t elements = 1;
+  for (int i = 0; i < s.rank; ++i)
+    if (s[i].is_number() &&
+        (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > most)) {
+      out.why << "the result " << s << " is too large";
+      return;
+    }
+  out.result(element, s);
+}
 constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
   // Maxima of int8 are those of the numbers that it stands for.
   if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out))
@@ -115,7 +136,6 @@ inline image_layouts pooled_images(const image_call& c) {
 
 namespace op {
 export struct conv2d {
-  static constexpr std::int64_t max_elements = std::int64_t(1) << 59;  // their bytes stay in 64 bits
   static constexpr std::string_view name = "conv2d";
   static constexpr int operands = 2;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
@@ -128,12 +148,7 @@ export struct conv2d {
       out.why << "weights [O, C / groups, H, W] are expected";
       return;
     }
-    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
-        a.padding.w < 0) {
-      out.why << "stride, dilation and groups must be positive, padding not negative";
-      return;
-    }
-    if (!detail::window_numbers_fit({a.stride, a.padding, a.dilation, a.groups}, out)) return;
+    if (!detail::convolution_numbers_fit(a, 0, out)) return;
     if (w[1] == dim(0)) {
       out.why << "the weights have no input channels";
       return;
@@ -156,15 +171,7 @@ export struct conv2d {
       out.why << "the kernel is larger than the padded map";
       return;
     }
-    shape s{x[0], w[0], h, wide};
-    std::int64_t elements = 1;
-    for (int i = 0; i < 4; ++i)
-      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
-                               elements > max_elements)) {
-        out.why << "the result " << s << " is too large";
-        return;
-      }
-    out.result(in[0].element, s);
+    detail::infer_images(in[0].element, {x[0], w[0], h, wide}, out);
   }
   static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], in[1].dims[0], dyn, dyn}; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
@@ -214,12 +221,7 @@ export struct conv_transpose2d {
       out.why << "weights [C, O / groups, H, W] are expected";
       return;
     }
-    if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
-        a.padding.w < 0 || a.output_padding.h < 0 || a.output_padding.w < 0) {
-      out.why << "stride, dilation and groups must be positive, padding not negative";
-      return;
-    }
-    if (!detail::window_numbers_fit({a.stride, a.padding, a.output_padding, a.dilation, a.groups}, out)) return;
+    if (!detail::convolution_numbers_fit(a.forward(), a.output_padding, out)) return;
     if (a.output_padding.h >= a.stride.h || a.output_padding.w >= a.stride.w) {
       out.why << "output padding must be smaller than the stride";
       return;
@@ -248,15 +250,8 @@ export struct conv_transpose2d {
       out.why << "nothing is left inside the padding";
       return;
     }
-    const shape s{x[0], w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn), h, wide};
-    std::int64_t elements = 1;
-    for (int i = 0; i < 4; ++i)
-      if (s[i].is_number() && (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) ||
-                               elements > conv2d::max_elements)) {
-        out.why << "the result " << s << " is too large";
-        return;
-      }
-    out.result(in[0].element, s);
+    const dim channels = w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn);
+    detail::infer_images(in[0].element, {x[0], channels, h, wide}, out);
   }
   static constexpr shape static_shape(view<const tensor_type> in) { return {in[0].dims[0], dyn, dyn, dyn}; }
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {

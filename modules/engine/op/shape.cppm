@@ -67,6 +67,21 @@ template <class T, std::size_t N> constexpr shape shape_of_list(const T (&list)[
   for (const T& n : list) s.push_back(dim(n));
   return s;
 }
+/// Whether each name in either shape has its like in the other, from extent `first` on: the others then say how many elements
+/// there are. A name on both sides says nothing about them; with one on one side alone the rest is not known yet.
+constexpr bool same_names(const shape& from, const shape& to, int first) {
+  bool paired[max_rank]{};
+  for (int i = first; i < from.rank; ++i) {
+    if (from[i].is_number()) continue;
+    int k = first;
+    while (k < to.rank && !(from[i].is_name() && to[k] == from[i] && !paired[k])) ++k;
+    if (k == to.rank) return false;
+    paired[k] = true;
+  }
+  for (int i = first; i < to.rank; ++i)
+    if (to[i].is_name() && !paired[i]) return false;
+  return true;
+}
 constexpr void infer_reshape(const shape& from, const shape& to, dtype element, inference& out) {
   int unknown = -1, own = 0, open = 0;
   for (int i = 0; i < to.rank; ++i) open += to[i] == dim(dyn);
@@ -83,20 +98,9 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
       return;
     }
   }
-  // A name on both sides says nothing about the others; with one on one side alone the rest is not known yet.
-  bool decided = true;
-  bool paired[max_rank]{};
-  for (int i = own; i < from.rank; ++i) {
-    if (from[i].is_number()) {
-      n *= from.at(i);
-      continue;
-    }
-    int k = own;
-    while (k < to.rank && !(from[i].is_name() && to[k] == from[i] && !paired[k])) ++k;
-    if (k < to.rank) paired[k] = true;
-    else decided = false;
-  }
-  for (int i = own; i < to.rank; ++i) decided = decided && (!to[i].is_name() || paired[i]);
+  for (int i = own; i < from.rank; ++i)
+    if (from[i].is_number()) n *= from.at(i);
+  const bool decided = same_names(from, to, own);
   shape s = to;
   for (int i = 0; i < own; ++i) s.dims[i] = from[i];
   if (decided && unknown >= 0) {
