@@ -367,13 +367,40 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   }
 }
 
+/// One product for the inputs of all iterations, and its bias.
+template <class L, class S, class V> constexpr V input_gates(const L& l, S& s, const V& x, std::int64_t features,
+                                                             std::int64_t gates, bool state_bias,
+                                                             std::string_view suffix) {
+  const auto start = initializer::kaiming_uniform(l.hidden_size);
+  const auto named = [&](std::string_view name) { return text(name) << suffix; };
+  V all = lamina::matmul(x, s.parameter(named("weight_ih").view(), shape{gates * l.hidden_size, features}, start),
+                         {.transpose_b = true});
+  if (!biased(l, s)) return all;
+  V b = s.parameter(named("bias_ih").view(), shape{gates * l.hidden_size}, start);
+  if (state_bias) b = b + s.parameter(named("bias_hh").view(), shape{gates * l.hidden_size}, start);
+  return all + b;
+}
+/// What the iterations of direction `at` of all layers begin with: states, and with lengths the first position.
+template <class L, class S, class V> constexpr void first_carries(const L& l, S& s, view<const V> in, const V& all,
+                                                                  std::int64_t at, bool backwards, view<V> first) {
+  const std::size_t states = first.size() - (l.lengths ? 1 : 0);
+  for (std::size_t i = 0; i < states; ++i) {
+    if (l.states)
+      first[i] = lamina::reshape(lamina::slice(in[1 + i], {.start = at, .stop = at + 1}), shape{dyn, l.hidden_size});
+    else
+      first[i] = lamina::broadcast_like(s.constant(shape{}, 0),
+                                        columns(lamina::reduce_sum(all, {.axes = axes(0)}), 0, l.hidden_size));
+  }
+  if (!l.lengths) return;
+  V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
+  first[states] = backwards ? V(iterations - 1) : V(iterations * 0);
+}
 /// Walks all layers and directions; `walk(inner, gates of the iteration, states, layer's suffix)` makes the next states, the
 /// first of which is the output. `Gates` of them make a row of weights.
 template <std::size_t States, class L, class S, class V, class F>
 constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_t gates, bool state_bias, F step) {
   V x = l.batch_first ? V(lamina::permute(in[0], axes(1, 0, 2))) : in[0];
   V last[States];
-  const auto start = initializer::kaiming_uniform(l.hidden_size);
   for (std::int64_t layer = 0; layer < l.num_layers; ++layer) {
     if (layer > 0 && l.dropout > 0 && s.training())
       x = lamina::dropout(x, s.random_state(), {.probability = l.dropout, .site = s.next_site()});
@@ -383,31 +410,13 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
                          at = layer * directions(l) + d;
       text suffix;
       suffix << "_l" << layer << (d ? "_reverse" : "");
-      auto named = [&](std::string_view name) { return text(name) << suffix.view(); };
-      // One product for the inputs of all iterations.
-      V all = lamina::matmul(x, s.parameter(named("weight_ih").view(), shape{gates * l.hidden_size, features}, start),
-                             {.transpose_b = true});
-      if (biased(l, s)) {
-        V b = s.parameter(named("bias_ih").view(), shape{gates * l.hidden_size}, start);
-        if (state_bias) b = b + s.parameter(named("bias_hh").view(), shape{gates * l.hidden_size}, start);
-        all = all + b;
-      }
+      const V all = input_gates(l, s, x, features, gates, state_bias, suffix.view());
+      const std::size_t carries = States + (l.lengths ? 1 : 0);
       V first[States + 1], given[States + 2];
-      for (std::size_t i = 0; i < States; ++i) {
-        if (l.states)
-          first[i] =
-              lamina::reshape(lamina::slice(in[1 + i], {.start = at, .stop = at + 1}), shape{dyn, l.hidden_size});
-        else
-          first[i] = lamina::broadcast_like(s.constant(shape{}, 0),
-                                            columns(lamina::reduce_sum(all, {.axes = axes(0)}), 0, l.hidden_size));
-      }
-      if (l.lengths) {
-        V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
-        first[States] = d ? V(iterations - 1) : V(iterations * 0);
-      }
+      first_carries(l, s, in, all, at, d == 1, view<V>(first, carries));
       auto body = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
         step(inner, slices[0], carried, made, suffix.view());
-        made[States + (l.lengths ? 1 : 0)] = made[0];
+        made[carries] = made[0];
         if (!l.lengths) {
           for (std::size_t i = 0; i < States; ++i) made[i] = passed_on(s, made[i]);
           return;
@@ -417,7 +426,6 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
         made[States + 1] = lamina::where(counts, made[States + 1], 0);
         made[States] = d ? V(carried[States] - 1) : V(carried[States] + 1);
       };
-      const std::size_t carries = States + (l.lengths ? 1 : 0);
       s.scan(s, view<const V>(first, carries), view<const V>(&all, 1), view<V>(given, carries + 1), body, d == 1);
       if (s.failed()) return;
       both[d] = given[carries];
