@@ -1,0 +1,33 @@
+# cmake -D LIZARD=<program> -D FOLDER=<folder> -D WORK=<folder> [-D REMAINING=<functions>] -P function_sizes.cmake
+#
+# Fails where a function is longer than 80 lines or has a cyclomatic complexity above 25, other than kernels and the functions
+# that remain to be split. lizard knows C++ by the ends of names, which `.cppm` is not among: it reads the files by other ones.
+cmake_minimum_required(VERSION 3.28)
+file(REMOVE_RECURSE ${WORK})
+file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cpp ${FOLDER}/*.cppm ${FOLDER}/*.h)
+list(FILTER sources EXCLUDE REGEX "engine/kernels/")
+if(NOT sources)
+  message(FATAL_ERROR "no C++ files found in ${FOLDER}")
+endif()
+foreach(source IN LISTS sources)
+  cmake_path(GET source PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${WORK}/${folder})
+  file(CREATE_LINK ${FOLDER}/${source} ${WORK}/${source}.hpp SYMBOLIC)
+endforeach()
+execute_process(COMMAND ${LIZARD} --languages cpp --CCN 25 --length 80 --warnings_only . WORKING_DIRECTORY ${WORK}
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+if(NOT errors STREQUAL "")
+  message(FATAL_ERROR "lizard: ${errors}")
+endif()
+string(REGEX MATCHALL "[^\n]+" output "${output}")
+foreach(line IN LISTS output)
+  if(NOT line MATCHES "^\\./(.*)\\.hpp:([0-9]+): warning: ([^ ]+) has .* ([0-9]+) CCN, .* ([0-9]+) length")
+    message(FATAL_ERROR "lizard: ${line}")
+  elseif(NOT CMAKE_MATCH_3 IN_LIST REMAINING)
+    message("${CMAKE_MATCH_1}:${CMAKE_MATCH_2}: ${CMAKE_MATCH_3} has ${CMAKE_MATCH_5} lines and a complexity of ${CMAKE_MATCH_4}")
+    set(found TRUE)
+  endif()
+endforeach()
+if(found)
+  message(FATAL_ERROR "a function has at most 80 lines and a cyclomatic complexity of 25; split it by what it computes")
+endif()
