@@ -260,6 +260,12 @@ BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
 BOOST_AUTO_TEST_CASE(values_of_two_programs_do_not_meet) {
   operands o, q;
   SAYS(o.f({2}) + q.f({2}), "add: an operand belongs to another program");
+  program a, b;
+  const value mine = a.state("s", {dtype::float32, {2}}), foreign = b.state("s", {dtype::float32, {2}});
+  SAYS(a.output("y", foreign), "output: the value belongs to another program");
+  SAYS(a.assign(foreign, mine), "assign: the state belongs to another program");
+  SAYS(a.assign(mine, foreign), "assign: the value belongs to another program");
+  SAYS(gradients(reduce_sum(mine), {&foreign, 1}), "gradients: a variable belongs to another program");
 }
 
 BOOST_AUTO_TEST_CASE(names_and_unknown_extents) {

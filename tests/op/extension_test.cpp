@@ -4,7 +4,9 @@
 #include <atomic>
 #include <concepts>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -247,6 +249,76 @@ template <gives What> struct bad_gradient_op : definition {
   }
 };
 
+// Rules that ask for operands and results that there are not.
+enum class asks { operand, result, gradient, setting };
+template <asks For> struct asking_gradient_op : definition {
+  static void gradient(lamina::gradient_call& c) {
+    c(For == asks::setting ? 5 : 0, [&]() -> lamina::ir::value {
+      if constexpr (For == asks::operand) return c(3);
+      else if constexpr (For == asks::result) return c.result(3);
+      else return c.gradient(For == asks::gradient ? 3 : 0);
+    });
+  }
+};
+// What passes are told that cannot be.
+template <int Axis, std::int64_t First, std::int64_t Count> struct part_op : definition {
+  static std::optional<lamina::axis_view> part_of(const attributes&, const lamina::shape&) {
+    return lamina::axis_view{Axis, First, Count};
+  }
+};
+struct channels_op : definition {
+  static constexpr int operands = 2;
+  static lamina::channel_axes channels(const attributes&, const lamina::shape&, const lamina::shape&) {
+    return {9, -4};
+  }
+};
+struct bounds_op : definition {
+  static std::optional<lamina::value_bounds> bounds(lamina::view<const std::optional<double>>) {
+    return lamina::value_bounds{0, std::numeric_limits<double>::quiet_NaN()};
+  }
+};
+struct images_op : definition {
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type>, lamina::inference& out) {
+    out.result(lamina::dtype::float32, {1, 1, 2, 3});
+  }
+  static lamina::image_layouts images(const lamina::image_call&) { return {true, true}; }
+};
+enum class maps { shares, broadcasts, fewer, axis };
+template <maps How> struct mapped_op : definition {
+  static void map_axis(const attributes&, lamina::axis_map& m) {
+    m.independent = m.worth_copies = true;
+    if constexpr (How == maps::shares) m.share(12);
+    else if constexpr (How == maps::broadcasts) m.broadcast(7);
+    else if constexpr (How == maps::fewer) m.operands.clear();
+    else m.results[0] = 9;
+  }
+};
+// Its result is no operand of its own, whatever it says.
+template <bool Twice> struct larger_op : definition {
+  static constexpr bool involution = Twice;
+  static constexpr auto identity = Twice ? lamina::identity_rule::never : lamina::identity_rule::always;
+  static constexpr bool adds = true;
+  static constexpr void infer(const attributes&, lamina::view<const lamina::tensor_type> in, lamina::inference& out) {
+    out.result(in[0].element, {in[0].dims.size() * 2});
+  }
+};
+template <std::int64_t Bytes> struct far_address_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general};
+    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, e.out(0).at(Bytes)}});
+  }
+};
+template <std::int32_t Node, std::int32_t Result> struct foreign_value_op : definition {
+  static void emit(lamina::emission& e) { e.operand({Node, Result}); }
+};
+template <bool Scratch> struct much_memory_op : definition {
+  static void emit(lamina::emission& e) {
+    cube_arguments a{nullptr, nullptr, 1, &ran_general};
+    if (!Scratch) e.temporary(~std::size_t(0));
+    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}}, ~std::size_t(0));
+  }
+};
+
 // cube(-x) is -cube(x); cube(cube root) and the like would follow the same way.
 lamina::ir::value cube_of_negative(const lamina::special_call& c) {
   lamina::ir::value x = c.through(0, "negate");
@@ -475,6 +547,26 @@ template <class Op> std::string wrong_gradient(const shape& s) {
     gradients(reduce_sum(value(apply<Op>({}, x))), {&x, 1});
   });
 }
+// Between a product and a sum, of which both may become a part of it.
+template <class Op> std::string wrong_behind() {
+  return message_of([&] {
+    program p;
+    const value x = p.input("x", {dtype::float64, {2, 3}}), w = p.input("w", {dtype::float64, {3, 3}});
+    const std::vector<value> in(static_cast<std::size_t>(Op::operands), matmul(x, w));
+    p.output("y", value(apply_all<Op>({}, in)) + 1);
+    const shape shapes[] = {{2, 3}, {3, 3}};
+    make_plan(p, shapes, target_isa());
+  });
+}
+template <class Op> std::string wrong_samples() {
+  matrix<double> w(2, 2), x(1, 2), y(2, 2);
+  return message_of([&] {
+    eval_plan samples;
+    samples.add(apply<Op>({}, matmul(x, w)));
+    samples.add(apply<Op>({}, matmul(y, w)));
+    samples.run();
+  });
+}
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
@@ -506,6 +598,43 @@ BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
   BOOST_TEST(wrong<no_result_step_op>() == "wrong: its `emit` adds no step that writes result 0");
   BOOST_TEST(wrong<too_far_op<true>>() == "wrong: its `emit` asks for result 1 of 1");
   BOOST_TEST(wrong<too_far_op<false>>() == "wrong: its `emit` asks for operand 4 of 1");
+  const std::string outside = "wrong: its `emit` gives a step an address outside of its buffer";
+  BOOST_TEST(wrong<far_address_op<-8>>() == outside);
+  BOOST_TEST(wrong<far_address_op<(1 << 28)>>() == outside);
+  BOOST_TEST(wrong<far_address_op<40>>() == "");
+  BOOST_TEST((wrong<foreign_value_op<7, 0>>() == "wrong: its `emit` asks for node 7 of 2"));
+  BOOST_TEST((wrong<foreign_value_op<-1, 0>>().starts_with("wrong: its `emit` asks for node ")));
+  BOOST_TEST((wrong<foreign_value_op<0, 2>>() == "wrong: its `emit` asks for result 2 of 1"));
+  const std::string much = "wrong: its `emit` asks for 18446744073709551615 bytes";
+  BOOST_TEST(wrong<much_memory_op<false>>() == much);
+  BOOST_TEST(wrong<much_memory_op<true>>() == much);
+}
+
+// What passes read of a definition.
+BOOST_AUTO_TEST_CASE(what_traits_give) {
+  using namespace user;
+  BOOST_TEST((wrong<part_op<0, 0, 2>>() == ""));
+  BOOST_TEST(
+      (wrong<part_op<0, -100000, 2>>() == "wrong: its `part_of` gives 2 positions from -100000 of axis 0 of [2x3]"));
+  BOOST_TEST((wrong<part_op<0, 1, 2>>() == "wrong: its `part_of` gives 2 positions from 1 of axis 0 of [2x3]"));
+  BOOST_TEST((wrong<part_op<7, 0, 1>>() == "wrong: its `part_of` gives 1 positions from 0 of axis 7 of [2x3]"));
+  BOOST_TEST((wrong<part_op<0, 1, 1>>() == ""));  // too short for the result: no view
+  BOOST_TEST(wrong_behind<bounds_op>() == "wrong: its `bounds` gives 0 and nan");
+  BOOST_TEST(wrong_behind<channels_op>() == "wrong: its `channels` gives the axes 9 of [2x3] and -4 of [2x3]");
+  BOOST_TEST(wrong<images_op>() ==
+             "wrong: its `images` gives channel blocks for float64[2x3] to float32[1x1x2x3], which "
+             "are for float32 of four axes");
+  BOOST_TEST(wrong_samples<mapped_op<maps::shares>>() == "wrong: its `map_axis` asks for operand 12 of 1");
+  BOOST_TEST(wrong_samples<mapped_op<maps::broadcasts>>() == "wrong: its `map_axis` asks for operand 7 of 1");
+  BOOST_TEST(wrong_samples<mapped_op<maps::fewer>>() == "wrong: its `map_axis` gives 0 operands of 1");
+  BOOST_TEST(
+      wrong_samples<mapped_op<maps::axis>>().starts_with("wrong: its `map_axis` gives result 0 the axis 9 of ["));
+  program p;  // results of other types do not vanish
+  const value x = p.input("x", {dtype::float64, {2, 3}});
+  p.output("y", value(apply<larger_op<true>>({}, apply<larger_op<true>>({}, x))));
+  p.output("z", value(apply<larger_op<false>>({}, x)));
+  const shape extents[] = {{2, 3}};
+  BOOST_TEST(make_plan(p, extents, target_isa())->lines().size() == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
@@ -522,6 +651,10 @@ BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
              "wrong: its gradient for operand 0 is float32[2x3], and the operand is float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<elsewhere>>({}) ==
              "wrong: its gradient for operand 0 is a value of another program");
+  BOOST_TEST(wrong_gradient<asking_gradient_op<asks::operand>>({2}) == "wrong: its `gradient` asks for operand 3 of 1");
+  BOOST_TEST(wrong_gradient<asking_gradient_op<asks::result>>({2}) == "wrong: its `gradient` asks for result 3 of 1");
+  BOOST_TEST(wrong_gradient<asking_gradient_op<asks::gradient>>({2}) == "wrong: its `gradient` asks for result 3 of 1");
+  BOOST_TEST(wrong_gradient<asking_gradient_op<asks::setting>>({2}) == "wrong: its `gradient` asks for operand 5 of 1");
   BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");  // nobody knows yet
   for (std::int64_t n : {2, 300}) {
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with(

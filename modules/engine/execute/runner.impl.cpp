@@ -177,6 +177,8 @@ plan_runner::plan_runner(std::shared_ptr<const program> p, state_source states, 
                          pass_options passes, shared_packs* packs, std::shared_ptr<arena_pool> arenas)
     : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
   auto& r = *impl_;
+  if (!r.source) detail::raise(error_kind::value, "plan_runner: it is given no program");
+  if (!r.where) detail::raise(error_kind::value, "plan_runner: it is given no context");
   if (counted_when_run_in(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);

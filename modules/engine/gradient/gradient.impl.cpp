@@ -35,6 +35,13 @@ value checked(program& p, const node& n, std::size_t k, const value& operand, co
 /// `x` in each element of a tensor like `v`.
 value filled_like(program& p, double x, const value& v) { return broadcast_like(p.number(x, v.type().element), v); }
 
+/// Refuses values of another program.
+void check_owners(const program& p, view<const value> values, std::string_view what) {
+  for (const auto& v : values)
+    if (text t; &v.owner() != &p)
+      detail::raise(error_kind::state, t << "gradients: " << what << " belongs to another program");
+}
+
 /// Nodes that lead to one of these values: gradients have to flow through them alone.
 std::vector<char> nodes_leading_to(const program& p, view<const value> values) {
   std::vector<char> leads(p.nodes().size());
@@ -110,6 +117,9 @@ void propagate(program& p, std::int32_t i, const std::vector<char>& leads, gradi
 
 std::vector<value> gradients(program& p, view<const value> of, view<const value> start,
                              view<const value> with_respect_to) {
+  check_owners(p, of, "a loss");
+  check_owners(p, start, "the gradient of a loss");
+  check_owners(p, with_respect_to, "a variable");
   const auto leads = nodes_leading_to(p, with_respect_to);
   gradient_sums sums;
   for (std::size_t i = 0; i < of.size(); ++i) {

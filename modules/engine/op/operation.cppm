@@ -295,7 +295,9 @@ template <Operation Op> struct recorded {
   }
 
   static void map_axis(const void* a, axis_map& m) requires requires { &Op::map_axis; } {
+    m.operation = Op::name;
     Op::map_axis(*static_cast<const attributes*>(a), m);
+    check_map(m);
   }
   static void map_elementwise(const void*, axis_map& m) { m.elementwise(); }
 
@@ -309,20 +311,27 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::stops_gradient; }) r.stops_gradient = Op::stops_gradient;
     if constexpr (requires { Op::keeps_elements; }) r.keeps_elements = Op::keeps_elements;
     else r.keeps_elements = alias_of<Op>() == 0;
-    if constexpr (requires { Op::adds; }) r.adds = Op::adds;
+    if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
-    if constexpr (requires { &Op::channels; })
+    if constexpr (requires { &Op::channels; } && Op::operands >= 2)
       r.channels = [](const void* a, const shape& result, const shape& weights) {
-        return Op::channels(*static_cast<const attributes*>(a), result, weights);
+        return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
+                                weights);
       };
-    if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
+    if constexpr (requires { &Op::bounds; })
+      r.bounds = [](view<const std::optional<double>> operands) -> std::optional<value_bounds> {
+        const std::optional<value_bounds> said = Op::bounds(operands);
+        return said ? checked_bounds(Op::name, *said) : said;
+      };
     if constexpr (requires { &Op::part_of; })
       r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> {
-        return Op::part_of(*static_cast<const attributes*>(a), whole);
+        const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);
+        return said ? checked_part(Op::name, *said, whole) : said;
       };
-    if constexpr (requires { &Op::images; }) r.images = &Op::images;
+    if constexpr (requires { &Op::images; })
+      r.images = [](const image_call& c) { return checked_images(Op::name, Op::images(c), c); };
     if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
     if constexpr (requires { Op::shape_operands; }) r.shape_operands = Op::shape_operands;
     if constexpr (requires { &Op::bind; })

@@ -41,12 +41,14 @@ value same_type(const node& n, view<const value> in, program&) {
 }
 
 value operand_itself(const node& n, view<const value> in, program&) {
-  return n.op->identity == identity_rule::always ? in[0] : value();
+  return n.op->identity == identity_rule::always && in[0].type() == n.results[0] ? in[0] : value();
 }
 
 value double_inverse(const node& n, view<const value> in, program& p) {
   const node& inner = node_of(in[0]);
-  return n.op->involution && inner.op == n.op ? operand(inner, 0, p) : value();
+  if (!n.op->involution || inner.op != n.op) return {};
+  const value from = operand(inner, 0, p);
+  return from.type() == n.results[0] ? from : value();
 }
 
 value log_of(const node& n, view<const value> in, program& p) {

@@ -278,7 +278,9 @@ std::optional<std::pair<value_id, std::int64_t>> planner::viewed(value_id v) con
   if (!n.op->part_of || form(n.inputs[0]) != layout::plain) return {};
   const shape& whole = p_.type(n.inputs[0]).dims;
   const auto at = n.op->part_of(n.attributes.get(), whole);
-  if (!at || whole.size(0, at->axis) != 1) return {};  // its elements lie apart
+  if (!at || whole.size(0, at->axis) != 1 ||  // its elements lie apart
+      at->count * whole.size(at->axis + 1, whole.rank) != n.results[0].dims.size())
+    return {};
   return std::pair{n.inputs[0], at->first * whole.size(at->axis + 1, whole.rank) *
                                     static_cast<std::int64_t>(size_of(n.results[0].element))};
 }

@@ -52,7 +52,23 @@ bool planner::used(std::size_t i) const {
   return u != uses_.end() && (!u->second.nodes.empty() || u->second.root);
 }
 
+const tensor_type& planner::operand_type(value_id v) const {
+  const auto nodes = p_.nodes().size();
+  if (v.node < 0 || static_cast<std::size_t>(v.node) >= nodes) no_such("node", static_cast<std::size_t>(v.node), nodes);
+  if (v.result < 0 || static_cast<std::size_t>(v.result) >= p_.at(v).results.size())
+    no_such("result", static_cast<std::size_t>(v.result), p_.at(v).results.size());
+  return p_.type(v);
+}
+
+// Memory that an `emit` asks for may have any size.
+void planner::check_bytes(std::size_t bytes) const {
+  if (bytes <= std::size_t(1) << 47) return;
+  text t;
+  detail::raise(error_kind::memory, t << of().op->name << ": its `emit` asks for " << bytes << " bytes");
+}
+
 buffer_ref planner::temporary(std::size_t bytes) {
+  check_bytes(bytes);
   auto b = new_block(bytes);
   touch(b);
   return {b, 0, layout::plain};
@@ -167,9 +183,14 @@ void planner::add(step_function run, view<const std::byte> arguments, view<const
   if (!run) wrong("without a function");
   for (const auto& a : addresses) {
     if (a.to.buffer < 0 || static_cast<std::size_t>(a.to.buffer) >= virtual_.size()) wrong("an address in no buffer");
+    if (!current_->nodes.empty() && !of().op->library && a.to.buffer != status_ &&
+        (a.to.offset < 0 ||
+         static_cast<std::size_t>(a.to.offset) > virtual_[static_cast<std::size_t>(a.to.buffer)].bytes))
+      wrong("an address outside of its buffer");
     plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
   }
   for (const void* field : code) plan_.code_.push_back(place(field));
+  if (!current_->nodes.empty()) check_bytes(scratch);
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
   pending_.push_back({run, at, static_cast<std::uint32_t>(arguments.size())});
 }

@@ -49,6 +49,7 @@ class planner final : public emission {
   bool relaxed_summation() const override { return options_.relaxed_summation; }
   const lamina::epilogue& epilogue() const override { return current_->tail; }
   buffer_ref operand(value_id v) override {
+    operand_type(v);  // refuses what there is not
     return read(v, v == current_->tail.residual ? form(current_->result) : layout::plain);
   }
   // Operands and results that an `emit` asks for, which may be a user's.
@@ -61,7 +62,7 @@ class planner final : public emission {
     return i;
   }
   [[noreturn]] void no_such(std::string_view what, std::size_t i, std::size_t count) const;
-  const tensor_type& operand_type(value_id v) const override { return p_.type(v); }
+  const tensor_type& operand_type(value_id v) const override;
   buffer_ref temporary(std::size_t bytes) override;
   buffer_ref status(std::string_view message) override { return counter(message, std::nullopt); }
   buffer_ref status_with_first(std::string_view message, const first_counted& first) override {
@@ -186,6 +187,7 @@ class planner final : public emission {
   void emit_items();
   void emit_item();
   void check_written(bool steps) const;
+  void check_bytes(std::size_t bytes) const;
   unsigned written_ = 0;  // bit i: the current `emit` asked for result i
   // What an item of a level became: stages, and how much each of their steps computes.
   struct part {

@@ -379,6 +379,7 @@ class ir::program : found_in_lamina {
   /// operand types; value_error for a wrong number of operands or subprograms.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
+  /// Errors: state_error for a value of another program.
   void output(std::string_view name, const value& v);
   /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error, type_error.
   void assign(const value& state, const value& v);
@@ -441,6 +442,7 @@ class ir::program : found_in_lamina {
   void same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why,
                     view<tensor_type> results) const;
   template <class V> value rank_0(V v, dtype element);
+  void check_owner(const value& v, std::string_view what) const;
   std::vector<node> nodes_;
   std::vector<std::int32_t> inputs_, states_;
   std::vector<program_output> outputs_;
@@ -470,6 +472,18 @@ class path_of {
 dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op,
                          std::string_view path);
 
+namespace detail {
+/// Raises the value_error of a definition that asks for an operand or result which there is not.
+[[noreturn]] void no_such_part(std::string_view op, std::string_view member, std::string_view what, std::size_t i,
+                               std::size_t count);
+// What a definition says for passes, checked where it enters. Errors: value_error, which names operation and member.
+channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights);
+value_bounds checked_bounds(std::string_view op, value_bounds said);
+axis_view checked_part(std::string_view op, axis_view said, const shape& whole);
+image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call);
+void check_map(const axis_map& said);
+}  // namespace detail
+
 /// The call of a gradient rule: the gradients of the results, the node's operands and results, and what is wanted.
 export struct gradient_call {
   program& owner;
@@ -481,12 +495,19 @@ export struct gradient_call {
                                 view<const value> with_respect_to) = nullptr;
 
   template <class A> const A& attributes() const { return *static_cast<const A*>(of.attributes.get()); }
-  const value& operator()(std::size_t i) const { return inputs[i]; }
-  const value& result(std::size_t i = 0) const { return results[i]; }
-  const value& gradient(std::size_t i = 0) const { return gradients[i]; }
+  const value& operator()(std::size_t i) const { return inputs[checked("operand", i, inputs.size())]; }
+  const value& result(std::size_t i = 0) const { return results[checked("result", i, results.size())]; }
+  const value& gradient(std::size_t i = 0) const { return gradients[checked("result", i, gradients.size())]; }
   /// Sets the gradient of operand i if it is wanted; `rule` is called only then.
   template <class F> void operator()(std::size_t i, F rule) {
-    if (wanted[i]) out[i] = rule();
+    if (wanted[checked("operand", i, wanted.size())]) out[i] = rule();
+  }
+
+ private:
+  std::size_t checked(std::string_view what, std::size_t i, std::size_t count) const {
+    if (i >= count) [[unlikely]]
+      detail::no_such_part(of.op->name, "gradient", what, i, count);
+    return i;
   }
 };
 
@@ -502,6 +523,7 @@ export struct axis_map {
   axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types);
   int axis;
   view<const tensor_type> in, out;  ///< types of the call
+  std::string_view operation;       ///< its name, for messages
   bool independent = false;  ///< positions do not see each other, and the bits of one do not depend on their number
   std::vector<int> operands, results;  ///< the axis along which each is joined, `axis` at first; or `shared`, `either`
   bool leading_axes = false;  ///< operands of equal rank may have one more axis in front: calls become its positions
@@ -513,11 +535,18 @@ export struct axis_map {
   bool before(std::int64_t other) const;
   /// Whether it is another one.
   bool beside(std::int64_t other) const;
-  void share(std::size_t operand) { operands[operand] = shared; }
+  void share(std::size_t operand) { operands[checked(operand)] = shared; }
   /// An operand that broadcasts to the first result; false where the axis is a different one of the operand.
   bool broadcast(std::size_t operand);
   /// Of an operation on elements at the same position, with operands that broadcast.
   void elementwise();
+
+ private:
+  std::size_t checked(std::size_t operand) const {
+    if (operand >= in.size()) [[unlikely]]
+      detail::no_such_part(operation, "map_axis", "operand", operand, in.size());
+    return operand;
+  }
 };
 
 /// The words of a mismatch: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.

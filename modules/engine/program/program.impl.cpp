@@ -355,15 +355,6 @@ void check_counts(const operation& op, std::size_t operands, std::size_t subprog
   if (op.subprograms) t << " and " << op.subprograms << (op.subprograms == 1 ? " subprogram" : " subprograms");
   detail::raise(error_kind::value, t << ", and is given " << operands << " and " << subprograms);
 }
-// Refuses an operand of another program.
-void check_owner(const program& p, const program& owner, const operation& op, std::string_view place) {
-  if (&owner == &p) return;
-  text t = begin_at(place);
-  t << op.name << ": an operand belongs to ";
-  if (p.title.empty() || owner.title.empty()) t << "another program";
-  else t << owner.title << " and not to " << p.title << "; `external(v)` makes it an input there, by its name";
-  detail::raise(error_kind::state, t);
-}
 }  // namespace
 
 // Of an operation that runs one of several subprograms: the results of another one are those of the first.
@@ -388,7 +379,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   check_counts(op, inputs.size(), subprograms.size(), n.path);
   std::vector<tensor_type> in;
   for (const auto& v : inputs) {
-    check_owner(*this, v.owner(), op, n.path);
+    if (&v.owner() != this) check_owner(v, std::string(op.name) + ": an operand");
     n.inputs.push_back(v.id());
     in.push_back(v.type());
   }
@@ -420,12 +411,23 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   return id;
 }
 
+void program::check_owner(const value& v, std::string_view what) const {
+  if (&v.owner() == this) return;
+  text t = begin_at(place());
+  t << what << " belongs to ";
+  if (title.empty() || v.owner().title.empty()) t << "another program";
+  else t << v.owner().title << " and not to " << title << "; `external(v)` makes it an input there, by its name";
+  detail::raise(error_kind::state, t);
+}
+
 void program::output(std::string_view name, const value& v) {
-  (void)v.type();  // refuses what no program has
+  check_owner(v, "output: the value");
   outputs_.push_back({std::string(name), v.id()});
 }
 
 void program::assign(const value& state, const value& v) {
+  check_owner(state, "assign: the state");
+  check_owner(v, "assign: the value");
   const node& s = at(state.id());
   const auto fail = [&](error_kind kind, const text& why) { detail::raise(kind, begin_at(place()) << why); };
   text t;
@@ -738,6 +740,68 @@ std::string program::to_dot() const { return drawing(*this).words(); }
 
 // ---- axis maps ------------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+void no_such_part(std::string_view op, std::string_view member, std::string_view what, std::size_t i,
+                  std::size_t count) {
+  text t;
+  raise(error_kind::value, t << op << ": its `" << member << "` asks for " << what << " " << i << " of " << count);
+}
+
+namespace {
+text wrong_member(std::string_view op, std::string_view member) {
+  text t;
+  return t << op << ": its `" << member << "` gives ";
+}
+bool is_axis(int axis, const shape& s) { return axis >= 0 && axis < s.rank; }
+}  // namespace
+
+channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights) {
+  if (!is_axis(said.result, result) || !is_axis(said.weights, weights))
+    raise(error_kind::value, wrong_member(op, "channels") << "the axes " << said.result << " of " << result << " and "
+                                                          << said.weights << " of " << weights);
+  return said;
+}
+
+value_bounds checked_bounds(std::string_view op, value_bounds said) {
+  if (std::isnan(said.low) || std::isnan(said.high))
+    raise(error_kind::value, wrong_member(op, "bounds") << said.low << " and " << said.high);
+  return said;
+}
+
+axis_view checked_part(std::string_view op, axis_view said, const shape& whole) {
+  if (!is_axis(said.axis, whole) || said.first < 0 || said.count < 0 || said.first > whole.at(said.axis) ||
+      said.count > whole.at(said.axis) - said.first)
+    raise(error_kind::value, wrong_member(op, "part_of") << said.count << " positions from " << said.first
+                                                         << " of axis " << said.axis << " of " << whole);
+  return said;
+}
+
+image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call) {
+  auto is_image = [](const tensor_type& t) { return t.element == dtype::float32 && t.dims.rank == 4; };
+  if ((said.operand && !is_image(call.in[0])) || (said.result && !is_image(call.out[0])))
+    raise(error_kind::value, wrong_member(op, "images") << "channel blocks for " << call.in[0] << " to " << call.out[0]
+                                                        << ", which are for float32 of four axes");
+  return said;
+}
+
+void check_map(const axis_map& said) {
+  auto check = [&](std::string_view what, const std::vector<int>& axes, view<const tensor_type> of) {
+    if (axes.size() != of.size())
+      raise(error_kind::value, wrong_member(said.operation, "map_axis")
+                                   << axes.size() << " " << what << "s of " << of.size());
+    for (std::size_t k = 0; k < of.size(); ++k)
+      if (axes[k] < axis_map::either || (axes[k] != said.axis && axes[k] >= of[k].dims.rank))
+        raise(error_kind::value, wrong_member(said.operation, "map_axis")
+                                     << what << " " << k << " the axis " << axes[k] << " of " << of[k].dims);
+  };
+  if (!said.independent) return;
+  check("operand", said.operands, said.in);
+  check("result", said.results, said.out);
+}
+
+}  // namespace detail
+
 axis_map::axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types)
     : axis(along), in(operand_types), out(result_types), operands(in.size(), along), results(out.size(), along) {}
 
@@ -752,7 +816,7 @@ bool axis_map::beside(std::int64_t other) const {
 }
 
 bool axis_map::broadcast(std::size_t operand) {
-  const shape &from = in[operand].dims, &to = out[0].dims;
+  const shape &from = in[checked(operand)].dims, &to = out[0].dims;
   const int at = from.rank - to.rank + axis;
   if (at < 0) return share(operand), true;
   const bool one = from.at(at) == 1;
