@@ -134,6 +134,24 @@ BOOST_AUTO_TEST_CASE(a_loss_of_ones_own) {
   BOOST_TEST(std::abs(step(x, far) - 2.5) < 1e-6);
 }
 
+// A run writes the loss into one number: other results are refused when the program is made.
+BOOST_AUTO_TEST_CASE(a_loss_that_is_no_number_is_refused) {
+  const matrix<float> x{{1, 0}, {0, 1}, {1, 1}}, y(3, 1);
+  auto said = [&](auto loss) {
+    model<line, input<"N", 2>> net({.seed = 1});
+    training step(net, loss, optim::sgd{.lr = 0.1});
+    return message_of([&] { step(x, y); });
+  };
+  const std::string rule = "loss: it must give one number, float32[], and gives ";
+  BOOST_TEST(said([](const value& a, const value& b) { return value(a - b); }) ==
+             rule + "float32[?x?]; average it, as in reduce_mean(x)");
+  BOOST_TEST(said([](const value& a, const value&) { return value(cast<double>(reduce_sum(a))); }) ==
+             rule + "float64[]");
+  BOOST_TEST(said([](const value& a, const value&) { return value(reduce_sum(a) > 0); }) == rule + "bool[]");
+  BOOST_TEST(said([](const value&, const value&) { return value(); }) == rule + "an empty value");
+  BOOST_TEST(said([](const value& a, const value& b) { return value(reduce_sum(a - b)); }) == "");
+}
+
 // Targets that would broadcast: what they have to be is compared when the program is made and when its extents are known.
 BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
   const model<line, input<"N", 2>> before({.seed = 1});

@@ -36,6 +36,23 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
+// Adds the loss as the output 0 of a program, which runs write into one number of the model's element type.
+value loss_output(program& p, dtype element, const value& results, const value& targets,
+                  const trainer::loss_rule& loss) {
+  p.path = "loss";
+  const value l = loss(results, targets);
+  if (l.empty() || l.type() != tensor_type{element, {}}) {
+    text t;
+    t << "loss: it must give one number, " << tensor_type{element, {}} << ", and gives ";
+    if (l.empty()) t << "an empty value";
+    else t << l.type();
+    if (!l.empty() && l.type().dims.rank > 0) t << "; average it, as in reduce_mean(x)";
+    detail::raise(!l.empty() && l.type().element != element ? error_kind::type : error_kind::shape, t);
+  }
+  p.output("loss", l);
+  return l;
+}
+
 // Gradients of the loss, and an assignment of each trainable parameter by the optimizer's rule; the learning rate is an input.
 void add_updates(program& p, parameter_store& store, dtype element, const value& loss, const trainer::step_rule& step) {
   std::vector<value> weights;
@@ -83,9 +100,7 @@ struct trainer::implementation {
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, {&x, 1});
     if (const auto& dims = outputs[0].type().dims; dims.rank == 2 && dims[1].is_number()) classes = dims[1].code;
-    p->path = "loss";
-    value l = loss(outputs[0], y);
-    p->output("loss", l);
+    const value l = loss_output(*p, d.element, outputs[0], y, loss);
     p->path = "accuracy";
     p->output("hits", reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == y)));
     p->path.clear();
@@ -509,9 +524,7 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
     value y = p->input("targets", wanted);
     auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
-    p->path = "loss";
-    value l = loss_(outputs[0], y);
-    p->output("loss", l);
+    const value l = loss_output(*p, d.element, outputs[0], y, loss_);
     p->path.clear();
     add_updates(*p, net_.parameters(), d.element, l, step_);
     plans_ = plan_runner(p, {&net_.parameters(), nullptr}, net_.where(), net_.options().passes);
