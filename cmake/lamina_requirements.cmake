@@ -28,7 +28,7 @@ endfunction()
 function(lamina_untested result)
   set(untested "")
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 23)
-    set(untested "lamina is tested with Clang 19 to 22, and this is Clang ${CMAKE_CXX_COMPILER_VERSION} \
+    set(untested "lamina is tested with Clang 19 and 22, and this is Clang ${CMAKE_CXX_COMPILER_VERSION} \
 (${CMAKE_CXX_COMPILER})")
   endif()
   set(${result} "${untested}" PARENT_SCOPE)
