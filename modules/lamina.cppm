@@ -51,7 +51,7 @@ export import :passes;         // passes over a program
 export import :plan;           // a program made ready for concrete shapes
 export import :execute;        // running plans
 export import :plan_cache;     // plans by what they depend on
-export import :runner;         // executors by shape
+export import :session;        // programs with their states
 export import :execute.typed;  // evaluating expressions
 export import :quantize;       // products in int8
 export import :layer;          // what a layer is

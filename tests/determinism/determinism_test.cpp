@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
       }
       BOOST_TEST(t.different == before, nets[k].name << ": threads");
-      plan_runner scheduled(core.inference_program(), {&core.parameters(), nullptr},
-                            std::make_shared<context>(backwards{}), {});
+      ir::session scheduled(core.inference_program(), {&core.parameters(), nullptr},
+                            std::make_shared<context>(backwards{}));
       t.compare(run(scheduled, x[k]), expected[k], 0);
       BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }

@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(plans_of_extents_that_were_met_come_from_the_cache) {
                boost::test_tools::tolerance(1e-6));
   BOOST_TEST(cache.statistics().builds == 5u);
   BOOST_TEST(cache.statistics().hits == 0u);  // the runner has its executors
-  plan_runner other(read_program(g.p.to_json()), {&g.store, nullptr}, runs.where, {});
+  session other(read_program(g.p.to_json()), {&g.store, nullptr}, runs.where);
   std::vector<any_tensor> out(2);
   const any_tensor in = to_tensor(with(17));
   const shape extents[] = {in.shape()};
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
              "layer: non_zero: the extent of its result is known only when it has run; such a program runs in "
              "segments, which one plan cannot hold");
   BOOST_TEST(runs.plans.in_segments());
-  BOOST_TEST(message_of([&] { runs.plans.run({}, {}, {}); }) == "a program of 1 inputs is given 0, with extents for 0");
+  BOOST_TEST(message_of([&] { runs.plans.run({}, {}, {}); }) == "the program has 1 inputs and is given 0");
   const array wrong = real({41}, 1);
   BOOST_CHECK_THROW(runs({wrong}), shape_error);
 }

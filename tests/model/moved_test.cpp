@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(executors) {
   run.run_plain();  // no steps
   BOOST_TEST(y[1] == 0);
 
-  plan_runner runner(p, {}, std::make_shared<context>(1, target_isa()), {}), next = std::move(runner);
+  session runner(p), next = std::move(runner);
   next.at(extents);
   BOOST_TEST(refused([&] { runner.at(extents); }));
   BOOST_TEST(refused([&] { runner.explain(extents); }));

@@ -118,8 +118,8 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   trainer train(
       net.core(), [](const value& y, const value& labels) { return loss::cross_entropy{}(y, labels); },
       [&](update_scope& s, const value& w, const value& g) { return adam.step(s, w, g); }, adam.lr);
-  plan_runner plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr},
-                    net.core().where(), {});
+  session plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr},
+                net.core().where());
   auto x = random_tensor<images>({64, 1, 28, 28}, 1);
   std::vector<std::int64_t> labels(64);
   for (std::size_t i = 0; i < 64; ++i) labels[i] = static_cast<std::int64_t>(i % 10);

@@ -118,15 +118,11 @@ std::shared_ptr<const plan> small_graph::make(const pass_options& options) const
 
 std::vector<array> small_graph::run(const pass_options& options, int threads) {
   if (!counted_when_run_in(p).empty()) {
-    plan_runner plans(read_back(p), {&store, nullptr}, std::make_shared<context>(threads, target_isa()), options);
-    std::vector<any_tensor> in, out(p.outputs().size());
-    std::vector<shape> extents;
-    std::vector<const void*> from;
-    for (const auto& a : data) extents.push_back(a.shape()), from.push_back(in.emplace_back(to_tensor(a)).data());
-    plans.run(extents, from,
-              [&](std::size_t i, const tensor_type& t) -> void* { return (out[i] = any_tensor(t)).mutable_data(); });
+    session plans(read_back(p), {&store, nullptr}, std::make_shared<context>(threads, target_isa()), options);
+    std::vector<any_tensor> in;
+    for (const auto& a : data) in.push_back(to_tensor(a));
     std::vector<array> results;
-    for (const auto& t : out) results.push_back(from_tensor(t));
+    for (const auto& t : plans.run(in)) results.push_back(from_tensor(t));
     return results;
   }
   plan = make(options);

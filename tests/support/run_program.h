@@ -163,7 +163,7 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
     inputs.push_back(room(t));
     numbers.fill(memory.back().get(), t, how);
   }
-  lamina::plan_runner run(std::move(p), {&states, nullptr}, where, {});
+  lamina::ir::session run(std::move(p), {&states, nullptr}, where);
   run.run(extents, inputs, [&](std::size_t, const lamina::tensor_type& t) -> void* { return room(t); });
 }
 

@@ -40,7 +40,7 @@ class segment_run {
   }
 
   std::shared_ptr<lamina::context> where;
-  lamina::plan_runner plans;
+  lamina::ir::session plans;
   std::vector<lamina::any_tensor> in, out;
 
  private:

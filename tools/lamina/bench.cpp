@@ -80,7 +80,7 @@ void bench(const bench_arguments& o) {
   const program& p = *net.program;
   const auto extents = extents_of(o.model, p, o.shapes);
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
-  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(o.threads, target_isa()), {});
+  auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));
   std::vector<any_tensor> in, out(p.outputs().size());
   std::vector<const void*> data;
   for (std::size_t i = 0; i < extents.size(); ++i)
@@ -90,11 +90,11 @@ void bench(const bench_arguments& o) {
     if (!out[i] || out[i].type() != type) out[i] = any_tensor(type);
     return out[i].mutable_data();
   };
-  runner.run(extents, data, place);
-  executor* bound = runner.in_segments() ? nullptr : &runner.at(extents);
+  runs.run(extents, data, place);
+  executor* bound = runs.in_segments() ? nullptr : &runs.at(extents);
   const auto run = [&] {
     if (bound) bound->run();
-    else runner.run(extents, data, place);
+    else runs.run(extents, data, place);
   };
   for (int i = 0; i < 2; ++i) run();
   std::vector<double> times;
@@ -109,7 +109,7 @@ void bench(const bench_arguments& o) {
   std::size_t weights = 0;
   for (auto s : p.states()) weights += p.at(s).results[0].bytes();
   std::size_t arena = 0;
-  for (const auto& plan : runner.plans(extents)) arena += plan->arena_bytes();
+  for (const auto& plan : runs.plans(extents)) arena += plan->arena_bytes();
   const std::string set(name_of(target_isa()));
   json told{{"isa", set},
             {"threads", o.threads},
@@ -127,7 +127,7 @@ void bench(const bench_arguments& o) {
     std::vector<timed_plan> spent;
     for (std::int64_t i = 0; i < o.repeat; ++i) {
       signals::check();
-      runner.run_timed(extents, data, place, spent);
+      runs.run_timed(extents, data, place, spent);
     }
     print_operations(spent, o, told);
   }

@@ -70,12 +70,7 @@ struct self_test {
   double error(isa set) {
     std::vector<shape> extents;
     for (const auto& t : in) extents.push_back(t.shape());
-    executor run(make_plan(p, extents, set), nullptr);
-    std::vector<any_tensor> out;
-    for (std::size_t i = 0; i < in.size(); ++i) run.bind_input(i, in[i].data());
-    for (std::size_t i = 0; i < 2; ++i) out.emplace_back(run.plan().output_types()[i]);
-    for (std::size_t i = 0; i < 2; ++i) run.bind_output(i, out[i].mutable_data());
-    run.run();
+    const auto out = executor(make_plan(p, extents, set), nullptr).run(in);
     double worst = 0;
     for (std::size_t o = 0; o < 2; ++o)
       for (std::int64_t i = 0; i < out[o].shape().size(); ++i) {

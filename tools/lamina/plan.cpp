@@ -18,14 +18,14 @@ using namespace lamina;
 void plan(const plan_arguments& a) {
   auto net = load_model(a.model);
   const auto extents = extents_of(a.model, *net.program, a.shapes);
-  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {});
+  const ir::session planned(net.program, {&net.states, nullptr});
   if (!a.json) {
-    std::fputs(runner.explain(extents).c_str(), stdout);
+    std::fputs(planned.explain(extents).c_str(), stdout);
     return;
   }
   // Of segments after the first for as many rows as there can be.
   json segments = json::array();
-  for (const auto& p : runner.plans(extents)) {
+  for (const auto& p : planned.plans(extents)) {
     json operations = json::array();
     for (const auto& line : p->lines()) operations.push_back(json_of(line));
     segments.push_back(

@@ -77,23 +77,22 @@ std::vector<any_tensor> inputs_of(const std::string& model, const program& p, co
 
 // A run in plans of one operation after the other on one thread, as the JSON that chrome://tracing and Perfetto read. Times are
 // microseconds; a run before it made the plans and packed the weights.
-void write_trace(const std::string& file, saved_net& net, const std::vector<any_tensor>& inputs) {
-  plan_runner runner(net.program, {&net.states, nullptr}, std::make_shared<context>(1, target_isa()), {});
-  std::vector<any_tensor> outputs(net.program->outputs().size());
+void write_trace(const std::string& file, session& net, std::vector<any_tensor> outputs,
+                 const std::vector<any_tensor>& inputs) {
   std::vector<shape> extents;
   std::vector<const void*> data;
   for (const auto& x : inputs) {
     extents.push_back(x.shape());
     data.push_back(x.data());
   }
-  const output_place place = [&](std::size_t i, const tensor_type& type) -> void* {
+  const output_place place = [&outputs](std::size_t i, const tensor_type& type) -> void* {
     outputs[i] = any_tensor(type);
     return outputs[i].mutable_data();
   };
   std::vector<timed_plan> times;
-  runner.run_timed(extents, data, place, times);
+  net.run_timed(extents, data, place, times);
   for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
-  runner.run_timed(extents, data, place, times);
+  net.run_timed(extents, data, place, times);
 
   json events = json::array();
   double now = 0;
@@ -124,14 +123,15 @@ void write_trace(const std::string& file, saved_net& net, const std::vector<any_
 
 void run(const run_arguments& a) {
   const auto& folder = a.out;
-  saved_net net = load_model(a.model);
-  const program& p = *net.program;
+  saved_net saved = load_model(a.model);
+  const program& p = *saved.program;
   const auto inputs = inputs_of(a.model, p, a.inputs);
   const auto files = folder.empty() ? std::vector<std::string>() : files_of(a.model, folder, p);
   if (!a.trace.empty()) check_writable(a.trace);
   const signals noted;
   const stop_scope until(noted_signal{});
-  const auto results = net.factory().create()(inputs);
+  auto net = session::owning(saved.program, std::move(saved.states));
+  const auto results = net.run(inputs);
   if (!folder.empty()) make_folder(folder);
   json outputs = json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -152,7 +152,7 @@ void run(const run_arguments& a) {
     outputs.push_back(std::move(told));
   }
   if (a.json) print_line({{"outputs", outputs}});
-  if (!a.trace.empty()) write_trace(a.trace, net, inputs);
+  if (!a.trace.empty()) write_trace(a.trace, net, results, inputs);
 }
 
 }  // namespace tool

@@ -56,7 +56,7 @@ void show_list(const std::vector<named_tensor>& tensors, const std::map<std::str
 // The most bytes of activations that the plans of a run take.
 std::size_t arena_of(const saved_net& net, const std::vector<shape>& extents) {
   std::size_t arena = 0;
-  plan_runner planned(net.program, {}, std::make_shared<context>(1, target_isa()), {});
+  const session planned(net.program);
   for (const auto& segment : planned.plans(extents)) arena += segment->arena_bytes();
   return arena;
 }

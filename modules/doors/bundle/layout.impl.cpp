@@ -467,7 +467,7 @@ image image_of(view<const program_entry> parts, const options& o) {
       t << found
         << ": the extent of its result is known only when it has run, and the C code of a bundle has constant offsets "
            "and sizes; "
-        << "run this net by a plan_runner, or give the bundle all rows and a mask";
+        << "run this net by a session, or give the bundle all rows and a mask";
       fail(error_kind::unsupported, o.name, t);
     }
   const kernel_table kernels;

@@ -78,6 +78,8 @@ export class executor {
   void run_timed(view<std::int64_t> nanoseconds);
   /// Binds in order of inputs and outputs, and runs.
   void run(view<const void* const> inputs, view<void* const> outputs);
+  /// Binds tensors in order of inputs, and runs into new ones. Errors: also out_of_memory, which names what is planned.
+  std::vector<any_tensor> run(view<const any_tensor> inputs);
   const lamina::plan& plan() const {
     if (!plan_) [[unlikely]]
       moved();

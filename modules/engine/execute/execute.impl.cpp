@@ -20,12 +20,8 @@ any_tensor compute_constant(const program& p) {
   pass_counters unused;
   auto shapes = specialized(p, {}, {.fold_constants = false, .simplify = false}, unused, nullptr);
   auto made = std::make_shared<const plan>(shapes, target_isa(), pass_options{.fold_constants = false}, unused);
-  any_tensor result(made->output_types()[0]);
-  executor run(made, nullptr);
-  run.bind_output(0, result.mutable_data());
   const detail::stopped_by none(nullptr);  // others may wait for the plan
-  run.run();
-  return result;
+  return executor(made, nullptr).run({})[0];
 }
 
 constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -217,6 +213,7 @@ void executor::prepare() {
     once_seen_[i] = states_[static_cast<std::size_t>(plan_->once_states()[i])]->version();
 }
 void executor::prepare_packs() {
+  bool released = false;
   for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto& k = plan_->packs()[i];
     auto& form = *packs_[i];
@@ -233,8 +230,10 @@ void executor::prepare_packs() {
           unpack(plan, i, packed, elements);
         };
     }
-    of.release();
+    released = of.release() || released;
   }
+  // What this thread keeps for later would be the memory of whole weights.
+  if (released) memory::trim();
 }
 void executor::run_packing(const plan_pack& k) {
   for (std::uint32_t s = 0; s < k.steps.count; ++s)
@@ -438,6 +437,17 @@ void executor::run(view<const void* const> inputs, view<void* const> outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) bind_input(i, inputs[i]);
   for (std::size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs[i]);
   run();
+}
+
+std::vector<any_tensor> executor::run(view<const any_tensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) bind_input(i, inputs[i].data());
+  std::vector<any_tensor> results;
+  for (const tensor_type& type : plan().output_types()) {
+    const std::size_t i = results.size();
+    bind_output(i, results.emplace_back(result_memory(i), type).mutable_data());
+  }
+  run();
+  return results;
 }
 
 std::size_t executor::own_bytes() const {

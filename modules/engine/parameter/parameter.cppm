@@ -49,7 +49,8 @@ export class parameter {
   /// From now on `release` frees the elements where a packed form holds them, until `keep`.
   void releasable() { releasable_ = true; }
   void keep() { restore(), releasable_ = false; }
-  void release();
+  /// Whether it freed them.
+  bool release();
   /// Unpacks the elements where they are released. Errors: out_of_memory.
   void restore();
 

@@ -35,9 +35,10 @@ const packed_form* parameter::source() const {
     if (form.unpack && form.version == version_) return &form;
   return nullptr;
 }
-void parameter::release() {
-  if (!releasable_ || !value_.data() || !source()) return;
+bool parameter::release() {
+  if (!releasable_ || !value_.data() || !source()) return false;
   [[maybe_unused]] const any_tensor freed = std::move(value_);
+  return true;
 }
 void parameter::restore() {
   if (!value_.data() && value_.bytes() != 0) value_ = copy();

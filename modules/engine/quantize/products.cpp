@@ -81,11 +81,7 @@ class product_finder {
     };
     take(*s.values, [](const std::string&) { return false; });
     if (!s.names.empty()) {
-      executor run(make_plan(*s.values, {}, target_isa()), &states_);
-      std::vector<any_tensor> made;
-      for (const auto& o : s.values->outputs()) made.emplace_back(s.values->type(o.value));
-      for (std::size_t i = 0; i < made.size(); ++i) run.bind_output(i, made[i].mutable_data());
-      run.run();
+      const auto made = executor(make_plan(*s.values, {}, target_isa()), &states_).run({});
       for (std::size_t i = 0; i < made.size(); ++i) {
         states_.add(s.names[i], made[i], state_role::parameter, false);
         folded_[s.names[i]] = weight_behind(*s.values, s.values->outputs()[i].value);
@@ -130,11 +126,7 @@ class product_finder {
     for (std::int32_t i = 0; i <= v.node; ++i)
       if (wanted[static_cast<std::size_t>(i)]) copy.copy(i);
     p.output("value", copy.at(v));
-    any_tensor result(program_->type(v));
-    executor run(make_plan(p, {}, target_isa()), &states_);
-    run.bind_output(0, result.mutable_data());
-    run.run();
-    return result;
+    return executor(make_plan(p, {}, target_isa()), &states_).run({})[0];
   }
 
  private:

@@ -15,7 +15,7 @@ import :program;
 import :quantize;
 import :quantize.products;
 import :rewriter;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -82,34 +82,28 @@ quantization_profile profile(const program& p, const parameter_store& states,
   detail::product_finder found(p, states);
   const auto values = observed_values(found);
   const auto observing = std::make_shared<const program>(with_extrema(found.of(), found.needed(), values));
-  const auto here = std::make_shared<context>(1, target_isa());
-  plan_runner runner(observing, {&found.states(), nullptr}, here, {});
+  session observer(observing, {&found.states(), nullptr});
   quantization_profile result;
   result.of = p.id();
   for (const auto& v : values)
     result.values.push_back(
         {v.name, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
-  std::vector<float> extrema(2 * values.size());
+  std::vector<any_tensor> extrema;
   for (std::size_t k = 0; k < samples.size(); ++k) {
     const auto& inputs = samples[k];
     if (inputs.size() != p.inputs().size())
       detail::raise(error_kind::value, t << "profile: the program has " << p.inputs().size() << " inputs, and sample "
                                          << k << " has " << inputs.size());
-    std::vector<shape> extents;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const node& n = p.at(p.inputs()[i]);
       if (inputs[i].element() != n.results[0].element)
         detail::raise(error_kind::type, t << "profile: input `" << n.name << "` is " << n.results[0]
                                           << ", and in sample " << k << " " << inputs[i].type());
-      extents.push_back(inputs[i].shape());
     }
-    executor& run = runner.at(extents);
-    for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
-    for (std::size_t i = 0; i < extrema.size(); ++i) run.bind_output(i, &extrema[i]);
-    run.run();
-    runner.rest();
+    observer.run(inputs, extrema);
+    const auto number = [&](std::size_t i) { return static_cast<double>(extrema[i].elements<float>()[0]); };
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto low = static_cast<double>(extrema[2 * i]), high = static_cast<double>(extrema[2 * i + 1]);
+      const double low = number(2 * i), high = number(2 * i + 1);
       if (!std::isfinite(low) || !std::isfinite(high))
         detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high
                                            << "] on sample " << k << "; values are to be finite");

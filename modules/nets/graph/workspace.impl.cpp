@@ -9,7 +9,7 @@ import :passes;
 import :parameter;
 import :plan;
 import :program;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -78,7 +78,7 @@ class instance {
     std::string s;
     as_of(*net_, [&] {
       look();
-      s = plans_.explain(view<const shape>(shapes_));
+      s = session_.explain(view<const shape>(shapes_));
     });
     return s;
   }
@@ -86,7 +86,7 @@ class instance {
     std::vector<operation_cost> all;
     as_of(*net_, [&] {
       look();
-      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), memory_sharing::best))
+      for (const auto& plan : session_.fresh_plans(view<const shape>(shapes_), memory_sharing::best))
         for (const auto& l : plan->lines()) all.push_back(cost_of(l));
     });
     return all;
@@ -95,7 +95,7 @@ class instance {
     memory_estimate m;
     as_of(*net_, [&] {
       look();
-      for (const auto& plan : plans_.fresh_plans(view<const shape>(shapes_), how)) {  // segments share no memory
+      for (const auto& plan : session_.fresh_plans(view<const shape>(shapes_), how)) {  // segments share no memory
         const plan_cost& c = plan->cost();
         m.arena += c.arena;
         m.least = std::max(m.least, c.live_peak);
@@ -113,7 +113,7 @@ class instance {
     as_of(*net_, [&] {
       auto lock = making ? std::unique_lock(*making) : std::unique_lock<std::mutex>();
       look();
-      if (plans_.in_segments()) {  // which get ready in turn, between the runs of others
+      if (session_.in_segments()) {  // which get ready in turn, between the runs of others
         for (std::int64_t i = 0; i < times; ++i) run_in_segments();
         return;
       }
@@ -129,7 +129,7 @@ class instance {
     net_times t;
     as_of(*net_, [&] {
       look();
-      executor* e = plans_.in_segments() ? nullptr : &ready();
+      executor* e = session_.in_segments() ? nullptr : &ready();
       const auto run = [&] {
         const auto begin = std::chrono::steady_clock::now();
         if (e) {
@@ -225,8 +225,8 @@ class instance {
     if (moved) {
       store_ = std::make_unique<parameter_store>();
       for (auto& s : states_) s.held = &store_->add(s.name, s.at->value, state_role::parameter);
-      if (!made_) plans_ = plan_runner(net_->body, {store_.get(), nullptr}, where_, passes_);
-      else plans_.read({store_.get(), nullptr}, nullptr);
+      if (!made_) session_ = session(net_->body, {store_.get(), nullptr}, where_, passes_);
+      else session_.read({store_.get(), nullptr});
       made_ = true;
     }
     for (auto& s : states_)
@@ -251,8 +251,8 @@ class instance {
       if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
       return v.mutable_data();
     };
-    if (times) plans_.run_timed(view<const shape>(shapes_), view<const void* const>(memory_), place, *times);
-    else plans_.run(view<const shape>(shapes_), view<const void* const>(memory_), place);
+    if (times) session_.run_timed(view<const shape>(shapes_), view<const void* const>(memory_), place, *times);
+    else session_.run(view<const shape>(shapes_), view<const void* const>(memory_), place);
     for (std::size_t i = 0; i < outputs_.size(); ++i) std::swap(outputs_[i].at->value, next_[i]);
     written();
   }
@@ -264,7 +264,7 @@ class instance {
   }
   // The executor for that, with all memory bound.
   executor& ready() {
-    executor& e = plans_.at(view<const shape>(shapes_));
+    executor& e = session_.at(view<const shape>(shapes_));
     bind(e);
     return e;
   }
@@ -291,7 +291,7 @@ class instance {
   std::vector<bound> inputs_, states_, outputs_;
   std::vector<std::size_t> assigned_;
   std::unique_ptr<parameter_store> store_;
-  plan_runner plans_;
+  session session_;
   bool made_ = false;
   std::vector<shape> shapes_;
   std::vector<const void*> memory_;  // of inputs, and what the next run in segments writes

@@ -15,7 +15,7 @@ import :parameter.naming;
 import :plan;
 import :policy;
 import :program;
-export import :runner;
+export import :session;
 import :shape;
 import :tensor;
 import :topology;
@@ -192,9 +192,8 @@ export struct model_options {
 export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
                                 bool training, view<const value> inputs);
 
-/// The executor for these input extents of a program traced from a definition: where extents do not fit, the error names
-/// the layer.
-executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_definition& d);
+/// Where input extents do not fit a program traced from a definition: the error that names the layer.
+void explain_mismatch(const model_definition& d, view<const shape> inputs);
 
 /// Parameters, programs and plans of a model.
 export class model_core {
@@ -209,7 +208,7 @@ export class model_core {
   model_core& operator=(model_core&&) noexcept;
   ~model_core();
 
-  const model_definition& definition() const { return definition_; }
+  const model_definition& definition() const { return *definition_; }
   const model_options& options() const { return options_; }
   /// Errors, also of `at`: state_error where the model was given away.
   parameter_store& parameters() { return here(), *store_; }
@@ -219,9 +218,11 @@ export class model_core {
   std::shared_ptr<const program> inference_program() const { return inference_; }
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
-  executor& at(view<const shape> inputs) { return here(), executor_at(runner_, inputs, definition_); }
-  /// The plans of a program that runs in segments, else null.
-  plan_runner* in_segments() { return here(), runner_.in_segments() ? &runner_ : nullptr; }
+  /// What runs inference.
+  session& runs() { return here(), session_; }
+  executor& at(view<const shape> inputs) { return runs().at(inputs); }
+  /// What runs another program over the parameters, traced from the same definition; errors name layers.
+  session session_of(std::shared_ptr<const program> p, std::shared_ptr<context> where) const;
   /// Errors: those of `at`.
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::string explain(view<const shape> inputs) const;
@@ -234,12 +235,12 @@ export class model_core {
       given_away();
   }
   [[noreturn]] static void given_away();
-  model_definition definition_;
+  std::shared_ptr<const model_definition> definition_;
   model_options options_;
   std::unique_ptr<parameter_store> store_;
   std::shared_ptr<context> where_;
   std::shared_ptr<const program> inference_;
-  plan_runner runner_;
+  session session_;
 };
 
 /// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
@@ -510,22 +511,30 @@ template <class Traits, class First, std::size_t Output> consteval shape call_re
   return leaves_out_leading<Traits, First> ? without_leading(s) : s;
 }
 
-/// Runs a program in segments on typed tensors: what it gives has the extents that the run has found.
-template <class Traits, class First>
-auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const void* const> inputs) {
-  any_tensor made[Traits::outputs.size()];
-  plans.run(extents, inputs, [&made](std::size_t i, const tensor_type& type) -> void* {
-    return (made[i] = any_tensor(type)).mutable_data();
-  });
+/// Runs a session on typed tensors; shared by models and reference models. Several outputs come as `results`.
+template <class Traits, class First, class... X> auto run_model(session& net, const First& first, const X&... x) {
+  constexpr std::size_t count = 1 + sizeof...(X);
+  std::size_t i = 0;
+  const shape extents[] = {call_extents(Traits::patterns[0], first.shape()),
+                           (++i, call_extents(Traits::patterns[i], x.shape()))...};
+  const void* const inputs[] = {first.data().data(), x.data().data()...};
+  struct {
+    storage memory;
+    shape dims;
+  } made[Traits::outputs.size()];
+  net.run(view<const shape>(extents, count), view<const void* const>(inputs, count),
+          [&made](std::size_t o, const tensor_type& type) -> void* {
+            made[o] = {storage(type.bytes()), type.dims};
+            return made[o].memory.data();
+          });
   auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
-    const any_tensor& t = made[O];
-    shape s = t.shape();
+    shape& s = made[O].dims;
     if constexpr (leaves_out_leading<Traits, First>) {
       if (s[0] != dim(1)) leading_is_counted(O, s);
       s = without_leading(s);
     }
-    return any_tensor(t.memory(), {t.element(), s})
-        .template as<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>();
+    return tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>>(
+        std::move(made[O].memory), s);
   };
   if constexpr (Traits::outputs.size() == 1) return output(std::integral_constant<std::size_t, 0>{});
   else
@@ -533,44 +542,6 @@ auto run_in_segments(plan_runner& plans, view<const shape> extents, view<const v
       return results<decltype(output(std::integral_constant<std::size_t, O>{}))...>{
           output(std::integral_constant<std::size_t, O>{})...};
     }(std::make_index_sequence<Traits::outputs.size()>{});
-}
-
-/// Runs an executor on typed tensors; shared by models and reference models. Several outputs come as `results`.
-/// `in_segments` gives the plans of a program of which there is no one executor, else null.
-template <class Traits, class Runner, class Segments, class First, class... X>
-auto run_model(Runner&& at, Segments&& in_segments, const First& first, const X&... x) {
-  std::size_t i = 0;
-  const shape extents[] = {call_extents(Traits::patterns[0], first.shape()),
-                           (++i, call_extents(Traits::patterns[i], x.shape()))...};
-  if (plan_runner* plans = in_segments()) [[unlikely]] {
-    const void* const inputs[] = {first.data().data(), x.data().data()...};
-    return run_in_segments<Traits, First>(*plans, view<const shape>(extents, 1 + sizeof...(X)),
-                                          view<const void* const>(inputs, 1 + sizeof...(X)));
-  }
-  executor& run = at(view<const shape>(extents, 1 + sizeof...(X)));
-  run.bind_input(0, first.data().data());
-  i = 0;
-  (run.bind_input(++i, x.data().data()), ...);
-  auto output = [&]<std::size_t O>(std::integral_constant<std::size_t, O>) {
-    shape s = run.plan().output_types()[O].dims;
-    if constexpr (leaves_out_leading<Traits, First>) s = without_leading(s);
-    tensor<element_of<Traits::outputs[O].element>, extents_for<call_result<Traits, First, O>()>> out(
-        run.result_memory(O), s);
-    run.bind_output(O, out.writable().data());
-    return out;
-  };
-  if constexpr (Traits::outputs.size() == 1) {
-    auto out = output(std::integral_constant<std::size_t, 0>{});
-    run.run();
-    return out;
-  } else {
-    return [&]<std::size_t... O>(std::index_sequence<O...>) {
-      results<decltype(output(std::integral_constant<std::size_t, O>{}))...> all{
-          output(std::integral_constant<std::size_t, O>{})...};
-      run.run();
-      return all;
-    }(std::make_index_sequence<Traits::outputs.size()>{});
-  }
 }
 /// What the free functions of layers say of a model, with which they would do nothing.
 template <fixed_string Function> struct no_layer {
@@ -603,8 +574,7 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   /// Errors: shape_error for extents that do not fit.
   template <class... X> requires accepted<diagnostic<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
-    return detail::run_model<traits>([&](view<const shape> s) -> executor& { return core_.at(s); },
-                                     [&] { return core_.in_segments(); }, x...);
+    return detail::run_model<traits>(core_.runs(), x...);
   }
   /// Runs on the caller's memory: one input, one output, all dimensions given. Errors: shape_error, state_error if `out` is shared.
   template <detail::InMemory X, detail::InMemory Y>

@@ -4,7 +4,6 @@ import :core;
 import :dtype;
 import :emission;
 import :execute;
-import :io;
 import :model;
 import :op;
 import :op.control;
@@ -13,9 +12,8 @@ import :passes;
 import :parameter;
 import :parameter.naming;
 import :plan;
-import :plan_cache;
 import :program;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -178,21 +176,15 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
   return out;
 }
 
-executor& executor_at(plan_runner& plans, view<const shape> inputs, const model_definition& d) {
-  try {
-    return plans.at(inputs);
-  } catch (const shape_error& e) {
-    if (std::string_view(e.what()).starts_with("input `")) throw;
-  }
-  // The program has no layers any more: they are walked again with these extents, and the one that does not fit says so.
-  // Into parameters of their own: those of the model are shared, and may have been folded.
+// The program has no layers any more: they are walked again with these extents, and the one that does not fit says so.
+// Into parameters of their own: those of the model are shared, and may have been folded.
+void explain_mismatch(const model_definition& d, view<const shape> inputs) {
   program again;
   parameter_store scratch;
   std::vector<value> in;
   for (std::size_t i = 0; i < d.inputs.size(); ++i)
     in.push_back(again.input(d.inputs[i].name, {d.inputs[i].type.element, inputs[i]}));
   trace(d, again, scratch, 0, false, in);
-  return plans.at(inputs);
 }
 
 // ---- model ----------------------------------------------------------------------------------------------------------
@@ -209,13 +201,13 @@ std::shared_ptr<const program> inference_of(const model_definition& d, parameter
 }  // namespace
 
 model_core::model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters)
-    : definition_(std::move(d)),
-      options_(o),
+    : options_(o),
       store_(std::move(parameters)),
       where_(o.where ? o.where : std::make_shared<context>(o.threads, target_isa())) {
-  definition_.names = o.tie;
-  inference_ = inference_of(definition_, *store_, o.seed);
-  runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
+  d.names = o.tie;
+  definition_ = std::make_shared<const model_definition>(std::move(d));
+  inference_ = inference_of(*definition_, *store_, o.seed);
+  session_ = session_of(inference_, where_);
 }
 model_core::model_core(const model_core& o)
     : definition_(o.definition_),
@@ -223,20 +215,27 @@ model_core::model_core(const model_core& o)
       store_(std::make_unique<parameter_store>(o.parameters())),
       where_(o.where_),
       inference_(o.inference_),
-      runner_(inference_, {store_.get(), nullptr}, where_, options_.passes) {}
-model_core::model_core(model_core&&) noexcept = default;
+      session_(session_of(inference_, where_)) {}
+// What was moved from keeps its definition, which it may be asked for.
+model_core::model_core(model_core&& o) noexcept
+    : definition_(o.definition_),
+      options_(std::move(o.options_)),
+      store_(std::move(o.store_)),
+      where_(std::move(o.where_)),
+      inference_(std::move(o.inference_)),
+      session_(std::move(o.session_)) {}
 // The store stays where it is: others have its address, as a `training` of this model has.
 model_core& model_core::operator=(model_core&& o) noexcept {
   if (this == &o) return *this;
-  definition_ = std::move(o.definition_);
+  definition_ = o.definition_;
   options_ = std::move(o.options_);
   where_ = std::move(o.where_);
   inference_ = std::move(o.inference_);
-  runner_ = std::move(o.runner_);
+  session_ = std::move(o.session_);
   if (store_ && o.store_) {
     *store_ = std::move(*o.store_);
     o.store_.reset();
-    runner_.read({store_.get(), nullptr}, nullptr);
+    session_.read({store_.get(), nullptr});
   } else store_ = std::move(o.store_);
   return *this;
 }
@@ -249,76 +248,38 @@ void model_core::given_away() {
 }
 std::unique_ptr<parameter_store> model_core::take_parameters() {
   here();
-  runner_ = {};
+  session_ = {};
   return std::move(store_);
+}
+
+session model_core::session_of(std::shared_ptr<const program> p, std::shared_ptr<context> where) const {
+  here();
+  session made(std::move(p), {store_.get(), nullptr}, std::move(where), options_.passes);
+  made.on_mismatch([d = definition_](view<const shape> inputs) { explain_mismatch(*d, inputs); });
+  return made;
 }
 
 void model_core::threads(int n) {
   here();
   options_.threads = n;
   where_ = std::make_shared<context>(n, where_->isa());
-  runner_ = plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes);
+  session_ = session_of(inference_, where_);
 }
 
 std::shared_ptr<const plan> model_core::plan_for(view<const shape> inputs) const {
   here();
-  return where_->slot<plan_cache>().get(*inference_, inference_->id(), inputs, where_->isa(), options_.passes);
+  return session_.plans(inputs)[0];
 }
 
 std::string model_core::explain(view<const shape> inputs) const {
   here();
-  return plan_runner(inference_, {store_.get(), nullptr}, where_, options_.passes).explain(inputs);
+  return session_.explain(inputs);
 }
 void detail::leading_is_counted(std::size_t output, const shape& s) {
   text t;
   raise(error_kind::shape,
         t << "output " << output << " is " << s
           << ", and a call without the leading dimension has room for one row; give the inputs all dimensions");
-}
-
-// ---- files ----------------------------------------------------------------------------------------------------------
-
-void save_parameters(const parameter_store& store, const std::string& path,
-                     const std::map<std::string, std::string>& metadata) {
-  std::vector<named_tensor> all;
-  for (std::size_t i = 0; i < store.size(); ++i)
-    if (store[i].role() == state_role::parameter || store[i].role() == state_role::statistic)
-      all.push_back({store[i].name(), store[i].value()});
-  write_safetensors(path, view<const named_tensor>(all.data(), all.size()), metadata);
-}
-
-namespace {
-// PyTorch keeps with the statistics of a batch norm how many batches it has seen; nothing here depends on that number.
-bool counts_batches(const parameter_store& store, const safetensors_reader::entry& t) {
-  constexpr std::string_view count = ".num_batches_tracked";
-  if (!t.name.ends_with(count) || t.type != tensor_type{dtype::int64, {}}) return false;
-  return store.find(t.name.substr(0, t.name.size() - count.size()) + ".running_mean") != nullptr;
-}
-}  // namespace
-
-void load_parameters(parameter_store& store, const std::string& path) {
-  const safetensors_reader file(path);
-  std::vector<std::pair<parameter*, const safetensors_reader::entry*>> found;
-  auto fail = [&](const std::string& name, auto&&... words) {
-    text t;
-    t << path << ": parameter `" << printable(name) << "` ";
-    ((t << words), ...);
-    detail::raise(error_kind::file, t);
-  };
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    parameter& p = store[i];
-    if (p.role() != state_role::parameter && p.role() != state_role::statistic) continue;
-    const auto* v = file.find(p.name());
-    if (!v) fail(p.name(), "is missing");
-    if (v->type != p.value().type()) fail(p.name(), "is ", v->type, " and the model expects ", p.value().type());
-    found.emplace_back(&p, v);
-  }
-  for (const auto& t : file.tensors)
-    if (!store.find(t.name) && !counts_batches(store, t))
-      fail(t.name, "is in the file, but the model has none of this name");
-  std::vector<any_tensor> values;  // all of them, before one is changed
-  for (auto& [p, v] : found) values.push_back(file.read(*v));
-  for (std::size_t i = 0; i < found.size(); ++i) found[i].first->assign(values[i]);
 }
 
 }  // namespace lamina

@@ -11,6 +11,7 @@ import :parameter;
 import :plan;
 import :plan_cache;
 import :program;
+import :session;
 import :shape;
 import :tensor;
 import :topology.check;
@@ -98,9 +99,8 @@ class reference_core {
   std::shared_ptr<shared_weights> weights() const;
   // States that each reference model has for itself, as the origin left them.
   std::unique_ptr<parameter_store> own_states() const;
-  // An executor of one program made from that of inference.
-  std::unique_ptr<executor> bound(const program& p, view<const shape> inputs, bool relaxed_summation,
-                                  shared_weights& weights) const;
+  // What runs a program made from that of inference, in memory of its own and on weights that the caller keeps.
+  session session_of(std::shared_ptr<const program> p, shared_weights& weights, bool relaxed_summation) const;
   std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
   // Takes parameters that are known to fit.
   void exchange(parameter_store all);
@@ -124,25 +124,25 @@ class reference_core {
   std::atomic<std::uint64_t> version_{0};
 };
 
-/// The executors of one reference model. They see an exchange of weights when they are asked for, never while they run.
+/// The session of one reference model. It sees an exchange of weights when it is asked for, never while it runs.
 class reference_runner {
  public:
   explicit reference_runner(const reference_core& core);
-  executor& at(const reference_core& core, view<const shape> inputs);
-  /// The plans of a program that runs in segments, else null.
-  plan_runner* in_segments(const reference_core& core);
-  inline void rest() noexcept { runner_.rest(); }
-  std::size_t bytes() const { return runner_.bytes(); }
+  /// With the weights of now.
+  session& ready(const reference_core& core);
+  inline void rest() noexcept { session_.rest(); }
+  std::size_t bytes() const { return session_.bytes(); }
   /// Bytes that a run for these input extents works in, by its plan, which is made if need be; 0 for one in segments.
   std::size_t planned(const reference_core& core, view<const shape> inputs);
+  /// Runs a program on tensors in order.
+  std::vector<any_tensor> run(const reference_core& core, view<const any_tensor> inputs);
 
  private:
   friend class origin_loan;
-  void look(const reference_core& core);
   std::uint64_t version_ = 0;
   std::shared_ptr<shared_weights> weights_;
   std::unique_ptr<parameter_store> own_;
-  plan_runner runner_;
+  session session_;
 };
 
 /// The right to use a factory's origin, which one holder at a time has.
@@ -182,8 +182,7 @@ struct resting {
 template <class Traits, class... X>
 auto run_reference(const reference_core& core, reference_runner& runner, const X&... x) {
   const resting after{runner};
-  return run_model<Traits>([&](view<const shape> s) -> executor& { return runner.at(core, s); },
-                           [&] { return runner.in_segments(core); }, x...);
+  return run_model<Traits>(runner.ready(core), x...);
 }
 /// What those that share weights do not do, in words.
 template <fixed_string Who, fixed_string What, class...> struct shares_weights {
@@ -342,7 +341,9 @@ export class program_reference : public sharing<"a reference model"> {
       : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
   /// Inputs in the order of the program's; results in the order of its outputs. Errors: shape_error, type_error, value_error
   /// for another number of inputs, state_error where it was moved from.
-  std::vector<any_tensor> operator()(view<const any_tensor> inputs);
+  std::vector<any_tensor> operator()(view<const any_tensor> inputs) {
+    return runner_.run(detail::shared_by(core_), inputs);
+  }
   /// As of a `reference_model`.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
   std::size_t planned(std::initializer_list<shape> inputs) {
@@ -359,7 +360,7 @@ export class program_reference : public sharing<"a reference model"> {
 class program_origin : public sharing<"the origin of a factory"> {
  public:
   explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
-  std::vector<any_tensor> operator()(view<const any_tensor> inputs);
+  std::vector<any_tensor> operator()(view<const any_tensor> inputs) { return loan_.runner().run(loan_.core(), inputs); }
 
  private:
   origin_loan loan_;

@@ -5,13 +5,14 @@ import :core;
 import :dtype;
 import :execute;
 import :model;
+import :model.file.impl;
 import :passes;
 import :parameter;
 import :plan;
 import :plan_cache;
 import :program;
 import :reference;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -23,16 +24,10 @@ namespace {
 // Runs a program of states alone; its outputs become parameters.
 void add_results(const program& values, parameter_store& from, isa set, parameter_store& to) {
   if (values.outputs().empty()) return;
-  executor run(make_plan(values, {}, set), &from);
-  std::vector<any_tensor> made;
-  for (const auto& o : values.outputs()) made.emplace_back(values.type(o.value));
-  for (std::size_t i = 0; i < made.size(); ++i) run.bind_output(i, made[i].mutable_data());
-  run.run();
+  auto made = executor(make_plan(values, {}, set), &from).run({});
   for (std::size_t i = 0; i < made.size(); ++i)
     to.add(values.outputs()[i].name, std::move(made[i]), state_role::parameter, false);
 }
-
-bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
 
 // A generator's state is its seed and how many runs it has served.
 void seed_generators(parameter_store& all, std::int64_t seed) {
@@ -143,13 +138,16 @@ reference_core::reference_core(reference_source from, const reference_options& o
     if (const parameter* p = all.find(name)) own_.add(name, p->value(), p->role(), false);
   }
   weights_ = prepared(all);
+  // Weights that were folded are gone now; what this thread keeps for later would be their memory.
+  from.parameters.reset();
+  if (o.optimize) memory::trim();
 }
 reference_core::~reference_core() = default;
 
 reference_report reference_core::report(view<const shape> inputs) const {
   reference_report all = report_;
   all.fused = 0;
-  for (const auto& p : plan_runner(inference_, {}, where_, passes_).plans(inputs))
+  for (const auto& p : session(inference_, {}, where_, passes_).plans(inputs))
     *all.fused += p->counters().fused_elementwise + p->counters().fused_epilogues;
   return all;
 }
@@ -206,9 +204,10 @@ void reference_core::update(const parameter_store& now) {
   exchange(parameter_store(now));
 }
 void reference_core::update_from_file(const std::string& path) {
+  auto values = read_parameters(wanted_, nullptr, path);
   parameter_store now;
-  for (const auto& [name, type] : wanted_) now.add(name, any_tensor(type), state_role::parameter);
-  load_parameters(now, path);
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    now.add(wanted_[i].first, std::move(values[i]), state_role::parameter);
   exchange(std::move(now));
 }
 void reference_core::exchange(parameter_store all) {
@@ -227,13 +226,11 @@ void reference_core::exchange(parameter_store all) {
   version_.fetch_add(1, std::memory_order_release);
 }
 
-std::unique_ptr<executor> reference_core::bound(const program& p, view<const shape> inputs, bool relaxed_summation,
-                                                shared_weights& weights) const {
+session reference_core::session_of(std::shared_ptr<const program> p, shared_weights& weights,
+                                   bool relaxed_summation) const {
   auto passes = passes_;
   passes.relaxed_summation = relaxed_summation;
-  auto made = cache().get(p, p.id(), inputs, where_->isa(), passes);
-  std::lock_guard lock(weights.packs.mutex);
-  return std::make_unique<executor>(std::move(made), &weights.store);
+  return session(std::move(p), {&weights.store, nullptr}, where_, std::move(passes), &weights.packs);
 }
 
 // ---- runners --------------------------------------------------------------------------------------------------------
@@ -242,30 +239,30 @@ reference_runner::reference_runner(const reference_core& core)
     : version_(core.version()),
       weights_(core.weights()),
       own_(core.own_states()),
-      runner_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs,
-              core.options_.arenas) {}
+      session_(core.inference_, {&weights_->store, own_.get()}, core.where_, core.passes_, &weights_->packs,
+               core.options_.arenas) {
+  if (core.definition())
+    session_.on_mismatch([&core](view<const shape> inputs) { explain_mismatch(*core.definition(), inputs); });
+}
 
-void reference_runner::look(const reference_core& core) {
+session& reference_runner::ready(const reference_core& core) {
   if (const auto now = core.version(); now != version_) [[unlikely]] {
     auto next = core.weights();
-    runner_.read({&next->store, own_.get()}, &next->packs);
+    session_.read({&next->store, own_.get()}, &next->packs);
     weights_ = std::move(next);
     version_ = now;
   }
-}
-plan_runner* reference_runner::in_segments(const reference_core& core) {
-  if (!runner_.in_segments()) return nullptr;
-  look(core);
-  return &runner_;
-}
-executor& reference_runner::at(const reference_core& core, view<const shape> inputs) {
-  look(core);
-  return core.definition() ? executor_at(runner_, inputs, *core.definition()) : runner_.at(inputs);
+  return session_;
 }
 
 std::size_t reference_runner::planned(const reference_core& core, view<const shape> inputs) {
   const detail::resting after{*this};
-  return in_segments(core) ? 0 : at(core, inputs).planned_bytes();
+  session& all = ready(core);
+  return all.in_segments() ? 0 : all.at(inputs).planned_bytes();
+}
+std::vector<any_tensor> reference_runner::run(const reference_core& core, view<const any_tensor> inputs) {
+  const detail::resting after{*this};
+  return ready(core).run(inputs);
 }
 
 // ---- the origin -----------------------------------------------------------------------------------------------------
@@ -322,59 +319,16 @@ program_factory program_factory::from_file(std::shared_ptr<const program> infere
                                            reference_options o, const pass_options& passes) {
   needed(inference.get());
   parameter_store states;
+  std::vector<wanted_parameter> wanted;
   for (auto s : inference->states()) {
     const node& n = inference->at(s);
-    states.add(n.name, any_tensor(n.results[0]),
-               n.name == generator_name ? state_role::generator : state_role::parameter, false);
+    if (n.name == generator_name) states.add(n.name, any_tensor(n.results[0]), state_role::generator, false);
+    else wanted.emplace_back(n.name, n.results[0]);
   }
-  load_parameters(states, path);
+  auto values = read_parameters(wanted, &states, path);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    states.add(std::move(wanted[i].first), std::move(values[i]), state_role::parameter, false);
   return program_factory(std::move(inference), std::move(states), std::move(o), passes);
-}
-
-namespace {
-
-std::vector<any_tensor> run_program(const reference_core& core, reference_runner& runner,
-                                    view<const any_tensor> inputs) {
-  const program& p = core.inference();
-  text t;
-  if (inputs.size() != p.inputs().size())
-    detail::raise(error_kind::value,
-                  t << "the program has " << p.inputs().size() << " inputs and is given " << inputs.size());
-  std::vector<shape> extents;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const node& n = p.at(p.inputs()[i]);
-    if (inputs[i].element() != n.results[0].element)
-      detail::raise(error_kind::type,
-                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
-    extents.push_back(inputs[i].shape());
-  }
-  const detail::resting after{runner};
-  std::vector<any_tensor> results;
-  if (plan_runner* segments = runner.in_segments(core)) {
-    results.resize(p.outputs().size());
-    std::vector<const void*> data;
-    for (const auto& x : inputs) data.push_back(x.data());
-    segments->run(extents, data, [&results](std::size_t i, const tensor_type& type) -> void* {
-      return (results[i] = any_tensor(type)).mutable_data();
-    });
-    return results;
-  }
-  executor& run = runner.at(core, extents);
-  for (std::size_t i = 0; i < inputs.size(); ++i) run.bind_input(i, inputs[i].data());
-  const auto& types = run.plan().output_types();
-  for (std::size_t i = 0; i < types.size(); ++i)
-    run.bind_output(i, results.emplace_back(run.result_memory(i), types[i]).mutable_data());
-  run.run();
-  return results;
-}
-
-}  // namespace
-
-std::vector<any_tensor> program_reference::operator()(view<const any_tensor> inputs) {
-  return run_program(detail::shared_by(core_), runner_, inputs);
-}
-std::vector<any_tensor> program_origin::operator()(view<const any_tensor> inputs) {
-  return run_program(loan_.core(), loan_.runner(), inputs);
 }
 
 }  // namespace lamina

@@ -16,7 +16,11 @@ export struct saved_net {
   parameter_store states;
   std::map<std::string, std::string> metadata{};
   /// Makes what runs it, for any number of threads: `net.factory().create()(inputs)`.
-  program_factory factory(reference_options o = {}) const { return program_factory(program, states, std::move(o)); }
+  program_factory factory(reference_options o = {}) const& { return program_factory(program, states, std::move(o)); }
+  /// The same without a copy of the states.
+  program_factory factory(reference_options o = {}) && {
+    return program_factory(std::move(program), std::move(states), std::move(o));
+  }
 };
 
 /// The files of a net: `NAME`, `NAME.json` and `NAME.safetensors` all name the same.

@@ -6,6 +6,7 @@ import :execute;
 import :model;
 import :program;
 import :reference;
+import :session;
 import :shape;
 import :stop;
 import :tensor;
@@ -82,11 +83,18 @@ class stream_core {
   // Any step: binds memory, may fail, and moves what is remembered.
   bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
   void move_memories() noexcept;
+  struct memory_place;
+  std::vector<memory_place> make_room();
+  void bind_memories(view<const memory_place> places);
+  void compute_first(view<const memory_place> places);
+  // Bytes of a block of what is appended to.
+  std::size_t bytes_of_block(const tensor_type& t) const;
 
   std::shared_ptr<const reference_core> net_;
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
-  std::unique_ptr<executor> run_;
+  session session_;
+  executor* run_ = nullptr;                // of the session
   std::vector<const void*> bound_inputs_;  // the caller's memory, as the last step had it
   std::vector<void*> bound_outputs_;
   std::vector<std::size_t> input_sizes_, output_sizes_;  // elements of a block
@@ -94,7 +102,7 @@ class stream_core {
   std::size_t bytes_ = 0, cache_bytes_ = 0;
   std::size_t copied_ = 0;             // bytes of what is not replaced in place
   detail::handed_over<bool> plain_{};  // a step on memory that is bound is nothing but a run
-  std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_;
+  std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_ = 0;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);  // the executor is bound to its address
   storage now_, next_, first_;                                                  // of what is replaced
   storage cache_, made_;  // of what is appended to, and a block of it

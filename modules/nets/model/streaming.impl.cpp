@@ -4,6 +4,7 @@ import :dtype;
 import :execute;
 import :program;
 import :reference;
+import :session;
 import :shape;
 import :stream;
 import :tensor;
@@ -11,87 +12,112 @@ import lamina.std;
 
 namespace lamina {
 
+namespace {
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+std::byte* byte(const storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; }
+}  // namespace
+
+// Where a memory is in what is replaced or appended to, and in the latter its block; `stays` where it is replaced in place.
+struct stream_core::memory_place {
+  bool stays = false;
+  std::size_t at = 0, block_at = 0;
+};
+
 stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream_options& o)
-    : net_(std::move(net)), weights_(net_->weights()), program_(streamed(net_->inference(), o)), block_(o.block) {
+    : net_(std::move(net)),
+      weights_(net_->weights()),
+      program_(streamed(net_->inference(), o)),
+      session_(net_->session_of(program_.block, *weights_, true)),
+      block_(o.block) {
   for (const auto& s : program_.inputs) input_sizes_.push_back(static_cast<std::size_t>(s.size()));
   for (const auto& s : program_.outputs) output_sizes_.push_back(static_cast<std::size_t>(s.size()));
-  const auto aligned = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-  const auto part_of_block = [&](const tensor_type& t) {
-    return t.bytes() / static_cast<std::size_t>(o.positions) * static_cast<std::size_t>(o.block);
-  };
   std::vector<shape> shapes = program_.inputs;
-  std::size_t made = 0;
-  for (const auto& [t, kept] : program_.memories) {
-    shapes.push_back(t.dims);
-    if (kept == stream_memory::way::replaced) bytes_ += aligned(t.bytes());
-    if (kept != stream_memory::way::appended) continue;
-    cache_bytes_ += aligned(t.bytes());
-    made += aligned(part_of_block(t));
-    room_ = o.positions;
+  for (const auto& m : program_.memories) {
+    shapes.push_back(m.type.dims);
+    if (m.kept == stream_memory::way::appended) room_ = o.positions;
   }
-  run_ = net_->bound(*program_.block, shapes, true, *weights_);
+  run_ = &session_.at(shapes);
   run_->hold();
-  // A memory that is read before it is written needs no second place. Where a run may fail, nothing is written early.
-  std::vector<char> in_place;
-  for (std::size_t output = program_.outputs.size(), k = 0; k < program_.memories.size(); ++k) {
+  const auto places = make_room();
+  bind_memories(places);
+  if (bytes_) compute_first(places);
+  bound_inputs_.resize(program_.inputs.size());
+  bound_outputs_.resize(program_.outputs.size());
+  reset();
+}
+
+std::size_t stream_core::bytes_of_block(const tensor_type& t) const {
+  return t.bytes() / static_cast<std::size_t>(room_) * static_cast<std::size_t>(block_);
+}
+
+std::vector<stream_core::memory_place> stream_core::make_room() {
+  std::vector<memory_place> places;
+  std::size_t blocks = 0, in_place = 0, output = program_.outputs.size();
+  for (std::size_t k = 0; k < program_.memories.size(); ++k) {
     const auto& [t, kept] = program_.memories[k];
-    in_place.push_back(kept == stream_memory::way::replaced && run_->plan().checks().empty() &&
-                       run_->plan().in_place(program_.inputs.size() + k, output));
-    if (kept == stream_memory::way::replaced && !in_place.back()) copied_ += aligned(t.bytes());
-    if (kept != stream_memory::way::counted) ++output;
+    memory_place p;
+    if (kept == stream_memory::way::appended) {
+      p = {false, cache_bytes_, blocks};
+      cache_bytes_ += aligned(t.bytes());
+      blocks += aligned(bytes_of_block(t));
+    } else if (kept == stream_memory::way::replaced) {
+      // One that is read before it is written needs no second place. Where a run may fail, nothing is written early.
+      p.stays = run_->plan().checks().empty() && run_->plan().in_place(program_.inputs.size() + k, output);
+      std::size_t& bytes = p.stays ? in_place : copied_;
+      p.at = bytes;
+      bytes += aligned(t.bytes());
+    }
+    output += kept != stream_memory::way::counted;
+    places.push_back(p);
   }
+  for (auto& p : places)
+    if (p.stays) p.at += copied_;
+  bytes_ = copied_ + in_place;
   now_ = storage(bytes_ + 64);
   next_ = storage(copied_ + 64);
   first_ = storage(bytes_ + 64);
   cache_ = storage(cache_bytes_ + 64);
-  made_ = storage(made + 64);
+  made_ = storage(blocks + 64);
   std::memset(first_.data(), 0, bytes_);
+  return places;
+}
 
-  const auto byte = [](storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; };
-  std::unique_ptr<executor> start;
-  std::vector<any_tensor> nothing;
-  if (bytes_) {
-    start = net_->bound(*program_.start, program_.inputs, false, *weights_);
-    // What the memories begin with may not depend on what is in the inputs: zeros stand for them.
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      nothing.emplace_back(
-          tensor_type{program_.start->at(program_.start->inputs()[i]).results[0].element, program_.inputs[i]});
-      std::memset(nothing.back().mutable_data(), 0, nothing.back().bytes());
-      start->bind_input(i, nothing.back().data());
-    }
-  }
-  std::size_t input = program_.inputs.size(), output = program_.outputs.size(), first = 0, cache_at = 0, made_at = 0;
-  std::size_t copied_at = 0, in_place_at = copied_;
-  for (const auto& [t, kept] : program_.memories) {
+void stream_core::bind_memories(view<const memory_place> places) {
+  std::size_t input = program_.inputs.size(), output = program_.outputs.size();
+  for (std::size_t k = 0; k < places.size(); ++k, ++input) {
+    const auto& [t, kept] = program_.memories[k];
+    const auto& p = places[k];
     switch (kept) {
       case stream_memory::way::counted: run_->bind_input(input, position_.get()); break;
-      case stream_memory::way::replaced: {
-        const bool stays = in_place[input - program_.inputs.size()];
-        std::size_t& at = stays ? in_place_at : copied_at;
-        start->bind_output(first++, byte(first_, at));
-        run_->bind_input(input, byte(now_, at));
-        run_->bind_output(output++, byte(stays ? now_ : next_, at));
-        at += aligned(t.bytes());
+      case stream_memory::way::replaced:
+        run_->bind_input(input, byte(now_, p.at));
+        run_->bind_output(output++, byte(p.stays ? now_ : next_, p.at));
         break;
-      }
       case stream_memory::way::appended: {
-        run_->bind_input(input, byte(cache_, cache_at));
-        run_->bind_output(output++, byte(made_, made_at));
-        const auto heads = static_cast<std::size_t>(t.dims.size(0, t.dims.rank - 2));
-        if (heads)
+        run_->bind_input(input, byte(cache_, p.at));
+        run_->bind_output(output++, byte(made_, p.block_at));
+        if (const auto heads = static_cast<std::size_t>(t.dims.size(0, t.dims.rank - 2)))
           appended_.push_back(
-              {byte(made_, made_at), byte(cache_, cache_at), heads, part_of_block(t) / heads, t.bytes() / heads});
-        cache_at += aligned(t.bytes());
-        made_at += aligned(part_of_block(t));
+              {byte(made_, p.block_at), byte(cache_, p.at), heads, bytes_of_block(t) / heads, t.bytes() / heads});
         break;
       }
     }
-    ++input;
   }
-  bound_inputs_.resize(program_.inputs.size());
-  bound_outputs_.resize(program_.outputs.size());
-  if (start) start->run();
-  reset();
+}
+
+// What the memories begin with may not depend on what is in the inputs: zeros stand for them.
+void stream_core::compute_first(view<const memory_place> places) {
+  std::vector<any_tensor> zeros;
+  std::vector<const void*> inputs;
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const auto& type = program_.start->at(program_.start->inputs()[i]).results[0];
+    inputs.push_back(zeros.emplace_back(tensor_type{type.element, program_.inputs[i]}).data());
+  }
+  std::vector<void*> outputs;
+  for (std::size_t k = 0; k < places.size(); ++k)
+    if (program_.memories[k].kept == stream_memory::way::replaced) outputs.push_back(byte(first_, places[k].at));
+  net_->session_of(program_.start, *weights_, false)
+      .run(program_.inputs, inputs, [&outputs](std::size_t i, const tensor_type&) { return outputs[i]; });
 }
 
 bool stream_core::step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept {

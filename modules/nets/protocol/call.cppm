@@ -52,8 +52,8 @@ class layer_call {
 dynamic_pointer result_of(std::shared_ptr<const layer_call> call, std::size_t i, const shape& extents);
 /// The sum of several expressions of one type.
 dynamic_pointer sum_of(std::vector<dynamic_pointer> parts);
-/// Evaluates expressions of these types together.
-std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const dtype> elements, context& where);
+/// Evaluates expressions together.
+std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& where);
 
 }  // namespace detail
 

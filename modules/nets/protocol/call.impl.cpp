@@ -153,7 +153,7 @@ struct together {
 };
 }  // namespace
 
-std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const dtype> elements, context& where) {
+std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& where) {
   std::vector<any_tensor> results;
   if (all.empty()) return results;
   evaluation_key key;
@@ -162,21 +162,9 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, view<const
     for (const auto& e : *static_cast<const view<const dynamic_pointer>*>(nodes))
       p.output("result", lower_dynamic(*e, l));
   };
-  struct wanted {
-    view<const dynamic_pointer> all;
-    view<const dtype> elements;
-    std::vector<any_tensor>& results;
-  } to{all, elements, results};
-  const auto into_results = [](void* into, executor& run) {
-    auto& w = *static_cast<wanted*>(into);
-    for (std::size_t i = 0; i < w.all.size(); ++i) {
-      w.results.emplace_back(run.result_memory(i), tensor_type{w.elements[i], w.all[i]->shape()});
-      run.bind_output(i, w.results.back().mutable_data());
-    }
-    run.run();
-  };
+  const auto into_results = [](void* to, executor& run) { *static_cast<std::vector<any_tensor>*>(to) = run.run({}); };
   where.slot<together>().site.lend({.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all},
-                                   where, into_results, &to);
+                                   where, into_results, &results);
   return results;
 }
 

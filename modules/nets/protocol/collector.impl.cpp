@@ -72,12 +72,8 @@ void gradient_collector::each(const std::function<void(parameter&, const any_ten
     detail::raise(error_kind::state,
                   "gradient collector: nothing was collected; run a backward pass and collect first");
   std::vector<detail::dynamic_pointer> sums;
-  std::vector<dtype> elements;
-  for (const auto& e : all_) {
-    sums.push_back(detail::sum_of(e.parts));
-    elements.push_back(e.weight->value().element());
-  }
-  auto gradients = detail::evaluate_all(sums, elements, where);
+  for (const auto& e : all_) sums.push_back(detail::sum_of(e.parts));
+  auto gradients = detail::evaluate_all(sums, where);
   for (std::size_t i = 0; i < all_.size(); ++i) f(*all_[i].weight, gradients[i]);
 }
 

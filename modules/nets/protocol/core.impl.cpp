@@ -242,13 +242,11 @@ void train_core::assert_neutral() const {
 void train_core::update_statistics() {
   for (const auto& call : std::exchange(statistics_, {})) {
     std::vector<dynamic_pointer> now;
-    std::vector<dtype> elements;
     for (std::size_t i = 0; i < forward_.assigned.size(); ++i) {
       const auto& s = states_.all()[forward_.assigned[i]];
       now.push_back(result_of(call, forward_.ports + i, s.type.dims));
-      elements.push_back(s.type.element);
     }
-    auto values = evaluate_all(now, elements, default_context());
+    auto values = evaluate_all(now, default_context());
     for (std::size_t i = 0; i < values.size(); ++i) states_.all()[forward_.assigned[i]].is->assign(values[i]);
   }
 }

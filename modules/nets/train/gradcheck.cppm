@@ -8,7 +8,7 @@ import :model;
 import :op;
 import :parameter;
 import :program;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -30,7 +30,7 @@ export class central_differences {
   std::vector<any_tensor> inputs_;
   std::vector<shape> extents_;
   std::vector<const void*> data_;
-  plan_runner run_;
+  session run_;
   double step_, result_ = 0;
 };
 

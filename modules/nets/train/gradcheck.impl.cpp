@@ -12,7 +12,7 @@ import :passes;
 import :parameter;
 import :program;
 import :random;
-import :runner;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -22,10 +22,7 @@ namespace lamina {
 // ---- differences ----------------------------------------------------------------------------------------------------
 
 central_differences::central_differences(std::shared_ptr<const program> p, std::vector<any_tensor> inputs, double step)
-    : program_(std::move(p)),
-      inputs_(std::move(inputs)),
-      run_(program_, {}, std::make_shared<context>(1, target_isa()), {}),
-      step_(step) {
+    : program_(std::move(p)), inputs_(std::move(inputs)), run_(program_), step_(step) {
   text t;
   if (program_->outputs().size() != 1)
     detail::raise(error_kind::value,
@@ -130,15 +127,7 @@ traced_subject traced_of(const subject& s, std::int64_t seed) {
 std::vector<any_tensor> analytic_of(const subject& s, std::int64_t seed) {
   auto t = traced_of(s, seed);
   for (const auto& g : gradients(t.sum, view<const value>(t.wanted))) t.p->output("gradient", g);
-  plan_runner run(t.p, {}, std::make_shared<context>(1, target_isa()), {});
-  std::vector<any_tensor> found(t.wanted.size());
-  std::vector<shape> extents;
-  std::vector<const void*> data;
-  for (const auto& x : s.inputs) extents.push_back(x.shape()), data.push_back(x.data());
-  run.run(extents, data, [&found](std::size_t i, const tensor_type& type) -> void* {
-    return (found[i] = any_tensor(type)).mutable_data();
-  });
-  return found;
+  return session(t.p).run(s.inputs);
 }
 
 std::vector<double> numbers_of(const any_tensor& t) {

@@ -7,6 +7,7 @@ import :model;
 import :parameter;
 import :program;
 import :reference;
+import :session;
 import :shape;
 import :tensor;
 import :topology.check;
@@ -171,8 +172,8 @@ class training_core {
   double rate_ = 0;
   std::vector<shape> extents_;  // of the last step, with the rate's
   std::optional<tensor_type> targets_;
-  std::uint64_t parameters_ = 0;  // identity of those that `plans_` was traced with
-  plan_runner plans_;
+  std::uint64_t parameters_ = 0;  // identity of those that the session was traced with
+  session session_;
 };
 
 /// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});

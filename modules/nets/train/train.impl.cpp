@@ -16,6 +16,7 @@ import :parameter;
 import :plan;
 import :program;
 import :random;
+import :session;
 import :shape;
 import :tensor;
 import :train;
@@ -209,12 +210,12 @@ struct trainer::implementation {
     double loss;
     std::int64_t hits;
   };
-  batch_result run_batch(plan_runner& plans, const image_dataset& data, view<const std::int64_t> indices, double rate,
+  batch_result run_batch(session& steps, const image_dataset& data, view<const std::int64_t> indices, double rate,
                          bool training) {
     load(data, indices);
     auto n = static_cast<std::int64_t>(indices.size());
     const shape shapes[] = {batch_shape(n, data), shape{dim(n)}, shape{}};
-    executor& e = executor_at(plans, {shapes, training ? 3u : 2u}, net.definition());
+    executor& e = steps.at({shapes, training ? 3u : 2u});
     double loss64 = 0;
     float loss32 = 0, rate32 = static_cast<float>(rate);
     std::int64_t hits = 0;
@@ -237,13 +238,13 @@ struct trainer::implementation {
   }
 
   // Mean loss and accuracy over a data set.
-  evaluation measured(plan_runner& plans, const image_dataset& data, std::int64_t batch) {
+  evaluation measured(session& checks, const image_dataset& data, std::int64_t batch) {
     evaluation r;
     std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
     std::iota(order.begin(), order.end(), std::int64_t(0));
     for (std::int64_t first = 0; first < data.size(); first += batch) {
       auto n = std::min(batch, data.size() - first);
-      auto b = run_batch(plans, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
+      auto b = run_batch(checks, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
       r.loss += b.loss * static_cast<double>(n);
       r.accuracy += static_cast<double>(b.hits);
     }
@@ -275,8 +276,8 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   at.trace_for_parameters();
   at.check_labels(data, "evaluate", "data set");
-  plan_runner plans(at.check_program, {&at.net.parameters(), nullptr}, at.where, at.net.options().passes);
-  return at.measured(plans, data, batch);
+  session checks = at.net.session_of(at.check_program, at.where);
+  return at.measured(checks, data, batch);
 }
 
 // ---- training -------------------------------------------------------------------------------------------------------
@@ -369,8 +370,8 @@ class trainer::implementation::fitting {
   };
 
   void plan() {
-    plans_ = plan_runner(at_.train_program, {&at_.net.parameters(), nullptr}, at_.where, at_.net.options().passes);
-    checks_ = plan_runner(at_.check_program, {&at_.net.parameters(), nullptr}, at_.where, at_.net.options().passes);
+    updates_ = at_.net.session_of(at_.train_program, at_.where);
+    checks_ = at_.net.session_of(at_.check_program, at_.where);
   }
   // An observer may assign another model to the one that is trained.
   void follow() {
@@ -425,7 +426,7 @@ class trainer::implementation::fitting {
   batch_result train_batch(const training_progress& now, view<const std::int64_t> indices) {
     text t;
     try {
-      const auto r = at_.run_batch(plans_, data_, indices, now.learning_rate, true);
+      const auto r = at_.run_batch(updates_, data_, indices, now.learning_rate, true);
       if (std::isfinite(r.loss)) return r;
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
@@ -476,7 +477,7 @@ class trainer::implementation::fitting {
   const image_dataset& data_;
   const fit_options& o_;
   const std::int64_t batches_;  // of an epoch
-  plan_runner plans_, checks_;
+  session updates_, checks_;
   std::chrono::steady_clock::time_point begin_;
 };
 
@@ -527,13 +528,13 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     const value l = loss_output(*p, d.element, outputs[0], y, loss_);
     p->path.clear();
     add_updates(*p, net_.parameters(), d.element, l, step_);
-    plans_ = plan_runner(p, {&net_.parameters(), nullptr}, net_.where(), net_.options().passes);
+    session_ = net_.session_of(p, net_.where());
     targets_ = wanted;
     parameters_ = parameters;
   }
   extents_.assign(extents.begin(), extents.end());
   extents_.emplace_back();
-  executor& run = plans_.at(view<const shape>(extents_));
+  executor& run = session_.at(view<const shape>(extents_));
   for (std::size_t i = 0; i < data.size(); ++i) run.bind_input(i, data[i]);
   const float single = static_cast<float>(rate_);
   if (d.element == dtype::float64) run.bind_input(data.size(), &rate_);

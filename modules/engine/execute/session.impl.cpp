@@ -1,0 +1,570 @@
+module lamina:session.impl;
+import :context;
+import :core;
+import :execute;
+import :io;
+import :op.sized;
+import :passes;
+import :parameter;
+import :plan;
+import :plan_cache;
+import :program;
+import :segments;
+import :session;
+import :shape;
+import :tensor;
+import :workspace;
+import lamina.std;
+
+namespace lamina::ir {
+
+namespace {
+// Whether elements that decide shapes are those that an executor was made for.
+bool same(const program& p, const std::vector<std::byte>& made_for, view<const shape> inputs,
+          view<const known_input> known) {
+  std::size_t at = 0;
+  const auto next_is = [&](const void* data, std::size_t bytes) {
+    if (made_for.size() - at < bytes || (bytes && std::memcmp(made_for.data() + at, data, bytes) != 0)) return false;
+    at += bytes;
+    return true;
+  };
+  for (const auto& k : known) {
+    const tensor_type type{p.at(p.inputs()[k.input]).results[0].element, inputs[k.input]};
+    if (!next_is(&k.input, sizeof k.input) || !next_is(k.data, type.bytes())) return false;
+  }
+  return at == made_for.size();
+}
+bool same(const std::vector<shape>& known, view<const shape> inputs) {
+  bool equal = known.size() == inputs.size();
+  for (std::size_t k = 0; equal && k < inputs.size(); ++k) equal = known[k] == inputs[k];
+  return equal;
+}
+std::size_t hash_of(view<const shape> inputs) {
+  std::size_t h = inputs.size();
+  for (const auto& s : inputs) h = h * 31 + s.hash();
+  return h;
+}
+// Messages of a plan's checks name the places of its operations: programs that differ in those do not share a plan.
+std::uint64_t words_of_checks(const program& p) {
+  std::uint64_t h = 0;
+  for (const node& n : p.nodes()) {
+    if (n.op && n.op->may_fail) h = h * 31 + std::hash<std::string>()(n.path);
+    for (const auto& sub : n.subprograms) h = h * 31 + words_of_checks(*sub);
+  }
+  return h;
+}
+// What the cache of plans knows a program by.
+program_id structure_of(const program& p) {
+  program_id id = p.id();
+  id.words[1] ^= words_of_checks(p);
+  return id;
+}
+}  // namespace
+
+struct session::implementation {
+  struct entry {
+    std::vector<shape> shapes;
+    std::vector<std::byte> known;  // elements that decide shapes
+    std::size_t hash;
+    std::unique_ptr<executor> run;
+    std::uint64_t used = 0;
+    bool stale = false;
+    // With the plan, which it keeps alive whether or not the cache has forgotten it.
+    std::size_t bytes() const { return run->own_bytes() + run->plan().bytes(); }
+  };
+  static constexpr std::size_t max_executors = 512, max_bytes = std::size_t(32) << 20;
+  static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
+
+  thread_pool* pool() const { return where->threads() > 1 ? &where->pool() : nullptr; }
+  std::unique_lock<std::mutex> packing() const {
+    return packs ? std::unique_lock(packs->mutex) : std::unique_lock<std::mutex>();
+  }
+
+  bool is_for(const entry& e, view<const shape> inputs, view<const known_input> known) const {
+    return same(e.shapes, inputs) && same(*source, e.known, inputs, known);
+  }
+  std::size_t find(view<const shape> inputs, view<const known_input> known) const {
+    const std::size_t hash = hash_of(inputs);
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (entries[i].hash == hash && is_for(entries[i], inputs, known)) return i;
+    return nothing;
+  }
+
+  std::size_t make(view<const shape> inputs, view<const known_input> known) {
+    if (!structure) structure = structure_of(*source);
+    auto& plans = where->slot<plan_cache>();
+    auto plan = plans.get(*source, *structure, inputs, where->isa(), passes, known);
+    provide(*plan);
+    std::unique_ptr<executor> run;
+    {
+      auto lock = packing();
+      const std::size_t forms = states.shared ? states.shared->packed_forms() : 0;
+      run = std::make_unique<executor>(plan, states, pool(), memory);
+      if (packs && states.shared->packed_forms() > forms) packs->makers.push_back(plan);
+    }
+    const std::size_t most = std::min(max_bytes, plans.limits().bytes);
+    std::size_t bytes = run->own_bytes() + plan->bytes();
+    for (const auto& e : entries) bytes += e.bytes();
+    while (!entries.empty() && (entries.size() >= max_executors || bytes > most)) {
+      const auto oldest = std::min_element(entries.begin(), entries.end(),
+                                           [](const entry& a, const entry& b) { return a.used < b.used; });
+      bytes -= oldest->bytes();
+      forget(static_cast<std::size_t>(oldest - entries.begin()));
+    }
+    entries.push_back(
+        {{inputs.begin(), inputs.end()}, bytes_of(*source, inputs, known), hash_of(inputs), std::move(run)});
+    return entries.size() - 1;
+  }
+  std::size_t make_or_explain(view<const shape> inputs, view<const known_input> known) {
+    try {
+      return make(inputs, known);
+    } catch (const shape_error& e) {
+      if (explain && !std::string_view(e.what()).starts_with("input `")) explain(inputs);
+      throw;
+    }
+  }
+  void forget(std::size_t i) {
+    if (i + 1 != entries.size()) std::swap(entries[i], entries.back());
+    entries.pop_back();
+    last = nothing;
+  }
+
+  // ---- memory ----
+  void provide(const plan& p) {
+    if (!arenas) {
+      if (!memory) memory = std::make_shared<workspace>();
+      return;
+    }
+    rest();
+    const std::size_t needed = executor::workspace_bytes(p, pool());
+    try {
+      memory = arenas->take(needed, memory);
+    } catch (const out_of_memory& e) { detail::no_memory_for(p, needed, e); }
+    lent = true;
+  }
+  void rest() noexcept {
+    if (std::exchange(lent, false)) arenas->give_back(memory);
+  }
+
+  // ---- segments ----
+  // A value between two segments, as the last run left it.
+  struct between {
+    const std::byte* data = nullptr;
+    shape dims;
+    storage own;
+  };
+  struct cut {
+    segmented_program whole;
+    std::vector<session> sessions;  // of the segments; one that computes nothing has none
+    std::vector<between> slots;
+    std::vector<shape> extents;      // of the inputs of one segment
+    std::vector<known_input> known;  // of one segment
+  };
+
+  struct request;
+  struct chosen;
+  chosen choose(session& of, std::size_t segment, view<const shape> extents, view<const known_input> known,
+                std::vector<timed_plan>* times);
+  const shape& extents_of(const segment_source& s, const request& q) const;
+  const void* data_of(const segment_source& s, const request& q) const;
+  void copy_out(std::size_t number, std::size_t from, const request& q) const;
+  void bind_slot(executor& e, std::size_t i, std::size_t number, const request& q);
+  void run_segment(std::size_t k, const request& q);
+  void check_count(std::size_t count) const;
+
+  std::shared_ptr<const program> source;
+  state_source states;
+  std::shared_ptr<context> where;
+  pass_options passes;
+  shared_packs* packs = nullptr;
+  std::shared_ptr<arena_pool> arenas;
+  parameter_store own{};  // states that were given away
+  std::optional<program_id> structure{};
+  std::uint64_t parameters = 0;  // identity of the shared store that executors have read
+  std::shared_ptr<workspace> memory{};
+  bool lent = false;
+  std::vector<entry> entries{};
+  std::size_t last = nothing;  // the entry used last
+  std::uint64_t uses = 0;
+  std::unique_ptr<cut> segments{};                   // of a program that has some
+  std::function<void(view<const shape>)> explain{};  // of extents that do not fit
+  std::vector<shape> given{};                        // of a run on tensors
+  std::vector<const void*> data{};
+};
+
+session::session() = default;
+session::session(session&&) noexcept = default;
+session& session::operator=(session&&) noexcept = default;
+session::~session() = default;
+session::session(std::shared_ptr<const program> p, state_source states, std::shared_ptr<context> where,
+                 pass_options passes, shared_packs* packs, std::shared_ptr<arena_pool> arenas)
+    : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
+  auto& r = *impl_;
+  if (!r.source) detail::raise(error_kind::value, "session: it is given no program");
+  if (!r.where) r.where = std::make_shared<context>(1, target_isa());
+  if (counted_when_run_in(*r.source).empty()) return;
+  r.segments = std::make_unique<implementation::cut>();
+  r.segments->whole = segmented(*r.source);
+  // A segment is one plan: what decides its shapes is known once it is planned.
+  for (const auto& s : r.segments->whole.segments) {
+    r.segments->sessions.emplace_back();
+    if (s.body)
+      r.segments->sessions.back().impl_.reset(
+          new implementation{s.body, r.states, r.where, r.passes, r.packs, r.arenas});
+  }
+  r.segments->slots.resize(r.segments->whole.slots.size());
+}
+
+session session::owning(std::shared_ptr<const program> p, parameter_store states, std::shared_ptr<context> where,
+                        pass_options passes) {
+  session made(std::move(p), {}, std::move(where), std::move(passes));
+  made.impl_->own = std::move(states);
+  for (auto& s : made.impl_->own) s.releasable();
+  made.read({&made.impl_->own, nullptr});
+  return made;
+}
+void session::on_mismatch(std::function<void(view<const shape>)> explain) { made().explain = std::move(explain); }
+
+session::implementation& session::made() const {
+  if (!impl_) [[unlikely]]
+    detail::raise(error_kind::state, "session: it has no program; it was moved to another one, or made without one");
+  return *impl_;
+}
+
+bool session::in_segments() const { return impl_ && impl_->segments; }
+
+executor& session::at(view<const shape> inputs, view<const known_input> known) {
+  auto& r = made();
+  if (r.states.shared && r.states.shared->identity() != r.parameters) [[unlikely]] {
+    for (auto& e : r.entries) e.stale = true;
+    r.parameters = r.states.shared->identity();
+  }
+  if (r.segments) [[unlikely]] {
+    text t;
+    detail::raise(error_kind::unsupported, t << counted_when_run_in(*r.source)
+                                             << ": the extent of its result is known only when it has run; such a "
+                                                "program runs in segments, which one plan cannot hold");
+  }
+  std::size_t i = r.last;
+  if (i == implementation::nothing || !r.is_for(r.entries[i], inputs, known)) {
+    i = r.find(inputs, known);
+    if (i == implementation::nothing) i = r.make_or_explain(inputs, known);
+    r.last = i;
+  }
+  auto& e = r.entries[i];
+  e.used = ++r.uses;
+  // Memory first: what is made of states is written to it.
+  if (r.arenas) r.provide(e.run->plan());
+  e.run->work_in(r.memory);
+  if (e.stale) {
+    auto lock = r.packing();
+    try {
+      e.run->read(r.states);
+    } catch (...) {
+      r.forget(i);
+      throw;
+    }
+    e.stale = false;
+  }
+  return *e.run;
+}
+
+void session::read(state_source states, shared_packs* packs) {
+  auto& r = made();
+  r.states = states;
+  r.packs = packs;
+  for (auto& e : r.entries) e.stale = true;
+  if (!r.segments) return;
+  for (auto& s : r.segments->sessions)
+    if (s.impl_) s.read(states, packs);
+}
+void session::rest() noexcept {
+  if (!impl_) return;
+  impl_->rest();
+  if (!impl_->segments) return;
+  for (auto& s : impl_->segments->sessions)
+    if (s.impl_) s.rest();
+}
+
+std::size_t session::bytes() const {
+  if (!impl_) return 0;
+  std::size_t n = impl_->memory && !impl_->arenas ? impl_->memory->bytes() : 0;
+  for (const auto& e : impl_->entries) n += e.run->own_bytes();
+  if (!impl_->segments) return n;
+  for (const auto& s : impl_->segments->sessions)
+    if (s.impl_) n += s.bytes();
+  for (const auto& s : impl_->segments->slots) n += s.own.bytes();
+  return n;
+}
+
+// ---- runs -----------------------------------------------------------------------------------------------------------
+
+namespace {
+// Memory that is asked for a run of an executor.
+template <class Ask> auto asked_for(const executor& e, const Ask& ask) {
+  try {
+    return ask();
+  } catch (const out_of_memory& error) { detail::no_memory_for(e.plan(), e.planned_bytes(), error); }
+}
+// How many rows there are to be, as a segment has left it.
+std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
+  std::int64_t n;
+  std::memcpy(&n, count, sizeof n);
+  if (n < 0 || n > most) {
+    text t;
+    detail::raise(error_kind::value, t << c.what << ": " << n << " rows are asked for, and there are " << most);
+  }
+  return n;
+}
+}  // namespace
+
+// One run: where inputs are, where outputs go, and where to add times, if at all.
+struct session::implementation::request {
+  view<const shape> extents;
+  view<const void* const> inputs;
+  const output_place& place;
+  std::vector<timed_plan>* times;
+};
+// The executor of a segment, or of the whole, and where its times go.
+struct session::implementation::chosen {
+  executor& run;
+  timed_plan* times;
+  void operator()() const { times ? run.run_timed(times->nanoseconds) : run.run(); }
+};
+
+session::implementation::chosen session::implementation::choose(session& of, std::size_t segment,
+                                                                view<const shape> extents,
+                                                                view<const known_input> known_inputs,
+                                                                std::vector<timed_plan>* times) {
+  if (!times) return {of.at(extents, known_inputs), nullptr};
+  const program& p = *of.impl_->source;
+  const auto is = [&](const timed_plan& t) {
+    return t.segment == segment && same(t.inputs, extents) && same(p, t.known_elements, extents, known_inputs);
+  };
+  auto known = std::find_if(times->begin(), times->end(), is);
+  if (known == times->end()) {
+    pass_options one_by_one = passes;
+    one_by_one.parallel = false;
+    auto plan = make_plan(p, extents, where->isa(), one_by_one, known_inputs);
+    auto lock = packing();
+    auto run = std::make_shared<executor>(plan, states, pool(), std::make_shared<workspace>());
+    std::vector<std::int64_t> nothing_yet(plan->lines().size() + 1);
+    timed_plan made{plan,
+                    segment,
+                    {extents.begin(), extents.end()},
+                    std::move(nothing_yet),
+                    std::move(run),
+                    bytes_of(p, extents, known_inputs)};
+    const auto after = [&](const timed_plan& t) { return t.segment > segment; };
+    known = times->insert(std::find_if(times->begin(), times->end(), after), std::move(made));
+  }
+  return {*known->run, &*known};
+}
+
+const shape& session::implementation::extents_of(const segment_source& s, const request& q) const {
+  return s.is_input ? q.extents[s.at] : segments->slots[s.at].dims;
+}
+const void* session::implementation::data_of(const segment_source& s, const request& q) const {
+  return s.is_input ? q.inputs[s.at] : segments->slots[s.at].data;
+}
+
+// To the outputs from number `from` on that a slot is.
+void session::implementation::copy_out(std::size_t number, std::size_t from, const request& q) const {
+  const auto& slot = segments->slots[number];
+  const auto& [type, outputs] = segments->whole.slots[number];
+  const tensor_type now{type.element, slot.dims};
+  for (std::size_t o = from; o < outputs.size(); ++o)
+    if (void* to = q.place(outputs[o], now); now.bytes()) std::memcpy(to, slot.data, now.bytes());
+}
+
+// Memory for a result of a segment: that of its first output, or of the session where it is none.
+void session::implementation::bind_slot(executor& e, std::size_t i, std::size_t number, const request& q) {
+  auto& slot = segments->slots[number];
+  const auto& outputs = segments->whole.slots[number].outputs;
+  const tensor_type& type = e.plan().output_types()[i];
+  std::byte* to;
+  if (outputs.empty()) {
+    if (slot.own.bytes() < type.bytes())
+      slot.own = asked_for(e, [&] { return storage(std::max(type.bytes(), slot.own.bytes() + slot.own.bytes() / 2)); });
+    to = static_cast<std::byte*>(slot.own.data());
+  } else to = static_cast<std::byte*>(asked_for(e, [&] { return q.place(outputs[0], type); }));
+  slot.data = to;
+  slot.dims = type.dims;
+  e.bind_output(i, to);
+}
+
+void session::implementation::run_segment(std::size_t k, const request& q) {
+  auto& cut = *segments;
+  const auto& segment = cut.whole.segments[k];
+  if (segment.body) {
+    cut.extents.clear();
+    for (const auto& s : segment.inputs) cut.extents.push_back(extents_of(s, q));
+    cut.known.clear();
+    for (auto i : segment.known) cut.known.push_back({i, data_of(segment.inputs[i], q)});
+    const chosen with =
+        choose(cut.sessions[k], k, view<const shape>(cut.extents), view<const known_input>(cut.known), q.times);
+    for (std::size_t i = 0; i < segment.inputs.size(); ++i) with.run.bind_input(i, data_of(segment.inputs[i], q));
+    for (std::size_t i = 0; i < segment.outputs.size(); ++i) bind_slot(with.run, i, segment.outputs[i], q);
+    with();
+    cut.sessions[k].rest();
+    for (auto s : segment.outputs) copy_out(s, 1, q);
+  }
+  for (const auto& c : segment.ends) {
+    auto& slot = cut.slots[c.slot];
+    slot.dims = extents_of(c.rows, q);
+    slot.dims[0] = counted(c, data_of(c.count, q), slot.dims.at(0));
+    slot.data = static_cast<const std::byte*>(data_of(c.rows, q));
+    copy_out(c.slot, 0, q);
+  }
+}
+
+void session::implementation::check_count(std::size_t count) const {
+  if (count == source->inputs().size()) return;
+  text t;
+  detail::raise(error_kind::value,
+                t << "the program has " << source->inputs().size() << " inputs and is given " << count);
+}
+
+void session::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
+  run(extents, inputs, place, nullptr);
+}
+void session::run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+                        std::vector<timed_plan>& times) {
+  run(extents, inputs, place, &times);
+}
+
+void session::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
+                  std::vector<timed_plan>* times) {
+  auto& r = made();
+  r.check_count(inputs.size());
+  r.check_count(extents.size());
+  if (r.segments) [[unlikely]] {
+    for (std::size_t k = 0; k < r.segments->sessions.size(); ++k) r.run_segment(k, {extents, inputs, place, times});
+    return;
+  }
+  const auto with = r.choose(*this, 0, extents, {}, times);
+  executor& e = with.run;
+  for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
+  const auto& types = e.plan().output_types();
+  for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, asked_for(e, [&] { return place(i, types[i]); }));
+  with();
+}
+
+void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& results) {
+  auto& r = made();
+  const program& p = *r.source;
+  r.check_count(inputs.size());
+  r.given.clear(), r.data.clear();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const node& n = p.at(p.inputs()[i]);
+    if (inputs[i].element() != n.results[0].element) {
+      text t;
+      detail::raise(error_kind::type,
+                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
+    }
+    r.given.push_back(inputs[i].shape());
+    r.data.push_back(inputs[i].data());
+  }
+  results.resize(p.outputs().size());
+  run(view<const shape>(r.given), view<const void* const>(r.data),
+      [&results](std::size_t i, const tensor_type& type) -> void* {
+        any_tensor& t = results[i];
+        if (!t || t.type() != type || !t.memory().unique()) t = any_tensor(type);
+        return t.mutable_data();
+      });
+}
+std::vector<any_tensor> session::run(view<const any_tensor> inputs) {
+  std::vector<any_tensor> results;
+  run(inputs, results);
+  return results;
+}
+
+std::vector<named_tensor> session::run(view<const named_tensor> inputs) {
+  const program& p = *made().source;
+  std::vector<std::string_view> names;
+  for (auto i : p.inputs()) names.push_back(p.at(i).name);
+  std::vector<any_tensor> ordered(names.size());
+  text t;
+  for (const auto& x : inputs) {
+    const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), x.name) - names.begin());
+    if (at == names.size()) {
+      t << "the program has no input `" << printable(x.name) << "`";
+      suggest_names(t, x.name, names);
+      detail::raise(error_kind::value, t);
+    }
+    if (ordered[at]) detail::raise(error_kind::value, t << "input `" << x.name << "` is given twice");
+    ordered[at] = x.value;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!ordered[i])
+      detail::raise(error_kind::value,
+                    t << "input `" << names[i] << "` (" << p.at(p.inputs()[i]).results[0] << ") is not given");
+  auto made = run(view<const any_tensor>(ordered));
+  std::vector<named_tensor> results;
+  for (std::size_t i = 0; i < made.size(); ++i) results.push_back({p.outputs()[i].name, std::move(made[i])});
+  return results;
+}
+
+namespace {
+// Plans of a program, or of its segments for as many rows as there can be, as `get` makes them.
+template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const program& p,
+                                                                       const segmented_program* segments,
+                                                                       view<const shape> inputs, const Get& get) {
+  std::vector<std::shared_ptr<const plan>> made;
+  if (!segments) {
+    made.push_back(get(p, inputs));
+    return made;
+  }
+  const auto& whole = *segments;
+  std::vector<shape> dims(whole.slots.size()), extents;
+  const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? inputs[s.at] : dims[s.at]; };
+  for (const auto& segment : whole.segments) {
+    if (!segment.known.empty()) break;  // it is planned once the elements are computed that decide its shapes
+    if (segment.body) {
+      extents.clear();
+      for (const auto& s : segment.inputs) extents.push_back(dims_of(s));
+      made.push_back(get(*segment.body, view<const shape>(extents)));
+      for (std::size_t i = 0; i < segment.outputs.size(); ++i)
+        dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
+    }
+    for (const auto& c : segment.ends) dims[c.slot] = dims_of(c.rows);
+  }
+  return made;
+}
+}  // namespace
+
+std::vector<std::shared_ptr<const plan>> session::plans(view<const shape> inputs) const {
+  const auto& r = made();
+  const auto get = [&](const program& p, view<const shape> extents) {
+    return r.where->slot<plan_cache>().get(p, structure_of(p), extents, r.where->isa(), r.passes);
+  };
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, get);
+}
+std::vector<std::shared_ptr<const plan>> session::fresh_plans(view<const shape> inputs, memory_sharing how) const {
+  const auto& r = made();
+  const auto make = [&](const program& p, view<const shape> extents) {
+    return make_plan(p, extents, r.where->isa(), {.memory = how});
+  };
+  return plans_of(*r.source, r.segments ? &r.segments->whole : nullptr, inputs, make);
+}
+
+std::string session::explain(view<const shape> inputs) const {
+  const auto all = plans(inputs);
+  if (!in_segments()) return all[0]->explain();
+  std::string words;
+  std::size_t made = 0, number = 0;
+  for (const auto& segment : impl_->segments->whole.segments) {
+    text t;
+    t << (number ? "\n" : "") << "segment " << number + 1 << " of " << impl_->segments->whole.segments.size()
+      << (number ? ", for as many rows as there can be" : "") << "\n";
+    ++number;
+    words += t.string();
+    if (made == all.size() && segment.body)
+      return words + "is planned, as what follows, once the elements are computed that decide its shapes\n";
+    if (segment.body) words += all[made++]->explain();
+    for (const auto& c : segment.ends) words += "then counts: " + c.what + "\n";
+  }
+  return words;
+}
+
+}  // namespace lamina::ir
