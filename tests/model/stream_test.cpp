@@ -47,6 +47,9 @@ inline constexpr auto residual =
 inline constexpr auto both_kinds =
     sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
                causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
+// Each position has all that the convolution reads.
+inline constexpr auto frames = sequential(nn::conv1d{.in_channels = 1, .out_channels = 2, .kernel_size = 2}, nn::relu{},
+                                          nn::flatten{}, nn::linear{4, 2});
 inline constexpr auto delayed = sequential(nn::pad{.before = 3}, nn::slice{.start = 1, .stop = -2, .axis = 2});
 inline constexpr auto sees_later = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 1});
 inline constexpr auto pads_behind = sequential(nn::pad{.after = 2}, nn::conv1d{.in_channels = 3, .out_channels = 4});
@@ -135,6 +138,8 @@ BOOST_AUTO_TEST_CASE(a_stream_gives_what_the_whole_sequence_gives) {
   equals_the_whole(net, reference_factory<voice, input<"T", 1, 3>>(net), 12, 2);
   model<gates, input<"T", 1, 3>> second({.seed = 4});
   equals_the_whole(second, reference_factory<gates, input<"T", 1, 3>>(second), 8, 4);
+  model<frames, input<"T", 1, 3>> third({.seed = 5});
+  equals_the_whole(third, reference_factory<frames, input<"T", 1, 3>>(third), 8, 2);
 }
 
 BOOST_AUTO_TEST_CASE(causal_convolutions) {

@@ -223,15 +223,44 @@ std::string aligned(const std::vector<line>& lines) {
 
 }  // namespace
 
+namespace {
+// The extents that flops are for: those given, else those of the inputs, where an open one is 1.
+std::vector<shape> numbers_for(const model_definition& d, view<const shape> extents) {
+  if (extents.size()) {
+    check_extents(d, extents);
+    return {extents.begin(), extents.end()};
+  }
+  std::vector<shape> numbers;
+  for (const auto& i : d.inputs) {
+    numbers.push_back(i.type.dims);
+    for (int k = 0; k < numbers.back().rank; ++k)
+      if (!numbers.back()[k].is_number()) numbers.back()[k] = 1;
+  }
+  return numbers;
+}
+// A line for each layer of `rows` that computes, with the flops that `net` knows; their sum, if all are known.
+std::optional<double> add_lines(const met_layers& rows, const met_layers& net, bool counts, std::vector<line>& lines) {
+  double sum = 0;
+  for (auto i : rows.ended) {
+    const met_layer& l = rows.all[i];
+    const auto at = net.find(l.path);
+    const met_layer* m = counts && at < net.all.size() ? &net.all[at] : nullptr;
+    if (l.has_parts && !l.parameters && !(m && m->computes)) continue;
+    const bool known = m && m->known;
+    counts = counts && known;
+    if (m) sum += m->flops;
+    text kind(l.as.kind), count;
+    if (l.calls > 1) kind << " (" << l.calls << " calls)";
+    count << l.parameters;
+    lines.push_back({l.path.empty() ? "(whole)" : l.path, kind.string(), l.shapes, count.string(),
+                     known ? spelled(m->flops) : "?"});
+  }
+  return counts ? std::optional(sum) : std::nullopt;
+}
+}  // namespace
+
 std::string table_of(const model_definition& d, view<const shape> extents) {
-  std::vector<shape> numbers(extents.begin(), extents.end());
-  if (extents.size()) check_extents(d, extents);
-  else
-    for (const auto& i : d.inputs) {
-      numbers.push_back(i.type.dims);
-      for (int k = 0; k < numbers.back().rank; ++k)
-        if (!numbers.back()[k].is_number()) numbers.back()[k] = 1;
-    }
+  const auto numbers = numbers_for(d, extents);
   traced_net net;
   bool counts = true;  // whether the net takes these extents
   try {
@@ -247,24 +276,10 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
   const auto total = add_parameters(d, extents.size() ? net.leaves : named.leaves, rows);
 
   std::vector<line> lines{{"sublayer", "kind", "output", "parameters", "flops"}};
-  double sum = 0;
-  for (auto i : rows.ended) {
-    const met_layer& l = rows.all[i];
-    const auto at = net.layers.find(l.path);
-    const met_layer* m = counts && at < net.layers.all.size() ? &net.layers.all[at] : nullptr;
-    if (l.has_parts && !l.parameters && !(m && m->computes)) continue;
-    const bool known = m && m->known;
-    counts = counts && known;
-    if (m) sum += m->flops;
-    text kind(l.as.kind), count;
-    if (l.calls > 1) kind << " (" << l.calls << " calls)";
-    count << l.parameters;
-    lines.push_back({l.path.empty() ? "(whole)" : l.path, kind.string(), l.shapes, count.string(),
-                     known ? spelled(m->flops) : "?"});
-  }
+  const auto flops = add_lines(rows, net.layers, counts, lines);
   text count, last;
   count << total.all;
-  lines.push_back({"total", "", "", count.string(), counts ? spelled(sum) : "?"});
+  lines.push_back({"total", "", "", count.string(), flops ? spelled(*flops) : "?"});
   last << total.trained << " of " << total.all << " parameters are trained; flops for";
   for (std::size_t i = 0; i < d.inputs.size(); ++i)
     last << (i ? ", `" : " `") << d.inputs[i].name << "` " << numbers[i];

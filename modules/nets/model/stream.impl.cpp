@@ -247,16 +247,16 @@ class stream_maker {
     if (is_call_of<op::attention>(n) && read_[at] && remembers(n)) return copy_attention(n, at);
     if (varies_[at] && read_[at]) check(n, at);
     if (is_call_of<op::positions>(n) && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
-    if (varies_[at]) {
-      const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
-      if (is_call_of<op::pad>(n) && out.history > in.history) return copy_pad(n, at);
-      if (is_call_of<op::conv2d>(n) && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at);
-      if (is_call_of<op::slice>(n) && behind(n.inputs[0]) && !behind_[at]) {
-        values_[at] = {moved(n.inputs[0])};
-        return;
-      }
-    }
-    add(n, at, operands(n));
+    if (!varies_[at] || !copy_with_history(n, at)) add(n, at, operands(n));
+  }
+  // An operation that reaches back to earlier positions; false where it is none.
+  bool copy_with_history(const node& n, std::size_t at) {
+    const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
+    if (is_call_of<op::pad>(n) && out.history > in.history) return copy_pad(n, at), true;
+    if (is_call_of<op::conv2d>(n) && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at), true;
+    if (!is_call_of<op::slice>(n) || !behind(n.inputs[0]) || behind_[at]) return false;
+    values_[at] = {moved(n.inputs[0])};
+    return true;
   }
   std::vector<value> operands(const node& n) const {
     std::vector<value> in;
@@ -399,70 +399,138 @@ class stream_maker {
     return reshape(y, shape{1, w[0], 1, 1});
   }
 
-  // That a position of the results reads no later one of the operands.
+  // ---- that a position of the results reads no later one of the operands: why not, or nothing
+
+  // Operand k of a node, its shape, and where it and the first result count positions.
+  struct reading {
+    const node& n;
+    std::size_t at, k;
+    const shape& s;
+    time_axis in, out;
+    template <class A> const A& attributes() const { return *static_cast<const A*>(n.attributes.get()); }
+    auto axis(std::int64_t named) const { return detail::normal_axis(named, s.rank); }
+  };
+  using why_not = std::string_view;
+
   void check(const node& n, std::size_t at) const {
-    const auto& results = types_[at];
-    auto out = time_of(results[0].dims);
+    const auto out = time_of(types_[at][0].dims);
     if (out.several) refuse(n, "compares positions with each other");
     if (out.axis < 0) refuse(n, is_call_of<op::slice>(n) ? "leaves positions out" : "puts all positions together");
-    const bool pointwise = n.op->map || is_call_of_any<op::cast, op::broadcast_like>(n);
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
       const shape& s = type(n.inputs[k]).dims;
-      auto in = time_of(s);
-      auto same_place = [&] {
-        return in.axis + results[0].dims.rank - s.rank == out.axis && in.history == out.history;
-      };
-      auto same_product = [&] {
-        return s.size(0, in.axis) == results[0].dims.size(0, out.axis) && in.history == out.history;
-      };
-      if (in.several || in.axis < 0) refuse(n, "compares positions with each other");
-      if (pointwise) {
-        if (!same_place()) refuse(n, "its operands count positions along different axes");
-      } else if (is_call_of<op::matmul>(n)) {
-        if (k != 0 && !(type(n.inputs[0]).dims.rank > 2 && in.axis < s.rank - 2))
-          refuse(n, "multiplies positions with each other");
-      } else if (is_call_of_any<op::reshape, op::flatten, op::reshape_like>(n)) {
-        if (!same_product()) refuse(n, "mixes positions with what stands before them");
-      } else if (is_call_of_any<op::softmax, op::log_softmax>(n)) {
-        if (detail::normal_axis(static_cast<const softmax_attributes*>(n.attributes.get())->axis, s.rank) == in.axis)
-          refuse(n, "compares positions with each other");
-      } else if (is_call_of<op::conv2d>(n)) {
-        if (k != 0) refuse(n, "multiplies positions with each other");
-        const bool apart = in.axis >= 2 && along(n, in.axis).stride == 1;
-        const std::int64_t padding = apart ? along(n, in.axis).padding : 0;
-        if (!apart || (padding && (in.history || padding != along(n, in.axis).reach)) || behind(n.inputs[0]))
-          refuse(n, "reads later positions, or not every one; pad on the left alone");
-      } else if (is_call_of_any<op::lstm_gates, op::gru_gates>(n)) {
-        if (in.axis != 0) refuse(n, "mixes positions");
-      } else if (is_call_of<op::attention>(n)) {
-        if (k != 0 || in.axis != s.rank - 2) refuse(n, "compares positions with each other");
-        if (static_cast<const attention_attributes*>(n.attributes.get())->causal)
-          refuse(n, "what a position sees depends on how many there are");
-      } else if (is_call_of<op::rope>(n)) {
-        if (k == 0 ? in.axis != s.rank - 2 : in.axis != s.rank - 1 || in.history != out.history)
-          refuse(n, "mixes positions");
-      } else if (is_call_of<op::gather>(n)) {
-        if (k == 0) refuse(n, "looks up positions");
-      } else if (is_call_of<op::pad>(n)) {
-        const auto& a = *static_cast<const pad_attributes*>(n.attributes.get());
-        if (detail::normal_axis(a.axis, s.rank) != in.axis) continue;
-        if (a.after || in.history)
-          refuse(n, a.after ? "pads after the last position" : "pads what reaches back already");
-      } else if (is_call_of<op::slice>(n)) {
-        const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
-        if (detail::normal_axis(a.axis, s.rank) != in.axis || (behind(n.inputs[0]) && !behind_[at])) continue;
-        const bool to_the_end = a.stop < 0 || a.stop >= s.at(in.axis);
-        if (behind(n.inputs[0]) || a.start < 0 || !to_the_end || a.step != 1)
-          refuse(n, "takes positions that are counted from the first or the last one");
-      } else if (is_call_of_any<op::reduce_sum, op::reduce_mean, op::reduce_max, op::reduce_min, op::reduce_prod,
-                                op::reduce_any, op::reduce_all, op::argmax, op::permute, op::concat, op::layer_norm,
-                                op::rms_norm, op::concat_part>(n)) {
-        if (in.history != out.history) refuse(n, "mixes positions");
-        if (is_call_of_any<op::layer_norm, op::rms_norm>(n) && in.axis == s.rank - 1)
-          refuse(n, "compares positions with each other");
-      } else refuse(n, "it is not known that it leaves positions apart");
+      const reading r{n, at, k, s, time_of(s), out};
+      if (r.in.several || r.in.axis < 0) refuse(n, "compares positions with each other");
+      if (const why_not why = check_operand(r); !why.empty()) refuse(n, why);
     }
+  }
+  why_not check_operand(const reading& r) const {
+    struct rule {
+      const operation* of;
+      why_not (stream_maker::*check)(const reading&) const;
+    };
+    static const rule rules[] = {
+        {&record<op::cast>, &stream_maker::pointwise},
+        {&record<op::broadcast_like>, &stream_maker::pointwise},
+        {&record<op::matmul>, &stream_maker::product},
+        {&record<op::reshape>, &stream_maker::same_order},
+        {&record<op::flatten>, &stream_maker::same_order},
+        {&record<op::reshape_like>, &stream_maker::same_order},
+        {&record<op::softmax>, &stream_maker::softmax_rows},
+        {&record<op::log_softmax>, &stream_maker::softmax_rows},
+        {&record<op::conv2d>, &stream_maker::windows},
+        {&record<op::lstm_gates>, &stream_maker::gates},
+        {&record<op::gru_gates>, &stream_maker::gates},
+        {&record<op::attention>, &stream_maker::queries},
+        {&record<op::rope>, &stream_maker::rotation},
+        {&record<op::gather>, &stream_maker::lookup},
+        {&record<op::pad>, &stream_maker::padding},
+        {&record<op::slice>, &stream_maker::part},
+        {&record<op::layer_norm>, &stream_maker::normalized_rows},
+        {&record<op::rms_norm>, &stream_maker::normalized_rows},
+        {&record<op::reduce_sum>, &stream_maker::same_history},
+        {&record<op::reduce_mean>, &stream_maker::same_history},
+        {&record<op::reduce_max>, &stream_maker::same_history},
+        {&record<op::reduce_min>, &stream_maker::same_history},
+        {&record<op::reduce_prod>, &stream_maker::same_history},
+        {&record<op::reduce_any>, &stream_maker::same_history},
+        {&record<op::reduce_all>, &stream_maker::same_history},
+        {&record<op::argmax>, &stream_maker::same_history},
+        {&record<op::permute>, &stream_maker::same_history},
+        {&record<op::concat>, &stream_maker::same_history},
+        {&record<op::concat_part>, &stream_maker::same_history},
+    };
+    if (r.n.op->map) return pointwise(r);
+    for (const auto& x : rules)
+      if (r.n.op == x.of) return (this->*x.check)(r);
+    return mapped(r);
+  }
+  why_not pointwise(const reading& r) const {
+    const bool same_place =
+        r.in.axis + types_[r.at][0].dims.rank - r.s.rank == r.out.axis && r.in.history == r.out.history;
+    return same_place ? "" : "its operands count positions along different axes";
+  }
+  why_not product(const reading& r) const {
+    const bool batch = type(r.n.inputs[0]).dims.rank > 2 && r.in.axis < r.s.rank - 2;
+    return r.k == 0 || batch ? "" : "multiplies positions with each other";
+  }
+  why_not same_order(const reading& r) const {
+    const bool same =
+        r.s.size(0, r.in.axis) == types_[r.at][0].dims.size(0, r.out.axis) && r.in.history == r.out.history;
+    return same ? "" : "mixes positions with what stands before them";
+  }
+  why_not softmax_rows(const reading& r) const {
+    return r.axis(r.attributes<softmax_attributes>().axis) == r.in.axis ? "compares positions with each other" : "";
+  }
+  why_not windows(const reading& r) const {
+    if (r.k != 0) return "multiplies positions with each other";
+    if (r.in.axis == 0) return mapped(r);
+    const bool apart = r.in.axis >= 2 && along(r.n, r.in.axis).stride == 1;
+    const std::int64_t padding = apart ? along(r.n, r.in.axis).padding : 0;
+    const bool reaches_back = padding == 0 || (!r.in.history && padding == along(r.n, r.in.axis).reach);
+    return apart && reaches_back && !behind(r.n.inputs[0])
+               ? ""
+               : "reads later positions, or not every one; pad on the left alone";
+  }
+  why_not gates(const reading& r) const { return r.in.axis == 0 ? "" : "mixes positions"; }
+  why_not queries(const reading& r) const {
+    if (r.k != 0 || r.in.axis != r.s.rank - 2) return "compares positions with each other";
+    return r.attributes<attention_attributes>().causal ? "what a position sees depends on how many there are" : "";
+  }
+  why_not rotation(const reading& r) const {
+    const bool apart =
+        r.k == 0 ? r.in.axis == r.s.rank - 2 : r.in.axis == r.s.rank - 1 && r.in.history == r.out.history;
+    return apart ? "" : "mixes positions";
+  }
+  why_not lookup(const reading& r) const { return r.k == 0 ? "looks up positions" : ""; }
+  why_not padding(const reading& r) const {
+    const auto& a = r.attributes<pad_attributes>();
+    if (r.axis(a.axis) != r.in.axis) return "";
+    if (a.after) return "pads after the last position";
+    return r.in.history ? "pads what reaches back already" : "";
+  }
+  why_not part(const reading& r) const {
+    const auto& a = r.attributes<slice_attributes>();
+    const bool cut = behind(r.n.inputs[0]) != 0;
+    if (r.axis(a.axis) != r.in.axis || (cut && !behind_[r.at])) return "";
+    const bool to_the_end = a.stop < 0 || a.stop >= r.s.at(r.in.axis);
+    return cut || a.start < 0 || !to_the_end || a.step != 1
+               ? "takes positions that are counted from the first or the last one"
+               : "";
+  }
+  why_not same_history(const reading& r) const { return r.in.history == r.out.history ? "" : "mixes positions"; }
+  why_not normalized_rows(const reading& r) const {
+    return r.in.axis == r.s.rank - 1 && r.in.history == r.out.history ? "compares positions with each other"
+                                                                      : same_history(r);
+  }
+  // Any other operation says itself how its operands take part in an axis of its result.
+  why_not mapped(const reading& r) const {
+    std::vector<tensor_type> operands;
+    for (auto v : r.n.inputs) operands.push_back(type(v));
+    axis_map m(r.out.axis, operands, types_[r.at]);
+    if (r.n.op->map_axis && r.n.subprograms.empty()) r.n.op->map_axis(r.n.attributes.get(), m);
+    if (!m.independent) return "it is not known that it leaves positions apart";
+    return m.operands[r.k] == r.in.axis ? same_history(r) : "mixes positions";
   }
 
   // The memories before the first position: what the scans begin with, and what padding is filled with.
