@@ -25,12 +25,12 @@ const std::vector<step>& steps_of(int operations) {
       {{op::square, a, none, t},
        {op::square, b, none, u},
        {op::add, t, u, t},
-       {op::square_root, t, none, t},
+       {op::sqrt, t, none, t},
        {op::multiply, t, c, out}},
       {{op::subtract, a, b, t},
        {op::square, c, none, u},
        {op::negate, u, none, u},
-       {op::exponential, u, none, u},
+       {op::exp, u, none, u},
        {op::multiply, t, u, t},
        {op::add, t, a, out}}};
   return steps[operations - shortest];

@@ -7,7 +7,7 @@ namespace bench::math {
 library lamina() {
   const auto find = [](const std::string& name) -> function {
     namespace k = ::lamina::kernels;
-    const auto op = name == "exp" ? k::map_op::exponential : k::map_op::hyperbolic_tangent;
+    const auto op = name == "exp" ? k::map_op::exp : k::map_op::tanh;
     const k::map_function run =
         (*k::kernels_of(program_isa).elementwise->maps)[static_cast<int>(op)][static_cast<int>(k::element::f32)];
     return [run](const float* in, float* out, long n) { run(in, nullptr, nullptr, out, n, 1); };

@@ -18,8 +18,8 @@ map_function map_of(map_op op, element e) { return (*functions().maps)[static_ca
 template <class T> constexpr bool is_float = std::is_floating_point_v<T>;
 template <class T> T wrapped(__int128 x) { return static_cast<T>(static_cast<unsigned long long>(x)); }
 
-constexpr map_op unary_ops[] = {map_op::copy, map_op::negate, map_op::absolute, map_op::sign, map_op::square};
-constexpr map_op float_ops[] = {map_op::square_root, map_op::reciprocal, map_op::relu,
+constexpr map_op unary_ops[] = {map_op::copy, map_op::negate, map_op::abs, map_op::sign, map_op::square};
+constexpr map_op float_ops[] = {map_op::sqrt, map_op::reciprocal, map_op::relu,
                                 map_op::floor,       map_op::ceil,       map_op::round};
 constexpr map_op binary_ops[] = {map_op::add,    map_op::subtract, map_op::multiply,
                                  map_op::divide, map_op::minimum,  map_op::maximum};
@@ -32,7 +32,7 @@ template <class T> T unary(map_op op, T x) {
     case map_op::negate:
       if constexpr (is_float<T>) return -x;
       else return wrapped<T>(-static_cast<__int128>(x));
-    case map_op::absolute:
+    case map_op::abs:
       if constexpr (is_float<T>) return std::fabs(x);
       else return wrapped<T>(x < 0 ? -static_cast<__int128>(x) : static_cast<__int128>(x));
     case map_op::sign: return x > 0 ? T(1) : x < 0 ? T(-1) : x;
@@ -43,7 +43,7 @@ template <class T> T unary(map_op op, T x) {
   }
   if constexpr (is_float<T>) {
     switch (op) {
-      case map_op::square_root: return std::sqrt(x);
+      case map_op::sqrt: return std::sqrt(x);
       case map_op::reciprocal: return T(1) / x;
       case map_op::relu: return std::isnan(x) ? x : x > 0 ? x : T(0);
       case map_op::floor: return std::floor(x);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_type) {
 }
 
 BOOST_AUTO_TEST_CASE(square_roots_are_rounded_correctly) {
-  const map_function root = map_of(map_op::square_root, element::f32);
+  const map_function root = map_of(map_op::sqrt, element::f32);
   constexpr std::size_t block = 4096;
   std::vector<float> x(block), out(block);
   const auto check = [&](std::uint32_t begin, std::uint32_t step) {
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(logic) {
 
 BOOST_AUTO_TEST_CASE(only_operations_with_a_meaning) {
   BOOST_TEST((map_of(map_op::add, element::f16) == nullptr));
-  BOOST_TEST((map_of(map_op::exponential, element::i32) == nullptr));
+  BOOST_TEST((map_of(map_op::exp, element::i32) == nullptr));
   BOOST_TEST((map_of(map_op::logical_and, element::f32) == nullptr));
   BOOST_TEST((map_of(map_op::less, element::boolean) == nullptr));
 }

@@ -25,8 +25,8 @@ struct doubles {
   static constexpr long lanes = 1;
   LAMINA_INLINE static double get(const void* p, long i, long) { return static_cast<const double*>(p)[i]; }
   LAMINA_INLINE static void put(void* p, long i, long, double x) { static_cast<double*>(p)[i] = x; }
-  LAMINA_INLINE static double sigmoid(double x) { return micro::sigmoid_f64::run(x); }
-  LAMINA_INLINE static double tanh(double x) { return micro::tanh_f64::run(x); }
+  LAMINA_INLINE static double sigmoid(double x) { return micro::sigmoid::run(x); }
+  LAMINA_INLINE static double tanh(double x) { return micro::tanh::run(x); }
   LAMINA_INLINE static double sum(double x, double y, double z) { return x * y + z; }
 };
 

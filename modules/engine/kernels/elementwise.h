@@ -1,6 +1,6 @@
 // Elementwise chains: micro-operations on runs of elements, and the driver that walks a chain in tiles that stay in L1.
 #pragma once
-#include "kernels.h"
+#include "micro.h"
 
 namespace lamina::kernels {
 
@@ -8,63 +8,12 @@ namespace lamina::kernels {
 /// `out` may be the address of an operand that advances and has the same element size.
 using map_function = void (*)(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept;
 
-/// The micro-operations.  Comparisons and logic write bool; `where` takes (bool, x, y); `clamp` takes (x, low, high).
-enum class map_op : std::int32_t {
-  copy,
-  negate,
-  absolute,
-  sign,
-  square,
-  square_root,
-  reciprocal,
-  exponential,
-  logarithm,
-  sine,
-  cosine,
-  tangent,
-  arcsine,
-  arccosine,
-  arctangent,
-  hyperbolic_tangent,
-  inverse_hyperbolic_sine,
-  inverse_hyperbolic_cosine,
-  sigmoid,
-  relu,
-  error_function,
-  exponential_minus_one,
-  logarithm_of_one_plus,
-  hyperbolic_sine,
-  hyperbolic_cosine,
-  inverse_hyperbolic_tangent,
-  softplus,
-  gelu,
-  gelu_tanh,
-  silu,
-  mish,
-  floor,
-  ceil,
-  round,
-  logical_not,
-  add,
-  subtract,
-  multiply,
-  divide,
-  minimum,
-  maximum,
-  power,
-  equal,
-  not_equal,
-  less,
-  less_equal,
-  greater,
-  greater_equal,
-  logical_and,
-  logical_or,
-  logical_xor,
-  where,
-  clamp,
-};
-inline constexpr int map_op_count = static_cast<int>(map_op::clamp) + 1;
+/// The micro-operations. `where` takes (bool, x, y); `copy` and `where` move any element.
+#define LAMINA_NAME(name) name,
+enum class map_op : std::int32_t { LAMINA_MICRO_OPERATIONS(LAMINA_NAME) where, copy };
+#undef LAMINA_NAME
+inline constexpr int map_op_count = static_cast<int>(map_op::copy) + 1;
+static_assert(map_op_count <= 64, "a set of micro-operations is a word");
 
 /// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no
 /// meaning.

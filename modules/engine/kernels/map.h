@@ -70,10 +70,11 @@ void map_binary(const void* a, const void* b, const void*, void* out, long n, un
   }
 }
 
-template <class T, unsigned Steps> LAMINA_INLINE void clamp_run(const T* x, const T* y, const T* z, T* out, long n) {
+template <class Op, class T, unsigned Steps>
+LAMINA_INLINE void ternary_run(const T* x, const T* y, const T* z, T* out, long n) {
   const T x0 = *x, y0 = *y, z0 = *z;
   LAMINA_INDEPENDENT for (long i = 0; i < n; ++i) out[i] =
-      micro::clamp::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
+      Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0, (Steps & 4) != 0 ? z[i] : z0);
 }
 #define LAMINA_EACH_STEPS(run) \
   switch (steps & 7) {         \
@@ -86,17 +87,17 @@ template <class T, unsigned Steps> LAMINA_INLINE void clamp_run(const T* x, cons
     case 6: return run(6);     \
     default: return run(7);    \
   }
-template <class T>
-void map_clamp(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
+template <class Op, class T>
+void map_ternary(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept {
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
   if (n <= 0) return;
   if constexpr (!is_float<T>) {
-    const stepped<T> value(a, steps & 1), low(b, steps & 2), high(c, steps & 4);
+    const stepped<T> first(a, steps & 1), second(b, steps & 2), third(c, steps & 4);
     T* to = static_cast<T*>(out);
-    LAMINA_SMALL for (long i = 0; i < n; ++i) to[i] = micro::clamp::run(value[i], low[i], high[i]);
+    LAMINA_SMALL for (long i = 0; i < n; ++i) to[i] = Op::run(first[i], second[i], third[i]);
     return;
   }
-#define LAMINA_RUN(s) clamp_run<T, s>(x, y, z, static_cast<T*>(out), n)
+#define LAMINA_RUN(s) ternary_run<Op, T, s>(x, y, z, static_cast<T*>(out), n)
   LAMINA_EACH_STEPS(LAMINA_RUN)
 #undef LAMINA_RUN
 }

@@ -1,59 +1,84 @@
-// The micro-operations, on one element or, those of floats, on a register; `map.h` runs them over arrays and `register_chain.h`
-// over registers.
+// The micro-operations: one list of their names, from which their numbers, the tables of functions and the register chains are made,
+// and, for kernels, what each does to an element or a register. `map.h` runs them over arrays, `register_chain.h` over registers.
 #pragma once
+#include "kernels.h"
+
+/// Each has the name of its operation and of a struct below. Comparisons and logic write bool; `clamp` takes (x, low, high).
+// clang-format off
+#define LAMINA_MICRO_OPERATIONS(X)                                                                                      \
+  X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)   \
+  X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)    \
+  X(gelu_tanh) X(silu) X(mish) X(floor) X(ceil) X(round) X(logical_not)                                                 \
+  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow)                                                 \
+  X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)   \
+  X(clamp)
+// clang-format on
+
+#if defined(LAMINA_KERNEL_SET)
 #include "double_math.h"
 #include "storage.h"
 #include "vector_math.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
+
+/// Whether a micro-operation has a function of exactly these types.
+template <class Op, class Result, class... T>
+concept Runs = requires { static_cast<Result (*)(T...)>(&Op::run); };
+
+// A struct has `run` for each type of operands that it takes: T is an element or `many<T>`, a register of the compiler's, for
+// operators alone, and `vf` a register of floats. Where it has `vf`, or the operators, it can be a step of a register chain. One with
+// `plain`, `fast` and `slow` takes floats by tiles: `fast` where all are plain.
 namespace micro {
 
 /// Numbers that round: float, double and registers of them.
-template <class T> inline constexpr bool rounds = is_float<T> || same<T, many<float>> || same<T, many<double>>;
+template <class T>
+concept Real = is_float<T> || same<T, many<float>> || same<T, many<double>>;
+template <class T>
+concept Number = Real<T> || is_integer<T>;
 
 // --- any number ---------------------------------------------------------------------------------------------------
 struct negate {
-  template <class T> LAMINA_INLINE static T run(T x) {
-    if constexpr (rounds<T>) return -x;
+  template <Number T> LAMINA_INLINE static T run(T x) {
+    if constexpr (Real<T>) return -x;
     else return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(x));
   }
 };
-struct absolute {
-  template <class T> LAMINA_INLINE static T run(T x) {
-    if constexpr (rounds<T>) return __builtin_elementwise_abs(x);
+struct abs {
+  template <Number T> LAMINA_INLINE static T run(T x) {
+    if constexpr (Real<T>) return __builtin_elementwise_abs(x);
     else return x < T(0) ? negate::run(x) : x;
   }
 };
 /// -1, 0 or 1; zeros and NaN stay.
 struct sign {
-  template <class T> LAMINA_INLINE static T run(T x) { return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x); }
+  template <Number T> LAMINA_INLINE static T run(T x) { return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x); }
 };
 struct add {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>) return x + y;
+  template <Number T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (Real<T>) return x + y;
     else return static_cast<T>(static_cast<wrapping<T>>(x) + static_cast<wrapping<T>>(y));
   }
 };
 struct subtract {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>) return x - y;
+  template <Number T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (Real<T>) return x - y;
     else return static_cast<T>(static_cast<wrapping<T>>(x) - static_cast<wrapping<T>>(y));
   }
 };
 struct multiply {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>) return x * y;
+  template <Number T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (Real<T>) return x * y;
     else return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(y));
   }
 };
 struct square {
-  template <class T> LAMINA_INLINE static T run(T x) { return multiply::run(x, x); }
+  template <Number T> LAMINA_INLINE static T run(T x) { return multiply::run(x, x); }
 };
 /// Integers: toward zero; 0 if y is 0; the smallest integer divided by -1 wraps.
 struct divide {
-  template <class T> LAMINA_INLINE static T run(T x, T y) {
-    if constexpr (rounds<T>) {
+  template <Number T> LAMINA_INLINE static T run(T x, T y) {
+    if constexpr (Real<T>) {
       return x / y;
     } else if constexpr (sizeof(T) <= 2) {  // the float quotient truncates to the exact one
       const float q = static_cast<float>(x) / static_cast<float>(y == 0 ? T(1) : y);
@@ -69,62 +94,78 @@ struct divide {
   }
 };
 struct minimum {
-  template <class T> LAMINA_INLINE static T run(T x, T y) { return x < y ? x : (x != x ? x : y); }
+  template <Number T> LAMINA_INLINE static T run(T x, T y) { return x < y ? x : (x != x ? x : y); }
 };
 struct maximum {
-  template <class T> LAMINA_INLINE static T run(T x, T y) { return x > y ? x : (x != x ? x : y); }
+  template <Number T> LAMINA_INLINE static T run(T x, T y) { return x > y ? x : (x != x ? x : y); }
 };
 struct raise {
-  template <class T> LAMINA_INLINE static T run(T x, T low) { return x < low ? low : x; }
+  template <Number T> LAMINA_INLINE static T run(T x, T low) { return x < low ? low : x; }
 };
 struct lower {
-  template <class T> LAMINA_INLINE static T run(T x, T high) { return x > high ? high : x; }
+  template <Number T> LAMINA_INLINE static T run(T x, T high) { return x > high ? high : x; }
 };
 struct clamp {
-  template <class T> LAMINA_INLINE static T run(T x, T low, T high) { return lower::run(raise::run(x, low), high); }
+  template <Number T> LAMINA_INLINE static T run(T x, T low, T high) { return lower::run(raise::run(x, low), high); }
 };
 struct equal {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x == y; }
+  LAMINA_INLINE static bool run(boolean x, boolean y) { return x.bits == y.bits; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x == y; }
 };
 struct not_equal {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x != y; }
+  LAMINA_INLINE static bool run(boolean x, boolean y) { return x.bits != y.bits; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x != y; }
 };
 struct less {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x < y; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x < y; }
 };
 struct less_equal {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x <= y; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x <= y; }
 };
 struct greater {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x > y; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x > y; }
 };
 struct greater_equal {
-  template <class T> LAMINA_INLINE static bool run(T x, T y) { return x >= y; }
+  template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x >= y; }
 };
 
 // --- truth values as bytes ----------------------------------------------------------------------------------------
 struct logical_not {
-  LAMINA_INLINE static bool run(std::uint8_t x) { return x == 0; }
+  LAMINA_INLINE static bool run(boolean x) { return x.bits == 0; }
 };
 struct logical_and {
-  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x & y) != 0; }
+  LAMINA_INLINE static bool run(boolean x, boolean y) { return (x.bits & y.bits) != 0; }
 };
 struct logical_or {
-  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x | y) != 0; }
+  LAMINA_INLINE static bool run(boolean x, boolean y) { return (x.bits | y.bits) != 0; }
 };
 struct logical_xor {
-  LAMINA_INLINE static bool run(std::uint8_t x, std::uint8_t y) { return (x ^ y) != 0; }
+  LAMINA_INLINE static bool run(boolean x, boolean y) { return (x.bits ^ y.bits) != 0; }
 };
 
 // --- floats that the compiler vectorizes --------------------------------------------------------------------------
 struct reciprocal {
-  template <class T> LAMINA_INLINE static T run(T x) { return T(1) / x; }
+  template <Real T> LAMINA_INLINE static T run(T x) { return T(1) / x; }
 };
 struct relu {
-  template <class T> LAMINA_INLINE static T run(T x) { return x <= T(0) ? T(0) : x; }
+  template <Real T> LAMINA_INLINE static T run(T x) { return x <= T(0) ? T(0) : x; }
 };
-struct square_root {
-  template <class T> LAMINA_INLINE static T run(T x) { return __builtin_elementwise_sqrt(x); }
+struct sqrt {
+  template <Real T> LAMINA_INLINE static T run(T x) { return __builtin_elementwise_sqrt(x); }
+#if defined(__AVX512F__)
+  /// Two steps of Newton's from an estimate: correctly rounded for every number from 2^-63 on (all were compared), in a
+  /// third of the time that the in
+  LAMINA_INLINE static vf run(vf x) {
+    const __mmask16 others = _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(0x1p-63f), _CMP_NGE_UQ) |
+                             _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(std::numeric_limits<float>::max()), _CMP_NLE_UQ);
+    if (__builtin_expect(others != 0, 0)) return vf(_mm512_sqrt_ps(x.data));
+    const vf y(_mm512_rsqrt14_ps(x.data)), half(.5f);
+    vf root = x * y, slope = half * y;
+    const vf error = fma(-root, slope, half);
+    root = fma(root, error, root), slope = fma(slope, error, slope);
+    return fma(slope, fma(-root, root, x), root);
+  }
+#endif
 };
 /// The first power of two from which all numbers are integers.
 template <class T> inline constexpr T whole_from = T(0x1p23f);
@@ -132,7 +173,7 @@ template <> inline constexpr double whole_from<double> = 0x1p52;
 template <> inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
 /// To the nearest integer, ties to even.
 struct round {
-  template <class T> LAMINA_INLINE static T run(T x) {
+  template <Real T> LAMINA_INLINE static T run(T x) {
 #if defined(__SSE4_1__) || defined(LAMINA_NEON64)
     return __builtin_elementwise_roundeven(x);
 #else
@@ -145,196 +186,149 @@ template <class T> LAMINA_INLINE T with_sign_of(T magnitude, T sign) {
   return __builtin_elementwise_copysign(magnitude, sign);
 }
 struct floor {
-  template <class T> LAMINA_INLINE static T run(T x) {
+  template <Real T> LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest > x ? nearest - T(1) : nearest, x);
   }
 };
 struct ceil {
-  template <class T> LAMINA_INLINE static T run(T x) {
+  template <Real T> LAMINA_INLINE static T run(T x) {
     const T nearest = round::run(x);
     return with_sign_of(nearest < x ? nearest + T(1) : nearest, x);
   }
 };
-struct arcsine_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asin(static_cast<double>(x))); }
-};
-struct arccosine_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acos(static_cast<double>(x))); }
-};
-struct arctangent_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atan(static_cast<double>(x))); }
-};
-struct arsinh_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asinh(static_cast<double>(x))); }
-};
-struct arcosh_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acosh(static_cast<double>(x))); }
-};
-struct sinh_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::sinh(static_cast<double>(x))); }
-};
-struct cosh_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::cosh(static_cast<double>(x))); }
-};
-struct artanh_f32 {
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atanh(static_cast<double>(x))); }
-};
 
-// --- floats that the compiler vectorizes, with a slow form outside of a plain range --------------------------------
-struct sine_f32 {
+// --- functions: float by double, float on registers; double by the C library, element by element ---------------------
+struct asin {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asin(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_asin(x); }
+};
+struct acos {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acos(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_acos(x); }
+};
+struct atan {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atan(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_atan(x); }
+};
+struct asinh {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::asinh(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_asinh(x); }
+};
+struct acosh {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::acosh(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_acosh(x); }
+};
+struct sinh {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::sinh(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_sinh(x); }
+};
+struct cosh {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::cosh(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_cosh(x); }
+};
+struct atanh {
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::atanh(static_cast<double>(x))); }
+  LAMINA_INLINE static double run(double x) { return __builtin_atanh(x); }
+};
+struct sin {
   LAMINA_INLINE static bool plain(float x) { return __builtin_fabsf(x) <= wide::sine_limit; }
   LAMINA_INLINE static float fast(float x) { return static_cast<float>(wide::sine(static_cast<double>(x))); }
   static float slow(float x) { return __builtin_sinf(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_sin(x); }
 };
-struct cosine_f32 {
+struct cos {
   LAMINA_INLINE static bool plain(float x) { return __builtin_fabsf(x) <= wide::sine_limit; }
   LAMINA_INLINE static float fast(float x) { return static_cast<float>(wide::cosine(static_cast<double>(x))); }
   static float slow(float x) { return __builtin_cosf(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_cos(x); }
 };
-struct tangent_f32 {
+struct tan {
   LAMINA_INLINE static bool plain(float x) { return __builtin_fabsf(x) <= wide::sine_limit; }
   LAMINA_INLINE static float fast(float x) { return static_cast<float>(wide::tangent(static_cast<double>(x))); }
   static float slow(float x) { return __builtin_tanf(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_tan(x); }
 };
-struct power_f32 {
+struct pow {
   LAMINA_INLINE static bool plain(float x, float y) { return x > 0 && x < infinity && __builtin_fabsf(y) < infinity; }
   LAMINA_INLINE static float fast(float x, float y) {
     const double e = static_cast<double>(y) * wide::log(static_cast<double>(x));
     return static_cast<float>(wide::exp(e < -200 ? -200. : e > 200 ? 200. : e));
   }
   static float slow(float x, float y) { return __builtin_powf(x, y); }
+  LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }
 };
-
-// --- single precision on registers --------------------------------------------------------------------------------
-struct exponential_f32 {
+struct exp {
   LAMINA_INLINE static vf run(vf x) { return kernels::exp(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_exp(x); }
 };
-struct logarithm_f32 {
+struct log {
   LAMINA_INLINE static vf run(vf x) { return kernels::log(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_log(x); }
 };
-#if defined(__AVX512F__)
-/// Two steps of Newton's from an estimate: correctly rounded for every number from 2^-63 on (all were compared), in a
-/// third of the time that the instruction takes.  Registers with other numbers take the instruction: the same bits.
-struct square_root_f32 {
-  LAMINA_INLINE static vf run(vf x) {
-    const __mmask16 others = _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(0x1p-63f), _CMP_NGE_UQ) |
-                             _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(std::numeric_limits<float>::max()), _CMP_NLE_UQ);
-    if (__builtin_expect(others != 0, 0)) return vf(_mm512_sqrt_ps(x.data));
-    const vf y(_mm512_rsqrt14_ps(x.data)), half(.5f);
-    vf root = x * y, slope = half * y;
-    const vf error = fma(-root, slope, half);
-    root = fma(root, error, root), slope = fma(slope, error, slope);
-    return fma(slope, fma(-root, root, x), root);
-  }
-};
-#else
-using square_root_f32 = square_root;
-#endif
 template <latency Latency> struct tanh_of {
   LAMINA_INLINE static vf run(vf x) { return kernels::tanh<Latency>(x); }
+  LAMINA_INLINE static double run(double x) { return __builtin_tanh(x); }
 };
 template <latency Latency> struct sigmoid_of {
   LAMINA_INLINE static vf run(vf x) { return kernels::sigmoid<Latency>(x); }
+  LAMINA_INLINE static double run(double x) {
+    const double e = __builtin_exp(-__builtin_fabs(x));
+    return (x < 0 ? e : 1.) / (1. + e);
+  }
 };
-using tanh_f32 = tanh_of<latency::normal>;
-using sigmoid_f32 = sigmoid_of<latency::normal>;
-struct erf_f32 {
+using tanh = tanh_of<latency::normal>;
+using sigmoid = sigmoid_of<latency::normal>;
+struct erf {
   LAMINA_INLINE static vf run(vf x) { return kernels::erf(x); }
-};
-struct expm1_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::expm1(x); }
-};
-struct log1p_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::log1p(x); }
-};
-struct softplus_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::softplus(x); }
-};
-/// In double where a register holds four floats: on SSE2, without a fused multiply-add, the tail would lose its digits;
-/// NEON has no permute of eight.
-struct gelu_f32 {
-#if defined(__AVX2__)
-  LAMINA_INLINE static vf run(vf x) { return kernels::gelu(x); }
-#else
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu(static_cast<double>(x))); }
-#endif
-};
-
-/// In double without a fused multiply-add, for the same reason.
-struct gelu_tanh_f32 {
-#if defined(LAMINA_FUSED)
-  LAMINA_INLINE static vf run(vf x) { return kernels::gelu_tanh(x); }
-#else
-  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu_tanh(static_cast<double>(x))); }
-#endif
-};
-struct silu_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::silu(x); }
-};
-struct mish_f32 {
-  LAMINA_INLINE static vf run(vf x) { return kernels::mish(x); }
-};
-
-// --- double precision: the C library, element by element -----------------------------------------------------------
-struct exponential_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_exp(x); }
-};
-struct logarithm_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_log(x); }
-};
-struct sine_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_sin(x); }
-};
-struct cosine_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_cos(x); }
-};
-struct tangent_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_tan(x); }
-};
-struct arcsine_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_asin(x); }
-};
-struct arccosine_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_acos(x); }
-};
-struct arctangent_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_atan(x); }
-};
-struct tanh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_tanh(x); }
-};
-struct arsinh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_asinh(x); }
-};
-struct arcosh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_acosh(x); }
-};
-struct erf_f64 {
   LAMINA_INLINE static double run(double x) { return __builtin_erf(x); }
 };
-struct expm1_f64 {
+struct expm1 {
+  LAMINA_INLINE static vf run(vf x) { return kernels::expm1(x); }
   LAMINA_INLINE static double run(double x) { return __builtin_expm1(x); }
 };
-struct log1p_f64 {
+struct log1p {
+  LAMINA_INLINE static vf run(vf x) { return kernels::log1p(x); }
   LAMINA_INLINE static double run(double x) { return __builtin_log1p(x); }
 };
-struct sinh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_sinh(x); }
-};
-struct cosh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_cosh(x); }
-};
-struct artanh_f64 {
-  LAMINA_INLINE static double run(double x) { return __builtin_atanh(x); }
-};
-struct softplus_f64 {
+
+// --- activations ----------------------------------------------------------------------------------------------------
+struct softplus {
+  LAMINA_INLINE static vf run(vf x) {
+    const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+    return xsimd::max(vf(0.f), x) + kernels::log1p(e);
+  }
   LAMINA_INLINE static double run(double x) {
     return (x <= 0 ? 0. : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
   }
 };
-/// The complementary error function counts what is lost of x / sqrt(2) about x^2 times: that is taken off.
-struct gelu_f64 {
+struct gelu {
+#if defined(__AVX2__)
+  /// x Phi(x) = max(x, 0) - t Phi(-t) with t = |x|, and Phi(-t) = e^(-t^2 / 2) times a factor that a piecewise polynomial
+  /// gives; what is lost of the square joins the exponent.
+  LAMINA_INLINE static vf run(vf x) {
+    const vf t = xsimd::min(vf(14.8f), xsimd::abs(x)), h = t * t, lost = fma(t, t, -h);
+    const vf e = exp_bounded<false, digits::enough>(h * vf(-.5f), plus{lost * vf(-.5f)});
+#if defined(__AVX512F__)
+    const auto& pieces = gelu_sixteenths;
+    const vi i = bits_of(t + vf(1.f)) >> 21;
+#else
+    const auto& pieces = gelu_eighths;
+    const vi i = bits_of(t + vf(1.f)) >> 22;
+#endif
+    constexpr int rows = static_cast<int>(sizeof(pieces) / sizeof(pieces[0]));
+    const vf y = t - lookup(pieces[0], i);
+    vf factor = lookup(pieces[rows - 1], i);
+    LAMINA_UNROLL for (int d = rows - 2; d >= 1; --d) factor = fma(factor, y, lookup(pieces[d], i));
+    // the difference is 0 or has the sign of x
+    return (xsimd::max(vf(0.f), x) - factor * e) | xsimd::bitofsign(x);
+  }
+#else
+  /// In double where a register holds four floats: on SSE2, without a fused multiply-add, the tail would lose its digits;
+  /// NEON has no permute of eight.
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu(static_cast<double>(x))); }
+#endif
+  /// The complementary error function counts what is lost of x / sqrt(2) about x^2 times: that is taken off.
   static double run(double x) {
     constexpr double root_half = 0x1.6a09e667f3bcdp-1, root_half_low = -0x1.bdd3413b26456p-55;
     const double t = __builtin_fabs(x), y = t * root_half;
@@ -343,19 +337,41 @@ struct gelu_f64 {
     return __builtin_copysign((x <= 0 ? 0. : x) - (t < 40 || x != x ? tail : 0.), x);
   }
 };
+
+/// x y, where y is a quotient of which 2^32 is a factor if x is negative.
+LAMINA_INLINE vf times_raised(vf x, vf y) { return x * y * xsimd::select(x < vf(0.f), vf(lowered), vf(1.f)); }
+/// x / (1 + e^-u), for u with the sign of x and a low part of it.
+template <class Adjust = as_is> LAMINA_INLINE vf times_sigmoid(vf x, vf u, Adjust low = {}) {
+  const vf one(1.f), e = exp_raised(-xsimd::abs(u), low);
+  return times_raised(x, quotient(vf(xsimd::select(x < vf(0.f), e, one)), fma(e, vf(lowered), one)));
+}
 /// x e^u (1 + low) for u so negative that e^u may be denormal; 0 for -infinity.
 LAMINA_INLINE double times_tiny_exp(double x, double u, double low) {
   const double half = __builtin_exp((u < -800 ? -800 : u) * .5);
   return (x < -800 ? -800 : x) * half * half * (1 + low);
 }
-struct silu_f64 {
+struct silu {
+  LAMINA_INLINE static vf run(vf x) {
+    const vf held = xsimd::max(vf(lowest), x);
+    return times_sigmoid(held, xsimd::min(vf(-lowest), held));
+  }
   LAMINA_INLINE static double run(double x) {
     if (x < -700) return times_tiny_exp(x, x, 0);
     const double e = __builtin_exp(-__builtin_fabs(x));
     return x * ((x < 0 ? e : 1.) / (1. + e));
   }
 };
-struct mish_f64 {
+/// x tanh(softplus(x)): of e = e^-|x| it is x (1 + 2 e) / (1 + 2 e + 2 e^2), or x e (e + 2) / (e (e + 2) + 2) below 0.
+struct mish {
+  LAMINA_INLINE static vf run(vf x) {
+    const vf held = xsimd::max(vf(lowest), x), one(1.f), two(2.f);
+    const vf high = exp_raised(xsimd::max(vf(lowest), -xsimd::abs(held))), e = high * vf(lowered);
+    const auto negative = held < vf(0.f);
+    const vf near = fma(e, two, one), far = e + two;
+    const vf top = xsimd::select(negative, high * far, near);
+    const vf sum = fma(e, xsimd::select(negative, far, e + e), xsimd::select(negative, two, near));
+    return times_raised(held, quotient(top, sum));
+  }
   LAMINA_INLINE static double run(double x) {
     if (x < -700) return times_tiny_exp(x, x, 0);
     const double e = __builtin_exp(-__builtin_fabs(x)), n = e * (e + 2), near = 1 + 2 * e;
@@ -363,7 +379,22 @@ struct mish_f64 {
   }
 };
 /// x sigmoid(u) with u = x (b + a x^2).  An error of u counts u times in e^u, so u has a low part.
-struct gelu_tanh_f64 {
+struct gelu_tanh {
+#if defined(LAMINA_FUSED)
+  LAMINA_INLINE static vf run(vf x) {
+    constexpr float a = 0x1.2444f2p-4f, a_low = 0x1.49b16ap-29f;  // sqrt(8 / pi) 0.044715
+    constexpr float b = 0x1.98844p0f, b_low = 0x1.33d436p-20f;    // sqrt(8 / pi), of few bits: b - sum is exact
+    const vf held = xsimd::max(vf(-10.88f), x), t = xsimd::min(vf(10.88f), held);
+    const vf h = t * t, h_low = fma(t, t, -h);
+    const vf sum = fma(h, vf(a), vf(b));
+    const vf sum_low = fma(h_low, vf(a), fma(h, vf(a_low), vf(b_low))) + fma(h, vf(a), vf(b) - sum);
+    const vf u = t * sum, u_low = fma(t, sum_low, fma(t, sum, -u));
+    return times_sigmoid(held, u, plus{xsimd::select(t < vf(0.f), u_low, -u_low)});
+  }
+#else
+  /// In double without a fused multiply-add, as `gelu`.
+  LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu_tanh(static_cast<double>(x))); }
+#endif
   static double run(double x) {
     constexpr double a = 0x1.2444f2a4d8b4bp-4, a_low = -0x1.6c843a29d1c70p-61;  // sqrt(8 / pi) 0.044715
     constexpr double b = 0x1.9884533d43651p0, b_low = -0x1.cbc0d30ebfd15p-54;   // sqrt(8 / pi)
@@ -377,16 +408,8 @@ struct gelu_tanh_f64 {
     return held * ((u < 0 ? e + e * shift : 1.) / (1. + (e + e * shift)));
   }
 };
-struct power_f64 {
-  LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }
-};
-struct sigmoid_f64 {
-  LAMINA_INLINE static double run(double x) {
-    const double e = __builtin_exp(-__builtin_fabs(x));
-    return (x < 0 ? e : 1.) / (1. + e);
-  }
-};
 
 }  // namespace micro
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels
+#endif

@@ -1,4 +1,4 @@
-// Strands: chains whose values stay in registers.  A block of elements fills eight registers; each step works on them
+// Register chains: chains whose values stay in registers.  A block of elements fills eight registers; each step works on them
 // and jumps to the next with the registers as arguments, so that nothing goes through memory between steps.
 #pragma once
 #include "micro.h"
@@ -32,8 +32,9 @@ template <class T> LAMINA_INLINE many<T> get(const char* block, int i) {
 }
 /// An operation of `micro` on a register, or on xsimd's where it is written for those.
 template <class Op, class T> LAMINA_INLINE many<T> apply(many<T> x) {
-  if constexpr (requires { Op::template run<many<T>>(x); }) return Op::run(x);
-  else return __builtin_bit_cast(many<T>, Op::run(vec<T>(__builtin_bit_cast(decltype(vec<T>::data), x))).data);
+  if constexpr (Runs<Op, vec<T>, vec<T>>)
+    return __builtin_bit_cast(many<T>, Op::run(vec<T>(__builtin_bit_cast(decltype(vec<T>::data), x))).data);
+  else return Op::run(x);
 }
 
 // --- what steps do to the registers ---------------------------------------------------------------------------------
@@ -116,35 +117,20 @@ template <class Op, class T> constexpr void add_onto(function<T> (&row)[simple_o
   row[1] = step<onto<Op, micro::subtract>, T>;
   row[2] = step<onto<Op, micro::multiply>, T>;
 }
+/// Adds the steps of an operation that registers can take.
+template <class Op, class T> constexpr void add_steps(table<T>& t, map_op op) {
+  constexpr bool commutes = same<Op, micro::add> || same<Op, micro::multiply>;
+  using R = many<T>;
+  if constexpr (Runs<Op, vec<T>, vec<T>> || Runs<Op, R, R>) t.unary[index(op)] = step<unary<Op>, T>;
+  if constexpr (Runs<Op, R, R, R>) t.binary[index(op)] = step<binary<Op>, T>;
+  if constexpr (Runs<Op, R, R, R> && !commutes) t.reversed[index(op)] = step<reversed<Op>, T>;
+}
 template <class T> constexpr table<T> make_table() {
   table<T> t{};
   t.load = step<load, T>;
-  const auto one = [&t]<class Op>(map_op op, Op) { t.unary[index(op)] = step<unary<Op>, T>; };
-  const auto two = [&t]<class Op>(map_op op, Op) { t.binary[index(op)] = step<binary<Op>, T>; };
-  const auto back = [&t]<class Op>(map_op op, Op) { t.reversed[index(op)] = step<reversed<Op>, T>; };
-  one(map_op::negate, micro::negate()), one(map_op::absolute, micro::absolute()), one(map_op::sign, micro::sign());
-  one(map_op::square, micro::square()), one(map_op::reciprocal, micro::reciprocal()), one(map_op::relu, micro::relu());
-  one(map_op::floor, micro::floor()), one(map_op::ceil, micro::ceil()), one(map_op::round, micro::round());
-  if constexpr (same<T, float>) {
-    one(map_op::square_root, micro::square_root_f32()), one(map_op::exponential, micro::exponential_f32());
-    one(map_op::logarithm, micro::logarithm_f32()), one(map_op::hyperbolic_tangent, micro::tanh_f32());
-    one(map_op::sigmoid, micro::sigmoid_f32()), one(map_op::error_function, micro::erf_f32());
-    one(map_op::exponential_minus_one, micro::expm1_f32()), one(map_op::logarithm_of_one_plus, micro::log1p_f32());
-    one(map_op::softplus, micro::softplus_f32()), one(map_op::silu, micro::silu_f32()),
-        one(map_op::mish, micro::mish_f32());
-#if defined(LAMINA_FUSED)
-    one(map_op::gelu_tanh, micro::gelu_tanh_f32());
-#endif
-#if defined(__AVX2__)
-    one(map_op::gelu, micro::gelu_f32());
-#endif
-  } else {
-    one(map_op::square_root, micro::square_root());
-  }
-  two(map_op::add, micro::add()), two(map_op::subtract, micro::subtract()), two(map_op::multiply, micro::multiply());
-  two(map_op::divide, micro::divide()), two(map_op::minimum, micro::minimum()), two(map_op::maximum, micro::maximum());
-  back(map_op::subtract, micro::subtract()), back(map_op::divide, micro::divide());
-  back(map_op::minimum, micro::minimum()), back(map_op::maximum, micro::maximum());
+#define LAMINA_STEPS(name) add_steps<micro::name, T>(t, map_op::name);
+  LAMINA_MICRO_OPERATIONS(LAMINA_STEPS)
+#undef LAMINA_STEPS
   t.raise = step<binary<micro::raise>, T>, t.lower = step<binary<micro::lower>, T>;
   t.both[0] = step<both<micro::add>, T>, t.both[1] = step<both<micro::subtract>, T>;
   t.both[2] = step<both<micro::multiply>, T>;

@@ -63,8 +63,6 @@ namespace lamina::op {
 using kernels::map_op;
 
 namespace {
-constexpr int code(map_op m) { return static_cast<int>(m); }
-
 template <class T> bool holds_no_zero(view<const T> all) {
   for (const T& x : all)
     if (x == 0) return false;
@@ -79,60 +77,14 @@ bool never_zero(const value& v) {
 }
 }  // namespace
 
-int negate::map() { return code(map_op::negate); }
-int abs::map() { return code(map_op::absolute); }
-int sign::map() { return code(map_op::sign); }
-int square::map() { return code(map_op::square); }
-int sqrt::map() { return code(map_op::square_root); }
-int reciprocal::map() { return code(map_op::reciprocal); }
-int exp::map() { return code(map_op::exponential); }
-int log::map() { return code(map_op::logarithm); }
-int sin::map() { return code(map_op::sine); }
-int cos::map() { return code(map_op::cosine); }
-int tan::map() { return code(map_op::tangent); }
-int asin::map() { return code(map_op::arcsine); }
-int acos::map() { return code(map_op::arccosine); }
-int atan::map() { return code(map_op::arctangent); }
-int tanh::map() { return code(map_op::hyperbolic_tangent); }
-int asinh::map() { return code(map_op::inverse_hyperbolic_sine); }
-int acosh::map() { return code(map_op::inverse_hyperbolic_cosine); }
-int sigmoid::map() { return code(map_op::sigmoid); }
-int relu::map() { return code(map_op::relu); }
-int erf::map() { return code(map_op::error_function); }
-int expm1::map() { return code(map_op::exponential_minus_one); }
-int log1p::map() { return code(map_op::logarithm_of_one_plus); }
-int sinh::map() { return code(map_op::hyperbolic_sine); }
-int cosh::map() { return code(map_op::hyperbolic_cosine); }
-int atanh::map() { return code(map_op::inverse_hyperbolic_tangent); }
-int softplus::map() { return code(map_op::softplus); }
-int gelu::map() { return code(map_op::gelu); }
-int gelu_tanh::map() { return code(map_op::gelu_tanh); }
-int silu::map() { return code(map_op::silu); }
-int mish::map() { return code(map_op::mish); }
-int floor::map() { return code(map_op::floor); }
-int ceil::map() { return code(map_op::ceil); }
-int round::map() { return code(map_op::round); }
-int logical_not::map() { return code(map_op::logical_not); }
-int add::map() { return code(map_op::add); }
-int subtract::map() { return code(map_op::subtract); }
-int multiply::map() { return code(map_op::multiply); }
-int divide::map() { return code(map_op::divide); }
-int minimum::map() { return code(map_op::minimum); }
-int maximum::map() { return code(map_op::maximum); }
-int pow::map() { return code(map_op::power); }
-int equal::map() { return code(map_op::equal); }
-int not_equal::map() { return code(map_op::not_equal); }
-int less::map() { return code(map_op::less); }
-int less_equal::map() { return code(map_op::less_equal); }
-int greater::map() { return code(map_op::greater); }
-int greater_equal::map() { return code(map_op::greater_equal); }
-int logical_and::map() { return code(map_op::logical_and); }
-int logical_or::map() { return code(map_op::logical_or); }
-int logical_xor::map() { return code(map_op::logical_xor); }
-int clamp::map() { return code(map_op::clamp); }
-int where::map() { return code(map_op::where); }
+// A micro-operation has the name of its operation.
+#define LAMINA_MAP(name) \
+  int name::map() { return static_cast<int>(map_op::name); }
+LAMINA_MICRO_OPERATIONS(LAMINA_MAP)
+LAMINA_MAP(where)
+#undef LAMINA_MAP
+int stop_gradient::map() { return static_cast<int>(map_op::copy); }
 int cast::map() { return -1; }  // its function depends on two element types
-int stop_gradient::map() { return code(map_op::copy); }
 
 // Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
 
