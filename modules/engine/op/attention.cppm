@@ -275,6 +275,12 @@ export struct rope {
 };
 }  // namespace op
 
+using attention_operations =
+    operation_list<op::attention, op::cached_attention, op::causal_mask, op::group_heads, op::positions, op::rope>;
+extern const attention_operations::table attention_records;
+template <Operation Op> requires attention_operations::has<Op>
+inline constexpr const operation& record<Op> = attention_records.of[attention_operations::position<Op>()];
+
 /// Scaled dot-product attention: softmax(scale q k^T + mask) v.
 /// Shapes:  q [..., H, T, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, T, E]; G divides H, and H / G query heads share
 ///          a head of keys. The mask broadcasts to [..., H, T, S]: bool (true is seen), or numbers that are added.
@@ -333,13 +339,5 @@ export template <Symbolic X, Symbolic P> requires accepted<diagnostic<applying<o
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) {
   return apply<op::rope>(a, x, positions);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::attention>;
-template struct detail::recorded<op::cached_attention>;
-template struct detail::recorded<op::causal_mask>;
-template struct detail::recorded<op::group_heads>;
-template struct detail::recorded<op::positions>;
-template struct detail::recorded<op::rope>;
 
 }  // namespace lamina

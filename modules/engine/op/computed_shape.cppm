@@ -121,6 +121,12 @@ struct full {
 };
 }  // namespace op
 
+using computed_shape_operations = operation_list<op::arange, op::expand_to, op::full, op::pad_by, op::pad_by_grad,
+                                                 op::reshape_to, op::slice_at, op::slice_at_grad, op::tile_by>;
+extern const computed_shape_operations::table computed_shape_records;
+template <Operation Op> requires computed_shape_operations::has<Op>
+inline constexpr const operation& record<Op> = computed_shape_records.of[computed_shape_operations::position<Op>()];
+
 // ---- spellings ------------------------------------------------------------------------------------------------------
 //
 // Of values of programs and nets. What decides a shape is an int64 vector whose length is known: the rank of a result is
@@ -180,16 +186,5 @@ export template <Symbolic S, Symbolic X> requires accepted<diagnostic<counted_wh
 constexpr auto full(const S& shape, const X& number, origin_of<S, X> = {}) {
   return apply<op::full>({}, shape, number);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::arange>;
-template struct detail::recorded<op::expand_to>;
-template struct detail::recorded<op::full>;
-template struct detail::recorded<op::pad_by>;
-template struct detail::recorded<op::pad_by_grad>;
-template struct detail::recorded<op::reshape_to>;
-template struct detail::recorded<op::slice_at>;
-template struct detail::recorded<op::slice_at_grad>;
-template struct detail::recorded<op::tile_by>;
 
 }  // namespace lamina

@@ -71,6 +71,11 @@ export struct in_training {
 };
 }  // namespace op
 
+using control_operations = operation_list<op::call, op::cond, op::in_training, op::scan>;
+extern const control_operations::table control_records;
+template <Operation Op> requires control_operations::has<Op>
+inline constexpr const operation& record<Op> = control_records.of[control_operations::position<Op>()];
+
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
 export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands,
                                const origin& = {});
@@ -107,11 +112,5 @@ export std::vector<value> cond(const value& predicate, std::shared_ptr<const pro
 /// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
 export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> body,
                                view<const value> carries, view<const value> invariants = {}, const origin& = {});
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::call>;
-template struct detail::recorded<op::cond>;
-template struct detail::recorded<op::in_training>;
-template struct detail::recorded<op::scan>;
 
 }  // namespace lamina

@@ -174,6 +174,18 @@ export struct stop_gradient {
 };
 }  // namespace op
 
+using elementwise_operations =
+    operation_list<op::abs, op::acos, op::acosh, op::add, op::asin, op::asinh, op::atan, op::atanh, op::cast, op::ceil,
+                   op::clamp, op::cos, op::cosh, op::divide, op::equal, op::erf, op::exp, op::expm1, op::floor,
+                   op::gelu, op::gelu_tanh, op::greater, op::greater_equal, op::less, op::less_equal, op::log,
+                   op::log1p, op::logical_and, op::logical_not, op::logical_or, op::logical_xor, op::maximum,
+                   op::minimum, op::mish, op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu,
+                   op::round, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::sqrt, op::square,
+                   op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
+extern const elementwise_operations::table elementwise_records;
+template <Operation Op> requires elementwise_operations::has<Op>
+inline constexpr const operation& record<Op> = elementwise_records.of[elementwise_operations::position<Op>()];
+
 namespace rule {
 struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
 }  // namespace rule
@@ -458,61 +470,5 @@ export template <Element T, Symbolic X> constexpr auto cast(X&& x, origin_of<X> 
 export template <Symbolic X> constexpr auto stop_gradient(X&& x, origin_of<X> = {}) {
   return apply<op::stop_gradient>({}, std::forward<X>(x));
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::abs>;
-template struct detail::recorded<op::acos>;
-template struct detail::recorded<op::acosh>;
-template struct detail::recorded<op::add>;
-template struct detail::recorded<op::asin>;
-template struct detail::recorded<op::asinh>;
-template struct detail::recorded<op::atan>;
-template struct detail::recorded<op::atanh>;
-template struct detail::recorded<op::cast>;
-template struct detail::recorded<op::ceil>;
-template struct detail::recorded<op::clamp>;
-template struct detail::recorded<op::cos>;
-template struct detail::recorded<op::cosh>;
-template struct detail::recorded<op::divide>;
-template struct detail::recorded<op::equal>;
-template struct detail::recorded<op::erf>;
-template struct detail::recorded<op::exp>;
-template struct detail::recorded<op::expm1>;
-template struct detail::recorded<op::floor>;
-template struct detail::recorded<op::gelu>;
-template struct detail::recorded<op::gelu_tanh>;
-template struct detail::recorded<op::greater>;
-template struct detail::recorded<op::greater_equal>;
-template struct detail::recorded<op::less>;
-template struct detail::recorded<op::less_equal>;
-template struct detail::recorded<op::log>;
-template struct detail::recorded<op::log1p>;
-template struct detail::recorded<op::logical_and>;
-template struct detail::recorded<op::logical_not>;
-template struct detail::recorded<op::logical_or>;
-template struct detail::recorded<op::logical_xor>;
-template struct detail::recorded<op::maximum>;
-template struct detail::recorded<op::minimum>;
-template struct detail::recorded<op::mish>;
-template struct detail::recorded<op::multiply>;
-template struct detail::recorded<op::negate>;
-template struct detail::recorded<op::not_equal>;
-template struct detail::recorded<op::pow>;
-template struct detail::recorded<op::reciprocal>;
-template struct detail::recorded<op::relu>;
-template struct detail::recorded<op::round>;
-template struct detail::recorded<op::sigmoid>;
-template struct detail::recorded<op::sign>;
-template struct detail::recorded<op::silu>;
-template struct detail::recorded<op::sin>;
-template struct detail::recorded<op::sinh>;
-template struct detail::recorded<op::softplus>;
-template struct detail::recorded<op::sqrt>;
-template struct detail::recorded<op::square>;
-template struct detail::recorded<op::stop_gradient>;
-template struct detail::recorded<op::subtract>;
-template struct detail::recorded<op::tan>;
-template struct detail::recorded<op::tanh>;
-template struct detail::recorded<op::where>;
 
 }  // namespace lamina

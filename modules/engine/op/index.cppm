@@ -253,6 +253,12 @@ export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
 };
 }  // namespace op
 
+using index_operations = operation_list<op::cumsum, op::gather, op::order, op::put_rows, op::scatter_elements,
+                                        op::scatter_rows, op::sum_rows_alike, op::take_along_axis, op::to_one_hot>;
+extern const index_operations::table index_records;
+template <Operation Op> requires index_operations::has<Op>
+inline constexpr const operation& record<Op> = index_records.of[index_operations::position<Op>()];
+
 namespace rule {
 struct embedding {
   static constexpr std::string_view name = "embedding";
@@ -450,16 +456,5 @@ constexpr auto top_k(const X& x, top_k_attributes a, origin_of<X> = {}) {
   auto values = take_along_axis(x, at, a.axis);
   return top_k_result<decltype(values), decltype(at)>{std::move(values), std::move(at)};
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::cumsum>;
-template struct detail::recorded<op::gather>;
-template struct detail::recorded<op::order>;
-template struct detail::recorded<op::put_rows>;
-template struct detail::recorded<op::scatter_elements>;
-template struct detail::recorded<op::scatter_rows>;
-template struct detail::recorded<op::sum_rows_alike>;
-template struct detail::recorded<op::take_along_axis>;
-template struct detail::recorded<op::to_one_hot>;
 
 }  // namespace lamina

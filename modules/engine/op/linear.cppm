@@ -102,6 +102,11 @@ export struct dot_result {
 };
 }  // namespace op
 
+using linear_operations = operation_list<op::dot_result, op::matmul>;
+extern const linear_operations::table linear_records;
+template <Operation Op> requires linear_operations::has<Op>
+inline constexpr const operation& record<Op> = linear_records.of[linear_operations::position<Op>()];
+
 namespace rule {
 struct dot {
   static constexpr std::string_view name = "dot";
@@ -163,9 +168,5 @@ constexpr auto dot(const A& a, const B& b, origin_of<A, B> = {}) {
         matmul(as_matrix<evaluation_mode_of<A>::template rank_of<A> - Count>(a), as_matrix<Count>(b)), a, b);
   else return apply<op::dot_result>({Count}, matmul(as_matrix(a, a.shape().rank - Count), as_matrix(b, Count)), a, b);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::dot_result>;
-template struct detail::recorded<op::matmul>;
 
 }  // namespace lamina

@@ -128,6 +128,12 @@ struct one_hot_like {
 };
 }  // namespace op
 
+using loss_operations =
+    operation_list<op::one_hot_like, op::pick, op::pick_grad, op::pick_label, op::pick_label_grad, op::same_shape>;
+extern const loss_operations::table loss_records;
+template <Operation Op> requires loss_operations::has<Op>
+inline constexpr const operation& record<Op> = loss_records.of[loss_operations::position<Op>()];
+
 namespace rule {
 template <fixed_string Name, fixed_string Of> struct loss_of_classes {
   static constexpr std::string_view name = Name.view();
@@ -230,13 +236,5 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::reduce_me
 constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) {
   return reduce_mean(losses);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::one_hot_like>;
-template struct detail::recorded<op::pick>;
-template struct detail::recorded<op::pick_label>;
-template struct detail::recorded<op::pick_label_grad>;
-template struct detail::recorded<op::same_shape>;
-template struct detail::recorded<op::pick_grad>;
 
 }  // namespace lamina

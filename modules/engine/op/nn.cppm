@@ -324,6 +324,12 @@ export struct avg_pool2d_grad {
 };
 }  // namespace op
 
+using nn_operations = operation_list<op::avg_pool2d, op::avg_pool2d_grad, op::conv2d, op::conv2d_input_grad,
+                                     op::conv2d_weight_grad, op::conv_transpose2d, op::max_pool2d, op::max_pool2d_grad>;
+extern const nn_operations::table nn_records;
+template <Operation Op> requires nn_operations::has<Op>
+inline constexpr const operation& record<Op> = nn_records.of[nn_operations::position<Op>()];
+
 namespace detail {
 /// A sequence [N, C, L] as images of one row, or filters [O, C, K] as filters of one row.
 constexpr shape one_row(const shape& s) { return {s[0], s[1], 1, s[2]}; }
@@ -409,15 +415,5 @@ export template <Symbolic X> requires accepted<diagnostic<applying<rule::global_
 constexpr auto global_avg_pool2d(const X& x, origin_of<X> = {}) {
   return reduce_mean<axes(2, 3), true>(x);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::avg_pool2d>;
-template struct detail::recorded<op::avg_pool2d_grad>;
-template struct detail::recorded<op::conv2d>;
-template struct detail::recorded<op::conv2d_input_grad>;
-template struct detail::recorded<op::conv2d_weight_grad>;
-template struct detail::recorded<op::conv_transpose2d>;
-template struct detail::recorded<op::max_pool2d>;
-template struct detail::recorded<op::max_pool2d_grad>;
 
 }  // namespace lamina

@@ -92,6 +92,11 @@ export struct rms_norm : normalize_definition<"rms_norm", false> {
 };
 }  // namespace op
 
+using normalize_operations = operation_list<op::layer_norm, op::rms_norm>;
+extern const normalize_operations::table normalize_records;
+template <Operation Op> requires normalize_operations::has<Op>
+inline constexpr const operation& record<Op> = normalize_records.of[normalize_operations::position<Op>()];
+
 namespace detail {
 /// Result 0 of an operation with several.
 template <class Op, class... X> constexpr auto first_result(const typename Op::attributes& a, const X&... x) {
@@ -263,9 +268,5 @@ constexpr auto instance_norm(const X& x, const W& weight, const B& bias, instanc
                              origin_of<X, W, B> = {}) {
   return detail::scaled_channels(instance_norm(x, a), weight, bias);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::layer_norm>;
-template struct detail::recorded<op::rms_norm>;
 
 }  // namespace lamina

@@ -123,10 +123,6 @@ template <class Op> consteval int subprograms_of() {
   if constexpr (requires { Op::subprograms; }) return Op::subprograms;
   else return 0;
 }
-template <class Op> consteval bool may_fail_of() {
-  if constexpr (requires { Op::may_fail; }) return Op::may_fail;
-  else return false;
-}
 /// How many results the rule of an operation is to give; an operation with a subprogram has those of the subprogram.
 template <class Op> consteval int results_of() {
   if constexpr (subprograms_of<Op>() > 0) return 0;
@@ -167,10 +163,6 @@ constexpr void infer_checked(const typename Op::attributes& a, view<const tensor
   Op::infer(a, in, out);
   if constexpr (only_a_rule<Op>) return;
   if (out.why.empty()) check_results(results_of<Op>(), alias_of<Op>(), in, out);
-}
-template <class Op> consteval bool pure_of() {
-  if constexpr (requires { Op::pure; }) return Op::pure;
-  else return true;
 }
 }  // namespace detail
 
@@ -269,8 +261,7 @@ export template <class Op>
 concept Operation = accepted<diagnostic<operation_check<Op>>()>;
 
 namespace detail {
-/// The functions of an operation's record, and the record. The library instantiates those of its own operations, so that
-/// they are no part of what a program compiles.
+/// The functions of an operation's record, and how it is made.
 template <Operation Op> struct recorded {
   using attributes = typename Op::attributes;
   static void infer(const void* a, view<const tensor_type> in, inference& out) {
@@ -342,13 +333,20 @@ template <Operation Op> struct recorded {
     else if constexpr (requires { &Op::map; }) r.map_axis = &map_elementwise;
   }
   static consteval operation record() {
-    operation r{Op::name, type_name<Op>(), type_name<Op>().starts_with("lamina::"), 1, Op::operands, pure_of<Op>(),
-                shape_only_of<Op>(), alias_of<Op>(), requires {&Op::map;
+    operation r{.name = Op::name,
+                .type = type_name<Op>(),
+                .library = type_name<Op>().starts_with("lamina::"),
+                .operands = Op::operands,
+                .shape_only = shape_only_of<Op>(),
+                .alias = alias_of<Op>(),
+                .layout_free = requires(int (*map)()){map = &Op::map;
   }
-  , &infer, nullptr, nullptr, nullptr, &hash, &equal, &visit, &flops, may_fail_of<Op>(), nullptr, nullptr,
-      nullptr, subprograms_of<Op>()
+  , .infer = &infer, .hash = &hash, .equal = &equal, .visit = &visit, .flops = &flops,
+      .subprograms = subprograms_of<Op>()
 };
 if constexpr (requires { Op::version; }) r.version = Op::version;
+if constexpr (requires { Op::pure; }) r.pure = Op::pure;
+if constexpr (requires { Op::may_fail; }) r.may_fail = Op::may_fail;
 if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
 if constexpr (requires { typename Op::cases; }) r.emit = &emit;
 else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
@@ -362,6 +360,22 @@ return r;
 static constexpr operation is = record();
 };  // namespace lamina
 }  // namespace detail
+
+/// The operations of one file of the library. Their records are a table that `structure.registry.impl` makes, so that nothing of
+/// them is compiled in programs; and that is where saved programs find operations by name.
+template <class... Op> struct operation_list {
+  struct table {
+    static constexpr std::size_t count = sizeof...(Op);
+    operation of[count];
+  };
+  template <class O> static constexpr bool has = (__is_same(O, Op) || ...);
+  template <class O> static consteval std::size_t position() {
+    std::size_t i = 0, at = 0;
+    ((at = __is_same(O, Op) ? i : at, ++i), ...);
+    return at;
+  }
+  static consteval table records() { return {{detail::recorded<Op>::record()...}}; }
+};
 
 /// The run-time record of an operation, made from its definition.
 export template <Operation Op> inline constexpr const operation& record = detail::recorded<Op>::is;

@@ -104,6 +104,12 @@ export struct quantized_avg_pool2d {
 };
 }  // namespace op
 
+using quantized_operations = operation_list<op::dequantize, op::quantize, op::quantized_add, op::quantized_avg_pool2d,
+                                            op::quantized_conv2d, op::quantized_linear>;
+extern const quantized_operations::table quantized_records;
+template <Operation Op> requires quantized_operations::has<Op>
+inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
+
 /// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
 export struct quantization {
   value scale, offset;
@@ -146,13 +152,5 @@ export value quantized_add(const value& a, const quantization& a_as, const value
 /// Errors:  type_error, shape_error.
 export value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as,
                                   pool2d_attributes a = {}, const origin& = {});
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::dequantize>;
-template struct detail::recorded<op::quantize>;
-template struct detail::recorded<op::quantized_add>;
-template struct detail::recorded<op::quantized_avg_pool2d>;
-template struct detail::recorded<op::quantized_conv2d>;
-template struct detail::recorded<op::quantized_linear>;
 
 }  // namespace lamina

@@ -53,6 +53,11 @@ export struct random_normal : random_definition<"random_normal"> {
 };
 }  // namespace op
 
+using random_operations = operation_list<op::random_normal, op::random_uniform>;
+extern const random_operations::table random_records;
+template <Operation Op> requires random_operations::has<Op>
+inline constexpr const operation& record<Op> = random_records.of[random_operations::position<Op>()];
+
 namespace rule {
 struct dropout {
   static constexpr std::string_view name = "dropout";
@@ -82,9 +87,5 @@ constexpr auto dropout(const X& x, const S& state, dropout_attributes a, origin_
   auto keep = random_uniform(state, x, {.a = 0, .b = 1, .site = a.site}) >= a.probability;
   return where(keep, x * (1 / (1 - a.probability)), 0);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::random_normal>;
-template struct detail::recorded<op::random_uniform>;
 
 }  // namespace lamina

@@ -82,6 +82,11 @@ export struct gru_gates_grad {
 };
 }  // namespace op
 
+using recurrent_operations = operation_list<op::gru_gates, op::gru_gates_grad, op::lstm_gates, op::lstm_gates_grad>;
+extern const recurrent_operations::table recurrent_records;
+template <Operation Op> requires recurrent_operations::has<Op>
+inline constexpr const operation& record<Op> = recurrent_records.of[recurrent_operations::position<Op>()];
+
 template <class... X> struct lstm_gates_check {
   static consteval text message() {
     text t;
@@ -105,11 +110,5 @@ export template <Symbolic X, Symbolic H, Symbolic S> requires accepted<diagnosti
 constexpr auto gru_gates(const X& x, const H& h, const S& state, origin_of<X, H, S> = {}) {
   return apply<op::gru_gates>({}, x, h, state);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::gru_gates>;
-template struct detail::recorded<op::gru_gates_grad>;
-template struct detail::recorded<op::lstm_gates>;
-template struct detail::recorded<op::lstm_gates_grad>;
 
 }  // namespace lamina

@@ -229,6 +229,14 @@ export struct log_softmax : softmax_definition<"log_softmax"> {
 };
 }  // namespace op
 
+using reduce_operations =
+    operation_list<op::argmax, op::argmin, op::log_softmax, op::product_of_others, op::product_of_others_slope,
+                   op::reduce_all, op::reduce_any, op::reduce_max, op::reduce_mean, op::reduce_min, op::reduce_prod,
+                   op::reduce_sum, op::softmax, op::spread, op::spread_mean>;
+extern const reduce_operations::table reduce_records;
+template <Operation Op> requires reduce_operations::has<Op>
+inline constexpr const operation& record<Op> = reduce_records.of[reduce_operations::position<Op>()];
+
 struct last_axes {
   int count = 1;
   static constexpr void members(auto& a, auto&& f) { f("count", a.count); }
@@ -534,22 +542,5 @@ constexpr auto log_softmax_over_last(const X& x, origin_of<X> = {}) {
   detail::obey<rule::softmax_of_last<"log_softmax_over_last">>({N}, x);
   return reshape_like(log_softmax(detail::last_as_columns<N>(x)), x);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::argmax>;
-template struct detail::recorded<op::argmin>;
-template struct detail::recorded<op::log_softmax>;
-template struct detail::recorded<op::product_of_others>;
-template struct detail::recorded<op::product_of_others_slope>;
-template struct detail::recorded<op::reduce_all>;
-template struct detail::recorded<op::reduce_any>;
-template struct detail::recorded<op::reduce_max>;
-template struct detail::recorded<op::reduce_mean>;
-template struct detail::recorded<op::reduce_min>;
-template struct detail::recorded<op::reduce_prod>;
-template struct detail::recorded<op::reduce_sum>;
-template struct detail::recorded<op::softmax>;
-template struct detail::recorded<op::spread>;
-template struct detail::recorded<op::spread_mean>;
 
 }  // namespace lamina

@@ -347,6 +347,13 @@ export struct shape_of {
 };
 }  // namespace op
 
+using shape_operations =
+    operation_list<op::broadcast_like, op::concat, op::concat_part, op::flatten, op::gradient_like, op::permute,
+                   op::reshape, op::reshape_like, op::shape_of, op::slice, op::slice_grad, op::sum_like>;
+extern const shape_operations::table shape_records;
+template <Operation Op> requires shape_operations::has<Op>
+inline constexpr const operation& record<Op> = shape_records.of[shape_operations::position<Op>()];
+
 namespace rule {
 struct transpose {
   static constexpr std::string_view name = "transpose";
@@ -449,19 +456,5 @@ constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {
 export template <Symbolic X> constexpr auto shape_of(const X& x, origin_of<X> = {}) {
   return apply<op::shape_of>({}, x);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::broadcast_like>;
-template struct detail::recorded<op::concat>;
-template struct detail::recorded<op::concat_part>;
-template struct detail::recorded<op::flatten>;
-template struct detail::recorded<op::gradient_like>;
-template struct detail::recorded<op::permute>;
-template struct detail::recorded<op::reshape>;
-template struct detail::recorded<op::reshape_like>;
-template struct detail::recorded<op::shape_of>;
-template struct detail::recorded<op::slice>;
-template struct detail::recorded<op::sum_like>;
-template struct detail::recorded<op::slice_grad>;
 
 }  // namespace lamina

@@ -151,6 +151,11 @@ export struct non_max_suppression {
 };
 }  // namespace op
 
+using sized_operations = operation_list<op::non_max_suppression, op::non_zero, op::truncate, op::unique>;
+extern const sized_operations::table sized_records;
+template <Operation Op> requires sized_operations::has<Op>
+inline constexpr const operation& record<Op> = sized_records.of[sized_operations::position<Op>()];
+
 namespace rule {
 struct masked_select {
   static constexpr std::string_view name = "masked_select";
@@ -347,11 +352,5 @@ export std::string counted_when_run_in(const program& p);
 std::string spelling_of(const program& p, const node& n);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has such an operation.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::truncate>;
-template struct detail::recorded<op::non_max_suppression>;
-template struct detail::recorded<op::non_zero>;
-template struct detail::recorded<op::unique>;
 
 }  // namespace lamina

@@ -211,6 +211,12 @@ export struct pad {
 };
 }  // namespace op
 
+using tile_operations = operation_list<op::pad, op::repeat, op::repeat_grad, op::repeat_like, op::tile, op::tile_grad,
+                                       op::tile_like, op::tile_to>;
+extern const tile_operations::table tile_records;
+template <Operation Op> requires tile_operations::has<Op>
+inline constexpr const operation& record<Op> = tile_records.of[tile_operations::position<Op>()];
+
 namespace rule {
 struct tile_to_attributes {
   shape to;
@@ -305,15 +311,5 @@ export template <pad_attributes A, Symbolic X> requires accepted<diagnostic<appl
 constexpr auto pad(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::pad, A>(x);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::pad>;
-template struct detail::recorded<op::repeat>;
-template struct detail::recorded<op::repeat_like>;
-template struct detail::recorded<op::tile>;
-template struct detail::recorded<op::tile_like>;
-template struct detail::recorded<op::tile_to>;
-template struct detail::recorded<op::repeat_grad>;
-template struct detail::recorded<op::tile_grad>;
 
 }  // namespace lamina

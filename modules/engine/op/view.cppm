@@ -259,6 +259,12 @@ export struct as_matrix {
 };
 }  // namespace op
 
+using view_operations =
+    operation_list<op::as_matrix, op::equal_part, op::section, op::select, op::split_grad, op::squeeze, op::unsqueeze>;
+extern const view_operations::table view_records;
+template <Operation Op> requires view_operations::has<Op>
+inline constexpr const operation& record<Op> = view_records.of[view_operations::position<Op>()];
+
 // ---- spellings ------------------------------------------------------------------------------------------------------
 
 /// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
@@ -403,14 +409,5 @@ export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::a
 constexpr auto as_matrix(const X& x, std::int64_t leading, origin_of<X> = {}) {
   return apply_of_rank<op::as_matrix, fixed_rank<2>>({leading}, x);
 }
-
-// Made once, here, for all programs.
-template struct detail::recorded<op::as_matrix>;
-template struct detail::recorded<op::select>;
-template struct detail::recorded<op::section>;
-template struct detail::recorded<op::equal_part>;
-template struct detail::recorded<op::squeeze>;
-template struct detail::recorded<op::split_grad>;
-template struct detail::recorded<op::unsqueeze>;
 
 }  // namespace lamina

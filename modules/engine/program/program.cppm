@@ -125,30 +125,30 @@ export struct operation {
   std::string_view name;
   std::string_view type;  // the class that defines it: two operations may have one name
   bool library;           // one of the library's own
-  int version;
-  int operands;         // -1: any number
-  bool pure;            // equal calls are one node
-  unsigned shape_only;  // bit i: only the shape of operand i is read
-  int alias;            // the result may be a view of this operand; -1: never
-  bool layout_free;     // elementwise: runs in whatever layout its operands have
+  int version = 1;
+  int operands;             // -1: any number
+  bool pure = true;         // equal calls are one node
+  unsigned shape_only = 0;  // bit i: only the shape of operand i is read
+  int alias = -1;           // the result may be a view of this operand; -1: never
+  bool layout_free;         // elementwise: runs in whatever layout its operands have
   void (*infer)(const void* attributes, view<const tensor_type> in, inference& out);
-  void (*gradient)(gradient_call&);  // null: not differentiable
-  void (*emit)(emission&);
-  int (*map)();  // the kernel's micro-operation of an elementwise operation, or null
+  void (*gradient)(gradient_call&) = nullptr;  // null: not differentiable
+  void (*emit)(emission&) = nullptr;
+  int (*map)() = nullptr;  // the kernel's micro-operation of an elementwise operation, or null
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
   /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
   std::shared_ptr<const void> (*visit)(const void* attributes, const attribute_visitor& each);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
-  bool may_fail;  // a run may find its operands wrong: an index out of range
+  bool may_fail = false;  // a run may find its operands wrong: an index out of range
   /// The attributes with names replaced by what they mean, or null for attributes without shapes.
-  std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&);
+  std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&) = nullptr;
   /// Of an operation with a subprogram: what the subprogram's inputs are for the node's operands, and the node's results
   /// for the subprogram's outputs. Null: the same. Several subprograms take and give the same types.
-  void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why);
+  void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why) = nullptr;
   void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results,
-                  text& why);
-  int subprograms;  // how many a node has
+                  text& why) = nullptr;
+  int subprograms = 0;  // how many a node has
 
   // ---- what passes may rely on, each from a member of the definition; the defaults claim nothing ----
 
