@@ -7,14 +7,10 @@ import :context;
 import :core;
 import :dtype;
 import :emission;
-import :op;
-import :op.control;
-import :op.elementwise;
-import :op.nn;
-import :op.shape;
+import :emitter;
 import :passes;
 import :plan;
-import :planner;
+import :plan.phases;
 import :program;
 import :shape;
 import :tensor;
@@ -22,30 +18,30 @@ import lamina.std;
 
 namespace lamina {
 
-kernels::map_function planner::function_of(const node& n) const {
-  const auto& e = *table_.elementwise;
+kernels::map_function map_function_of(const request& r, const node& n) {
+  const auto& e = *kernels::kernels_of(static_cast<kernels::isa>(r.isa)).elementwise;
   // The last operand has the type that counts: the first one may be a condition.
-  const auto element = static_cast<std::size_t>(p_.type(n.inputs.back()).element);
+  const auto element = static_cast<std::size_t>(r.of.type(n.inputs.back()).element);
   const int code = n.op->map();  // below 0: of a function between two element types
   const kernels::map_function f =
       code < 0 ? (*e.casts)[element][static_cast<std::size_t>(n.results[0].element)] : (*e.maps)[code][element];
   if (!f) {
     text t;
-    t << n.op->name << ": not available for " << p_.type(n.inputs[0]).element;
+    t << n.op->name << ": not available for " << r.of.type(n.inputs[0]).element;
     detail::raise(error_kind::type, t);
   }
   return f;
 }
 
-kernels::map_function planner::low_latency_function_of(const node& n) const {
+kernels::map_function emitter::low_latency_function_of(const node& n) const {
   if (n.results[0].element == dtype::float32)
     for (const auto& f : table_.elementwise->low_latency)
       if (static_cast<int>(f.op) == n.op->map()) return f.run;
-  return function_of(n);
+  return map_function_of(r_, n);
 }
 
 // What a chain reads and writes, and the space that it walks through.
-struct planner::chain {
+struct emitter::chain {
   shape space;
   bool blocked = false;
   std::vector<chain_slot> slots;
@@ -73,8 +69,7 @@ struct planner::chain {
   }
 };
 
-void planner::emit_chain() {
-  const auto& nodes = current_->nodes;
+void emitter::emit_chain() {
   chain c;
   c.blocked = form(current_->result) == layout::blocked;
   const tensor_type& type = p_.type(current_->result);
@@ -86,11 +81,11 @@ void planner::emit_chain() {
   find_slots(c);
   c.merge_axes();
   // What fits in one tile needs no chain.
-  if (c.extent.size() == 1 && (nodes.size() == 1 || c.extent[0] <= kernels::chain_tile)) emit_calls(c);
+  if (c.extent.size() == 1 && (nodes_.size() == 1 || c.extent[0] <= kernels::chain_tile)) emit_calls(c);
   else emit_tiles(c, steps_of(c));
 }
 
-std::size_t planner::slot_of(chain& c, value_id v, bool written) const {
+std::size_t emitter::slot_of(chain& c, value_id v, bool written) const {
   for (std::size_t i = 0; i < c.slots.size(); ++i)
     if (c.slots[i].v == v && c.slots[i].written == written) return i;
   const tensor_type& t = p_.type(v);
@@ -110,31 +105,27 @@ std::size_t planner::slot_of(chain& c, value_id v, bool written) const {
 }
 
 // Results that are read outside get memory; the others live in the first cache.
-void planner::find_slots(chain& c) {
-  const auto& nodes = current_->nodes;
-  for (auto m : nodes)
+void emitter::find_slots(chain& c) {
+  for (auto m : nodes_)
     for (auto in : p_.at(m).inputs)
-      if (!std::binary_search(nodes.begin(), nodes.end(), in.node)) {
+      if (!in_chain(in)) {
         const auto i = slot_of(c, in, false);
         const layout wanted = form(in) == layout::uniform         ? layout::uniform
                               : c.blocked && c.slots[i].stride[0] ? layout::blocked
                                                                   : layout::plain;
         c.slots[i].at = read(in, wanted);
       }
-  for (auto m : nodes)
-    if (!stays_inside(m, nodes)) {
-      const value_id v{m, 0};
-      reuse_operand(v, c.slots);
-      const auto i = slot_of(c, v, true);
-      c.slots[i].at = write(v);
+  for (auto m : nodes_)
+    if (!d_.groups.stays_inside(d_.used, m)) {
+      const auto i = slot_of(c, {m, 0}, true);
+      c.slots[i].at = write({m, 0});
     }
 }
 
 // Where a call finds a value, and whether it moves along it; a result that stays inside lives in the arena.
-std::pair<buffer_ref, bool> planner::place_in(chain& c, value_id v, bool written) {
-  const auto& nodes = current_->nodes;
+std::pair<buffer_ref, bool> emitter::place_in(chain& c, value_id v, bool written) {
   for (std::size_t i = c.slots.size(); i-- > 0;)
-    if (c.slots[i].v == v && (written || !c.slots[i].written || std::binary_search(nodes.begin(), nodes.end(), v.node)))
+    if (c.slots[i].v == v && (written || !c.slots[i].written || in_chain(v)))
       return {c.slots[i].at, c.stride(c.slots[i], 0) != 0};
   const std::size_t size = size_of(p_.type(v).element);
   chain_slot s{v, temporary(static_cast<std::size_t>(c.extent[0]) * size), {}, static_cast<std::int64_t>(size), true};
@@ -143,10 +134,10 @@ std::pair<buffer_ref, bool> planner::place_in(chain& c, value_id v, bool written
   return {s.at, true};
 }
 
-void planner::emit_calls(chain& c) {
-  for (auto m : current_->nodes) {
+void emitter::emit_calls(chain& c) {
+  for (auto m : nodes_) {
     const node& n = p_.at(m);
-    const auto run = options_.relaxed_summation ? low_latency_function_of(n) : function_of(n);
+    const auto run = r_.options.relaxed_summation ? low_latency_function_of(n) : map_function_of(r_, n);
     emission::cut(
         c.extent[0], 8,
         [&](std::int64_t first, std::int64_t count) {
@@ -172,37 +163,40 @@ void planner::emit_calls(chain& c) {
 }
 
 // The steps of a chain. Temporaries are handed out and taken back as their last reader passes.
-kernels::chain_args planner::steps_of(chain& of) {
-  const auto& nodes = current_->nodes;
+kernels::chain_args emitter::steps_of(chain& of) {
   kernels::chain_args c{};
   c.operand_count = static_cast<std::int32_t>(of.slots.size());
-  c.step_count = static_cast<std::int32_t>(nodes.size());
-  std::map<std::int32_t, std::int8_t> temporary;
+  c.step_count = static_cast<std::int32_t>(nodes_.size());
+  constexpr std::int8_t first_temporary = kernels::chain_operands;
   std::vector<std::int8_t> free;
-  for (auto t = static_cast<std::int8_t>(kernels::chain_operands + kernels::chain_temporaries);
-       t-- > kernels::chain_operands;)
+  for (auto t = static_cast<std::int8_t>(first_temporary + kernels::chain_temporaries); t-- > first_temporary;)
     free.push_back(t);
-  for (std::size_t k = 0; k < nodes.size(); ++k) {
-    const node& n = p_.at(nodes[k]);
+  const auto step_of = [&](std::int32_t node) {
+    return static_cast<std::size_t>(std::lower_bound(nodes_.begin(), nodes_.end(), node) - nodes_.begin());
+  };
+  std::size_t last_reader[kernels::chain_steps];  // of the step's temporary
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    const node& n = p_.at(nodes_[k]);
     auto& s = c.step[k];
-    s.run = function_of(n);
+    s.run = map_function_of(r_, n);
     s.op = n.op->map() < 0 ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
     s.type = static_cast<kernels::element>(n.results[0].element);
     s.in[0] = s.in[1] = s.in[2] = -1;
     for (std::size_t q = 0; q < n.inputs.size(); ++q) {
       const value_id v = n.inputs[q];
-      const auto t = temporary.find(v.node);
-      if (t != temporary.end()) s.in[q] = t->second;
-      else s.in[q] = static_cast<std::int8_t>(slot_of(of, v, std::binary_search(nodes.begin(), nodes.end(), v.node)));
+      const bool inside = in_chain(v);
+      const auto made = inside ? c.step[step_of(v.node)].out : std::int8_t(0);
+      s.in[q] = made >= first_temporary ? made : static_cast<std::int8_t>(slot_of(of, v, inside));
     }
-    if (stays_inside(nodes[k], nodes)) {
+    last_reader[k] = 0;
+    if (d_.groups.stays_inside(d_.used, nodes_[k])) {
       s.out = free.back();
       free.pop_back();
-      temporary[nodes[k]] = s.out;
-    } else s.out = static_cast<std::int8_t>(slot_of(of, {nodes[k], 0}, true));
+      if (const auto readers = d_.used.readers_of({nodes_[k], 0}); !readers.empty())
+        last_reader[k] = step_of(readers.back());
+    } else s.out = static_cast<std::int8_t>(slot_of(of, {nodes_[k], 0}, true));
     for (std::size_t q = 0; q < k; ++q)
-      if (auto t = temporary.find(nodes[q]); t != temporary.end() && uses({nodes[q], 0}).nodes.back() == nodes[k])
-        free.push_back(t->second);
+      if (last_reader[q] == k) free.push_back(c.step[q].out);
   }
   auto read_inside = [&](std::size_t i) {
     return std::any_of(c.step, c.step + c.step_count, [&](const kernels::chain_step& s) {
@@ -219,7 +213,7 @@ kernels::chain_args planner::steps_of(chain& of) {
 }
 
 // The innermost axis runs in tiles, three more in the kernel; whatever is left is written out.
-void planner::emit_tiles(const chain& of, kernels::chain_args c) {
+void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
   const std::size_t axes = of.extent.size(), inside = std::min(axes, walked), outside = axes - inside;
   const std::size_t split = walked - inside;  // the outermost axis that the kernel walks
@@ -254,23 +248,6 @@ void planner::emit_tiles(const chain& of, kernels::chain_args c) {
         },
         400e3, split + 1 == walked ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;
-  }
-}
-
-void planner::reuse_operand(value_id result, const std::vector<chain_slot>& slots) {
-  if (!options_.reuse_memory || home_.contains(result)) return;
-  for (const auto& s : slots) {
-    if (s.written || viewed(s.v) || p_.at(s.v).kind != node_kind::operation || form(s.v) != form(result)) continue;
-    if (p_.type(s.v) != p_.type(result) || uses(s.v).root || !last_read_here(s.v, result.node)) continue;
-    auto h = home_.find(s.v);
-    if (h == home_.end() || virtual_[static_cast<std::size_t>(h->second)].kind != buffer_kind::arena ||
-        reused_.contains(h->second))
-      continue;
-    reused_.insert(h->second);
-    auto b = new_block(bytes_of(result, form(result)));
-    virtual_[static_cast<std::size_t>(b)].same_as = h->second;
-    home_[result] = b;
-    return;
   }
 }
 

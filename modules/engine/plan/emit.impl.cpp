@@ -6,14 +6,12 @@ import :context;
 import :core;
 import :dtype;
 import :emission;
+import :emitter;
 import :op;
 import :op.control;
-import :op.elementwise;
-import :op.nn;
-import :op.shape;
 import :passes;
 import :plan;
-import :planner;
+import :plan.phases;
 import :program;
 import :shape;
 import :tensor;
@@ -21,38 +19,47 @@ import lamina.std;
 
 namespace lamina {
 
-void planner::run() {
-  look();
-  choose_layouts();
-  absorb_epilogues();
-  group_elementwise();
-  schedule();
-  place_roots();
+void emitter::run() {
+  begin();
   emit_items();
   emit_copies();
   finish();
 }
 
-void planner::no_such(std::string_view what, std::size_t i, std::size_t count) const {
+void emitter::begin() {
+  for (auto i : p_.inputs()) plan_.input_types_.push_back(p_.at(i).results[0]);
+  for (auto s : p_.states()) {
+    plan_.state_names_.push_back(p_.at(s).name);
+    plan_.state_types_.push_back(p_.at(s).results[0]);
+  }
+  for (const auto& o : p_.outputs()) {
+    plan_.output_names_.push_back(o.name);
+    plan_.output_types_.push_back(p_.type(o.value));
+  }
+  for (const auto& a : p_.assignments()) plan_.assigned_.push_back(index_in(p_.states(), a.state));
+  for (auto v : d_.places.leaving) block_of_[v] = block_for(v);
+  plan_.counters_.fused_elementwise += d_.groups.fused_elementwise;
+  plan_.counters_.fused_epilogues += d_.groups.fused_epilogues;
+}
+
+void emitter::no_such(std::string_view what, std::size_t i, std::size_t count) const {
   text t;
   detail::raise(error_kind::value,
                 t << of().op->name << ": its `emit` asks for " << what << " " << i << " of " << count);
 }
 
-buffer_ref planner::out(std::size_t i) {
+buffer_ref emitter::out(std::size_t i) {
   written_ |= 1u << std::min<std::size_t>(i, 31);
-  value_id v = result_at(i) == 0 ? current_->result : value_id{current_->nodes[0], static_cast<std::int32_t>(i)};
+  value_id v = result_at(i) == 0 ? current_->result : value_id{nodes_[0], static_cast<std::int32_t>(i)};
   return write(v);
 }
 
-bool planner::used(std::size_t i) const {
+bool emitter::used(std::size_t i) const {
   result_at(i);
-  value_id v{current_->nodes[0], static_cast<std::int32_t>(i)};
-  auto u = uses_.find(v);
-  return u != uses_.end() && (!u->second.nodes.empty() || u->second.root);
+  return d_.used.is_read({nodes_[0], static_cast<std::int32_t>(i)});
 }
 
-const tensor_type& planner::operand_type(value_id v) const {
+const tensor_type& emitter::operand_type(value_id v) const {
   const auto nodes = p_.nodes().size();
   if (v.node < 0 || static_cast<std::size_t>(v.node) >= nodes) no_such("node", static_cast<std::size_t>(v.node), nodes);
   if (v.result < 0 || static_cast<std::size_t>(v.result) >= p_.at(v).results.size())
@@ -61,20 +68,26 @@ const tensor_type& planner::operand_type(value_id v) const {
 }
 
 // Memory that an `emit` asks for may have any size.
-void planner::check_bytes(std::size_t bytes) const {
+void emitter::check_bytes(std::size_t bytes) const {
   if (bytes <= std::size_t(1) << 47) return;
   text t;
   detail::raise(error_kind::memory, t << of().op->name << ": its `emit` asks for " << bytes << " bytes");
 }
 
-buffer_ref planner::temporary(std::size_t bytes) {
+const lamina::epilogue& emitter::epilogue() const {
+  static const lamina::epilogue nothing;
+  const group* g = d_.groups.of(nodes_[0]);
+  return g ? g->tail : nothing;
+}
+
+buffer_ref emitter::temporary(std::size_t bytes) {
   check_bytes(bytes);
   auto b = new_block(bytes);
   touch(b);
   return {b, 0, layout::plain};
 }
 
-buffer_ref planner::counter(std::string_view message, const std::optional<first_counted>& first) {
+buffer_ref emitter::counter(std::string_view message, const std::optional<first_counted>& first) {
   if (status_ < 0) {
     status_ = new_block(0);
     virtual_[static_cast<std::size_t>(status_)].first = 0;
@@ -86,20 +99,18 @@ buffer_ref planner::counter(std::string_view message, const std::optional<first_
   return {status_, at, layout::plain};
 }
 
-buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes,
+buffer_ref emitter::packed(value_id v, std::uint64_t format, std::size_t bytes,
                            const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) {
-  value_id base = base_of(v);
+  const value_id base = d_.views[v].base;
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
   std::int32_t state;
-  if (first_invariant_) {
-    const auto& all = p_.inputs();
-    const auto at = std::lower_bound(all.begin(), all.end(), base.node);
-    const auto input = static_cast<std::size_t>(at - all.begin());
-    if (at == all.end() || *at != base.node || input < *first_invariant_) return {};
-    state = ~static_cast<std::int32_t>(input);
+  if (r_.first_invariant) {
+    const auto input = index_in(p_.inputs(), base.node);
+    if (p_.at(base).kind != node_kind::input || static_cast<std::size_t>(input) < *r_.first_invariant) return {};
+    state = ~input;
   } else {
-    if (training_ || p_.at(base).kind != node_kind::state) return {};
-    state = state_index(base.node);
+    if (d_.used.gradients || p_.at(base).kind != node_kind::state) return {};
+    state = index_in(p_.states(), base.node);
   }
   if (const auto known = pack_of_.find({state, format}); known != pack_of_.end())
     return {known->second, 0, layout::plain};
@@ -124,21 +135,21 @@ buffer_ref planner::packed(value_id v, std::uint64_t format, std::size_t bytes,
 }
 
 // The results of an item that runs once stay for all runs.
-void planner::keep_once() {
+void emitter::keep_once() {
   plan_.once_stages_ = plan_.stages_.size();
   note_ = "once";
   auto remember = [&](std::int32_t state) {
     if (once_states_.insert(state).second) plan_.once_states_.push_back(state);
   };
-  for (auto m : current_->nodes) {
-    if (auto h = home_.find({m, 0}); h != home_.end())
-      virtual_[static_cast<std::size_t>(root_block(h->second))].last = never;
+  for (auto m : nodes_) {
+    if (const auto b = block_of_[{m, 0}]; b != none) virtual_[static_cast<std::size_t>(root_block(b))].last = never;
     for (auto v : p_.at(m).inputs)
-      if (auto base = base_of(v); p_.at(base).kind == node_kind::state) remember(state_index(base.node));
+      if (auto base = d_.views[v].base; p_.at(base).kind == node_kind::state)
+        remember(index_in(p_.states(), base.node));
   }
 }
 
-void planner::stage() {
+void emitter::stage() {
   if (!packing_ && pending_.size() > stage_first_) {
     plan_.stages_.push_back(
         {static_cast<std::uint32_t>(stage_first_), static_cast<std::uint32_t>(pending_.size() - stage_first_)});
@@ -147,15 +158,15 @@ void planner::stage() {
 }
 
 // A program may ask for any number of kernel calls, as many as a product has matrices, and steps find their arguments by 32 bits.
-std::uint32_t planner::more_arguments(std::size_t bytes) {
+std::uint32_t emitter::more_arguments(std::size_t bytes) {
   constexpr std::size_t limit = std::size_t(256) << 20;
   auto& all = plan_.arguments_;
   const std::size_t at = (all.size() + 63) / 64 * 64;
   if (at > limit || bytes > limit - at) {
     text t;
-    t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name)
+    t << (nodes_.empty() ? std::string_view("copy") : of().op->name)
       << ": the kernel calls of one plan take more than 256 MiB of arguments";
-    if (!current_->nodes.empty()) {
+    if (!nodes_.empty()) {
       t << "; split the operands";
       for (auto v : of().inputs) t << " " << p_.type(v).dims;
     }
@@ -165,13 +176,13 @@ std::uint32_t planner::more_arguments(std::size_t bytes) {
   return static_cast<std::uint32_t>(at);
 }
 
-void planner::add(step_function run, view<const std::byte> arguments, view<const address> addresses,
+void emitter::add(step_function run, view<const std::byte> arguments, view<const address> addresses,
                   view<const void* const> code, std::size_t scratch) {
   const std::uint32_t at = more_arguments(arguments.size());
   std::memcpy(plan_.arguments_.data() + at, arguments.data(), arguments.size());
   const auto wrong = [&](std::string_view what) {
     text t;
-    detail::raise(error_kind::value, t << (current_->nodes.empty() ? std::string_view("copy") : of().op->name)
+    detail::raise(error_kind::value, t << (nodes_.empty() ? std::string_view("copy") : of().op->name)
                                        << ": its `emit` gives a step " << what);
   };
   auto place = [&](const void* field) {
@@ -183,24 +194,24 @@ void planner::add(step_function run, view<const std::byte> arguments, view<const
   if (!run) wrong("without a function");
   for (const auto& a : addresses) {
     if (a.to.buffer < 0 || static_cast<std::size_t>(a.to.buffer) >= virtual_.size()) wrong("an address in no buffer");
-    if (!current_->nodes.empty() && !of().op->library && a.to.buffer != status_ &&
+    if (!nodes_.empty() && !of().op->library && a.to.buffer != status_ &&
         (a.to.offset < 0 ||
          static_cast<std::size_t>(a.to.offset) > virtual_[static_cast<std::size_t>(a.to.buffer)].bytes))
       wrong("an address outside of its buffer");
     plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
   }
   for (const void* field : code) plan_.code_.push_back(place(field));
-  if (!current_->nodes.empty()) check_bytes(scratch);
+  if (!nodes_.empty()) check_bytes(scratch);
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
   pending_.push_back({run, at, static_cast<std::uint32_t>(arguments.size())});
 }
 
-void planner::emit_item() {
+void emitter::emit_item() {
   if (current_->what == item::kind::reorder) emit_reorder();
   else if (current_->what == item::kind::chain) emit_chain();
   else if (is_call_of<op::scan>(of())) emit_loop();
   else if (is_call_of<op::cond>(of())) emit_branches();
-  else if (!viewed({current_->nodes[0], 0})) {
+  else if (!d_.views[{nodes_[0], 0}].of) {
     if (!of().op->emit) {
       text t;
       t << of().op->name << ": this operation cannot be run";
@@ -215,7 +226,7 @@ void planner::emit_item() {
 }
 
 // What a user's `emit` leaves out would be memory that nothing has written.
-void planner::check_written(bool steps) const {
+void emitter::check_written(bool steps) const {
   for (std::size_t r = 0; r < of().results.size(); ++r)
     if (used(r) && of().results[r].dims.size() > 0 && !(steps && written_ >> r & 1u)) {
       text t;
@@ -224,17 +235,23 @@ void planner::check_written(bool steps) const {
     }
 }
 
-void planner::emit_items() {
+void emitter::begin_item(const item& it) {
+  current_ = &it;
+  nodes_ = d_.order.nodes(d_.groups, it);
+}
+
+void emitter::emit_items() {
   auto& stages = plan_.stages_;
-  for (std::size_t i = 0; i < items_.size();) {
-    const auto level = items_[i].level;
+  const auto& items = d_.order.items;
+  for (std::size_t i = 0; i < items.size();) {
+    const auto level = items[i].level;
     const auto first_stage = stages.size(), first_step = pending_.size();
     now_ = level + 1;
     std::vector<part> parts;
-    for (; i < items_.size() && items_[i].level == level; ++i) {
+    for (; i < items.size() && items[i].level == level; ++i) {
       at_ = static_cast<std::int32_t>(i);
-      current_ = &items_[i];
-      if (at_ == commit_item_) plan_.commit_stage_ = first_stage;
+      begin_item(items[i]);
+      if (at_ == d_.places.commit_item) plan_.commit_stage_ = first_stage;
       const auto mine = stages.size(), steps = pending_.size();
       const double flops = plan_.cost_.flops;
       emit_item();
@@ -247,11 +264,11 @@ void planner::emit_items() {
     }
     if (parts.size() > 1) merge_stages(std::move(parts), first_step);
   }
-  if (commit_item_ == never) plan_.commit_stage_ = plan_.stages_.size();
+  if (d_.places.commit_item == never) plan_.commit_stage_ = plan_.stages_.size();
 }
 
 // Steps of each stage begin with those that take longest, so that no thread waits for one that began late.
-void planner::merge_stages(std::vector<part> parts, std::size_t first_step) {
+void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   const auto first_stage = parts[0].first;
   const std::vector<plan_step> steps(pending_.begin() + static_cast<std::ptrdiff_t>(first_step), pending_.end());
   const std::vector<plan_stage> stages(plan_.stages_.begin() + static_cast<std::ptrdiff_t>(first_stage),
@@ -276,7 +293,7 @@ void planner::merge_stages(std::vector<part> parts, std::size_t first_step) {
   }
 }
 
-void planner::record(std::size_t steps) {
+void emitter::record(std::size_t steps) {
   if (steps == 0) {
     note_.clear();
     return;
@@ -290,22 +307,22 @@ void planner::record(std::size_t steps) {
     line.bytes = bytes_of(current_->result, form(current_->result)) + bytes_of(current_->result, current_->to);
     ++plan_.cost_.reorders;
   } else {
-    line.where = p_.at(current_->nodes[0]).path;
-    for (std::size_t k = 0; k < current_->nodes.size(); ++k) {
-      const node& n = p_.at(current_->nodes[k]);
+    line.where = of().path;
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const node& n = p_.at(nodes_[k]);
       t << (k ? " + " : "") << n.op->name;
       std::vector<tensor_type> in;
       for (auto v : n.inputs) in.push_back(p_.type(v));
       line.flops += n.op->flops(n.attributes.get(), in, n.results);
       for (std::size_t q = 0; q < n.inputs.size(); ++q)
-        if (n.reads_data(q) && item_of_[static_cast<std::size_t>(n.inputs[q].node)] != at_)
+        if (n.reads_data(q) && d_.order.item_of[static_cast<std::size_t>(n.inputs[q].node)] != at_)
           line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));
     }
     line.bytes += bytes_of(current_->result, form(current_->result));
-    for (auto m : current_->nodes)
+    for (auto m : nodes_)
       for (std::size_t r = 0; r < p_.at(m).results.size(); ++r) {
         const value_id v{m, static_cast<std::int32_t>(r)};
-        if (auto h = home_.find(v); h != home_.end()) line.results.push_back({p_.type(v), form(v), h->second});
+        if (const auto b = block_of_[v]; b != none) line.results.push_back({p_.type(v), form(v), b});
       }
   }
   if (!note_.empty()) t << " (" << note_ << ")";
@@ -316,7 +333,7 @@ void planner::record(std::size_t steps) {
   plan_.lines_.push_back(std::move(line));
 }
 
-void planner::emit_reorder() {
+void emitter::emit_reorder() {
   value_id v = current_->result;
   const shape& s = p_.type(v).dims;
   auto from = read(v, form(v));
@@ -344,7 +361,8 @@ void planner::emit_reorder() {
     step(run, a,
          {{&a.in, from.at(to_blocks ? plain_at : blocked_at)}, {&a.out, to.at(to_blocks ? blocked_at : plain_at)}});
   };
-  const std::int64_t map = s.size(2, 4) * 4, width = lanes(), all = s.at(0) * s.at(1);
+  const std::int64_t map = s.size(2, 4) * 4, width = kernels::lanes(static_cast<kernels::isa>(r_.isa)),
+                     all = s.at(0) * s.at(1);
   // Where blocks follow each other in both layouts, all images are one run of blocks.
   if (s.at(0) == 1 || s.at(1) % width == 0)
     return emission::cut((all + width - 1) / width, static_cast<double>(s.size(2, 4) * width) * 2,
@@ -362,38 +380,7 @@ void planner::emit_reorder() {
       reorder_grain);
 }
 
-const planner::reader_list& planner::readers_of(value_id v) {
-  auto [at, fresh] = readers_.try_emplace(v);
-  auto& all = at->second;
-  if (!fresh) return all;
-  for (auto c : uses(v).nodes) {
-    const auto item = item_of_[static_cast<std::size_t>(c)];
-    all.viewed = all.viewed || item == no_node || viewed({c, 0});
-    if (item == no_node || item == all.item) continue;
-    const auto level = items_[static_cast<std::size_t>(item)].level;
-    if (level > all.level) {
-      all.other_level = all.level;
-      all.item = item;
-      all.level = level;
-    } else all.other_level = std::max(all.other_level, level);
-  }
-  return all;
-}
-
-bool planner::last_read_here(value_id v, std::int32_t until) {
-  if (auto i = item_of_[static_cast<std::size_t>(v.node)]; i != no_node && items_[static_cast<std::size_t>(i)].once)
-    return false;
-  const auto& readers = readers_of(v);
-  if (readers.viewed || (readers.item == at_ ? readers.other_level : readers.level) >= now_ - 1) return false;
-  for (auto m : current_->nodes) {
-    const node& n = p_.at(m);
-    for (std::size_t k = 0; m > until && k < n.inputs.size(); ++k)
-      if (n.inputs[k] == v && n.reads_data(k)) return false;
-  }
-  return !converted_.contains({v, layout::plain}) && !converted_.contains({v, layout::blocked});
-}
-
-void planner::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
+void emitter::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
   kernels::copy_args a{};
   a.axes = 1;
   a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
@@ -403,20 +390,22 @@ void planner::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
   if (a.extent[0]) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, to}});
 }
 
-void planner::emit_copies() {
-  // Old values first: an output may show a state as it was.
-  std::vector<std::size_t> outputs;
-  for (std::size_t o = 0; o < p_.outputs().size(); ++o)
-    if (!placed_outputs_.contains(o)) outputs.push_back(o);
-  item it;
-  current_ = &it;
-  for (auto o : outputs) {
-    value_id v = p_.outputs()[o].value;
+void emitter::emit_copies() {
+  const item copies{.what = item::kind::reorder};
+  begin_item(copies);
+  copy_outputs();  // old values first: an output may show a state as it was
+  copy_assignments();
+  current_ = nullptr;
+}
+
+void emitter::copy_outputs() {
+  item change{.what = item::kind::reorder, .to = layout::plain};
+  for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
+    if (d_.places.output_written[o]) continue;
+    const value_id v = p_.outputs()[o].value;
     if (form(v) == layout::blocked) {
-      it = {};
-      it.what = item::kind::reorder;
-      it.result = v;
-      it.to = layout::plain;
+      change.result = v;
+      begin_item(change);
       stage();  // copies before it may read what its result lies over
       ++now_;
       if (!converted_.contains({v, layout::plain})) emit_reorder();
@@ -429,23 +418,29 @@ void planner::emit_copies() {
         {external(buffer_kind::output, static_cast<std::int32_t>(o), bytes_of(v, layout::plain)), 0, layout::plain});
   }
   stage();
+}
+
+void emitter::copy_assignments() {
+  const auto& all = p_.assignments();
+  const auto is_left = [&](std::size_t k) {
+    return !d_.places.state_written[k] && d_.views[all[k].value].base.node != all[k].state;
+  };
   // What takes the old value of a state that gets a new one, too, is set aside first.
   std::map<std::int32_t, std::int32_t> aside;
-  for (const auto& a : p_.assignments()) {
-    auto from = base_of(a.value).node;
-    if (placed_assignments_.contains(a.state) || from == a.state || !p_.is_assigned(from)) continue;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const auto& a = all[k];
+    if (!is_left(k) || !p_.is_assigned(d_.views[a.value].base.node)) continue;
     ++now_;
     auto b = aside[a.state] = new_block(p_.type(a.value).bytes());
     touch(b);
     copy_whole(a.value, read(a.value, layout::plain), {b, 0, layout::plain});
   }
   stage();
-  for (const auto& a : p_.assignments()) {
-    if (placed_assignments_.contains(a.state) || base_of(a.value).node == a.state) continue;
-    if (commit_item_ == never) {
-      plan_.commit_stage_ = plan_.stages_.size();
-      commit_item_ = 0;
-    }
+  bool first = d_.places.commit_item == never;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (!is_left(k)) continue;
+    const auto& a = all[k];
+    if (std::exchange(first, false)) plan_.commit_stage_ = plan_.stages_.size();
     ++now_;
     auto kept = aside.find(a.state);
     if (kept != aside.end()) touch(kept->second);
@@ -453,7 +448,6 @@ void planner::emit_copies() {
                home({a.state, 0}));
   }
   stage();
-  current_ = nullptr;
 }
 
 }  // namespace lamina

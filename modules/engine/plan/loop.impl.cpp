@@ -8,11 +8,12 @@ import :context;
 import :core;
 import :dtype;
 import :emission;
+import :emitter;
 import :op;
 import :op.control;
 import :passes;
 import :plan;
-import :planner;
+import :plan.phases;
 import :program;
 import :shape;
 import :stop;
@@ -64,44 +65,48 @@ program with_states(const program& body, std::size_t carries) {
 
 }  // namespace
 
-void planner::emit_loop() {
+// How a plan runs inside this one: how often, what it carries and walks along, and whether a predicate must be `open` for it.
+struct emitter::loop_form {
+  std::int64_t count = 1;
+  std::size_t first_operand = 0, carries = 0, sequences = 0;  // of the node's operands, carries are before the first
+  bool reverse = false;
+  buffer_ref gate{};
+  bool open = false;
+};
+
+void emitter::emit_loop() {
   const node& n = of();
   const auto& a = *static_cast<const scan_attributes*>(n.attributes.get());
-  const auto carries = static_cast<std::size_t>(a.carries);
+  const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences);
   const std::int64_t iterations = p_.type(n.inputs[carries]).dims.at(0);
-  program body = with_states(*n.subprograms[0], carries);
-  plan inner(isa_);
-  planner inside(inner, body, *this, static_cast<std::size_t>(a.sequences));
+  const program body = with_states(*n.subprograms[0], carries);
+  plan inner(r_.isa);
+  emitter inside(inner, {body, r_.isa, r_.options, sequences, d_.used.gradients});
   inside.run();
-  for (std::size_t i = 0; i < carries; ++i) {
-    value_id result{current_->nodes[0], static_cast<std::int32_t>(i)};
-    copy_whole(n.inputs[i], in(i), write(result));
-  }
+  for (std::size_t i = 0; i < carries; ++i)
+    copy_whole(n.inputs[i], in(i), write({nodes_[0], static_cast<std::int32_t>(i)}));
   stage();
-  take_over(inner,
-            {.count = iterations,
-             .first_operand = carries,
-             .carries = carries,
-             .sequences = static_cast<std::size_t>(a.sequences),
-             .reverse = a.reverse},
-            inside.status_);
+  take_over(
+      inner,
+      {.count = iterations, .first_operand = carries, .carries = carries, .sequences = sequences, .reverse = a.reverse},
+      inside.status_buffer());
   tell(inner, "each of " + std::to_string(iterations) + " iterations: ", static_cast<double>(iterations));
 }
 
-void planner::emit_branches() {
+void emitter::emit_branches() {
   const node& n = of();
   const buffer_ref predicate = in(0);
   for (std::size_t b = 0; b < 2; ++b) {
-    plan inner(isa_);
-    planner inside(inner, *n.subprograms[b], *this, 0);
+    plan inner(r_.isa);
+    emitter inside(inner, {*n.subprograms[b], r_.isa, r_.options, 0, d_.used.gradients});
     inside.run();
-    take_over(inner, {.first_operand = 1, .gate = predicate, .open = b == 0}, inside.status_);
+    take_over(inner, {.first_operand = 1, .gate = predicate, .open = b == 0}, inside.status_buffer());
     tell(inner, b == 0 ? "if true: " : "if false: ", 0.5);
   }
 }
 
 // Adds what the iteration costs and its lines to those of this plan.
-void planner::tell(const plan& body, const std::string& when, double times) {
+void emitter::tell(const plan& body, const std::string& when, double times) {
   plan_.cost_.flops += times * body.cost_.flops;
   plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(body.cost_.bytes));
   plan_.counters_.fused_elementwise += body.counters_.fused_elementwise;
@@ -131,84 +136,108 @@ std::string placed(const std::string& message, const std::string& place) {
 }
 }  // namespace
 
-void planner::take_over(const plan& body, const loop_form& how, std::int32_t status_buffer) {
-  // Where each buffer of the iteration lies here, and how far it moves with each iteration.
-  std::vector<buffer_ref> to(body.buffers_.size());
-  std::vector<std::int64_t> stride(body.buffers_.size());
-  const buffer_ref arena = temporary(body.arena_bytes_);  // of no bytes too: tensors without elements lie there
-  auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
-    auto slice = static_cast<std::int64_t>(bytes);
-    stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
-    to[i] = all.at(how.reverse ? (how.count - 1) * slice : 0);
-  };
-  for (std::size_t i = 0; i < body.buffers_.size(); ++i) {
-    const auto& b = body.buffers_[i];
-    auto at = static_cast<std::size_t>(b.index);
-    switch (b.kind) {
-      case buffer_kind::arena: to[i] = arena.at(b.offset); break;
-      case buffer_kind::state: to[i] = write({current_->nodes[0], b.index}); break;
-      case buffer_kind::input:
-        if (at < how.sequences) walk(i, in(how.first_operand + at), body.input_types_[at].bytes());
-        else to[i] = in(how.first_operand + at);
-        break;
-      case buffer_kind::output:
-        walk(i, write({current_->nodes[0], static_cast<std::int32_t>(how.carries + at)}),
-             body.output_types_[at].bytes());
-        break;
-      case buffer_kind::constant:
-        to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0,
-                 layout::plain};
-        plan_.constants_.push_back(body.constants_[at]);
-        break;
-      case buffer_kind::packed: break;  // below
-    }
-  }
-  std::map<std::int64_t, buffer_ref> counters;  // by their offset in the arena of the iteration
-  for (const auto& c : body.checks_)
-    counters[c.offset] = counter(placed(c.message, p_.at(current_->nodes[0]).path), c.first);
+// A plan that becomes part of this one: where each of its buffers lies here, and how far it moves with each iteration; where
+// its arguments begin.
+struct emitter::loop_part {
+  const plan& body;
+  const loop_form& how;
+  std::int32_t status;  // the buffer of its counters
+  std::vector<buffer_ref> to{};
+  std::vector<std::int64_t> stride{};
+  std::map<std::int64_t, buffer_ref> counters{};  // by their offset in the arena of the iteration
+  std::uint32_t base = 0;
 
+  plan_step moved(const plan_step& s) const { return {s.run, base + s.arguments, s.bytes}; }
+};
+
+void emitter::take_over(const plan& body, const loop_form& how, std::int32_t status) {
+  loop_part part{body, how, status};
+  place_buffers(part);
+  for (const auto& c : body.checks_) part.counters[c.offset] = counter(placed(c.message, of().path), c.first);
   // Arguments as they are, addresses as the buffers lie.
-  const std::uint32_t base = more_arguments(body.arguments_.size());
-  std::ranges::copy(body.arguments_, plan_.arguments_.begin() + base);
-  auto moved = [&](const plan_step& s) { return plan_step{s.run, base + s.arguments, s.bytes}; };
-  // What is the same in every iteration is packed once: with its parameter, or before the first iteration.
-  bool packs = false;
-  for (const auto& k : body.packs_) {
-    auto run = [&] {
-      for (std::uint32_t s = 0; s < k.steps.count; ++s) pending_.push_back(moved(body.steps_[k.steps.first + s]));
-    };
-    value_id v = of().inputs[how.first_operand + static_cast<std::size_t>(~k.state)];
-    auto& form = to[static_cast<std::size_t>(k.buffer)];
-    bool made = false;
-    form = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
-    if (form || made) continue;
-    form = temporary(k.bytes);
-    run();
-    packs = true;
-  }
-  if (packs) stage();
+  part.base = more_arguments(body.arguments_.size());
+  std::ranges::copy(body.arguments_, plan_.arguments_.begin() + part.base);
+  if (pack_invariants(part)) stage();
   const auto first_move = static_cast<std::uint32_t>(plan_.moves_.size());
-  for (const auto& r : body.relocations_) {
-    auto b = static_cast<std::size_t>(r.buffer);
-    bool counts = r.buffer == status_buffer;
-    buffer_ref at = counts ? counters.at(body.buffers_[b].offset + r.offset) : to[b].at(r.offset);
-    plan_.relocations_.push_back({base + r.at, at.buffer, at.offset});
-    if (stride[b]) plan_.moves_.push_back({base + r.at, stride[b]});
-  }
+  add_moves(part);
   const auto moves = static_cast<std::uint32_t>(plan_.moves_.size()) - first_move;
-  for (auto at : body.code_) plan_.code_.push_back(base + at);
+  for (auto at : body.code_) plan_.code_.push_back(part.base + at);
 
   const auto first = static_cast<std::uint32_t>(loop_steps_.size());
-  for (const auto& s : body.steps_) loop_steps_.push_back(moved(s));
+  for (const auto& s : body.steps_) loop_steps_.push_back(part.moved(s));
   for (const auto& l : body.loops_)
-    plan_.loops_.push_back({base + l.arguments, first + l.first, l.count,
+    plan_.loops_.push_back({part.base + l.arguments, first + l.first, l.count,
                             static_cast<std::uint32_t>(plan_.moves_.size()) + l.first_move, l.moves});
-  for (const auto& m : body.moves_) plan_.moves_.push_back({base + m.at, m.stride});
+  for (const auto& m : body.moves_) plan_.moves_.push_back({part.base + m.at, m.stride});
   const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, how.count, nullptr, how.open};
   const address gate{&arguments.gate, how.gate};
   step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, body.scratch_bytes_);
   plan_.loops_.push_back(
       {pending_.back().arguments, first, static_cast<std::uint32_t>(body.cost_.steps), first_move, moves});
+}
+
+void emitter::place_buffers(loop_part& part) {
+  const plan& body = part.body;
+  const loop_form& how = part.how;
+  part.to.resize(body.buffers_.size());
+  part.stride.resize(body.buffers_.size());
+  const buffer_ref arena = temporary(body.arena_bytes_);  // of no bytes too: tensors without elements lie there
+  const auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
+    const auto slice = static_cast<std::int64_t>(bytes);
+    part.stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
+    part.to[i] = all.at(how.reverse ? (how.count - 1) * slice : 0);
+  };
+  for (std::size_t i = 0; i < body.buffers_.size(); ++i) {
+    const auto& b = body.buffers_[i];
+    const auto at = static_cast<std::size_t>(b.index);
+    switch (b.kind) {
+      case buffer_kind::arena: part.to[i] = arena.at(b.offset); break;
+      case buffer_kind::state: part.to[i] = write({nodes_[0], b.index}); break;
+      case buffer_kind::input:
+        if (at < how.sequences) walk(i, in(how.first_operand + at), body.input_types_[at].bytes());
+        else part.to[i] = in(how.first_operand + at);
+        break;
+      case buffer_kind::output:
+        walk(i, write({nodes_[0], static_cast<std::int32_t>(how.carries + at)}), body.output_types_[at].bytes());
+        break;
+      case buffer_kind::constant:
+        part.to[i] = {external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()), b.bytes), 0,
+                      layout::plain};
+        plan_.constants_.push_back(body.constants_[at]);
+        break;
+      case buffer_kind::packed: break;  // by `pack_invariants`
+    }
+  }
+}
+
+// What is the same in every iteration is packed once: with its parameter, or before the first iteration. Whether the latter.
+bool emitter::pack_invariants(loop_part& part) {
+  bool in_every_run = false;
+  for (const auto& k : part.body.packs_) {
+    const auto run = [&] {
+      for (std::uint32_t s = 0; s < k.steps.count; ++s)
+        pending_.push_back(part.moved(part.body.steps_[k.steps.first + s]));
+    };
+    const value_id v = of().inputs[part.how.first_operand + static_cast<std::size_t>(~k.state)];
+    auto& to = part.to[static_cast<std::size_t>(k.buffer)];
+    bool made = false;
+    to = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
+    if (to || made) continue;
+    to = temporary(k.bytes);
+    run();
+    in_every_run = true;
+  }
+  return in_every_run;
+}
+
+void emitter::add_moves(const loop_part& part) {
+  for (const auto& r : part.body.relocations_) {
+    const auto b = static_cast<std::size_t>(r.buffer);
+    const bool counts = r.buffer == part.status;
+    const buffer_ref at = counts ? part.counters.at(part.body.buffers_[b].offset + r.offset) : part.to[b].at(r.offset);
+    plan_.relocations_.push_back({part.base + r.at, at.buffer, at.offset});
+    if (part.stride[b]) plan_.moves_.push_back({part.base + r.at, part.stride[b]});
+  }
 }
 
 }  // namespace lamina

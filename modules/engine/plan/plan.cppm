@@ -158,7 +158,7 @@ export class plan {
   std::string explain() const;
 
  private:
-  friend class planner;
+  friend class emitter;
   explicit plan(lamina::isa set) : isa_(set) {}
   std::vector<plan_buffer> buffers_;
   std::vector<plan_step> steps_;

@@ -5,14 +5,10 @@ import :context;
 import :core;
 import :dtype;
 import :emission;
-import :op;
-import :op.control;
-import :op.elementwise;
-import :op.nn;
-import :op.shape;
+import :emitter;
 import :passes;
 import :plan;
-import :planner;
+import :plan.phases;
 import :program;
 import :shape;
 import :tensor;
@@ -22,7 +18,84 @@ namespace lamina {
 
 plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
     : isa_(set), counters_(counters) {
-  planner(*this, p, set, options).run();
+  emitter(*this, {p, set, options}).run();
+  if (const char* file = std::getenv("LAMINA_PLAN_DUMP")) {  // DUMP
+    std::uint64_t h = 14695981039346656037ull;
+    auto mix = [&](const void* d, std::size_t n) {
+      for (std::size_t i = 0; i < n; ++i) h = (h ^ static_cast<const unsigned char*>(d)[i]) * 1099511628211ull;
+    };
+    auto num = [&](auto v) { mix(&v, sizeof v); };
+    auto args = arguments_;
+    for (auto c : code_) std::memset(args.data() + c, 0, 8);
+    mix(args.data(), args.size());
+    std::uint64_t ha = h;
+    for (auto& b : buffers_) {
+      num(b.kind);
+      num(b.index);
+      num(b.offset);
+      num(b.bytes);
+    }
+    std::uint64_t hb = h;
+    for (auto& s : steps_) {
+      num(s.arguments);
+      num(s.bytes);
+    }
+    for (auto& s : stages_) {
+      num(s.first);
+      num(s.count);
+      num(s.line);
+    }
+    std::uint64_t hs = h;
+    for (auto& r : relocations_) {
+      num(r.at);
+      num(r.buffer);
+      num(r.offset);
+    }
+    for (auto& q : packs_) {
+      num(q.state);
+      num(q.format);
+      num(q.bytes);
+      num(q.buffer);
+      num(q.steps.first);
+      num(q.steps.count);
+      num(q.moves);
+    }
+    for (auto& c : checks_) { num(c.offset); }
+    for (auto& l : loops_) {
+      num(l.arguments);
+      num(l.first);
+      num(l.count);
+      num(l.first_move);
+      num(l.moves);
+    }
+    for (auto& m : moves_) {
+      num(m.at);
+      num(m.stride);
+    }
+    for (auto a : assigned_) num(a);
+    for (auto a : once_states_) num(a);
+    for (bool t : touches_elements_) num(t);
+    for (auto& l : lines_)
+      for (auto& r : l.results) {
+        num(r.form);
+        num(r.buffer);
+      }
+    num(commit_stage_);
+    num(once_stages_);
+    num(arena_bytes_);
+    num(scratch_bytes_);
+    num(cost_.bytes);
+    num(cost_.live_peak);
+    num(cost_.unshared);
+    num(cost_.packed);
+    auto e = explain();
+    mix(e.data(), e.size());
+    if (std::FILE* o = std::fopen(file, "a")) {
+      std::fprintf(o, "%016llx %016llx %016llx %016llx %zu %zu\n", (unsigned long long)ha, (unsigned long long)hb,
+                   (unsigned long long)hs, (unsigned long long)h, steps_.size(), arena_bytes_);
+      std::fclose(o);
+    }
+  }
 }
 
 std::size_t plan::bytes() const {

@@ -1,0 +1,122 @@
+// The layout of each value: images of convolutions lie in channel blocks, and so does what elementwise operations make of them.
+module;
+#include "../kernels/table.h"
+module lamina:plan.layout.impl;
+import :core;
+import :dtype;
+import :emission;
+import :emitter;
+import :passes;
+import :plan.phases;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::planning {
+
+namespace {
+
+std::int64_t lanes_of(const request& r) { return kernels::lanes(static_cast<kernels::isa>(r.isa)); }
+bool has_partial_block(const request& r, const tensor_type& t) { return t.dims.at(1) % lanes_of(r) != 0; }
+
+// What an operation on images says of their layouts.
+image_layouts images_of(const request& r, const usage& u, const layouts& all, std::int32_t at) {
+  const node& n = r.of.at(at);
+  std::vector<tensor_type> in;
+  for (auto v : n.inputs) in.push_back(r.of.type(v));
+  bool first_only = true;
+  for (std::int32_t k = 1; k < static_cast<std::int32_t>(n.results.size()); ++k)
+    first_only = first_only && !u.is_read({at, k});
+  return n.op->images({n.attributes.get(), in, n.results, all.form[n.inputs[0]] == layout::blocked, first_only, r.isa});
+}
+
+// What an elementwise operation makes of the numbers beyond the channels of its operands.
+std::optional<float> padding_after(const request& r, const layouts& all, const node& n) {
+  float in[3]{}, out = 0;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const bool blocked = all.form[n.inputs[k]] == layout::blocked;
+    const std::optional<double> number =
+        blocked ? std::optional<double>(padding_of(r, all, n.inputs[k])) : r.of.number_of(n.inputs[k]);
+    if (blocked && n.op->zeros == zero_rule::any && number == 0) return 0;
+    if (!number) return {};
+    in[k] = static_cast<float>(*number);
+  }
+  map_function_of(r, n)(in, in + 1, in + 2, &out, 1, 0);
+  return std::isfinite(out) ? std::optional(out) : std::nullopt;
+}
+
+// Whether operands are blocked images of the result's shape, at least one, and single numbers.
+bool reads_blocked_images(const program& p, const layouts& all, const node& n) {
+  bool any = false;
+  for (auto in : n.inputs) {
+    const tensor_type& t = p.type(in);
+    const bool same = t.dims == n.results[0].dims && all.form[in] == layout::blocked;
+    if (!same && !(t.dims.size() == 1 && t.element == dtype::float32)) return false;
+    any = any || same;
+  }
+  return any;
+}
+
+bool is_image(const tensor_type& t) { return t.element == dtype::float32 && t.dims.rank == 4 && t.dims.size() != 0; }
+
+}  // namespace
+
+std::size_t bytes_of(const request& r, value_id v, layout form) {
+  const tensor_type& t = r.of.type(v);
+  if (form != layout::blocked) return form == layout::uniform ? size_of(t.element) : t.bytes();
+  shape s = t.dims;
+  s[1] = dim((s.at(1) + lanes_of(r) - 1) / lanes_of(r) * lanes_of(r));
+  return tensor_type{t.element, s}.bytes();
+}
+
+std::optional<float> padding_of(const request& r, const layouts& all, value_id v) {
+  if (!has_partial_block(r, r.of.type(v))) return 0;
+  return all.padding[v];
+}
+
+layouts lay_out(const request& r, const usage& u) {
+  layouts all{value_table<layout>(u.first_value, layout::plain), value_table<std::optional<float>>(u.first_value)};
+  for (auto i : r.of.inputs())
+    if (r.of.at(i).uniform) {
+      all.form[{i, 0}] = layout::uniform;
+      all.any_uniform = true;
+    }
+  extend_layouts(r, u, all);
+  return all;
+}
+
+void extend_layouts(const request& r, const usage& u, layouts& all) {
+  if (!r.options.blocked_layout || u.gradients) return;
+  const auto block = [&](value_id v) {
+    all.form[v] = layout::blocked;
+    all.any_blocked = true;
+  };
+  for (std::size_t i = 0; i < r.of.nodes().size(); ++i) {
+    const node& n = r.of.nodes()[i];
+    if (!u.needed[i] || n.kind != node_kind::operation || !is_image(n.results[0])) continue;
+    const value_id v{static_cast<std::int32_t>(i), 0};
+    if (n.op->images) {
+      const auto forms = images_of(r, u, all, v.node);
+      if (!forms.result) continue;
+      block(v);
+      if (n.op->channels || !forms.operand || padding_of(r, all, n.inputs[0]) == 0) all.padding[v] = 0;
+    } else if (is_elementwise(n) && reads_blocked_images(r.of, all, n)) {
+      const auto beyond = padding_after(r, all, n);
+      if (beyond) all.padding[v] = *beyond;
+      if (beyond || !has_partial_block(r, n.results[0])) block(v);
+    }
+  }
+}
+
+layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t at, std::size_t k) {
+  const node& n = r.of.at(at);
+  const value_id in = n.inputs[k];
+  if (n.op->layout_free && all.form[in] == layout::uniform) return layout::uniform;
+  if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
+  const bool blocked =
+      n.op->images ? k == 0 && images_of(r, u, all, at).operand : r.of.type(in).dims == n.results[0].dims;
+  return blocked ? layout::blocked : layout::plain;
+}
+
+}  // namespace lamina::planning

@@ -1,0 +1,198 @@
+// Where results live: what leaves the plan is written where it belongs, an output into the caller's memory, an assigned value
+// into its state if nobody reads the old value afterwards; a chain may write over an operand that nobody reads any more.
+module lamina:plan.place.impl;
+import :core;
+import :emission;
+import :passes;
+import :plan.phases;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::planning {
+
+namespace {
+
+class placer {
+ public:
+  placer(const request& r, const usage& u, const layouts& forms, const grouping& groups, const view_table& views,
+         const item_order& order)
+      : r_(r), p_(r.of), u_(u), forms_(forms), groups_(groups), views_(views), order_(order) {
+    made_.homes = value_table<home>(u.first_value);
+  }
+
+  placement run() {
+    place_outputs();
+    if (!p_.assignments().empty()) place_assignments();
+    if (r_.options.reuse_memory) write_over_operands();
+    return std::move(made_);
+  }
+
+ private:
+  bool has_own_memory(value_id v) const {
+    return p_.at(v).kind == node_kind::operation && !views_[v].of && made_.homes[v].in == home::place::own &&
+           forms_.form[v] == layout::plain;
+  }
+  const item& item_of(value_id v) const {
+    return order_.items[static_cast<std::size_t>(order_.item_of[static_cast<std::size_t>(v.node)])];
+  }
+
+  void place_outputs() {
+    made_.output_written.assign(p_.outputs().size(), 0);
+    for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
+      value_id v = p_.outputs()[o].value;
+      while (views_[v].of) {
+        const memory_view& seen = views_[v];
+        if (seen.offset != 0 || bytes_of(r_, seen.of, forms_.form[seen.of]) != bytes_of(r_, v, layout::plain)) break;
+        v = seen.of;
+      }
+      if (!has_own_memory(v) || item_of(v).once) continue;
+      made_.homes[v] = {.in = home::place::output, .index = static_cast<std::int32_t>(o)};
+      made_.leaving.push_back(v);
+      made_.output_written[o] = v == p_.outputs()[o].value || views_[p_.outputs()[o].value].of;
+    }
+  }
+
+  // Of each state the last item that reads its old value.
+  std::vector<std::int32_t> last_readers() const {
+    std::vector<std::int32_t> last(p_.nodes().size(), none);
+    for (std::size_t i = 0; i < order_.items.size(); ++i)
+      each_read(p_, groups_, order_, order_.items[i], [&](value_id v) {
+        last[static_cast<std::size_t>(views_[v].base.node)] = static_cast<std::int32_t>(i);
+      });
+    return last;
+  }
+
+  void place_assignments() {
+    made_.state_written.assign(p_.assignments().size(), 0);
+    const auto last_reader = last_readers();
+    std::int32_t last_failure = none;
+    for (std::size_t i = 0; i < order_.items.size(); ++i)
+      if (order_.items[i].may_fail) last_failure = static_cast<std::int32_t>(i);
+    // States that are shown, or copied into others, when all items have run.
+    std::vector<char> read_at_the_end(p_.nodes().size());
+    for (const auto& o : p_.outputs()) read_at_the_end[static_cast<std::size_t>(views_[o.value].base.node)] = 1;
+    for (const auto& a : p_.assignments()) read_at_the_end[static_cast<std::size_t>(views_[a.value].base.node)] = 1;
+    for (std::size_t k = 0; k < p_.assignments().size(); ++k) {
+      const auto& a = p_.assignments()[k];
+      if (!has_own_memory(a.value)) continue;
+      const auto mine = order_.item_of[static_cast<std::size_t>(a.value.node)];
+      const auto state = static_cast<std::size_t>(a.state);
+      // From here on nobody may read the old value, and no run may fail.
+      if (last_failure >= mine || last_reader[state] > mine || read_at_the_end[state] ||
+          reads_old_value(order_.items[static_cast<std::size_t>(mine)], a))
+        continue;
+      made_.homes[a.value] = {.in = home::place::state, .index = index_in(p_.states(), a.state)};
+      made_.leaving.push_back(a.value);
+      made_.state_written[k] = 1;
+      made_.commit_item = std::min(made_.commit_item, mine);
+    }
+  }
+
+  // Whether the item that computes a state's new value reads the old one where it is gone; in the chain that replaces it,
+  // reading up to the step that does is no harm.
+  bool reads_old_value(const item& it, const assignment& a) const {
+    const auto reads = [&](value_id v) { return views_[v].base.node == a.state; };
+    for (auto m : order_.nodes(groups_, it)) {
+      const node& n = p_.at(m);
+      const bool before_write = it.what == item::kind::chain && m <= a.value.node;
+      const int replaced = a.value.node == m ? n.op->updates : none;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        const value_id v = n.inputs[k];
+        const bool in_step =
+            ((before_write && p_.type(v).dims == p_.type(a.value).dims) || static_cast<int>(k) == replaced) &&
+            v.node == a.state;
+        if (n.reads_data(k) && reads(v) && !in_step) return true;
+      }
+    }
+    const group* g = groups_.of(a.value.node);
+    return g && ((g->tail.bias && reads(g->tail.bias)) || (g->tail.residual && reads(g->tail.residual)));
+  }
+
+  // Who reads a value: the item of the highest level, that level, and the highest one of the others.
+  struct reader_list {
+    std::int32_t item = none, level = none, other_level = none;
+    bool viewed = false;
+  };
+  reader_list readers_of(value_id v) const {
+    reader_list all;
+    for (auto c : u_.readers_of(v)) {
+      const auto i = order_.item_of[static_cast<std::size_t>(c)];
+      all.viewed = all.viewed || i == none || views_[{c, 0}].of;
+      if (i == none || i == all.item) continue;
+      const auto level = order_.items[static_cast<std::size_t>(i)].level;
+      if (level > all.level) {
+        all.other_level = all.level;
+        all.item = i;
+        all.level = level;
+      } else all.other_level = std::max(all.other_level, level);
+    }
+    return all;
+  }
+
+  void write_over_operands() {
+    readers_ = value_table<reader_list>(u_.first_value);
+    known_ = taken_ = value_table<char>(u_.first_value);
+    for (std::size_t i = 0; i < order_.items.size(); ++i) {
+      const item& it = order_.items[i];
+      if (it.what != item::kind::chain || p_.type(it.result).dims.size() == 0) continue;
+      for (auto m : order_.nodes(groups_, it))
+        if (made_.homes[{m, 0}].in == home::place::own && !groups_.stays_inside(u_, m))
+          write_over_operand(static_cast<std::int32_t>(i), {m, 0});
+    }
+  }
+
+  // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
+  void write_over_operand(std::int32_t i, value_id result) {
+    const item& it = order_.items[static_cast<std::size_t>(i)];
+    for (auto m : order_.nodes(groups_, it))
+      for (auto v : p_.at(m).inputs) {
+        if (groups_.group_of[static_cast<std::size_t>(v.node)] == it.group || views_[v].of || taken_[v]) continue;
+        if (p_.at(v).kind != node_kind::operation || forms_.form[v] != forms_.form[result] ||
+            p_.type(v) != p_.type(result) || u_.root[v])
+          continue;
+        const auto in = made_.homes[v].in;
+        if ((in != home::place::own && in != home::place::over) || !is_last_reader(i, v, result.node)) continue;
+        taken_[v] = 1;
+        made_.homes[result] = {.in = home::place::over, .over = v};
+        return;
+      }
+  }
+
+  // Whether an item, up to its node `until`, is the last to read a value.
+  bool is_last_reader(std::int32_t i, value_id v, std::int32_t until) {
+    const item& it = order_.items[static_cast<std::size_t>(i)];
+    if (item_of(v).once || order_.reordered[v]) return false;
+    if (!known_[v]) readers_[v] = readers_of(v);
+    known_[v] = 1;
+    const reader_list& all = readers_[v];
+    if (all.viewed || (all.item == i ? all.other_level : all.level) >= it.level) return false;
+    for (auto m : order_.nodes(groups_, it)) {
+      const node& n = p_.at(m);
+      for (std::size_t k = 0; m > until && k < n.inputs.size(); ++k)
+        if (n.inputs[k] == v && n.reads_data(k)) return false;
+    }
+    return true;
+  }
+
+  const request& r_;
+  const program& p_;
+  const usage& u_;
+  const layouts& forms_;
+  const grouping& groups_;
+  const view_table& views_;
+  const item_order& order_;
+  placement made_;
+  value_table<reader_list> readers_;
+  value_table<char> known_, taken_;
+};
+
+}  // namespace
+
+placement place(const request& r, const usage& u, const layouts& forms, const grouping& groups, const view_table& views,
+                const item_order& order) {
+  return placer(r, u, forms, groups, views, order).run();
+}
+
+}  // namespace lamina::planning

@@ -1,0 +1,318 @@
+// Which results are memory of others, and the order of what runs.
+module lamina:plan.schedule.impl;
+import :core;
+import :emission;
+import :passes;
+import :plan.phases;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::planning {
+
+namespace {
+
+memory_view view_of(const program& p, const layouts& forms, const node& n) {
+  if (n.op->alias >= 0) {
+    const value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
+    return forms.form[of] == layout::uniform ? memory_view{} : memory_view{.of = of};
+  }
+  if (!n.op->part_of || forms.form[n.inputs[0]] != layout::plain) return {};
+  const shape& whole = p.type(n.inputs[0]).dims;
+  const auto at = n.op->part_of(n.attributes.get(), whole);
+  if (!at || whole.size(0, at->axis) != 1 ||  // its elements lie apart
+      at->count * whole.size(at->axis + 1, whole.rank) != n.results[0].dims.size())
+    return {};
+  return {.of = n.inputs[0],
+          .offset = at->first * whole.size(at->axis + 1, whole.rank) *
+                    static_cast<std::int64_t>(size_of(n.results[0].element))};
+}
+
+}  // namespace
+
+view_table find_views(const request& r, const usage& u, const layouts& forms, const grouping& groups) {
+  view_table views(u.first_value);
+  for (std::size_t i = 0; i < r.of.nodes().size(); ++i) {
+    const node& n = r.of.nodes()[i];
+    const auto at = static_cast<std::int32_t>(i);
+    memory_view seen;
+    if (n.kind == node_kind::operation && u.needed[i] && !groups.of(at)) seen = view_of(r.of, forms, n);
+    value_id v{at, 0};
+    do {
+      views[v] = seen;
+      views[v].base = seen.of ? views[seen.of].base : v;
+    } while (++v.result < static_cast<std::int32_t>(n.results.size()));
+  }
+  return views;
+}
+
+namespace {
+
+// Says of each node which item runs it.
+void number_items(const grouping& groups, item_order& order) {
+  for (std::size_t i = 0; i < order.items.size(); ++i)
+    for (auto m : order.nodes(groups, order.items[i]))
+      order.item_of[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
+}
+
+// The order in which items are added: each after what it depends on.
+class scheduler {
+ public:
+  scheduler(const request& r, const usage& u, const layouts& forms, const grouping& groups, const view_table& views)
+      : r_(r), p_(r.of), u_(u), forms_(forms), groups_(groups), views_(views) {
+    made_.item_of.assign(p_.nodes().size(), none);
+    made_.reordered = value_table<std::uint8_t>(u.first_value);
+  }
+
+  item_order run() {
+    std::vector<std::int32_t> late;
+    std::vector<char> is_late(p_.nodes().size());
+    for (const auto& a : p_.assignments()) {
+      late.push_back(a.value.node);
+      is_late[static_cast<std::size_t>(a.value.node)] = 1;
+    }
+    for (const auto& o : p_.outputs()) visit(o.value.node);
+    // Everything that the assigned values need comes before the first of them: assignments run last.
+    for (auto n : late)
+      each_dependency(n, [&](value_id d) {
+        if (!is_late[static_cast<std::size_t>(d.node)]) visit(d.node);
+      });
+    late_ = true;
+    for (auto n : late) visit(n);
+    put_once_first();
+    for (std::size_t i = 0; i < made_.items.size(); ++i)
+      made_.items[i].order = made_.items[i].level = static_cast<std::int32_t>(i);
+    number_items(groups_, made_);
+    return std::move(made_);
+  }
+
+ private:
+  static constexpr std::size_t max_once_bytes = 64 * 1024;  // of a result that every executor keeps for itself
+
+  // What the item that runs a node reads of other items.
+  template <class F> void each_dependency(std::int32_t n, F f) const {
+    if (p_.at(n).kind != node_kind::operation) return;
+    const auto take = [&](std::int32_t member, auto wants) {
+      const node& m = p_.at(member);
+      for (std::size_t k = 0; k < m.inputs.size(); ++k)
+        if (m.reads_data(k) && wants(m.inputs[k])) f(m.inputs[k]);
+    };
+    const auto all = [](value_id) { return true; };
+    const group* g = groups_.of(n);
+    if (!g) take(n, all);
+    else if (g->chain) {
+      const auto mine = groups_.group_of[static_cast<std::size_t>(n)];
+      for (auto m : g->nodes)
+        take(m, [&](value_id v) { return groups_.group_of[static_cast<std::size_t>(v.node)] != mine; });
+    } else {
+      take(g->nodes[0], all);
+      if (g->tail.bias) f(g->tail.bias);
+      if (g->tail.residual) f(g->tail.residual);
+    }
+  }
+
+  bool is_open(std::int32_t n) const {
+    return p_.at(n).kind == node_kind::operation && made_.item_of[static_cast<std::size_t>(n)] == none;
+  }
+
+  void visit(std::int32_t root) {
+    stack_.push_back(root);
+    while (!stack_.empty()) {
+      const auto n = stack_.back();
+      const auto size = stack_.size();
+      if (is_open(n))
+        each_dependency(n, [&](value_id d) {
+          if (is_open(d.node)) stack_.push_back(d.node);
+        });
+      if (stack_.size() > size) continue;
+      stack_.pop_back();
+      if (is_open(n)) append(n);
+    }
+  }
+
+  void append(std::int32_t n) {
+    item it{.late = late_, .group = groups_.group_of[static_cast<std::size_t>(n)], .result = {n, 0}};
+    if (const group* g = groups_.of(n)) {
+      if (g->chain) it.what = item::kind::chain;
+      it.result = g->result;
+    }
+    if (forms_.any_blocked || forms_.any_uniform) reorder_operands(it);
+    for (auto m : made_.nodes(groups_, it)) {
+      it.may_fail = it.may_fail || p_.may_fail(p_.at(m));
+      made_.item_of[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(made_.items.size());
+    }
+    made_.items.push_back(it);
+  }
+
+  void reorder_operands(const item& it) {
+    const group* g = it.group == none ? nullptr : &groups_.groups[static_cast<std::size_t>(it.group)];
+    const auto nodes = made_.nodes(groups_, it);
+    for (auto m : g && !g->chain ? nodes.subview(0, 1) : nodes) {
+      const node& n = p_.at(m);
+      for (std::size_t k = 0; k < n.inputs.size(); ++k)
+        if (n.reads_data(k)) reorder(n.inputs[k], wanted(r_, u_, forms_, m, k));
+    }
+    if (!g) return;
+    if (g->tail.bias) reorder(g->tail.bias, layout::plain);
+    if (g->tail.residual) reorder(g->tail.residual, forms_.form[g->result]);
+  }
+
+  void reorder(value_id v, layout to) {
+    if (forms_.form[v] == to || made_.is_reordered(v, to)) return;
+    if (forms_.form[v] == layout::blocked && to == layout::uniform) return;
+    made_.reordered[v] |= static_cast<std::uint8_t>(1u << static_cast<int>(to));
+    made_.items.push_back({.what = item::kind::reorder, .to = to, .late = late_, .result = v});
+  }
+
+  // What depends on states alone is computed when they change, not in every run.
+  void put_once_first() {
+    bool any = false;
+    for (auto& it : made_.items) any = (it.once = runs_once(it)) || any;
+    if (any)
+      std::stable_sort(made_.items.begin(), made_.items.end(),
+                       [](const item& a, const item& b) { return a.once > b.once; });
+  }
+
+  bool runs_once(const item& it) const {
+    if (it.what != item::kind::chain || r_.first_invariant) return false;
+    bool reads_states = false;
+    for (auto m : made_.nodes(groups_, it)) {
+      const node& n = p_.at(m);
+      const value_id made{m, 0};
+      if (!u_.parameter_only[static_cast<std::size_t>(m)] || u_.root[made] || forms_.form[made] != layout::plain ||
+          bytes_of(r_, made, layout::plain) > max_once_bytes)
+        return false;
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        if (!n.reads_data(k)) continue;
+        const value_id base = views_[n.inputs[k]].base;
+        const node& from = p_.at(base);
+        if (forms_.form[base] == layout::blocked) return false;
+        const bool inside = groups_.group_of[static_cast<std::size_t>(base.node)] == it.group;
+        if (from.kind == node_kind::constant || inside) continue;
+        if (from.kind == node_kind::operation &&
+            !made_.items[static_cast<std::size_t>(made_.item_of[static_cast<std::size_t>(base.node)])].once)
+          return false;
+        reads_states = true;
+      }
+    }
+    return reads_states;
+  }
+
+  const request& r_;
+  const program& p_;
+  const usage& u_;
+  const layouts& forms_;
+  const grouping& groups_;
+  const view_table& views_;
+  item_order made_;
+  std::vector<std::int32_t> stack_;
+  bool late_ = false;
+};
+
+// Puts items that do not depend on each other into one level. An item runs as soon as its operands are there, but one that
+// needs no other item just before the first that needs it. What is for assigned values alone comes after everything else; a
+// state is written after those that read it, and after everything that may fail.
+class leveler {
+ public:
+  leveler(const request& r, const grouping& groups, const view_table& views, item_order& order)
+      : p_(r.of), groups_(groups), views_(views), order_(order), items_(order.items), assigned_by_(items_.size()) {
+    for (const auto& a : p_.assignments())
+      if (const auto i = order.item_of[static_cast<std::size_t>(a.value.node)]; i != none)
+        assigned_by_[static_cast<std::size_t>(i)].push_back(a.state);
+    find_needs();
+  }
+
+  void run() {
+    as_soon_as_possible();
+    as_late_as_needed();
+    std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.level < b.level; });
+  }
+
+ private:
+  view<const std::int32_t> needs(std::size_t i) const {
+    const auto first = static_cast<std::size_t>(first_need_[i]);
+    return {needs_.data() + first, static_cast<std::size_t>(first_need_[i + 1]) - first};
+  }
+
+  void find_needs() {
+    std::map<value_id, std::vector<std::int32_t>> reorders;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const item& it = items_[i];
+      first_need_.push_back(static_cast<std::int32_t>(needs_.size()));
+      takes_time_.push_back(it.what != item::kind::operation || !views_[{order_.nodes(groups_, it)[0], 0}].of);
+      each_read(p_, groups_, order_, it, [&](value_id v) {
+        const auto from = order_.item_of[static_cast<std::size_t>(v.node)];
+        if (from != none && from != static_cast<std::int32_t>(i)) needs_.push_back(from);
+        if (order_.reordered[v])
+          if (auto c = reorders.find(v); c != reorders.end())
+            needs_.insert(needs_.end(), c->second.begin(), c->second.end());
+      });
+      if (it.what == item::kind::reorder) reorders[it.result].push_back(static_cast<std::int32_t>(i));
+    }
+    first_need_.push_back(static_cast<std::int32_t>(needs_.size()));
+  }
+
+  void as_soon_as_possible() {
+    std::vector<std::int32_t> last_reader(p_.nodes().size(), none);  // its level, by state
+    std::int32_t begin = 0, last = -1, last_failure = -1;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      item& it = items_[i];
+      if (it.once || (i > 0 && (items_[i - 1].once || it.late != items_[i - 1].late))) begin = last + 1;
+      it.level = begin;
+      for (auto d : needs(i)) it.level = std::max(it.level, items_[static_cast<std::size_t>(d)].level + takes_time_[i]);
+      for (auto s : assigned_by_[i])
+        it.level = std::max({it.level, last_failure + 1, last_reader[static_cast<std::size_t>(s)] + 1});
+      each_read(p_, groups_, order_, it, [&](value_id v) {
+        auto& level = last_reader[static_cast<std::size_t>(views_[v].base.node)];
+        level = std::max(level, it.level);
+      });
+      if (it.may_fail) last_failure = std::max(last_failure, it.level);
+      last = std::max(last, it.level);
+    }
+  }
+
+  bool reads_assigned_state(const item& it) const {
+    bool any = false;
+    each_read(p_, groups_, order_, it, [&](value_id v) { any = any || p_.is_assigned(views_[v].base.node); });
+    return any;
+  }
+
+  void as_late_as_needed() {
+    std::vector<std::int32_t> first_use(items_.size(), never);
+    for (auto i = items_.size(); i-- > 0;) {
+      item& it = items_[i];
+      const bool free = !it.once && !it.late && !reads_assigned_state(it);
+      const bool source = free && needs(i).empty() && takes_time_[i] && !it.may_fail && assigned_by_[i].empty();
+      if ((source || (free && !takes_time_[i])) && first_use[i] != never)
+        it.level = std::max(it.level, first_use[i] - 1);
+      for (auto d : needs(i)) {
+        auto& use = first_use[static_cast<std::size_t>(d)];
+        use = std::min(use, it.level + 1 - takes_time_[i]);
+      }
+    }
+  }
+
+  const program& p_;
+  const grouping& groups_;
+  const view_table& views_;
+  item_order& order_;
+  std::vector<item>& items_;
+  std::vector<std::vector<std::int32_t>> assigned_by_;  // states, by item
+  std::vector<std::int32_t> needs_, first_need_;        // items that must have run, by item
+  std::vector<char> takes_time_;                        // a view of another result takes none
+};
+
+}  // namespace
+
+item_order schedule(const request& r, const usage& u, const layouts& forms, const grouping& groups,
+                    const view_table& views) {
+  scheduler s(r, u, forms, groups, views);
+  item_order order = s.run();
+  if (!r.options.parallel || r.first_invariant) return order;
+  leveler(r, groups, views, order).run();
+  number_items(groups, order);
+  return order;
+}
+
+}  // namespace lamina::planning
