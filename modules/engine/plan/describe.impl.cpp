@@ -89,9 +89,9 @@ class description {
     t_ << "\n";
   }
 
-  void tell_item(const item& it) {
+  void tell_item(const plan_item& it) {
     t_ << "  level " << it.level << ":";
-    if (it.what == item::kind::reorder) {
+    if (it.what == plan_item::kind::reorder) {
       t_ << " ";
       tell(it.result);
       t_ << " to " << name_of(it.to);

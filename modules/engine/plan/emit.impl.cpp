@@ -207,8 +207,8 @@ void emitter::add(step_function run, view<const std::byte> arguments, view<const
 }
 
 void emitter::emit_item() {
-  if (current_->what == item::kind::reorder) emit_reorder();
-  else if (current_->what == item::kind::chain) emit_chain();
+  if (current_->what == plan_item::kind::reorder) emit_reorder();
+  else if (current_->what == plan_item::kind::chain) emit_chain();
   else if (is_call_of<op::scan>(of())) emit_loop();
   else if (is_call_of<op::cond>(of())) emit_branches();
   else if (!d_.views[{nodes_[0], 0}].of) {
@@ -235,7 +235,7 @@ void emitter::check_written(bool steps) const {
     }
 }
 
-void emitter::begin_item(const item& it) {
+void emitter::begin_item(const plan_item& it) {
   current_ = &it;
   nodes_ = d_.order.nodes(d_.groups, it);
 }
@@ -300,7 +300,7 @@ void emitter::record(std::size_t steps) {
   }
   plan_line line{{}, p_.type(current_->result), form(current_->result), 0, 0, static_cast<std::uint32_t>(steps)};
   text t;
-  if (current_->what == item::kind::reorder) {
+  if (current_->what == plan_item::kind::reorder) {
     t << "reorder to " << (current_->to == layout::blocked ? "blocked" : "plain");
     line.form = current_->to;
     line.results.push_back({line.result, line.form, converted_.at({current_->result, current_->to})});
@@ -391,7 +391,7 @@ void emitter::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
 }
 
 void emitter::emit_copies() {
-  const item copies{.what = item::kind::reorder};
+  const plan_item copies{.what = plan_item::kind::reorder};
   begin_item(copies);
   copy_outputs();  // old values first: an output may show a state as it was
   copy_assignments();
@@ -399,7 +399,7 @@ void emitter::emit_copies() {
 }
 
 void emitter::copy_outputs() {
-  item change{.what = item::kind::reorder, .to = layout::plain};
+  plan_item change{.what = plan_item::kind::reorder, .to = layout::plain};
   for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
     if (d_.places.output_written[o]) continue;
     const value_id v = p_.outputs()[o].value;

@@ -104,7 +104,7 @@ class emitter final : public emission {
 
   // ---- steps ----
   void begin();
-  void begin_item(const item& it);
+  void begin_item(const plan_item& it);
   void emit_items();
   void emit_item();
   void check_written(bool steps) const;
@@ -189,7 +189,7 @@ class emitter final : public emission {
   std::int32_t status_ = -1;
   std::size_t status_bytes_ = 0;
   std::vector<std::int32_t> check_order_;  // of the item of each check
-  const item* current_ = nullptr;
+  const plan_item* current_ = nullptr;
   view<const std::int32_t> nodes_;  // of the current item
 };
 

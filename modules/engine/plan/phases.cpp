@@ -121,7 +121,7 @@ view_table find_views(const request& r, const usage& u, const layouts& forms, co
 // ---- schedule ----
 
 /// What is scheduled as one: an operation with its epilogue, a chain, or a change of layout.
-struct item {
+struct plan_item {
   enum class kind : std::uint8_t { operation, chain, reorder } what = kind::operation;
   layout to = layout::plain;  // of a reorder
   bool once = false;          // reads nothing but states that no run assigns
@@ -133,23 +133,23 @@ struct item {
   std::int32_t order = 0;     // where it stands if each item comes after the other
 };
 struct item_order {
-  std::vector<item> items;
+  std::vector<plan_item> items;
   std::vector<std::int32_t> item_of;    // by node
   value_table<std::uint8_t> reordered;  // bit f: an item turns the value into layout f
 
   bool is_reordered(value_id v, layout to) const { return reordered[v] >> static_cast<int>(to) & 1u; }
   /// The nodes that an item runs: none of a reorder.
-  view<const std::int32_t> nodes(const grouping& groups, const item& it) const {
+  view<const std::int32_t> nodes(const grouping& groups, const plan_item& it) const {
     if (it.group != none) return groups.groups[static_cast<std::size_t>(it.group)].nodes;
-    return {&it.result.node, it.what == item::kind::reorder ? 0u : 1u};
+    return {&it.result.node, it.what == plan_item::kind::reorder ? 0u : 1u};
   }
 };
 item_order schedule(const request& r, const usage& u, const layouts& forms, const grouping& groups,
                     const view_table& views);
 /// Calls f(v) for each value whose elements an item reads, in their order.
 template <class F>
-void each_read(const program& p, const grouping& groups, const item_order& order, const item& it, F f) {
-  if (it.what == item::kind::reorder) return f(it.result);
+void each_read(const program& p, const grouping& groups, const item_order& order, const plan_item& it, F f) {
+  if (it.what == plan_item::kind::reorder) return f(it.result);
   for (auto m : order.nodes(groups, it)) {
     const node& n = p.at(m);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)

@@ -34,7 +34,7 @@ class placer {
     return p_.at(v).kind == node_kind::operation && !views_[v].of && made_.homes[v].in == home::place::own &&
            forms_.form[v] == layout::plain;
   }
-  const item& item_of(value_id v) const {
+  const plan_item& item_of(value_id v) const {
     return order_.items[static_cast<std::size_t>(order_.item_of[static_cast<std::size_t>(v.node)])];
   }
 
@@ -92,11 +92,11 @@ class placer {
 
   // Whether the item that computes a state's new value reads the old one where it is gone; in the chain that replaces it,
   // reading up to the step that does is no harm.
-  bool reads_old_value(const item& it, const assignment& a) const {
+  bool reads_old_value(const plan_item& it, const assignment& a) const {
     const auto reads = [&](value_id v) { return views_[v].base.node == a.state; };
     for (auto m : order_.nodes(groups_, it)) {
       const node& n = p_.at(m);
-      const bool before_write = it.what == item::kind::chain && m <= a.value.node;
+      const bool before_write = it.what == plan_item::kind::chain && m <= a.value.node;
       const int replaced = a.value.node == m ? n.op->updates : none;
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         const value_id v = n.inputs[k];
@@ -135,8 +135,8 @@ class placer {
     readers_ = value_table<reader_list>(u_.first_value);
     known_ = taken_ = value_table<char>(u_.first_value);
     for (std::size_t i = 0; i < order_.items.size(); ++i) {
-      const item& it = order_.items[i];
-      if (it.what != item::kind::chain || p_.type(it.result).dims.size() == 0) continue;
+      const plan_item& it = order_.items[i];
+      if (it.what != plan_item::kind::chain || p_.type(it.result).dims.size() == 0) continue;
       for (auto m : order_.nodes(groups_, it))
         if (made_.homes[{m, 0}].in == home::place::own && !groups_.stays_inside(u_, m))
           write_over_operand(static_cast<std::int32_t>(i), {m, 0});
@@ -145,7 +145,7 @@ class placer {
 
   // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
   void write_over_operand(std::int32_t i, value_id result) {
-    const item& it = order_.items[static_cast<std::size_t>(i)];
+    const plan_item& it = order_.items[static_cast<std::size_t>(i)];
     for (auto m : order_.nodes(groups_, it))
       for (auto v : p_.at(m).inputs) {
         if (groups_.group_of[static_cast<std::size_t>(v.node)] == it.group || views_[v].of || taken_[v]) continue;
@@ -162,7 +162,7 @@ class placer {
 
   // Whether an item, up to its node `until`, is the last to read a value.
   bool is_last_reader(std::int32_t i, value_id v, std::int32_t until) {
-    const item& it = order_.items[static_cast<std::size_t>(i)];
+    const plan_item& it = order_.items[static_cast<std::size_t>(i)];
     if (item_of(v).once || order_.reordered[v]) return false;
     if (!known_[v]) readers_[v] = readers_of(v);
     known_[v] = 1;

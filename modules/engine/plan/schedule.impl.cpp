@@ -132,9 +132,9 @@ class scheduler {
   }
 
   void append(std::int32_t n) {
-    item it{.late = late_, .group = groups_.group_of[static_cast<std::size_t>(n)], .result = {n, 0}};
+    plan_item it{.late = late_, .group = groups_.group_of[static_cast<std::size_t>(n)], .result = {n, 0}};
     if (const group* g = groups_.of(n)) {
-      if (g->chain) it.what = item::kind::chain;
+      if (g->chain) it.what = plan_item::kind::chain;
       it.result = g->result;
     }
     if (forms_.any_blocked || forms_.any_uniform) reorder_operands(it);
@@ -145,7 +145,7 @@ class scheduler {
     made_.items.push_back(it);
   }
 
-  void reorder_operands(const item& it) {
+  void reorder_operands(const plan_item& it) {
     const group* g = it.group == none ? nullptr : &groups_.groups[static_cast<std::size_t>(it.group)];
     const auto nodes = made_.nodes(groups_, it);
     for (auto m : g && !g->chain ? nodes.subview(0, 1) : nodes) {
@@ -162,7 +162,7 @@ class scheduler {
     if (forms_.form[v] == to || made_.is_reordered(v, to)) return;
     if (forms_.form[v] == layout::blocked && to == layout::uniform) return;
     made_.reordered[v] |= static_cast<std::uint8_t>(1u << static_cast<int>(to));
-    made_.items.push_back({.what = item::kind::reorder, .to = to, .late = late_, .result = v});
+    made_.items.push_back({.what = plan_item::kind::reorder, .to = to, .late = late_, .result = v});
   }
 
   // What depends on states alone is computed when they change, not in every run.
@@ -171,11 +171,11 @@ class scheduler {
     for (auto& it : made_.items) any = (it.once = runs_once(it)) || any;
     if (any)
       std::stable_sort(made_.items.begin(), made_.items.end(),
-                       [](const item& a, const item& b) { return a.once > b.once; });
+                       [](const plan_item& a, const plan_item& b) { return a.once > b.once; });
   }
 
-  bool runs_once(const item& it) const {
-    if (it.what != item::kind::chain || r_.first_invariant) return false;
+  bool runs_once(const plan_item& it) const {
+    if (it.what != plan_item::kind::chain || r_.first_invariant) return false;
     bool reads_states = false;
     for (auto m : made_.nodes(groups_, it)) {
       const node& n = p_.at(m);
@@ -226,7 +226,8 @@ class leveler {
   void run() {
     as_soon_as_possible();
     as_late_as_needed();
-    std::stable_sort(items_.begin(), items_.end(), [](const item& a, const item& b) { return a.level < b.level; });
+    std::stable_sort(items_.begin(), items_.end(),
+                     [](const plan_item& a, const plan_item& b) { return a.level < b.level; });
   }
 
  private:
@@ -238,9 +239,9 @@ class leveler {
   void find_needs() {
     std::map<value_id, std::vector<std::int32_t>> reorders;
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      const item& it = items_[i];
+      const plan_item& it = items_[i];
       first_need_.push_back(static_cast<std::int32_t>(needs_.size()));
-      takes_time_.push_back(it.what != item::kind::operation || !views_[{order_.nodes(groups_, it)[0], 0}].of);
+      takes_time_.push_back(it.what != plan_item::kind::operation || !views_[{order_.nodes(groups_, it)[0], 0}].of);
       each_read(p_, groups_, order_, it, [&](value_id v) {
         const auto from = order_.item_of[static_cast<std::size_t>(v.node)];
         if (from != none && from != static_cast<std::int32_t>(i)) needs_.push_back(from);
@@ -248,7 +249,7 @@ class leveler {
           if (auto c = reorders.find(v); c != reorders.end())
             needs_.insert(needs_.end(), c->second.begin(), c->second.end());
       });
-      if (it.what == item::kind::reorder) reorders[it.result].push_back(static_cast<std::int32_t>(i));
+      if (it.what == plan_item::kind::reorder) reorders[it.result].push_back(static_cast<std::int32_t>(i));
     }
     first_need_.push_back(static_cast<std::int32_t>(needs_.size()));
   }
@@ -257,7 +258,7 @@ class leveler {
     std::vector<std::int32_t> last_reader(p_.nodes().size(), none);  // its level, by state
     std::int32_t begin = 0, last = -1, last_failure = -1;
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      item& it = items_[i];
+      plan_item& it = items_[i];
       if (it.once || (i > 0 && (items_[i - 1].once || it.late != items_[i - 1].late))) begin = last + 1;
       it.level = begin;
       for (auto d : needs(i)) it.level = std::max(it.level, items_[static_cast<std::size_t>(d)].level + takes_time_[i]);
@@ -272,7 +273,7 @@ class leveler {
     }
   }
 
-  bool reads_assigned_state(const item& it) const {
+  bool reads_assigned_state(const plan_item& it) const {
     bool any = false;
     each_read(p_, groups_, order_, it, [&](value_id v) { any = any || p_.is_assigned(views_[v].base.node); });
     return any;
@@ -281,7 +282,7 @@ class leveler {
   void as_late_as_needed() {
     std::vector<std::int32_t> first_use(items_.size(), never);
     for (auto i = items_.size(); i-- > 0;) {
-      item& it = items_[i];
+      plan_item& it = items_[i];
       const bool free = !it.once && !it.late && !reads_assigned_state(it);
       const bool source = free && needs(i).empty() && takes_time_[i] && !it.may_fail && assigned_by_[i].empty();
       if ((source || (free && !takes_time_[i])) && first_use[i] != never)
@@ -297,7 +298,7 @@ class leveler {
   const grouping& groups_;
   const view_table& views_;
   item_order& order_;
-  std::vector<item>& items_;
+  std::vector<plan_item>& items_;
   std::vector<std::vector<std::int32_t>> assigned_by_;  // states, by item
   std::vector<std::int32_t> needs_, first_need_;        // items that must have run, by item
   std::vector<char> takes_time_;                        // a view of another result takes none
