@@ -243,6 +243,74 @@ BOOST_AUTO_TEST_CASE(weights_are_packed_anew_after_an_assignment) {
   BOOST_TEST(same_bits(from_tensor(out), g.run()[0]));
 }
 
+// A net that counts, remembers or learns no weights is inference: blocks and packed weights, but for weights that it assigns.
+BOOST_AUTO_TEST_CASE(a_net_that_assigns_states_is_blocked) {
+  const auto build = [](small_graph& g, bool assigns) {
+    const value x = g.input(real({2, 16, 9, 9}, 1)), count = g.state("count", array_of(dtype::float32, {1}, {3})),
+                last = g.state("last", real({2, 19, 9, 9}, 2)), slow = weight(g, "slow", {19, 19, 1, 1});
+    const value h = relu(conv2d(x, weight(g, "a", {19, 16, 3, 3}), {.padding = 1}) + weight(g, "b", {19, 1, 1}));
+    const value y = conv2d(h, slow) + last;
+    g.output(y);
+    g.output(matmul<false, true>(flatten(h), weight(g, "c", {7, 19 * 81})) * reshape(count, {}));
+    if (!assigns) return;
+    g.p.assign(count, count + 1);
+    g.p.assign(last, h);
+    g.p.assign(slow, slow * 0.5);
+  };
+  small_graph still, counting;
+  build(still, false);
+  build(counting, true);
+  const auto expected = still.run();
+  const auto got = counting.run();
+  for (std::size_t i = 0; i < expected.size(); ++i) BOOST_CHECK_LE(distance(got[i], expected[i]), 2e-5);
+  BOOST_TEST(any_blocked(*counting.plan));
+  const auto packs = [&](std::string_view name) {
+    return std::ranges::any_of(counting.plan->packs(), [&](const plan_pack& k) {
+      return counting.plan->state_names()[static_cast<std::size_t>(k.state)] == name;
+    });
+  };
+  BOOST_TEST(packs("a"));
+  BOOST_TEST(packs("c"));
+  BOOST_TEST(!packs("slow"));
+  BOOST_TEST(counting.now("count").values[0] == 4);
+  // What was blocked is remembered in plain layout, and read by the next run.
+  small_graph again;
+  const value x = again.input(real({2, 16, 9, 9}, 1));
+  again.output(relu(conv2d(x, weight(again, "a", {19, 16, 3, 3}), {.padding = 1}) + weight(again, "b", {19, 1, 1})));
+  BOOST_TEST(same_bits(counting.now("last"), again.run()[0]));
+  counting.run();
+  BOOST_TEST(counting.now("slow").values[0] == still.now("slow").values[0] * 0.25);
+}
+
+BOOST_AUTO_TEST_CASE(constants_are_packed_as_states_are) {
+  const auto build = [](small_graph& g, bool constant) {
+    const auto given = [&](const char* name, const shape& s) {
+      const array a = real(s, static_cast<int>(name[0]), -0.4, 0.4);
+      return constant ? g.p.constant(to_tensor(a)) : g.state(name, a);
+    };
+    const value x = g.input(real({2, 16, 9, 9}, 1));
+    const value h = relu(conv2d(x, given("a", {19, 16, 3, 3}), {.padding = 1}) + given("b", {19, 1, 1}));
+    const value y = conv2d(h, given("c", {32, 19, 1, 1}));
+    g.output(y);
+    g.output(matmul<false, true>(flatten(y), given("d", {7, 32 * 81})));
+    g.output(matmul(reshape(y, {2, 32, 81}), reshape(given("e", {27, 3, 24}), {81, 24})));
+  };
+  small_graph states, constants;
+  build(states, false);
+  build(constants, true);
+  const auto expected = states.run();
+  const auto got = constants.run();
+  for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(same_bits(got[i], expected[i]));
+  const plan &with = *constants.plan, &without = *states.plan;
+  BOOST_TEST(with.packs().empty());
+  BOOST_TEST(with.cost().packed == without.cost().packed);
+  BOOST_TEST(with.cost().steps == without.cost().steps);  // a run packs nothing
+  BOOST_TEST(with.cost().arena == without.cost().arena);
+  BOOST_TEST(memory_clash(with) == "");
+  for (const auto& c : with.constants())
+    BOOST_TEST((c.type().element == dtype::uint8));  // none is read as it was given
+}
+
 // An image is cut by blocks of channels, and a pool by maps, as their sizes say: the bits are those of an image that is not
 // cut, on any number of threads.
 BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {

@@ -69,7 +69,7 @@ usage analyze(const request& r) {
   u.parameter_only.resize(p.nodes().size());
   u.reader_count = u.first_reader = value_table<std::int32_t>(u.first_value);
   u.root = value_table<char>(u.first_value);
-  u.gradients = r.gradients || (!r.first_invariant && !p.assignments().empty());
+  u.gradients = r.gradients;
   for (std::size_t i = 0; i < p.nodes().size(); ++i) {
     const node& n = p.nodes()[i];
     if (!u.needed[i] || n.kind != node_kind::operation) continue;

@@ -102,36 +102,76 @@ buffer_ref emitter::counter(std::string_view message, const std::optional<first_
 buffer_ref emitter::packed(value_id v, std::uint64_t format, std::size_t bytes,
                            const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) {
   const value_id base = d_.views[v].base;
+  const node& from = p_.at(base);
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
-  std::int32_t state;
-  if (r_.first_invariant) {
-    const auto input = index_in(p_.inputs(), base.node);
-    if (p_.at(base).kind != node_kind::input || static_cast<std::size_t>(input) < *r_.first_invariant) return {};
-    state = ~input;
-  } else {
-    if (d_.used.gradients || p_.at(base).kind != node_kind::state) return {};
-    state = index_in(p_.states(), base.node);
-  }
-  if (const auto known = pack_of_.find({state, format}); known != pack_of_.end())
-    return {known->second, 0, layout::plain};
-  auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);
-  // The steps that pack stand apart from those of a run.
-  auto kept_steps = std::move(pending_);
-  pending_.clear();
+  const bool invariant = r_.first_invariant && from.kind == node_kind::input &&
+                         static_cast<std::size_t>(index_in(p_.inputs(), base.node)) >= *r_.first_invariant;
+  const bool constant = from.kind == node_kind::constant && !d_.used.gradients && machine_has(r_.isa);
+  const bool state =
+      from.kind == node_kind::state && !r_.first_invariant && !d_.used.gradients && !p_.is_assigned(base.node);
+  if (!invariant && !constant && !state) return {};
+  const auto [known, fresh] = pack_of_.try_emplace({base.node, format}, none);
+  if (fresh) known->second = constant ? pack_constant(v, bytes, make) : add_pack(v, format, bytes, make, moves);
+  return {known->second, 0, layout::plain};
+}
+
+// The steps that pack a state stand apart from those of a run.
+std::int32_t emitter::add_pack(value_id v, std::uint64_t format, std::size_t bytes, const pack_maker& make,
+                               bool moves) {
+  const auto base = d_.views[v].base.node;
+  const std::int32_t of = r_.first_invariant ? ~index_in(p_.inputs(), base) : index_in(p_.states(), base);
+  const auto b = external(buffer_kind::packed, static_cast<std::int32_t>(plan_.packs_.size()), bytes);
+  const auto steps = packing_steps(v, b, make);
+  plan_.packs_.push_back({of,
+                          format,
+                          bytes,
+                          b,
+                          {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(steps.size())},
+                          moves});
+  pack_steps_.insert(pack_steps_.end(), steps.begin(), steps.end());
+  return b;
+}
+
+std::vector<plan_step> emitter::packing_steps(value_id v, std::int32_t to, const pack_maker& make) {
+  auto kept = std::exchange(pending_, {});
   packing_ = true;
-  make(read(v, layout::plain), {b, 0, layout::plain});
+  make(read(v, layout::plain), {to, 0, layout::plain});
   packing_ = false;
-  std::swap(pending_, kept_steps);
-  pack_of_[{state, format}] = b;
-  plan_.packs_.push_back(
-      {state,
-       format,
-       bytes,
-       b,
-       {static_cast<std::uint32_t>(pack_steps_.size()), static_cast<std::uint32_t>(kept_steps.size())},
-       moves});
-  pack_steps_.insert(pack_steps_.end(), kept_steps.begin(), kept_steps.end());
-  return {b, 0, layout::plain};
+  return std::exchange(pending_, std::move(kept));
+}
+
+// The packed form of a constant is a constant: its steps run here, and leave nothing behind in the plan.
+std::int32_t emitter::pack_constant(value_id v, std::size_t bytes, const pack_maker& make) {
+  const auto base = d_.views[v].base;
+  const auto arguments = plan_.arguments_.size(), relocations = plan_.relocations_.size(), code = plan_.code_.size(),
+             blocks = virtual_.size();
+  const auto scratch_bytes = std::exchange(plan_.scratch_bytes_, 0);
+  const auto from = std::exchange(block_of_[base], new_block(0));
+  const auto to = new_block(bytes);
+  any_tensor form(tensor_type{dtype::uint8, {dim(static_cast<std::int64_t>(bytes))}});
+  const auto steps = packing_steps(v, to, make);
+  const storage scratch(plan_.scratch_bytes_ + 64);
+  for (const auto& s : steps) {
+    const storage own(s.bytes);
+    auto* bound = static_cast<std::byte*>(own.data());
+    std::memcpy(bound, plan_.arguments_.data() + s.arguments, s.bytes);
+    for (auto i = relocations; i < plan_.relocations_.size(); ++i) {
+      const auto& r = plan_.relocations_[i];
+      if (r.at < s.arguments || r.at >= s.arguments + s.bytes) continue;
+      const std::byte* at = (r.buffer == to ? form.data() : p_.at(base).constant.data()) + r.offset;
+      std::memcpy(bound + (r.at - s.arguments), &at, sizeof at);
+    }
+    s.run(bound, scratch.data());
+  }
+  plan_.arguments_.resize(arguments);
+  plan_.relocations_.resize(relocations);
+  plan_.code_.resize(code);
+  plan_.scratch_bytes_ = scratch_bytes;
+  virtual_.resize(blocks);
+  block_of_[base] = from;
+  plan_.cost_.packed += bytes;
+  plan_.constants_.push_back(std::move(form));
+  return external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()) - 1, bytes);
 }
 
 // The results of an item that runs once stay for all runs.
@@ -398,20 +438,24 @@ void emitter::emit_copies() {
   current_ = nullptr;
 }
 
+// Turns a blocked result into plain layout, where no item does.
+void emitter::make_plain(value_id v) {
+  if (form(v) != layout::blocked || converted_.contains({v, layout::plain})) return;
+  const plan_item change{.what = plan_item::kind::reorder, .to = layout::plain, .result = v};
+  begin_item(change);
+  stage();  // copies before it may read what its result lies over
+  ++now_;
+  const auto steps = pending_.size();
+  emit_reorder();
+  record(pending_.size() - steps);
+  stage();
+}
+
 void emitter::copy_outputs() {
-  plan_item change{.what = plan_item::kind::reorder, .to = layout::plain};
   for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
     if (d_.places.output_written[o]) continue;
     const value_id v = p_.outputs()[o].value;
-    if (form(v) == layout::blocked) {
-      change.result = v;
-      begin_item(change);
-      stage();  // copies before it may read what its result lies over
-      ++now_;
-      if (!converted_.contains({v, layout::plain})) emit_reorder();
-      stage();
-      record(1);
-    }
+    make_plain(v);
     ++now_;
     copy_whole(
         v, read(v, layout::plain),
@@ -425,6 +469,8 @@ void emitter::copy_assignments() {
   const auto is_left = [&](std::size_t k) {
     return !d_.places.state_written[k] && d_.views[all[k].value].base.node != all[k].state;
   };
+  for (std::size_t k = 0; k < all.size(); ++k)
+    if (is_left(k)) make_plain(all[k].value);
   // What takes the old value of a state that gets a new one, too, is set aside first.
   std::map<std::int32_t, std::int32_t> aside;
   for (std::size_t k = 0; k < all.size(); ++k) {

@@ -102,6 +102,12 @@ class emitter final : public emission {
   buffer_ref read(value_id v, layout wanted);
   buffer_ref write(value_id v);
 
+  // ---- packed forms ----
+  using pack_maker = std::function<void(buffer_ref, buffer_ref)>;
+  std::int32_t add_pack(value_id v, std::uint64_t format, std::size_t bytes, const pack_maker& make, bool moves);
+  std::int32_t pack_constant(value_id v, std::size_t bytes, const pack_maker& make);
+  std::vector<plan_step> packing_steps(value_id v, std::int32_t to, const pack_maker& make);
+
   // ---- steps ----
   void begin();
   void begin_item(const plan_item& it);
@@ -161,6 +167,7 @@ class emitter final : public emission {
 
   void copy_whole(value_id v, buffer_ref from, buffer_ref to);
   void emit_copies();
+  void make_plain(value_id v);
   void copy_outputs();
   void copy_assignments();
 
@@ -180,7 +187,7 @@ class emitter final : public emission {
   std::map<std::pair<buffer_kind, std::int32_t>, std::int32_t>
       external_;  // index in `virtual_` of each external buffer
   value_table<std::int32_t> block_of_;
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;  // blocks, by state and format
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;  // blocks, by node and format
   std::set<std::int32_t> once_states_;
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
   std::size_t stage_first_ = 0;

@@ -96,6 +96,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
     const node& n = r.of.nodes()[i];
     if (!u.needed[i] || n.kind != node_kind::operation || !is_image(n.results[0])) continue;
     const value_id v{static_cast<std::int32_t>(i), 0};
+    if (n.op->channels && r.of.is_assigned(n.inputs[1].node)) continue;  // its weights are not packed
     if (n.op->images) {
       const auto forms = images_of(r, u, all, v.node);
       if (!forms.result) continue;

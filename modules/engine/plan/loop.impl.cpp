@@ -221,7 +221,9 @@ bool emitter::pack_invariants(loop_part& part) {
     const value_id v = of().inputs[part.how.first_operand + static_cast<std::size_t>(~k.state)];
     auto& to = part.to[static_cast<std::size_t>(k.buffer)];
     bool made = false;
-    to = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
+    // What packs a constant runs at once, and the addresses of these steps are not known yet.
+    if (p_.at(d_.views[v].base).kind != node_kind::constant)
+      to = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
     if (to || made) continue;
     to = temporary(k.bytes);
     run();
