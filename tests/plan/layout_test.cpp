@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_net_that_assigns_states_is_blocked) {
   for (std::size_t i = 0; i < expected.size(); ++i) BOOST_CHECK_LE(distance(got[i], expected[i]), 2e-5);
   BOOST_TEST(any_blocked(*counting.plan));
   const auto packs = [&](std::string_view name) {
-    return std::ranges::any_of(counting.plan->packs(), [&](const plan_pack& k) {
+    return std::ranges::any_of(counting.plan->packs(), [&](const auto& k) {
       return counting.plan->state_names()[static_cast<std::size_t>(k.state)] == name;
     });
   };

@@ -45,7 +45,7 @@ export struct pool2d_attributes {
 };
 
 /// `output_padding`: rows and columns more at the end, for strides that leave the size open.
-struct conv_transpose2d_attributes {
+export struct conv_transpose2d_attributes {
   extent2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
   static constexpr void members(auto& a, auto&& f) {
