@@ -104,7 +104,7 @@ struct any_scheduler {
     using type = std::remove_cvref_t<S>;
     if constexpr (std::is_lvalue_reference_v<S>)
       return of(std::shared_ptr<type>(std::shared_ptr<type>(), const_cast<type*>(std::addressof(s))));
-    else return of(std::make_shared<type>(std::move(s)));
+    else return of(std::make_shared<type>(std::forward<S>(s)));
   }
   template <class S> static any_scheduler of(std::shared_ptr<S> s) {
     return {std::move(s), [](void* o) { return static_cast<int>(static_cast<S*>(o)->concurrency()); },

@@ -144,9 +144,9 @@ template <Element T, class V> requires std::is_arithmetic_v<V> constexpr bool to
   else if constexpr (std::is_floating_point_v<T>) out = static_cast<T>(v);
   else if constexpr (std::is_floating_point_v<V>) {
     // Both bounds are powers of two or zero, which every floating type has; NaN is between none.
+    constexpr V low = static_cast<V>(std::numeric_limits<T>::min());
     // NOLINTNEXTLINE(bugprone-integer-division): the half of a power of two less one, plus one, is a power of two
-    constexpr V low = static_cast<V>(std::numeric_limits<T>::min()),
-                end = 2 * static_cast<V>(std::numeric_limits<T>::max() / 2 + 1);
+    constexpr V end = 2 * static_cast<V>(std::numeric_limits<T>::max() / 2 + 1);
     if (!(v >= low && v < end) || static_cast<V>(static_cast<T>(v)) != v) return false;
     out = static_cast<T>(v);
   } else {
