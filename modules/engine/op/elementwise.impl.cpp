@@ -88,114 +88,56 @@ int cast::map() { return -1; }  // its function depends on two element types
 
 // Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
 
-void negate::gradient(gradient_call& c) {
-  c(0, [&] { return -c.gradient(); });
-}
-void abs::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * lamina::sign(c(0)); });
-}
+void negate::gradient(gradient_call& c) { c(-c.gradient()); }
+void abs::gradient(gradient_call& c) { c(c.gradient() * lamina::sign(c(0))); }
 void sign::gradient(gradient_call&) {}  // 0 where there is one, also times an infinite gradient
-void square::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (c(0) * 2); });
-}
-void sqrt::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / (c.result() * 2); });
-}
-void reciprocal::gradient(gradient_call& c) {
-  c(0, [&] { return -(c.gradient() * lamina::square(c.result())); });
-}
-void exp::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * c.result(); });
-}
-void log::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / c(0); });
-}
-void sin::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * lamina::cos(c(0)); });
-}
-void cos::gradient(gradient_call& c) {
-  c(0, [&] { return -(c.gradient() * lamina::sin(c(0))); });
-}
-void tan::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (lamina::square(c.result()) + 1); });
-}
-void asin::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / lamina::sqrt(1 - lamina::square(c(0))); });
-}
-void acos::gradient(gradient_call& c) {
-  c(0, [&] { return -(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); });
-}
-void atan::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / (lamina::square(c(0)) + 1); });
-}
-void tanh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (1 - lamina::square(c.result())); });
-}
-void asinh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1); });
-}
-void acosh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1); });
-}
-void sigmoid::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (c.result() * (1 - c.result())); });
-}
-void relu::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::where(c.result() > 0, c.gradient(), 0); });
-}
-void erf::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126); });
-}
-void expm1::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * (c.result() + 1); });
-}
-void log1p::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / (c(0) + 1); });
-}
-void sinh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * lamina::cosh(c(0)); });
-}
-void cosh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * lamina::sinh(c(0)); });
-}
-void atanh::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() / (1 - lamina::square(c(0))); });
-}
-void softplus::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient() * lamina::sigmoid(c(0)); });
-}
+void square::gradient(gradient_call& c) { c(c.gradient() * (c(0) * 2)); }
+void sqrt::gradient(gradient_call& c) { c(c.gradient() / (c.result() * 2)); }
+void reciprocal::gradient(gradient_call& c) { c(-(c.gradient() * lamina::square(c.result()))); }
+void exp::gradient(gradient_call& c) { c(c.gradient() * c.result()); }
+void log::gradient(gradient_call& c) { c(c.gradient() / c(0)); }
+void sin::gradient(gradient_call& c) { c(c.gradient() * lamina::cos(c(0))); }
+void cos::gradient(gradient_call& c) { c(-(c.gradient() * lamina::sin(c(0)))); }
+void tan::gradient(gradient_call& c) { c(c.gradient() * (lamina::square(c.result()) + 1)); }
+void asin::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); }
+void acos::gradient(gradient_call& c) { c(-(c.gradient() / lamina::sqrt(1 - lamina::square(c(0))))); }
+void atan::gradient(gradient_call& c) { c(c.gradient() / (lamina::square(c(0)) + 1)); }
+void tanh::gradient(gradient_call& c) { c(c.gradient() * (1 - lamina::square(c.result()))); }
+void asinh::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1)); }
+void acosh::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1)); }
+void sigmoid::gradient(gradient_call& c) { c(c.gradient() * (c.result() * (1 - c.result()))); }
+void relu::gradient(gradient_call& c) { c(lamina::where(c.result() > 0, c.gradient(), 0)); }
+void erf::gradient(gradient_call& c) { c(c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126)); }
+void expm1::gradient(gradient_call& c) { c(c.gradient() * (c.result() + 1)); }
+void log1p::gradient(gradient_call& c) { c(c.gradient() / (c(0) + 1)); }
+void sinh::gradient(gradient_call& c) { c(c.gradient() * lamina::cosh(c(0))); }
+void cosh::gradient(gradient_call& c) { c(c.gradient() * lamina::sinh(c(0))); }
+void atanh::gradient(gradient_call& c) { c(c.gradient() / (1 - lamina::square(c(0)))); }
+void softplus::gradient(gradient_call& c) { c(c.gradient() * lamina::sigmoid(c(0))); }
 // In the derivatives of these, x is a factor of what vanishes in both tails: a bound on it is read by nothing but infinities.
 namespace {
 value bounded(const value& x) { return lamina::clamp(x, -40, 40); }
 }  // namespace
 // Phi(x) + x phi(x)
 void gelu::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto below = (lamina::erf(c(0) * 0.7071067811865476) + 1) * 0.5;
-    return c.gradient() * (below + bounded(c(0)) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327));
-  });
+  auto below = (lamina::erf(c(0) * 0.7071067811865476) + 1) * 0.5;
+  c(c.gradient() * (below + bounded(c(0)) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327)));
 }
 // x s(u) with s the sigmoid: s + x s (1 - s) u'
 void gelu_tanh::gradient(gradient_call& c) {
-  c(0, [&] {
-    constexpr double cubic = 0.07135481627260025, linear = 1.5957691216057308;
-    const value x = bounded(c(0)), squared = lamina::square(x), s = lamina::sigmoid(x * (squared * cubic + linear));
-    return c.gradient() * (s * (x * (1 - s) * (squared * (3 * cubic) + linear) + 1));
-  });
+  constexpr double cubic = 0.07135481627260025, linear = 1.5957691216057308;
+  const value x = bounded(c(0)), squared = lamina::square(x), s = lamina::sigmoid(x * (squared * cubic + linear));
+  c(c.gradient() * (s * (x * (1 - s) * (squared * (3 * cubic) + linear) + 1)));
 }
 // s + x s (1 - s)
 void silu::gradient(gradient_call& c) {
-  c(0, [&] {
-    const value s = lamina::sigmoid(c(0));
-    return c.gradient() * (s * (lamina::clamp(c(0), -1000, 1000) * (1 - s) + 1));
-  });
+  const value s = lamina::sigmoid(c(0));
+  c(c.gradient() * (s * (lamina::clamp(c(0), -1000, 1000) * (1 - s) + 1)));
 }
 // t + x (1 - t^2) s with t = tanh(softplus(x))
 void mish::gradient(gradient_call& c) {
-  c(0, [&] {
-    const value t = lamina::tanh(lamina::softplus(c(0)));
-    return c.gradient() * (t + lamina::clamp(c(0), -1000, 1000) * ((1 - lamina::square(t)) * lamina::sigmoid(c(0))));
-  });
+  const value t = lamina::tanh(lamina::softplus(c(0)));
+  c(c.gradient() * (t + lamina::clamp(c(0), -1000, 1000) * ((1 - lamina::square(t)) * lamina::sigmoid(c(0)))));
 }
 void floor::gradient(gradient_call&) {}
 void ceil::gradient(gradient_call&) {}
@@ -257,8 +199,6 @@ void where::gradient(gradient_call& c) {
   c(1, [&] { return lamina::sum_like(lamina::where(c(0), c.gradient(), 0), c(1)); });
   c(2, [&] { return lamina::sum_like(lamina::where(c(0), 0, c.gradient()), c(2)); });
 }
-void cast::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::cast>(cast_attributes{c(0).type().element}, c.gradient()); });
-}
+void cast::gradient(gradient_call& c) { c(apply<op::cast>(cast_attributes{c(0).type().element}, c.gradient())); }
 
 }  // namespace lamina::op

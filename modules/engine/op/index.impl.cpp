@@ -214,11 +214,9 @@ void to_one_hot::emit(emission& e) {
 }
 
 void cumsum::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto a = c.attributes<cumsum_attributes>();
-    a.reverse = !a.reverse;
-    return lamina::cumsum(c.gradient(), a);
-  });
+  auto a = c.attributes<cumsum_attributes>();
+  a.reverse = !a.reverse;
+  c(lamina::cumsum(c.gradient(), a));
 }
 void cumsum::emit(emission& e) {
   const auto& at = e.attributes<cumsum_attributes>();

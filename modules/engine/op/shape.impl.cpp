@@ -40,9 +40,7 @@ box reversed(box b) {
 
 }  // namespace
 
-void reshape::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
+void reshape::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void reshape::emit(emission& e) { emit_copy(e); }
 void reshape_like::gradient(gradient_call& c) {
   c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
@@ -62,18 +60,14 @@ void gradient_like::gradient(gradient_call& c) {
   c(0, [&] { return c.gradient(); });
 }
 void gradient_like::emit(emission& e) { emit_copy(e); }
-void flatten::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
+void flatten::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void flatten::emit(emission& e) { emit_copy(e); }
 
 void permute::gradient(gradient_call& c) {
-  c(0, [&] {
-    const auto& order = c.attributes<permute_attributes>().order;
-    axes inverse = order;
-    for (int i = 0; i < order.count; ++i) inverse.values[detail::normal_axis(order[i], order.count)] = i;
-    return lamina::permute(c.gradient(), inverse);
-  });
+  const auto& order = c.attributes<permute_attributes>().order;
+  axes inverse = order;
+  for (int i = 0; i < order.count; ++i) inverse.values[detail::normal_axis(order[i], order.count)] = i;
+  c(lamina::permute(c.gradient(), inverse));
 }
 void permute::emit(emission& e) {
   const auto& order = e.attributes<permute_attributes>().order;
@@ -85,7 +79,7 @@ void permute::emit(emission& e) {
 }
 
 void slice::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)); });
+  c(apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)));
 }
 void slice::emit(emission& e) {
   emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0),

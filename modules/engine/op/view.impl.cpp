@@ -79,39 +79,29 @@ value value::operator[](const placed_position& i) const {
 
 namespace op {
 
-void unsqueeze::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
+void unsqueeze::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void unsqueeze::emit(emission& e) { detail::emit_copy(e); }
-void squeeze::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
+void squeeze::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void squeeze::emit(emission& e) { detail::emit_copy(e); }
-void as_matrix::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
+void as_matrix::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void as_matrix::emit(emission& e) { detail::emit_copy(e); }
 
 void select::gradient(gradient_call& c) {
-  c(0, [&] {
-    const auto& a = c.attributes<select_attributes>();
-    auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
-    slice_attributes at{
-        .start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
-    return apply<op::slice_grad>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0));
-  });
+  const auto& a = c.attributes<select_attributes>();
+  auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
+  slice_attributes at{
+      .start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
+  c(apply<op::slice_grad>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0)));
 }
 void select::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
 void section::gradient(gradient_call& c) {
-  c(0, [&] {
-    const auto& a = c.attributes<section_attributes>();
-    return apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis},
-                                 c.gradient(), c(0));
-  });
+  const auto& a = c.attributes<section_attributes>();
+  c(apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(),
+                          c(0)));
 }
 void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
 void equal_part::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::split_grad>(c.attributes<part_attributes>(), c.gradient(), c(0)); });
+  c(apply<op::split_grad>(c.attributes<part_attributes>(), c.gradient(), c(0)));
 }
 void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
 

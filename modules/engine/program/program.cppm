@@ -509,6 +509,8 @@ export struct gradient_call {
       detail::no_such_part(of.op->name, "gradient", what, i, count);
     return i;
   }
+  /// Sets the gradient of the only operand: of operations that have one, no rule is called where it is not wanted.
+  void operator()(const value& of_operand) { out[0] = of_operand; }
 };
 
 /// How operands and results of a call take part in one axis of its first result. An operation says in `static void
