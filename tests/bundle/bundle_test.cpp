@@ -14,6 +14,7 @@ import lamina;
 import lamina.bundle;
 
 #include "bundle_run.h"
+#include "elementwise_functions.h"
 #include "nets.h"
 
 using namespace lamina;
@@ -22,6 +23,8 @@ using namespace nets_test;
 using namespace bundle_run;
 
 namespace {
+
+inline constexpr auto functions = sequential(elementwise_functions::mean_of_all{});
 
 // In a build with sanitizers the kernels are instrumented: programs then have to be linked with them, too.
 #ifdef SANITIZE
@@ -152,6 +155,7 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
   BOOST_TEST(self_test("plain", model<lenet, input<"N", 1, 28, 28>>(), {{3, 1, 28, 28}},
                        {.fuse_elementwise = false, .blocked_layout = false, .reuse_memory = false}) == "");
   BOOST_TEST(self_test("regular", model<regular, input<"N", 1, 6, 6>>(), {{2, 1, 6, 6}}) == "");
+  BOOST_TEST(self_test("functions", model<functions, input<"N", 20>>(), {{3, 20}}) == "");
   BOOST_TEST(self_test("voice", model<voice, input<"T", "N", 3>>(), {{7, 2, 3}}) == "");
   BOOST_TEST(self_test("both_ways", model<both_ways, input<"T", "N", 3>>(), {{4, 3, 3}}) == "");
   BOOST_TEST(self_test("decoder", model<decoder, port_input<"input", std::int64_t, "N", "T">>(), {{2, 9}}) == "");

@@ -7,6 +7,8 @@
 
 import lamina;
 
+#include "elementwise_functions.h"
+
 using namespace lamina;
 using namespace lamina::ir;
 
@@ -51,6 +53,25 @@ BOOST_AUTO_TEST_CASE(samples_become_rows_with_the_same_bits) {
       BOOST_TEST(same_bits(results[static_cast<std::size_t>(i)].value(), alone[static_cast<std::size_t>(i)]));
     BOOST_TEST(plan.counters().merged == (samples - 1) * 6);  // two products, two sums, tanh and softmax of each
   }
+}
+
+BOOST_AUTO_TEST_CASE(elementwise_functions_of_samples_are_one) {
+  const weights w;
+  context where(1, target_isa());
+  const matrix<float> x = filled_with(1, 20, 10), y = filled_with(2, 20, 11);
+  const auto check = [&](const char* name, const auto& f) {
+    eval_plan plan(where);
+    const auto a = plan.add(f(matmul(x, w.w1))), b = plan.add(f(matmul(y, w.w1)));
+    plan.run();
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_TEST(same_bits(a.value(), evaluate(f(matmul(x, w.w1)), where)));
+      BOOST_TEST(same_bits(b.value(), evaluate(f(matmul(y, w.w1)), where)));
+      BOOST_TEST(plan.counters().merged == 2);  // the product and the function
+    }
+  };
+#define CHECK(name, ...) check(#name, [](const auto& v) { return name(v); });
+  ELEMENTWISE_FUNCTIONS(CHECK)
+#undef CHECK
 }
 
 BOOST_AUTO_TEST_CASE(a_second_run_finds_the_plan_and_other_data) {

@@ -10,6 +10,7 @@
 
 import lamina;
 
+#include "elementwise_functions.h"
 #include "graph.h"
 
 #include "gradient_check.h"
@@ -30,9 +31,12 @@ const names without_gradient{
 // How operations are applied, not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed", "apply_of_rank"};
 // A second derivative is 0 wherever it is defined, or jumps.
-const names not_smooth{"abs", "l1_loss", "sign",  "relu",         "floor",      "ceil",      "round",   "leaky_relu",
-                       "elu", "selu",    "relu6", "hard_sigmoid", "hard_swish", "prelu",     "minimum", "maximum",
-                       "min", "max",     "clamp", "reduce_max",   "reduce_min", "max_pool2d"};
+const names not_smooth = [] {
+  names all{"l1_loss", "prelu", "minimum", "maximum", "min", "max", "clamp", "reduce_max", "reduce_min", "max_pool2d"};
+  for (const auto& f : elementwise_functions::all)
+    if (f.has_kinks()) all.insert(f.name);
+  return all;
+}();
 // The derivative of a product by its entries is differentiated once: products have two orders.
 const names differentiated_once{"product_of_others"};
 

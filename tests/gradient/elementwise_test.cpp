@@ -11,6 +11,7 @@
 
 import lamina;
 
+#include "elementwise_functions.h"
 #include "graph.h"
 
 #include "gradient_check.h"
@@ -43,52 +44,14 @@ struct unary {
   const char* name;
   double low, high;
   value (*run)(const value&);
+  bool has_kinks() const { return low == high; }
 };
-// Domains keep clear of kinks, poles and ends.
-const unary smooth[] = {
-    {"negate", -2, 2, [](const value& x) -> value { return -x; }},
-    {"square", -2, 2, [](const value& x) -> value { return square(x); }},
-    {"sqrt", 0.5, 3, [](const value& x) -> value { return sqrt(x); }},
-    {"reciprocal", 0.5, 3, [](const value& x) -> value { return reciprocal(x); }},
-    {"exp", -3, 2, [](const value& x) -> value { return exp(x); }},
-    {"log", 0.5, 3, [](const value& x) -> value { return log(x); }},
-    {"sin", -4, 4, [](const value& x) -> value { return sin(x); }},
-    {"cos", -4, 4, [](const value& x) -> value { return cos(x); }},
-    {"tan", -1, 1, [](const value& x) -> value { return tan(x); }},
-    {"asin", -0.8, 0.8, [](const value& x) -> value { return asin(x); }},
-    {"acos", -0.8, 0.8, [](const value& x) -> value { return acos(x); }},
-    {"atan", -3, 3, [](const value& x) -> value { return atan(x); }},
-    {"tanh", -3, 3, [](const value& x) -> value { return tanh(x); }},
-    {"asinh", -3, 3, [](const value& x) -> value { return asinh(x); }},
-    {"acosh", 1.5, 4, [](const value& x) -> value { return acosh(x); }},
-    {"sigmoid", -5, 5, [](const value& x) -> value { return sigmoid(x); }},
-    {"erf", -2, 2, [](const value& x) -> value { return erf(x); }},
-    {"expm1", -3, 2, [](const value& x) -> value { return expm1(x); }},
-    {"log1p", -0.5, 3, [](const value& x) -> value { return log1p(x); }},
-    {"sinh", -2, 2, [](const value& x) -> value { return sinh(x); }},
-    {"cosh", -2, 2, [](const value& x) -> value { return cosh(x); }},
-    {"atanh", -0.7, 0.7, [](const value& x) -> value { return atanh(x); }},
-    {"softplus", -5, 5, [](const value& x) -> value { return softplus(x); }},
-    {"gelu", -4, 4, [](const value& x) -> value { return gelu(x); }},
-    {"silu", -5, 5, [](const value& x) -> value { return silu(x); }},
-    {"gelu_tanh", -4, 4, [](const value& x) -> value { return gelu_tanh(x); }},
-    {"mish", -4, 4, [](const value& x) -> value { return mish(x); }},
-    {"rsqrt", 0.5, 3, [](const value& x) -> value { return rsqrt(x); }},
-    {"cast", -2, 2, [](const value& x) -> value { return cast<double>(x); }},
-};
-const unary kinked[] = {
-    {"abs", 0, 0, [](const value& x) -> value { return abs(x); }},
-    {"sign", 0, 0, [](const value& x) -> value { return sign(x); }},
-    {"relu", 0, 0, [](const value& x) -> value { return relu(x); }},
-    {"floor", 0, 0, [](const value& x) -> value { return floor(x); }},
-    {"ceil", 0, 0, [](const value& x) -> value { return ceil(x); }},
-    {"leaky_relu", 0, 0, [](const value& x) -> value { return leaky_relu(x); }},
-    {"elu", 0, 0, [](const value& x) -> value { return elu(x); }},
-    {"selu", 0, 0, [](const value& x) -> value { return selu(x); }},
-    {"relu6", 0, 0, [](const value& x) -> value { return relu6(x); }},
-    {"hard_sigmoid", 0, 0, [](const value& x) -> value { return hard_sigmoid(x); }},
-    {"hard_swish", 0, 0, [](const value& x) -> value { return hard_swish(x); }},
-    {"round", 0, 0, [](const value& x) -> value { return round(x); }},
+const unary functions[] = {{"negate", -2, 2, [](const value& x) -> value { return -x; }},
+                           {"cast", -2, 2, [](const value& x) -> value { return cast<double>(x); }},
+#define FUNCTION(name, low, high, gradient_low, gradient_high, ...) \
+  {#name, gradient_low, gradient_high, [](const value& x) -> value { return name(x); }},
+                           EACH_ELEMENTWISE_FUNCTION(FUNCTION)
+#undef FUNCTION
 };
 
 struct binary {
@@ -109,16 +72,12 @@ const binary smooth_pairs[] = {
 BOOST_AUTO_TEST_SUITE(gradient_of_elementwise)
 
 BOOST_AUTO_TEST_CASE(unary_operations) {
-  for (const auto& u : smooth)
-    for (const auto& s : shapes)
-      check_twice(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)},
-                  [&](const auto& x) { return std::vector{u.run(x[0])}; });
-}
-
-BOOST_AUTO_TEST_CASE(unary_operations_with_kinks) {
-  for (const auto& u : kinked)
-    for (const auto& s : shapes)
-      check(u.name, {distinct_array(s, 2)}, [&](const auto& x) { return std::vector{u.run(x[0])}; });
+  for (const auto& u : functions)
+    for (const auto& s : shapes) {
+      const auto run = [&](const auto& x) { return std::vector{u.run(x[0])}; };
+      if (u.has_kinks()) check(u.name, {distinct_array(s, 2)}, run);
+      else check_twice(u.name, {random_array(dtype::float64, s, 1, u.low, u.high)}, run);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(binary_operations) {

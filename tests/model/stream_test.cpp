@@ -14,6 +14,7 @@
 
 import lamina;
 
+#include "elementwise_functions.h"
 #include "message.h"
 
 using namespace lamina;
@@ -26,6 +27,7 @@ inline constexpr auto voice =
 inline constexpr auto gates =
     sequential(nn::linear{3, 5}, nn::gru{.input_size = 5, .hidden_size = 7}, nn::rnn{7, 4}, nn::softmax{});
 inline constexpr auto both_ways = sequential(nn::gru{.input_size = 3, .hidden_size = 4, .bidirectional = true});
+inline constexpr auto functions = sequential(elementwise_functions::mean_of_all{});
 struct mean_over_time {
   constexpr auto forward(auto&, const auto& x) const { return reduce_mean(x, {.axes = axes(0), .keepdim = true}); }
 };
@@ -140,6 +142,12 @@ BOOST_AUTO_TEST_CASE(a_stream_gives_what_the_whole_sequence_gives) {
   equals_the_whole(second, reference_factory<gates, input<"T", 1, 3>>(second), 8, 4);
   model<frames, input<"T", 1, 3>> third({.seed = 5});
   equals_the_whole(third, reference_factory<frames, input<"T", 1, 3>>(third), 8, 2);
+}
+
+BOOST_AUTO_TEST_CASE(elementwise_functions) {
+  using net_type = model<functions, input<"T", 1, 3>>;
+  net_type net;
+  equals_the_whole(net, reference_factory<functions, input<"T", 1, 3>>(net), 12, 3);
 }
 
 BOOST_AUTO_TEST_CASE(causal_convolutions) {

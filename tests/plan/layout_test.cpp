@@ -10,6 +10,7 @@
 
 import lamina;
 
+#include "elementwise_functions.h"
 #include "graph.h"
 
 using namespace lamina;
@@ -182,6 +183,32 @@ BOOST_AUTO_TEST_CASE(chains_stay_blocked) {
         if (f.blocked || channels == 32) BOOST_TEST(reorders(f.run, channels) == least);
         else reorders(f.run, channels);
       }
+}
+
+// Each function on blocks between two convolutions, as the tail of the first one as `relu` would be.
+BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
+  struct function {
+    const char* name;
+    double low, high;
+    value (*run)(const value&);
+  };
+  const function all[] = {
+#define FUNCTION(name, low, high, ...) {#name, low, high, [](const value& x) -> value { return name(x); }},
+      EACH_ELEMENTWISE_FUNCTION(FUNCTION)
+#undef FUNCTION
+  };
+  const auto planned = [](const function& f, value (*run)(const value&)) {
+    return equal_layouts({2, 3, 9, 9}, [&](small_graph& g, const value& x) {
+      const value h = sigmoid(conv2d(x, weight(g, "a", {21, 3, 3, 3}), {.padding = 1}));
+      const value y = tanh(run(h * (f.high - f.low) + f.low));
+      return values{max_pool2d(conv2d(y, weight(g, "c", {21, 21, 3, 3})))};
+    });
+  };
+  for (const auto& f : all) BOOST_TEST_CONTEXT(f.name) {
+      const auto plan = planned(f, f.run), with_relu = planned(f, [](const value& x) -> value { return relu(x); });
+      BOOST_TEST(plan->cost().reorders == with_relu->cost().reorders);
+      BOOST_TEST(plan->lines().size() == with_relu->lines().size());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
