@@ -1,13 +1,19 @@
 // Programs: the JSON of one where the bytes begin as JSON does, else a program that grows an operation for every two bytes. Where
 // it is small it is planned and run. What is read can be listed, drawn, written and read again as the same program; as that
 // takes longer than the run, it is asked of a quarter of the inputs.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -58,7 +64,38 @@ std::shared_ptr<const program> checked(const program& p) {
   return again;
 }
 
+// The words of the JSON of programs: its keys, operations and attributes.
+std::set<std::string, std::less<>> words() {
+  std::set<std::string, std::less<>> all{
+      "a",     "assignments", "attributes", "b",       "constant", "data",    "element", "format",
+      "index", "inf",         "-inf",       "input",   "inputs",   "kind",    "name",    "nan",
+      "nodes", "operation",   "outputs",    "path",    "programs", "results", "shape",   "sites",
+      "state", "subprograms", "type",       "uniform", "value",    "version", "dtype"};
+  for (int i = 0; i < dtype_count; ++i) all.emplace(name_of(static_cast<dtype>(i)));
+  for (const operation* o : operations()) {
+    all.emplace(o->name);
+    o->visit(nullptr, [&](std::string_view attribute, attribute_value&) { all.emplace(attribute); });
+  }
+  return all;
+}
+
 }  // namespace
+
+// libFuzzer calls it before it reads its options: the dictionary that they name is made of the operations that there are.
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr std::string_view option = "-dict=";
+  for (int i = 1; i < *argc; ++i) {
+    const std::string_view given = (*argv)[i];
+    if (!given.starts_with(option)) continue;
+    const std::string file(given.substr(option.size())), fresh = file + "." + std::to_string(getpid());
+    std::ofstream out(fresh);
+    for (const char* number : {"-1", "1000000000", "9223372036854775807"}) out << '"' << number << "\"\n";
+    for (const auto& word : words()) out << R"("\")" << word << R"(\"")" << '\n';
+    out.close();
+    std::filesystem::rename(fresh, file);  // whole at any time: processes of one run write it side by side
+  }
+  return 0;
+}
 
 void examine(const unsigned char* data, unsigned long size) {
   const bool is_json = size > 0 && (data[0] == '{' || data[0] == ' ' || data[0] == '\n');
