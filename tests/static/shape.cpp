@@ -101,4 +101,21 @@ consteval bool strides_are(const shape& s, view<const std::int64_t> expected) {
 static_assert(strides_are({2, 3, 4}, {12, 4, 1}));
 static_assert(!strides_are({2, 3, 4}, {1, 2, 6}));
 
+// A dimension is made from an integer that counts; characters and truth values are integers that do not.
+enum class scoped { zero };
+static_assert(std::constructible_from<dim, int>);
+static_assert(std::constructible_from<dim, unsigned>);
+static_assert(std::constructible_from<dim, long long>);
+static_assert(std::constructible_from<dim, std::int8_t>);
+static_assert(std::constructible_from<dim, std::uint8_t>);
+static_assert(std::constructible_from<dim, std::size_t>);
+static_assert(!std::constructible_from<dim, bool>);
+static_assert(!std::constructible_from<dim, char>);
+static_assert(!std::constructible_from<dim, wchar_t>);
+static_assert(!std::constructible_from<dim, char8_t>);
+static_assert(!std::constructible_from<dim, char16_t>);
+static_assert(!std::constructible_from<dim, char32_t>);
+static_assert(!std::constructible_from<dim, double>);
+static_assert(!std::constructible_from<dim, scoped>);
+
 }  // namespace
