@@ -1,12 +1,13 @@
-# cmake -D DOCUMENT=<file.md> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>] [-D NAMES=<file.txt>]
+# cmake -D DOCUMENT=<file.md> -D TESTS=<file.txt> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>] [-D NAMES=<file.txt>]
 #   -P named_tests.cmake
 #
-# Fails where a document names a test that is not there, is disabled or does not pass.  In tables whose last column is
-# headed `test`, that column holds names in backticks, apart by commas: `static_assertions` is a test of CTest's list,
-# where the instruction set behind a name is left out; `op_test: elementwise/unary` is a case of a Boost.Test program in
-# that list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  The cases named of one program run here, in one call of it.  A test of CTest's list must be in
-# the list and not be disabled: it is not run a second time, as the call of CTest that runs this one reports it too, and
-# all that compile for themselves would take minutes.
+# A document compares names in tables whose last column is headed `note`; a test shows each row.  TESTS has a line for each of
+# these rows, in their order: the first cell, ` | `, and tests apart by commas.  `static_assertions` is a test of CTest's list,
+# where the instruction set behind a name is left out; `op_test: elementwise/unary` is a case of a Boost.Test program in that
+# list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  This fails where rows and lines differ,
+# and where a test is not there, is disabled or does not pass.  The cases named of one program run here, in one call of it.  A
+# test of CTest's list must be in the list and not be disabled: it is not run a second time, as the call of CTest that runs
+# this one reports it too, and all that compile for themselves would take minutes.
 #
 # With NAMES it fails, too, where a name of that list (one a line; empty lines and those that begin with # are none) is not
 # in the first column of a table, as a whole word between backticks.
@@ -83,40 +84,55 @@ function(passed_of result program)
   set(${result} "${passed}" PARENT_SCOPE)
 endfunction()
 
-file(READ ${DOCUMENT} text)
-string(REGEX REPLACE "[][;]" "/" text "${text}")
-string(REPLACE "\\|" "/" text "${text}")
-string(REPLACE "\n" ";" lines "${text}")
+# The lines of a file, without what means something in CMake's lists.
+function(lines_of result file)
+  file(READ ${file} text)
+  string(REGEX REPLACE "[][;]" "/" text "${text}")
+  string(REPLACE "\\|" "/" text "${text}")
+  string(REPLACE "\n" ";" lines "${text}")
+  set(${result} "${lines}" PARENT_SCOPE)
+endfunction()
+
+# The first cells of the rows in tables of notes, and the names between backticks in the first cells of all tables.
+lines_of(lines ${DOCUMENT})
 set(column FALSE)
 set(explained "")
-set(complaints "")
-set(programs "")
-set(named 0)
-set(number 0)
+set(rows "")
 foreach(line IN LISTS lines)
-  math(EXPR number "${number} + 1")
   if(NOT line MATCHES "^\\|")
     set(column FALSE)
     continue()
   endif()
-  string(REGEX MATCH "^\\|([^|]*)\\|" first "${line}")
-  string(REGEX MATCHALL "`[^`]+`" words "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "^\\| *([^|]*[^| ]) *\\|" first "${line}")
+  set(first "${CMAKE_MATCH_1}")
+  string(REGEX MATCHALL "`[^`]+`" words "${first}")
   string(APPEND explained " ${words}")
-  if(line MATCHES "\\| *test *\\|$")
+  if(line MATCHES "\\| *note *\\|$")
     set(column TRUE)
+  elseif(column AND NOT line MATCHES "^\\|[-|: ]+$")
+    list(APPEND rows "${first}")
+  endif()
+endforeach()
+
+set(complaints "")
+set(programs "")
+set(shown "")
+set(named 0)
+set(number 0)
+lines_of(lines ${TESTS})
+foreach(line IN LISTS lines)
+  math(EXPR number "${number} + 1")
+  if(line STREQUAL "" OR line MATCHES "^#")
     continue()
   endif()
-  if(NOT column OR line MATCHES "^\\|[-|: ]+$")
-    continue()
-  endif()
-  string(REGEX MATCH "\\|([^|]*)\\|$" last "${line}")
-  string(REGEX MATCHALL "`[^`]+`" names "${CMAKE_MATCH_1}")
-  if(NOT names)
+  if(NOT line MATCHES "^(.+) \\| ([^|]+)$")
     list(APPEND complaints "line ${number} names no test")
+    continue()
   endif()
+  list(APPEND shown "${CMAKE_MATCH_1}")
+  string(REPLACE ", " ";" names "${CMAKE_MATCH_2}")
   foreach(name IN LISTS names)
     math(EXPR named "${named} + 1")
-    string(REPLACE "`" "" name "${name}")
     if(NOT name MATCHES "^([^ :]+)(: (.+))?$")
       list(APPEND complaints "line ${number}: `${name}` is no name of a test")
       continue()
@@ -148,6 +164,27 @@ foreach(line IN LISTS lines)
     endif()
   endforeach()
 endforeach()
+
+if(NOT rows STREQUAL shown)
+  list(LENGTH rows count)
+  list(LENGTH shown count_shown)
+  set(at 0)
+  while(at LESS count AND at LESS count_shown)
+    list(GET rows ${at} row)
+    list(GET shown ${at} line)
+    if(NOT row STREQUAL line)
+      break()
+    endif()
+    math(EXPR at "${at} + 1")
+  endwhile()
+  if(at LESS count)
+    list(GET rows ${at} row)
+    list(APPEND complaints "${TESTS} has no line for the row `${row}`, or has it elsewhere")
+  else()
+    list(GET shown ${at} line)
+    list(APPEND complaints "${TESTS} has a line for `${line}`, which is no row")
+  endif()
+endif()
 
 set(ran 0)
 foreach(test IN LISTS programs)
@@ -184,9 +221,9 @@ endif()
 list(JOIN complaints "\n" words)
 if(complaints)
   message("${words}")
-  message(FATAL_ERROR "the document lacks names, or names tests that are not there or do not pass")
+  message(FATAL_ERROR "the document lacks names or rows, or is shown by tests that are not there or do not pass")
 endif()
 if(named LESS LEAST)
-  message(FATAL_ERROR "the document names ${named} tests, fewer than ${LEAST}")
+  message(FATAL_ERROR "${TESTS} names ${named} tests, fewer than ${LEAST}")
 endif()
 message("${named} names of tests, each of one that is there; ${ran} cases ran and passed; ${looked_up} names looked up")
