@@ -101,9 +101,9 @@ void split_parts() {
 // expect: split: 2 positions from 3 on are not among 4: [4]
 namespace split_positions {
 #ifdef BAD
-constexpr section_attributes last{.start = 3, .count = 2, .whole = 4};
+constexpr op::section::attributes last{.start = 3, .count = 2, .whole = 4};
 #else
-constexpr section_attributes last{.start = 2, .count = 2, .whole = 4};
+constexpr op::section::attributes last{.start = 2, .count = 2, .whole = 4};
 #endif
 void use(const tensor<float, extents<4>>& x) { auto y = apply_fixed<op::section, last>(x); }
 }  // namespace split_positions
