@@ -21,7 +21,8 @@ namespace {
 bundle::entry entry_of(const std::string& model, const program& p, const std::string& option) {
   const auto equals = option.find('=');
   if (equals == option.npos)
-    throw value_error(words(model, ": `", printable(option), "` is to be NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
+    throw value_error(
+        words(model, ": `", printable(option), "` is no entry; expected NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
   std::vector<std::string> shapes;
   for (std::size_t at = equals + 1; at <= option.size();) {
     const auto end = std::min(option.find(',', at), option.size());
@@ -30,9 +31,8 @@ bundle::entry entry_of(const std::string& model, const program& p, const std::st
   }
   if (const auto inputs = p.inputs().size(); shapes.size() != inputs && !(inputs == 0 && shapes[0].empty()))
     throw value_error(words(model, ": entry `", printable(option), "`: the net has ", inputs,
-                            inputs == 1 ? " input" : " inputs", ", and ", shapes.size(),
-                            shapes.size() == 1 ? " shape is" : " shapes are",
-                            " given; write one for each, with a comma between them"));
+                            inputs == 1 ? " input" : " inputs", ", and the entry ", shapes.size(),
+                            shapes.size() == 1 ? " shape" : " shapes", "; expected one for each, separated by commas"));
   for (std::size_t i = 0; i < p.inputs().size(); ++i) shapes[i] = p.at(p.inputs()[i]).name + "=" + shapes[i];
   if (p.inputs().empty()) shapes.clear();
   return {option.substr(0, equals), extents_of(model, p, shapes)};

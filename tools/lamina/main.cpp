@@ -49,11 +49,10 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
 }
 
 constexpr const char* extents_of_an_input =
-    "extents of an input, NAME=8x1x28x28, or without NAME= where there is one; what is left open is what it is in "
-    "another "
-    "input, by its name, or 1";
+    "extents of an input, NAME=8x1x28x28; NAME= is left out where the net has one input. A dimension without a "
+    "number takes that of another input by its name, or 1";
 
-constexpr const char* one_line_of_json = "one line of JSON";
+constexpr const char* one_line_of_json = "print one line of JSON";
 
 // Checks of whole numbers: what is refused is told with what is expected, as in `--epochs: 0; expected a whole number from 1 to 8`.
 CLI::Validator from_to(int low, int high) {
@@ -84,139 +83,136 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
 
 // The commands that look at a net or run it.
 void add_uses(CLI::App& app) {
-  auto [show, s] =
-      command(app, "show", "layers, shapes, parameters, flops and memory of a net; or what a file of tensors holds",
-              tool::show);
+  auto [show, s] = command(
+      app, "show", "print layers, shapes, parameters, flops and memory of a net, or the tensors of a file", tool::show);
   show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
       ->required();
-  show->add_flag("--values", s->values, "print the elements of a file of tensors too");
+  show->add_flag("--values", s->values, "print the elements of the tensors too");
   show->add_flag("--json", s->json, one_line_of_json);
 
   auto [run, r] = command(app, "run", "run a net", tool::run);
-  run->add_option("--input", r->inputs, "an input, NAME=FILE.npy, or without NAME= where there is one");
+  run->add_option("--input", r->inputs, "an input, NAME=FILE.npy; NAME= is left out where the net has one input");
+  run->add_option("--out", r->out,
+                  "folder for the outputs, DIR/NAME.npy; a scope is a folder in it. Without it they are printed");
   run->add_option(
-      "--out", r->out,
-      "the folder for the outputs, DIR/NAME.npy, where scopes are folders in it; without it they are printed");
-  run->add_option("--trace", r->trace,
-                  "a file that tells what each operation took in a further run, one after the other on one thread, as "
-                  "chrome://tracing and Perfetto read it");
+      "--trace", r->trace,
+      "file for the time of each operation, in a second run on one thread, in the format of chrome://tracing "
+      "and Perfetto");
   run->add_flag("--json", r->json, one_line_of_json);
 
   auto [bench, b] = command(
-      app, "bench", "measure a net on made-up inputs: the least and the median time of a run, and memory", tool::bench);
-  bench->add_option("--threads", b->threads, "threads of a run")->check(from_to(1, 1024))->capture_default_str();
-  bench->add_option("--repeat", b->repeat, "runs that are measured, after three that are not")
+      app, "bench", "measure a net on made-up inputs: minimum and median time of a run, and memory", tool::bench);
+  bench->add_option("--threads", b->threads, "number of threads")->check(from_to(1, 1024))->capture_default_str();
+  bench->add_option("--repeat", b->repeat, "measured runs, after three warm-up runs")
       ->check(from_to(1, 100000000))
       ->capture_default_str();
-  bench->add_flag("--per-operation", b->per_operation, "the time of each operation too, in runs of their own");
+  bench->add_flag("--per-operation", b->per_operation, "print the time of each operation too, from runs of their own");
   bench->add_flag("--json", b->json, one_line_of_json);
 
-  auto [plan, p] = command(app, "plan", "what a run does: operations, layouts, flops, bytes, memory", tool::plan);
+  auto [plan, p] =
+      command(app, "plan", "print the plan of a run: operations, layouts, flops, bytes, memory", tool::plan);
   plan->add_flag("--json", p->json, one_line_of_json);
 
   auto [draw, d] =
       command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
               tool::draw);
   draw->add_flag("--operations", d->operations, "draw each operation, parameter and constant instead of the layers");
-  draw->add_option(
-      "--out", d->out,
-      "the file: .svg where Graphviz is installed, or .dot, its language; without it, the standard output");
+  draw->add_option("--out", d->out,
+                   "file to write: .dot, or .svg if Graphviz is installed. Without it the .dot text is printed");
 }
 
 void add_train(CLI::App& app) {
   auto [train, t] = command(app, "train",
-                            "train a saved net on images with classes, as it is for inference: running statistics "
-                            "stay, nothing is dropped out",
+                            "train a saved net on images with classes; running statistics stay as they are, and "
+                            "dropout does nothing",
                             tool::train);
-  train->add_option("--images", t->images, "bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")->required();
-  train->add_option("--labels", t->labels, "their classes [N]: an idx or .npy file")->required();
-  train->add_option("--out", t->out, "the net that is written: NAME.json and NAME.safetensors")->required();
-  auto* images = train->add_option("--validation-images", t->validation_images, "images that are not trained on");
-  auto* labels = train->add_option("--validation-labels", t->validation_labels, "their classes");
+  train->add_option("--images", t->images, "images, bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")
+      ->required();
+  train->add_option("--labels", t->labels, "classes of the images, integers [N]: an idx or .npy file")->required();
+  train->add_option("--out", t->out, "net to write: NAME.json and NAME.safetensors")->required();
+  auto* images = train->add_option("--validation-images", t->validation_images, "images for validation");
+  auto* labels = train->add_option("--validation-labels", t->validation_labels, "classes of the images for validation");
   images->needs(labels);
   labels->needs(images);
   const auto one_of = [&](const char* name, std::string& to, const char* text, std::vector<std::string> words) {
     train->add_option(name, to, text)->check(CLI::IsMember(std::move(words)))->capture_default_str();
   };
-  one_of("--loss", t->loss, "the loss", {"cross_entropy", "nll"});
-  one_of("--optimizer", t->optimizer, "the optimizer", {"sgd", "adam", "adamw"});
-  one_of("--schedule", t->schedule, "how the learning rate goes", {"constant", "one_cycle", "cosine"});
-  command_line::add_number(*train, "--rate", t->rate, "the learning rate", command_line::range::positive);
-  train->add_option("--epochs", t->epochs, "how often every image is seen")
-      ->check(from_to(1, 1000000))
-      ->capture_default_str();
+  one_of("--loss", t->loss, "loss", {"cross_entropy", "nll"});
+  one_of("--optimizer", t->optimizer, "optimizer", {"sgd", "adam", "adamw"});
+  one_of("--schedule", t->schedule, "schedule of the learning rate", {"constant", "one_cycle", "cosine"});
+  command_line::add_number(*train, "--rate", t->rate, "learning rate", command_line::range::positive);
+  train->add_option("--epochs", t->epochs, "passes over all images")->check(from_to(1, 1000000))->capture_default_str();
   train->add_option("--batch", t->batch, "images of a step")->check(from_to(1, 1000000))->capture_default_str();
   command_line::add_number(*train, "--mean", t->mean, "subtracted from pixel / 255");
-  command_line::add_number(*train, "--deviation", t->deviation, "by which that is divided",
+  command_line::add_number(*train, "--deviation", t->deviation, "divisor of pixel / 255 - mean",
                            command_line::range::positive);
-  train->add_option("--seed", t->seed, "of the order of images")->capture_default_str();
-  train->add_option("--threads", t->threads, "threads of a step")->check(from_to(1, 1024))->capture_default_str();
-  auto* checkpoint = train->add_option("--checkpoint", t->checkpoint, "a file that is written after each epoch");
+  train->add_option("--seed", t->seed, "seed of the order of images")->capture_default_str();
+  train->add_option("--threads", t->threads, "number of threads")->check(from_to(1, 1024))->capture_default_str();
+  auto* checkpoint = train->add_option("--checkpoint", t->checkpoint, "file to write after each epoch");
   train->add_flag("--resume", t->resume, "continue from the checkpoint if it exists")->needs(checkpoint);
 }
 
 // The commands that make int8 of a net, and object files.
 void add_conversions(CLI::App& app) {
-  auto [profile, p] =
-      command(app, "profile", "record the ranges of a net's values on samples, for `quantize`", tool::profile);
-  profile->add_option("--input", p->inputs,
-                      "an input of a sample, NAME=FILE.npy, or without NAME= where there is one; once for each sample");
-  profile->add_option("--out", p->out, "the file of the profile, as in net.profile.json")->required();
+  auto [profile, p] = command(
+      app, "profile", "record the ranges of values that a net computes from samples, for `quantize`", tool::profile);
+  profile->add_option(
+      "--input", p->inputs,
+      "an input of a sample, NAME=FILE.npy; once for each sample. NAME= is left out where the net has one input");
+  profile->add_option("--out", p->out, "profile to write, as in net.profile.json")->required();
 
   auto [quantize, q] =
-      command(app, "quantize", "write a net whose products with parameters are computed in int8", tool::quantize);
-  quantize->add_option("--profile", q->profile, "the ranges of its values, as `profile` wrote them")->required();
-  quantize->add_option("--schema", q->schema, "how a range becomes a scale and an offset")
+      command(app, "quantize", "write a net that computes products with parameters in int8", tool::quantize);
+  quantize->add_option("--profile", q->profile, "profile of the net, written by `lamina profile`")->required();
+  quantize->add_option("--schema", q->schema, "rule for scale and zero point of a range")
       ->check(CLI::IsMember({"asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"}))
       ->capture_default_str();
   quantize->add_option("--keep-float", q->keep_float,
-                       "a product or layer that stays as it is, by its parameter's name");
-  quantize->add_option("--out", q->out, "the net to write: NAME.json and NAME.safetensors")->required();
+                       "name of the parameter of a product or layer that stays in float");
+  quantize->add_option("--out", q->out, "net to write: NAME.json and NAME.safetensors")->required();
 
   auto [bundle, a] = command(
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);
-  bundle->add_option("--name", a->name, "of the bundle, its entry and its files: a C identifier")->required();
+  bundle->add_option("--name", a->name, "name of the bundle, its entry and its files: a C identifier")->required();
   bundle->add_option("--input", a->inputs, extents_of_an_input);
-  bundle->add_option("--out", a->out, "the folder, which is made if it is not there")->capture_default_str();
+  bundle->add_option("--out", a->out, "folder for the files; created if it does not exist")->capture_default_str();
   bundle->add_option("--entry", a->entries,
-                     "one more entry, NAME=8x1x28x28; a shape for each input, with a comma between them");
-  bundle->add_option("--api", a->api, "static: the header has each offset; dynamic: a table in the object file does")
+                     "a further entry, NAME=8x1x28x28; one shape for each input, separated by commas");
+  bundle->add_option("--api", a->api, "static: offsets are in the header; dynamic: in a table of the object file")
       ->check(CLI::IsMember({"static", "dynamic"}))
       ->capture_default_str();
-  bundle->add_option("--isa", a->set, "instruction set of the kernels; else the best of this machine")
+  bundle->add_option("--isa", a->set, "instruction set of the kernels; the best of this machine by default")
       ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
+  bundle->add_option("--target", a->target,
+                     "target to compile for: x86_64-linux-gnu or aarch64-linux-gnu; this machine by default");
   bundle->add_option(
-      "--target", a->target,
-      "the processor and system to compile for: x86_64-linux-gnu, or aarch64-linux-gnu; x86_64 alone is this system");
-  bundle->add_option("--cpu", a->cpu,
-                     "what the C compiler takes as -march for the calls of kernels; for aarch64 as -mcpu, of them too");
+      "--cpu", a->cpu,
+      "-march of the C compiler for the code that calls kernels; for aarch64 -mcpu, for the kernels too");
   bundle->add_flag("--source", a->source, "write NAME.c too");
-  bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers for an array");
-  bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a module of C++");
+  bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers, to include in an array");
+  bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a C++ module");
   bundle->add_flag("--dump-graph", a->graph, "write NAME.graph.dot and NAME.graph.json too");
   bundle->add_flag("--instrument", a->instrument,
-                   "entries call NAME_before and NAME_after of the program around each operation; a cond, loop or "
-                   "scan is one, with all that it runs");
+                   "call NAME_before and NAME_after, which the program defines, around each operation; a cond, loop or "
+                   "scan counts as one operation");
   bundle->add_flag("--dump-tensors", a->dump_tensors,
-                   "entries call NAME_tensor of the program with each result of each operation that lies in "
-                   "memory; of a cond, loop or scan with its results, not with those of its iterations");
+                   "call NAME_tensor, which the program defines, with each result in memory; for a cond, loop or scan "
+                   "with its results alone");
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("lamina " LAMINA_VERSION ": networks in files, and the machine that they run on", "lamina");
+  CLI::App app("lamina " LAMINA_VERSION ": runs, measures, trains and converts saved nets", "lamina");
   app.set_version_flag("--version", LAMINA_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 2 bad use, bad input, or no memory or threads left, 3 something that is not supported, 1 an "
-      "error of the program itself. `run`, `bench`, `train`, `profile` and `quantize` that are interrupted (Ctrl-C) "
-      "while "
-      "they compute leave no file half written and end with 130, by SIGTERM with 143.");
+      "Exit codes: 0 done; 1 internal error; 2 bad use, bad input, or out of memory or threads; 3 not supported; "
+      "130 and 143 interrupted by Ctrl-C or SIGTERM, without a file half written.");
   add_uses(app);
   add_train(app);
   add_conversions(app);
   auto [doctor, d] =
-      command(app, "doctor", "instruction sets, kernels, memory, versions, and a self-test", tool::doctor);
+      command(app, "doctor", "print instruction sets, kernels, memory and versions, and run a self-test", tool::doctor);
   doctor->add_flag("--json", d->json, one_line_of_json);
   try {
     app.parse(argc, argv);

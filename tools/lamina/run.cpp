@@ -49,14 +49,14 @@ std::vector<std::string> files_of(const std::string& model, const std::string& f
     for (std::size_t j = 0; j < files.size(); ++j)
       if ((i > j && files[i] == files[j]) || files[j].starts_with(files[i] + "/"))
         throw value_error(words(model, ": output `", printable(p.outputs()[i].name), "` cannot be written as ", folder,
-                                "/NAME.npy: the file is another output's too, or has to be its folder"));
+                                "/NAME.npy: another output has this file or needs a folder of this name"));
   return files;
 }
 
 void make_folder(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed) throw file_error(folder + ": cannot be made: " + failed.message());
+  if (failed) throw file_error(folder + ": the folder cannot be created: " + failed.message());
 }
 
 // The inputs that options name, each from its file. Errors: value_error for one that is given twice, or not at all.

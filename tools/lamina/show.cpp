@@ -135,9 +135,9 @@ void show(const show_arguments& a) {
   const bool net = !file.ends_with(".safetensors") && !file.ends_with(".npy") && !file.ends_with(".npz") &&
                    (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file));
   if (!net && !a.shapes.empty())
-    throw value_error(words(printable(file, 1024), ": `--shape` is for a net, and this is a file of tensors"));
+    throw value_error(words(printable(file, 1024), ": `--shape` takes a net, and this is a file of tensors"));
   if (net && a.values)
-    throw value_error(words(printable(file, 1024), ": `--values` is for a file of tensors, and this is a net"));
+    throw value_error(words(printable(file, 1024), ": `--values` takes a file of tensors, and this is a net"));
   if (net) about(file, [&] { show_net(a); });
   else if (file.ends_with(".safetensors")) {
     const auto read = read_safetensors(file);

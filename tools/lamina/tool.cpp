@@ -27,7 +27,7 @@ saved_net load_model(const std::string& path) {
   if (path.ends_with(".onnx"))
     throw unsupported_error(path + ": ONNX is not read yet; a saved net (NAME.json beside NAME.safetensors) is");
   if (path.ends_with(".npy") || path.ends_with(".npz"))
-    throw value_error(path + ": a saved net is expected (NAME.json beside NAME.safetensors), and this holds arrays");
+    throw value_error(path + " holds arrays; expected a saved net (NAME.json beside NAME.safetensors)");
   return load_net(path);
 }
 
@@ -35,8 +35,8 @@ given given_for(const std::string& model, const program& p, const std::string& o
   const auto equals = option.find('=');
   if (equals == option.npos) {
     if (p.inputs().size() == 1) return {0, option};
-    throw value_error(
-        words(model, ": `", printable(option), "` is to be NAME=VALUE, as the net has ", p.inputs().size(), " inputs"));
+    throw value_error(words(model, ": `", printable(option), "` has no name; expected NAME=VALUE, since the net has ",
+                            p.inputs().size(), " inputs"));
   }
   const std::string name = option.substr(0, equals);
   std::string there;
@@ -61,7 +61,7 @@ shape parsed_shape(const std::string& model, const std::string& name, const std:
                       n <= (std::int64_t(1) << 40);
     if (!good)
       throw value_error(words(model, ": input `", printable(name), "`: `", printable(s),
-                              "` is no shape; write numbers as in 8x1x28x28"));
+                              "` is no shape; expected numbers, as in 8x1x28x28"));
     dims.push_back(n);
     at = end + 1;
   }
@@ -83,11 +83,12 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     shaped[input] = true;
     all[input] = parsed_shape(model, n.name, value);
     if (!fits(n.results[0].dims, all[input]))
-      throw value_error(
-          words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ", all[input]));
+      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
+                              "; the given shape is ", all[input]));
     if (const dim clash = names.bind(n.results[0].dims, all[input]); clash.is_name())
-      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims, " and is to be ",
-                              all[input], ": dimension `", clash, "` is ", names(clash), " in another input"));
+      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
+                              "; the given shape is ", all[input], ", but dimension `", clash, "` is ", names(clash),
+                              " in another input"));
   }
   for (auto& s : all) {
     s = names(s);
@@ -119,7 +120,7 @@ signals::~signals() {
 }
 int signals::noted() noexcept { return noted_number.load(std::memory_order_relaxed); }
 void signals::check() {
-  if (noted()) throw stopped_error("not all of it is done");
+  if (noted()) throw stopped_error("the work is not finished");
 }
 
 void check_writable(const std::string& file) {

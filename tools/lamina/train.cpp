@@ -23,9 +23,9 @@ any_tensor read_array(const std::string& path) { return path.ends_with(".npy") ?
 image_dataset read_data(const train_arguments& o, const std::string& images, const std::string& labels) {
   any_tensor bytes = read_array(images), classes = read_array(labels);
   if (bytes.element() != dtype::uint8 || (bytes.shape().rank != 3 && bytes.shape().rank != 4))
-    throw file_error(words(images, ": uint8 [N x H x W] or [N x C x H x W] is expected, and this is ", bytes.type()));
+    throw file_error(words(images, " is ", bytes.type(), "; expected uint8 [N x H x W] or [N x C x H x W]"));
   if (classes.shape().rank != 1 || !is_integer(classes.element()))
-    throw file_error(words(labels, ": integers [N] are expected, and this is ", classes.type()));
+    throw file_error(words(labels, " is ", classes.type(), "; expected integers [N]"));
   shape s = bytes.shape();
   if (s.rank == 3) s = {s[0], 1, s[1], s[2]};
   const any_tensor pictures(bytes.memory(), {dtype::uint8, s});
@@ -38,7 +38,7 @@ image_dataset read_data(const train_arguments& o, const std::string& images, con
       for (T v : classes.elements<T>()) largest = std::max(largest, to[i++] = static_cast<std::int64_t>(v));
     }
   });
-  if (largest > 1000000) throw file_error(words(labels, ": the class ", largest, " is more than 1000000"));
+  if (largest > 1000000) throw file_error(words(labels, ": a class is ", largest, "; expected at most 1000000"));
   std::vector<std::string> names;
   for (std::int64_t i = 0; i <= largest; ++i) names.push_back(std::to_string(i));
   return about(images, [&] {
@@ -81,7 +81,7 @@ void train(const train_arguments& o) {
     trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate).fit(data, fit);
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
-    throw stopped_error(words(e.what(), "; --resume goes on from ", printable(o.checkpoint, 1024)));
+    throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
   save_net(o.out, net.inference(), net.parameters());
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());

@@ -114,7 +114,7 @@ holds 'sum(l["parameters"] for l in j["layers"]) == 235 and sum(l["flops"] for l
 holds 'j["layers"][0]["layer"] == "sublayer `conv` (conv2d)" and j["layers"][0]["parameters"] == 40'
 ends 0 show net.json --shape 8x1x6x6
 says '\[8x4x4x4\]'
-refused '^lamina: net: input `input` is \[Nx1x6x6\] and is to be \[8x1x7x6\]$' show net --shape 8x1x7x6
+refused '^lamina: net: input `input` is \[Nx1x6x6\]; the given shape is \[8x1x7x6\]$' show net --shape 8x1x7x6
 # A model by name in training: layers as they are at its outputs, parameters alone and once, all else at the end.
 ends 0 show digits --shape x=5x1x6x6
 [[ $(tr -s ' ' <stdout | sed -n '5,13p' | sed 's/nets.cpp:[0-9]*/HERE/; s/ [0-9.]*\( k\)\?$//') == 'layer output parameters flops
@@ -130,7 +130,7 @@ says '^log_softmax, pick_label, reduce_mean, \.\.\. \(nets.cpp:[0-9]+\) +\[\] +0
 says '^\(gradients and updates\) +0 +[1-9]'
 says '^99 parameters, .* for \[5x1x6x6\] \[5\]$'
 # One name is one number, in all inputs.
-refused '^lamina: sum: input `right` is \[Nx2\] and is to be \[4x2\]: dimension `N` is 3 in another input$' show sum --shape left=3x2 --shape right=4x2
+refused '^lamina: sum: input `right` is \[Nx2\]; the given shape is \[4x2\], but dimension `N` is 3 in another input$' show sum --shape left=3x2 --shape right=4x2
 ends 0 show sum --shape right=3x2
 says ' for \[3x2\] \[3x2\]$'
 refused '^lamina: net: input `input`: `8xx` is no shape' show net --shape 8xx
@@ -140,14 +140,14 @@ refused '^lamina: sum: input `left` has two shapes' plan sum --shape left=3x2 --
 refused '^lamina: net: input `input` has two shapes' bundle net --name twice --out twice --input 1x1x6x6 --input 2x1x6x6
 [[ ! -e twice ]] || fail "a bundle of an input with two shapes"
 for file in pair.npy pair.npz good.safetensors; do
-  refused "^lamina: $file: \`--shape\` is for a net" show $file --shape 1
+  refused "^lamina: $file: \`--shape\` takes a net" show $file --shape 1
 done
-refused '^lamina: net: `--values` is for a file of tensors' show net --values
-refused '^lamina: sum: `1x2` is to be NAME=VALUE, as the net has 2 inputs$' plan sum --shape 1x2
+refused '^lamina: net: `--values` takes a file of tensors' show net --values
+refused '^lamina: sum: `1x2` has no name; expected NAME=VALUE, since the net has 2 inputs$' plan sum --shape 1x2
 refused '^lamina: nowhere.json: cannot be read' plan nowhere
 fails 3 '^lamina: some.onnx: ONNX is not read yet' show some.onnx
 fails 3 '^lamina: some.onnx: ONNX is not read yet' run some.onnx
-refused '^lamina: pair.npy: a saved net is expected' run pair.npy
+refused '^lamina: pair.npy holds arrays; expected a saved net' run pair.npy
 sed 's/"conv2d"/"conv9d"/' net.json >odd.json
 cp net.safetensors odd.safetensors
 fails 3 '^lamina: odd.json: node [0-9]+ \(conv9d\) of program 0: the operation `conv9d` is not known; .*did you mean `conv2d`\?$' run odd --input x.npy
@@ -192,7 +192,7 @@ refused '^lamina: sum: input `left` is given twice' run sum --input left=pair.np
 refused '^lamina: net: input `input`' run net --input pair.npy
 refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
 refused '^lamina: none.npy: cannot be read' run net --input none.npy
-refused '^lamina: x.npy/a: cannot be made' run net --input x.npy --out x.npy/a
+refused '^lamina: x.npy/a: the folder cannot be created' run net --input x.npy --out x.npy/a
 # Scopes of outputs are folders; no name leads out of the one that was given.
 ends 0 run scoped --input x.npy --out scopes
 [[ $(find scopes -type f | sort | tr '\n' ' ') == 'scopes/decoder/y.npy scopes/z.npy ' ]] || { fail "files of scopes"; find scopes; }
@@ -272,8 +272,8 @@ says 'accuracy 100'
 ends 0 run trained --input x.npy
 ends 0 show trained
 grep -q '^made: ' stdout && fail "metadata of another net"
-refused '^lamina: x.npy: uint8' train net --images x.npy --labels classes.npy --out trained
-refused '^lamina: pictures.npy: integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
+refused '^lamina: x.npy is float32\[2x1x6x6\]; expected uint8' train net --images x.npy --labels classes.npy --out trained
+refused '^lamina: pictures.npy is .*; expected integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
 refused '^lamina: sum: fit: the model must have one input' train sum --images pictures.npy --labels classes.npy --out trained
 # A predictor of a model by name has parameters that are trained, and statistics that stay.
 ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --out learned
@@ -300,11 +300,11 @@ interrupted() {
   [[ $(wc -l <stderr) -eq 1 ]] && grep -qE -- "$pattern" stderr || { fail "no \`$pattern\` on stderr: $*"; cat stderr; }
 }
 long=(train net --images pictures.npy --labels classes.npy --epochs 1000000 --batch 10 --out stopped --checkpoint stopped.at)
-interrupted INT 130 '^lamina: interrupted: net: fit: stopped in epoch [0-9]+, batch [0-9]+ of .*; --resume goes on from stopped.at$' "${long[@]}"
+interrupted INT 130 '^lamina: interrupted: net: fit: stopped in epoch [0-9]+, batch [0-9]+ of .*; continue with --resume from stopped.at$' "${long[@]}"
 interrupted TERM 143 '^lamina: interrupted: net: fit: stopped in epoch ' "${long[@]}" --resume
 [[ ! -e stopped.json && ! -e stopped.safetensors ]] || fail "a net was written by a training that was interrupted"
 compgen -G '.lamina-*' >/dev/null && fail "temporary files were left"
-interrupted INT 130 '^lamina: interrupted: net: not all of it is done$' bench net --repeat 100000000
+interrupted INT 130 '^lamina: interrupted: net: the work is not finished$' bench net --repeat 100000000
 # Numbers out of their range are told with what is expected.
 for given in '--rate -1' '--rate 0' '--rate nan' '--rate inf' '--deviation 0'; do
   refused "^lamina: ${given/ /: }; expected a finite number above 0 \\(" train net --images pictures.npy --labels classes.npy --out trained ${given/ /=}
