@@ -19,8 +19,8 @@ template <class T> constexpr bool is_float = std::is_floating_point_v<T>;
 template <class T> T wrapped(__int128 x) { return static_cast<T>(static_cast<unsigned long long>(x)); }
 
 constexpr map_op unary_ops[] = {map_op::copy, map_op::negate, map_op::abs, map_op::sign, map_op::square};
-constexpr map_op float_ops[] = {map_op::sqrt, map_op::reciprocal, map_op::relu,
-                                map_op::floor,       map_op::ceil,       map_op::round};
+constexpr map_op float_ops[] = {map_op::sqrt,  map_op::reciprocal, map_op::relu,
+                                map_op::floor, map_op::ceil,       map_op::round};
 constexpr map_op binary_ops[] = {map_op::add,    map_op::subtract, map_op::multiply,
                                  map_op::divide, map_op::minimum,  map_op::maximum};
 constexpr map_op comparisons[] = {map_op::equal,      map_op::not_equal, map_op::less,
