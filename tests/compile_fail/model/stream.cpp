@@ -7,7 +7,7 @@ using namespace lamina;
 // expect: step: input 0 is float32 and is given float64
 namespace stream_input_element {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
-using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors")));
+using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));
 #ifdef BAD
 bool use(voice& v, std::span<const double> in, std::span<float> out) { return v.step(in, out); }
 #else
@@ -19,7 +19,7 @@ bool use(voice& v, std::span<const float> in, std::span<float> out) { return v.s
 // expect: step: output 0 is float32 and is given float64
 namespace stream_output_element {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
-using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors")));
+using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));
 #ifdef BAD
 bool use(voice& v, std::span<const float> in, std::span<double> out) { return v.step(in, out); }
 #else
@@ -31,7 +31,7 @@ bool use(voice& v, std::span<const float> in, std::span<float> out) { return v.s
 // expect: step takes 2 spans, those of the inputs and then those of the outputs, and is given 1
 namespace stream_spans {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
-using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors")));
+using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));
 #ifdef BAD
 bool use(voice& v, std::span<const float> in, std::span<float>) { return v.step(in); }
 #else

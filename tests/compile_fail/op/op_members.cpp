@@ -28,6 +28,9 @@ struct differentiated_op : again {
 struct mapped_op : again {
   static void map_axis(axis_map&) {}
 };
+struct bound_op : again {
+  static constexpr unsigned shape_operands = 1;
+};
 
 void use(const vector<float>& x) {
 #ifdef BAD
@@ -47,5 +50,11 @@ void use(const vector<float>& x) {
   auto m = apply<mapped_op>({}, x);
 #else
   auto m = apply<whole_op>({}, x);
+#endif
+#ifdef BAD
+  // expect below: the operation bound_op lacks `static value bind(const attributes&, view<const value> operands)`: what it is once the elements of its `shape_operands` are known
+  auto b = apply<bound_op>({}, x);
+#else
+  auto b = apply<whole_op>({}, x);
 #endif
 }
