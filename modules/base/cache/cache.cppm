@@ -1,8 +1,8 @@
 // A cache for many threads, in which a value is built once, and one for each pair of a key's and a value's type.
 //
-// Threads meet in nothing when they hit: the table is only read, and what a hit writes - its lock, its count, the order
-// of use - lies in a stripe that a thread has to itself.  Whoever changes the table holds all stripes, for as long as
-// it takes to link an entry in: builders, and destructors of what is dropped, run outside.
+// Threads that hit share no memory that either writes: the table is only read, and a hit writes its lock, its count and the
+// order of use into a stripe of its own thread.  A change of the table holds all stripes while an entry is linked in;
+// builders, and destructors of evicted values, run outside.
 export module lamina:cache;
 import :cache.key;
 import :cache.lru;
@@ -13,19 +13,19 @@ namespace lamina {
 
 export enum class cache_lookup : std::uint8_t { hit, miss };
 
-/// What a cache hands out. `lookup` is `miss` where the value was not there when it was asked for: it was built now, by
-/// the caller or by another thread for whom the caller waited.
+/// A value from a cache. `lookup` is `miss` where the value was missing when it was asked for: it was built now, by the
+/// caller or by another thread that the caller waited for.
 export template <class Value> struct cache_result {
   Value value;
   cache_lookup lookup;
 };
 
-/// What a builder may return where a bare value does not say enough.
+/// A value with its cost, which a builder may return instead of a bare value.
 export template <class Value> struct built {
   Value value;
-  /// What it costs of `cache_limits::bytes`.
+  /// Cost of the entry in `cache_limits::bytes`.
   std::optional<std::size_t> bytes = std::nullopt;
-  /// Keep it even if it is empty, which is equal to Value(): that there is none is worth remembering.
+  /// Keep the value even if it equals Value(), so that its absence is remembered.
   bool keep_empty = false;
 };
 export template <class Value> built(Value, std::size_t, bool) -> built<Value>;
@@ -93,10 +93,10 @@ template <class Value, class Builder> built<Value> build_with(Builder& builder) 
 ///   with its own builder.
 /// - A value equal to Value() is empty: it is handed out, to those who waited too, and not kept, unless the builder
 ///   returns `built` with `keep_empty`.
-/// - Beyond a limit, those go first that were used least recently. The order is exact where one thread uses the cache;
-///   between two changes of the table, what several threads hit is ordered by how often each of them had hit.
-/// - An entry costs what its builder says in `built::bytes`, else what the cost function says, else sizeof(Key) +
-///   sizeof(Value). One that costs more than the limit is handed out and not kept.
+/// - Beyond a limit, the least recently used entries are evicted. The order is exact where one thread uses the cache;
+///   between two changes of the table, hits of several threads are ordered by how often each thread had hit.
+/// - The cost of an entry is `built::bytes` of its builder, else the result of the cost function, else sizeof(Key) +
+///   sizeof(Value). An entry that costs more than the limit is handed out and not kept.
 ///
 /// Copying a value is a part of a hit: keep large ones behind a std::shared_ptr<const T>. Two threads that copy one
 /// shared_ptr wait for its count; `visit` copies nothing.
@@ -131,7 +131,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   }
 
   /// Calls use(const Value&) with the value of a key where it is kept, without a copy; says whether it is there. The
-  /// entry stays alive meanwhile, even if it is dropped, and nobody waits for `use`, which may use the cache itself.
+  /// entry stays alive meanwhile, even if it is evicted, and no thread waits for `use`, which may use the cache itself.
   template <std::invocable<const Value&> Use> bool visit(const Key& key, Use&& use) {
     if (visit_kept(key, use)) return true;
     misses_.fetch_add(1, std::memory_order_relaxed);
@@ -158,7 +158,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     evictions_ += gone;
     return gone;
   }
-  /// Forgets everything. What is being built now reaches those who wait for it and is not kept; the counts stay.
+  /// Removes all entries. A value that is being built reaches the threads that wait for it and is not kept; the counts stay.
   void clear() {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
@@ -470,7 +470,7 @@ template <class Key, class Value> struct cache_of final : cache_of_types {
   void clear() override { cache.clear(); }
   shared_cache<Key, Value> cache;
 };
-/// Its address stands for the two types.
+/// Its address identifies the two types.
 template <class Key, class Value> inline char type_pair = 0;
 
 }  // namespace detail

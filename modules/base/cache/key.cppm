@@ -1,4 +1,4 @@
-// What may be the key of a cache, told in words, and the hash that is made for it.
+// The types that may be keys of a cache, messages for the others, and the hash of a key.
 //
 // A key fully determines the value that is kept for it.  An address does not: memory is freed and given out again, with
 // other contents.  So a key is looked through, member by member, and refused where it holds one.
@@ -187,7 +187,7 @@ inline constexpr std::string_view instead =
 
 template <class T> consteval text key_fault(const text& where);
 
-/// What is wrong with the parts of a list, optional, pair, tuple or aggregate.
+/// Fault of the parts of a list, optional, pair, tuple or aggregate; empty if there is none.
 template <class Whole, class... Part> consteval text parts_fault(type_list<Part...>, std::string_view word) {
   text found;
   std::size_t number = 0;
@@ -225,7 +225,7 @@ template <class T> consteval text parts_of_aggregate_fault() {
   return t;
 }
 
-/// What is wrong with a type that a key is or holds; `where` says where it is.
+/// Fault of a type that a key is or holds; `where` says where it is.
 template <class Declared> consteval text key_fault(const text& where) {
   using T = std::remove_cv_t<Declared>;
   text t;
@@ -323,7 +323,7 @@ template <class T> constexpr std::uint64_t hash_of(const T& k) {
 
 }  // namespace detail
 
-/// A type whose values a cache may be asked by: compared by ==, hashed, and free of addresses.
+/// A type whose values may be keys of a cache: compared by ==, hashed, and free of addresses.
 ///
 /// - Arithmetic types (a NaN equals nothing, so it is never kept), enumerations, durations and time points of
 ///   std::chrono and std::string, and std::vector, arrays, std::optional, std::pair, std::tuple and std::variant of keys:
@@ -333,7 +333,7 @@ template <class T> constexpr std::uint64_t hash_of(const T& k) {
 /// - Any other class says that it holds no address by `using plain_key = void;`, and has `std::size_t hash() const` and
 ///   ==. It is believed, of an aggregate too: that is then not looked through.
 ///
-/// Pointers, references, spans, views and string views are refused wherever they are found, in words.
+/// Pointers, references, spans, views and string views are refused with a message wherever they are found.
 export template <class Key>
 concept CacheKey = accepted<diagnostic<detail::key_check<Key>>()>;
 

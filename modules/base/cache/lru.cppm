@@ -1,4 +1,4 @@
-// A cache for one thread that forgets what was used least recently, and the words that all caches share.
+// A cache for one thread that evicts the least recently used entry, and the types that all caches share.
 export module lamina:cache.lru;
 import :cache.key;
 import :core;
@@ -6,7 +6,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a cache has done since it was made. `entries` and `bytes` are what it holds now; `builds` counts calls of
+/// Counters of a cache since it was made. `entries` and `bytes` describe its present contents; `builds` counts calls of
 /// builders.
 export struct cache_statistics {
   std::size_t hits = 0, misses = 0, evictions = 0, builds = 0;
@@ -49,7 +49,7 @@ template <class Key, class Content> class ordered_entries {
     const auto at = map_.find(key);
     return at == map_.end() ? nullptr : &at->second;
   }
-  /// Adds what is not there yet as the newest.
+  /// Adds an entry that is missing as the newest.
   entry& add(const Key& key, Content content) {
     const auto at = map_.try_emplace(key, entry{std::move(content)}).first;
     at->second.key = &at->first;

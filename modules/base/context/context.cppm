@@ -5,7 +5,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Instruction sets of the kernels: those of x86-64, ascending, and that of aarch64, for which plans and bundles are made.
+/// Instruction sets of the kernels: x86-64 in ascending order, and aarch64, for which plans and bundles are made.
 export enum class isa : std::int32_t { sse2, avx2, avx512, neon64 };
 export constexpr std::string_view name_of(isa set) {
   constexpr std::string_view names[] = {"sse2", "avx2", "avx512", "neon64"};
@@ -14,12 +14,12 @@ export constexpr std::string_view name_of(isa set) {
 /// The best set of this machine, or the one that the environment variable LAMINA_ISA names.
 /// Errors: value_error if LAMINA_ISA names no set or one that the machine lacks.
 export isa target_isa();
-/// Whether this machine can run a set; what stands here for that of another machine is none of its sets.
+/// Whether this machine can run a set. The stand-in for a set of another machine does not count.
 export bool machine_has(isa set);
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-/// What lamina's allocator has handed out, in bytes as it rounds them: to multiples of 64 up to 512, to four steps a
+/// Bytes handed out by lamina's allocator, as it rounds them: to multiples of 64 up to 512, to four steps a
 /// doubling up to 1 MiB, and to multiples of 64 beyond.
 export struct memory_counters {
   std::int64_t current = 0;      // in use by all threads; exact unless a thread allocates or releases at this moment
@@ -30,14 +30,14 @@ export struct memory_counters {
 export namespace memory {
 /// 64-byte aligned memory from the calling thread's cache or the system.
 /// Errors: out_of_memory, before anything is allocated, where the limit would be crossed; or where the system refuses even
-/// after all threads have given back what they keep.
+/// after all threads have returned the memory that they keep.
 void* allocate(std::size_t bytes);
-/// Gives back what `allocate(bytes)` gave, from any thread.
+/// Releases memory of `allocate(bytes)`, from any thread.
 void release(void* p, std::size_t bytes) noexcept;
 memory_counters counters() noexcept;
 /// Starts the peak again at the current use.
 void reset_peak() noexcept;
-/// Most bytes in use at once; 0 means no limit. What is in use already stays. Errors: value_error below 0.
+/// Maximum of bytes in use at once; 0 means no limit. Memory in use stays. Errors: value_error below 0.
 void limit(std::int64_t bytes);
 /// Returns the memory that the calling thread keeps for later to the system.
 void trim() noexcept;
@@ -56,7 +56,7 @@ std::thread start_thread(std::string_view whose, int number, int count, std::fun
 /// A number that differs between a process and its forked children, which have none of its threads.
 std::uint32_t process_number();
 
-/// What a scheduler is given to call: f(lane).
+/// The function that a scheduler calls: f(lane).
 class lane_work {
  public:
   lane_work(void (*run)(void*), void* state) : run_(run), state_(state) {}
@@ -138,7 +138,7 @@ export class thread_pool {
   /// Runs f(state, i, worker) for i in 0..n-1; worker < threads(), and no two calls of a run with one worker overlap. The
   /// calling thread does it alone where n is 1, from inside a job of this pool, and while another run has the pool.
   /// Waiting threads spin for at most 50 us. Errors: the first exception of f, after all calls have ended; indices that
-  /// nobody had begun are left out. state_error where a scheduler's `bulk` returns before all its calls were made.
+  /// no thread had begun are left out. state_error where a scheduler's `bulk` returns before all its calls were made.
   void run(std::size_t n, void (*f)(void* state, std::size_t i, int worker), void* state);
   /// A pool is a scheduler.
   int concurrency() const { return threads(); }
@@ -165,9 +165,10 @@ export class worker_failures {
 };
 
 /// Runs f(worker) for each worker below `workers`, each on a thread of its own, the calling one included, and waits for
-/// all; 0 workers are as many as there are cores. Errors: that of the one worker that failed. Where several have, one that
-/// says how many: of the type of the first in time if that is one of lamina's, else `error`; it is a `worker_failures`
-/// too, which holds them all. resource_error where the system has no more threads: workers that were started end first.
+/// all; 0 workers are as many as there are cores. Errors: the error of the worker that failed. If several failed, an error
+/// with their number, of the type of the first in time if that is one of lamina's, else `error`; it is also a
+/// `worker_failures`, which holds them all. resource_error where the system has no more threads: workers that were started
+/// end first.
 export void parallel_workers(int workers, const std::function<void(int)>& f);
 /// Cores that this process may use.
 export int available_cores();

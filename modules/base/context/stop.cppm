@@ -5,8 +5,8 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a `stop_scope` asks: std::stop_token, std::stop_source, or a type of the user's, as one that reads the flag of a
-/// signal handler. It may be asked by several threads at once.
+/// The token that a `stop_scope` asks: std::stop_token, std::stop_source, or a type of the user's, as one that reads the flag of
+/// a signal handler. It may be asked by several threads at once.
 template <class T>
 concept StopToken = std::constructible_from<T, const T&> && requires(const T& t) {
   { t.stop_requested() } noexcept -> std::same_as<bool>;
@@ -29,7 +29,8 @@ class stop_link {
  public:
   stop_link(const stop_link&) = delete;
   stop_link& operator=(const stop_link&) = delete;
-  /// Whether this scope or one around it was asked to stop. From then on always: what was cut short must not pass for whole.
+  /// Whether this scope or one around it was asked to stop. Stays true from then on: an incomplete run
+  /// must not count as complete.
   bool requested() const noexcept {
     if (seen_.load(std::memory_order_relaxed)) return true;
     if (!ask_(this) && !(outer_ && outer_->requested())) return false;
@@ -70,12 +71,11 @@ class stopped_by {
 /// `std::stop_source source; lamina::stop_scope scope(source.get_token()); net(x);`. Scopes nest: each is asked.
 ///
 /// A run that is stopped raises stopped_error, which names the operation that it did not begin. States are as they were
-/// before it, and whatever ran can run again. Memory given for results holds anything. A run that has begun to assign its
+/// before it, and the model can run again. The contents of results are undefined. A run that has begun to assign its
 /// states comes to its end.
 ///
-/// It belongs to the thread that made it, and ends before scopes around it do. Threads that work for that one, of a pool or
-/// `parallel_workers`, ask it too; threads that are on their own, those of a `batching_queue` or begun by
-/// `workspace::start`, do not.
+/// It belongs to the thread that made it, and ends before scopes around it. Threads that work for this thread, of a pool or
+/// `parallel_workers`, ask it too; independent threads, of a `batching_queue` or begun by `workspace::start`, do not.
 export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link {
  public:
   explicit stop_scope(Token token) requires accepted<diagnostic<stop_token_check<Token>>()>

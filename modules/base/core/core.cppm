@@ -239,7 +239,7 @@ export template <class T> struct view {
 };
 
 namespace detail {
-/// A value that a move takes along: what is left behind is `Left`. So a class that is moved member by member can tell.
+/// A value that a move replaces by `Left`, so that a class that is moved member by member knows that it was moved from.
 template <class T, T Left = T{}> struct handed_over {
   T is = Left;
   constexpr handed_over() = default;
@@ -257,7 +257,7 @@ template <class T, T Left = T{}> struct handed_over {
 
 // ---- names that are not there ---------------------------------------------------------------------------------------
 
-/// How many letters are to be changed, added or left out to make one word of another.
+/// Number of letters to change, add or remove to turn one word into the other.
 constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row;
   for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
@@ -366,14 +366,14 @@ export class stopped_error : public error {
   using error::error;
   ~stopped_error() override;
 };
-/// What a file asks for and this library does not have: a version of a format, an operation.
+/// A feature that a file needs and this library lacks: a version of a format, an operation.
 export class unsupported_error : public error {
  public:
   using error::error;
   ~unsupported_error() override;
 };
 
-/// What the system does not grant besides memory: a thread.
+/// A resource other than memory that the system refuses: a thread.
 export class resource_error : public error {
  public:
   using error::error;
@@ -471,7 +471,7 @@ export template <class... E> struct dict {
   constexpr const auto& get() const {
     return entries.template get<place<Key>()>().value;
   }
-  /// The dict with one entry more, or with this one in place of that of its name, which may be of another type:
+  /// The dict with a further entry, or with this one in place of the entry of its name, which may have another type:
   /// `d.with("rhs"_key = b)`.
   template <fixed_string Key, class T> constexpr auto with(entry<Key, T> e) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {

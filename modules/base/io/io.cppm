@@ -8,7 +8,7 @@ namespace lamina {
 
 // ---- names from files -----------------------------------------------------------------------------------------------
 
-/// A name or text from a file as it may stand in one line of a message or a terminal: control characters are written as
+/// A name or text from a file, made safe for one line of a message or a terminal: control characters are written as
 /// \n, \t, \r or \x1b, and of a long one `most` bytes and its length remain.
 export std::string printable(std::string_view name, std::size_t most = 100);
 
@@ -37,7 +37,7 @@ export class writer {
 /// Writes a file as a whole or not at all: into a temporary file beside it, synced, then renamed over it; permissions
 /// of a file that was there are kept, and a symbolic link is followed, not replaced.  A target that exists and is no
 /// regular file (a device, a pipe) is written in place.  If `fill` or the system fails, the old file is untouched and
-/// the temporary one is gone; that of a process that was killed goes with the next file that is written in its folder.
+/// the temporary one is removed; the temporary file of a killed process is removed by the next write in its folder.
 /// Errors: file_error naming file and reason; whatever `fill` throws.
 export void write_file_atomically(const std::string& path, const std::function<void(writer&)>& fill);
 
@@ -66,15 +66,15 @@ export struct safetensors_file {
 /// Source: https://github.com/huggingface/safetensors, "Format".
 export safetensors_file read_safetensors(const std::string& path);
 
-/// A safetensors file whose tensors are read one by one, each into memory of its own: what others do to the file meanwhile
-/// ends in wrong values or a file_error, never in a signal.
+/// A safetensors file whose tensors are read one by one, each into memory of its own: a file that changes
+/// meanwhile gives wrong values or a file_error, never a signal.
 class safetensors_reader {
  public:
   struct entry {
     std::string name;
     tensor_type type;
   };
-  /// Reads and checks the header. Errors: as those of `read_safetensors`.
+  /// Reads and checks the header. Errors: as `read_safetensors`.
   explicit safetensors_reader(const std::string& path);
   ~safetensors_reader();
   std::vector<entry> tensors;  // in the order of their bytes
@@ -98,14 +98,14 @@ export void write_safetensors(const std::string& path, view<const named_tensor> 
 /// Reads an npy file, of versions 1.0 to 3.0, in C or Fortran order and either byte order: elements come in rows. bfloat16,
 /// which NumPy does not have, is two bytes of no type, `V2`, as ml_dtypes writes it.
 /// Errors: file_error naming file, field, expectation and finding; unsupported_error for another version or element type.
-/// Sizes are checked against those of the file before anything is allocated.
+/// Sizes are checked against the file before anything is allocated.
 /// Source:  NumPy, "A simple file format for NumPy arrays" (NEP 1), numpy.lib.format.
 export any_tensor read_npy(const std::string& path);
 /// Writes an npy file of version 1.0 with `write_file_atomically`. Errors: file_error.
 export void write_npy(const std::string& path, const any_tensor& v);
 
 /// Reads an npz file: a zip archive of npy files, stored or deflated, in the order of its directory.
-/// Errors: as those of `read_npy`, naming the array; nothing is unpacked beyond the size that the directory promises.
+/// Errors: as `read_npy`, naming the array; nothing is unpacked beyond the size in the directory.
 /// Source:  PKWARE, ".ZIP file format specification" 6.3.10, sections 4.3 to 4.5.
 export std::vector<named_tensor> read_npz(const std::string& path);
 /// Writes an npz file with `write_file_atomically`. Errors: value_error for a repeated name, or for 4 GiB or more; file_error.

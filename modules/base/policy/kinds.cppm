@@ -1,4 +1,4 @@
-// The policies that layers read beside those of training and element type: structure, axes, recurrence, device and
+// The policies that layers read, except training and element type: structure, axes, recurrence, device and
 // generator. Each is a value with a default; a user's own policy is a struct like these.
 export module lamina:policy.kinds;
 import :core;
@@ -46,7 +46,7 @@ consteval activation_policy<L> activation(L layer) {
 }
 
 // ---- axes -----------------------------------------------------------------------------------------------------------
-// `axes(0, -1)` is a policy as it stands; nothing said means all axes.
+// `axes(0, -1)` is a policy; without it all axes are meant.
 
 /// Whether reductions keep the axes that they reduce, with size 1.
 export struct keepdim {

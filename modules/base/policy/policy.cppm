@@ -8,7 +8,7 @@ import lamina.std;
 namespace lamina {
 
 // ---- what a policy is -----------------------------------------------------------------------------------------------
-// Any structural type with a default value: the value a layer gets where nobody says anything. A policy is its own
+// Any structural type with a default value: the value that a layer gets where no policy is given. A policy is its own
 // kind, unless it names another type as `kind`: that is how policies that carry a type are one kind (`element<float>`,
 // `element<double>`).
 
@@ -139,7 +139,7 @@ template <auto... P> consteval auto canonical_set() {
   return ordered_policies<P...>::set(std::make_index_sequence<ordered_policies<P...>::order.count>{});
 }
 
-// What is said of one sublayer in several places, as if it stood in one.
+// The entries of one sublayer from several places, joined.
 template <fixed_string Name, class... Q, class... R>
 consteval auto merge_policies(const sub_values<Name, Q...>& a, const sub_values<Name, R...>& b) {
   return [&]<std::size_t... I, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>) {
@@ -239,7 +239,7 @@ template <class T> struct beside_forward : T, with_forward {};
 template <class T> inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
 
 template <auto... P> struct policy_conflicts;
-// What is wrong inside one argument: something that is no policy, or a conflict inside a sub.
+// Fault inside one argument: something that is no policy, or a conflict inside a sub.
 template <auto P> consteval void faults_within(std::size_t position, text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (!std::is_class_v<T>)
@@ -403,10 +403,10 @@ template <auto... P> struct plain_part<policy_set<P...>> {
   }
   using type = decltype((policy_set<>{} + ... + part<P>()));
 };
-/// A set without what it says of sublayers: `without_subs<policies<trainable(true), sub<"a">(trainable(false))>>`.
+/// A set without its entries for sublayers: `without_subs<policies<trainable(true), sub<"a">(trainable(false))>>`.
 export template <class Set> using without_subs = typename plain_part<Set>::type;
 
-// What a sublayer sees: its own entry first, then what the parent says for all of its sublayers.
+// The policies of a sublayer: its own entry first, then the parent's policies for all of its sublayers.
 template <fixed_string Name, auto... P> struct inherited_set {
   template <auto Q> static consteval auto own_part() {
     using T = std::remove_cvref_t<decltype(Q)>;

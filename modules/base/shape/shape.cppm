@@ -230,7 +230,7 @@ export template <shape S> using extents_for = decltype(extents_for_impl<S>());
 
 /// Whether two dimensions can be equal: both numbers must agree, everything else is settled at run time.
 export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() || !b.is_number(); }
-/// The better known of two dimensions that are to be equal: a number, else a name, else unknown.
+/// The better known of two dimensions that must be equal: a number, else a name, else unknown.
 export constexpr dim better(dim a, dim b) { return a.is_number() ? a : b.is_number() ? b : a.is_name() ? a : b; }
 
 /// Whether a shape fits a pattern: same rank, equal where both are numbers, and no two numbers under one name of the pattern.
@@ -297,7 +297,7 @@ export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
 }
 
 /// Number of positions of a window over `size` elements; `dyn` stays `dyn`, 0 where the window does not fit or where a
-/// number is outside of what a window can have.
+/// number is out of range for a window.
 export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                                       std::int64_t dilation) {
   if (!size.is_number()) return dyn;
@@ -337,7 +337,7 @@ export struct axes {
   }
 
  private:
-  // Beyond 32 bits it is outside of every rank, whichever number stands there.
+  // Beyond 32 bits it is outside of every rank, whatever the number is.
   static constexpr std::int32_t held(std::integral auto a) {
     std::int32_t r = 0;
     return __builtin_add_overflow(a, 0, &r) ? std::numeric_limits<std::int32_t>::max() : r;

@@ -25,7 +25,7 @@ template <class T, int Rank, class Given, int GivenRank> struct item_check {
 
 /// Items of rank `Rank`, seen as one operand of rank `Rank` + 1: extent 0 is their number. They lie packed, so an operation
 /// reads them where they are. A copy shares memory; the first to change it takes a copy of its own, so expressions keep
-/// what they were made of.
+/// their operands.
 /// Errors: shape_error where an item has another shape; value_error for an item that is not there.
 export template <Element T, int Rank> class growable {
  public:
@@ -58,7 +58,7 @@ export template <Element T, int Rank> class growable {
 
   growable(const growable&) = default;
   growable& operator=(const growable&) = default;
-  // What was moved from has no items; their shape stays.
+  // A moved-from list has no items; their shape stays.
   growable(growable&& o) noexcept
       : memory_(std::move(o.memory_)), shape_(o.shape_), capacity_(std::exchange(o.capacity_, 0)) {
     o.shape_.dims[0] = 0;
@@ -137,7 +137,7 @@ export template <Element T, int Rank> class growable {
     else return item.shape();
   }
   std::int64_t step() const { return shape_.size(1, Rank + 1); }
-  // Memory of `items` items that nobody else holds.
+  // Memory of `items` items that no other list holds.
   T* room_for(std::int64_t items) {
     if (items > capacity_) move_to(std::max<std::int64_t>(items, std::max<std::int64_t>(4, capacity_ * 2)));
     else if (!memory_.unique()) move_to(capacity_);

@@ -228,8 +228,8 @@ export template <Element T, class Extents> class tensor {
     if (!storage_.unique(others)) detail::write_refused(shape_, storage_);
     return view<T>(held(), static_cast<std::size_t>(size()));
   }
-  /// What stands at an index of the outermost axes, for writing: with an index for each axis one element,
-  /// `m.writable(2, 0) = 1`, with fewer all elements there: `m.writable(2)` are those of the third row.
+  /// The elements at an index of the outermost axes, for writing: one element if there is an index for each axis,
+  /// `m.writable(2, 0) = 1`, else all elements below: `m.writable(2)` is the third row.
   /// Errors: value_error for an index outside the shape; state_error while another tensor or expression shares the memory.
   template <std::integral... I> requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
   decltype(auto) writable(I... i) & {
@@ -372,8 +372,8 @@ namespace detail {
 /// Errors: shape_error unless every extent is a number and `elements` are enough for all of them.
 void check_borrowed(std::size_t elements, const shape& s);
 }  // namespace detail
-/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use. What is const is read only: it
-/// is written to as little as memory that is shared.
+/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use. Const memory is
+/// read only.
 export template <class T, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
   shape s = shape::of({dims, Rank});
@@ -386,7 +386,7 @@ auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
   detail::check_borrowed(data.size(), shape::of({dims, Rank}));
   return borrow(data.data(), dims);
 }
-/// The same under a shape value, with what is known of its extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
+/// The same for a shape object, with its known extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
 export template <class Extents, class T, std::size_t N> requires requires {
   Extents::pattern;
 } && Element<std::remove_const_t<T>> auto borrow(std::span<T, N> data, const shape& s) {
@@ -407,7 +407,7 @@ template <Element T, class Extents> class uniform_tensor {
   uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
   const lamina::shape& shape() const { return shape_; }
   const T& value() const { return value_; }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// The element or sub-tensor at a position of the first axis. Errors: shape_error for a position outside of it.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 
  private:
@@ -445,7 +445,7 @@ template <Element T> class one_hot_vector {
   }
   const lamina::shape& shape() const { return shape_; }
   const std::int64_t& position() const { return position_; }
-  /// What stands at a position. Errors: shape_error for a position outside.
+  /// The element at a position. Errors: shape_error for a position outside.
   auto operator[](std::int64_t i) const { return select(*this, 0, i); }
   const T& value() const { return value_; }
 
@@ -478,7 +478,7 @@ export class any_tensor {
   explicit any_tensor(const tensor_type& type);
   any_tensor(const any_tensor&) = default;
   any_tensor& operator=(const any_tensor&) = default;
-  // What was moved from keeps its type and has no elements.
+  // A moved-from object keeps its type and has no elements.
   any_tensor(any_tensor&& o) noexcept
       : storage_(std::move(o.storage_)), type_(o.type_), data_(std::exchange(o.data_, nullptr)) {}
   any_tensor& operator=(any_tensor&& o) noexcept {
@@ -495,7 +495,7 @@ export class any_tensor {
   std::size_t bytes() const { return type_.bytes(); }
   /// Null where there is no memory: of an empty one, and of one that was moved from.
   const std::byte* data() const { return data_; }
-  /// For writing: the caller sees to it that nobody reads at the same time. Errors: state_error where the memory is const or
+  /// For writing: the caller makes sure that no thread reads at the same time. Errors: state_error where the memory is const or
   /// was moved from.
   std::byte* mutable_data() {
     if (storage_.is_constant()) [[unlikely]]

@@ -11,7 +11,7 @@ namespace lamina {
 
 namespace graph {
 
-/// What a fill works with: the type of the blob, and numbers for all of its elements.
+/// The scope of a fill: the type of the blob, and numbers for all of its elements.
 class fill_scope {
  public:
   /// `site`: a number that no other fill of the generator has; `what`: the blob and its net, as messages begin.

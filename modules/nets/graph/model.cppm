@@ -20,7 +20,7 @@ import lamina.std;
 
 namespace lamina::graph {
 
-/// What a parameter is: a weight, which decays, a bias, or something computed, which no optimizer changes.
+/// Kind of a parameter: a weight, which decays, a bias, or a computed one, which no optimizer changes.
 export enum class parameter_tag : std::uint8_t { weight, bias, computed };
 
 export struct parameter_info {
@@ -65,11 +65,11 @@ class activation_rule {
 };
 
 export class model;
-/// Arguments of layer functions. What a call says goes before what an `arg_scope` says, the innermost first, and that goes
-/// before what the model says; the layer's own choice is last. A layer takes those that it knows.
+/// Arguments of layer functions. Precedence: the call, then each `arg_scope` from the innermost out, then the model, then the
+/// layer's own default. A layer takes the arguments that it knows.
 export struct arguments {
-  std::string name{};             // of the layer; else that of the function, as `fc`, `fc_auto_0`
-  graph::model* model = nullptr;  // else that of the innermost model::scope
+  std::string name{};             // of the layer; by default from the function: `fc`, `fc_auto_0`
+  graph::model* model = nullptr;  // by default the model of the innermost model::scope
   std::optional<extent2d> kernel{}, stride{}, padding{}, dilation{};
   std::optional<std::int64_t> groups{}, size{};
   std::optional<bool> bias{};
@@ -78,7 +78,7 @@ export struct arguments {
   activation_rule activation{};
 };
 
-/// What calls of one layer function in this thread take where they say nothing else, while it lives: `arg_scope
+/// Default arguments for calls of one layer function in this thread, while it lives: `arg_scope
 /// small("conv", {.kernel = 3});`. Scopes nest.
 export class arg_scope {
  public:
@@ -89,11 +89,11 @@ export class arg_scope {
   arg_scope(const arg_scope&) = delete;
   arg_scope& operator=(const arg_scope&) = delete;
 };
-/// Lets parameters of one scope be those of another while it lives: `parameter_sharing both({{"b", "a"}});` makes `b/w` the
-/// parameter `a/w`. Both names are those of scopes in the present name scope: within `net/` it makes `net/b/w` the
+/// Shares the parameters of two scopes while it lives: `parameter_sharing both({{"b", "a"}});` makes `b/w` the
+/// parameter `a/w`. Both names are relative to the present name scope: within `net/` it makes `net/b/w` the
 /// parameter `net/a/w`. An empty second name is the present scope itself: `{"b", ""}` makes `b/w` the parameter `w`. Of
-/// names that begin alike the longest counts, that of the innermost sharing first; what it gives is looked up again until
-/// nothing changes. Layers without names are counted in their own scope: the second `fc` of `b` has the parameters of the
+/// several matching names the longest counts, of the innermost sharing first; the result is looked up again until it does
+/// not change. Layers without names are counted in their own scope: the second `fc` of `b` has the parameters of the
 /// second one of `a`.
 /// Errors: value_error for an empty first name, and where a name leads back to itself or into itself. Where layers with
 /// parameters were made while it lived, and none of them by one of its first names, the next use of their model raises a
@@ -130,7 +130,7 @@ export struct model_options {
 };
 /// How parameters are updated.
 export struct update_options {
-  std::optional<parameter_tag> tag{};  // those of a tag alone
+  std::optional<parameter_tag> tag{};  // only parameters with this tag
   optim::regularizer regularizer{};
   double max_gradient_norm = 0;  // above 0: gradients of these parameters are clipped together
   value rate{};                  // else the optimizer's `lr` throughout
@@ -142,7 +142,7 @@ export struct update_options {
 };
 
 namespace detail {
-// What a layer's run in a net has to know, behind the template.
+// Run of a layer in a net, the part that is no template.
 class layer_run {
  public:
   layer_run(graph::model& m, std::string_view function, const arguments& call);
@@ -152,14 +152,14 @@ class layer_run {
   const arguments& given() const { return given_; }
   /// An operand. Of another program than the model's net it is an error of a layer with parameters alone.
   void takes(const value& x);
-  /// Runs the layer: parameters that it asks for become the model's, what it does at inference is kept beside what it does
-  /// in training where that is not the same, and the result gets its activation.
+  /// Runs the layer: its parameters become the model's, its inference is kept beside its training where they differ, and the
+  /// result gets its activation.
   value run(const std::function<value(const trace_scope&)>& forward);
 
  private:
   void keep_parameters();
   graph::model& model_;
-  const program* foreign_ = nullptr;  // that of an operand, where it is not the net
+  const program* foreign_ = nullptr;  // program of an operand that is not of the net
   std::string function_, name_, own_name_, shared_name_, outer_path_;
   arguments given_;
   name_map names_;
@@ -173,7 +173,7 @@ class layer_run {
 export class model {
  public:
   explicit model(std::string_view name, const model_options& = {});
-  /// Of nets that are there, as those of a file: parameters are blobs of `main`.
+  /// Made from existing nets, as read from a file: parameters are blobs of `main`.
   model(net main, net init, const model_options& options, std::vector<parameter_info> parameters);
   model(const model&) = delete;
   model& operator=(const model&) = delete;
@@ -195,7 +195,7 @@ export class model {
                   parameter_tag tag = parameter_tag::weight, const origin& = {});
   std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt,
                                          std::string_view beginning = {}) const;
-  /// What layers take where neither call nor arg_scope says anything. Errors: as those of arg_scope.
+  /// Default arguments of layers, after the call and arg_scope. Errors: as arg_scope.
   void defaults(std::string_view function, const arguments& a, const origin& = {});
 
   /// Gradients of all parameters that the targets depend on; once. Errors: state_error the second time.
@@ -213,8 +213,8 @@ export class model {
     add_updates([optimizer](update_scope& s, const value& w, const value& g) { return value(optimizer.step(s, w, g)); },
                 optimizer.lr, RowOptimizer<O>, o);
   }
-  /// What computes blobs from others at inference, with the parameters on the way as external blobs: layers that were
-  /// added for training do what they do after it, so dropout passes its input on and batch norm takes running statistics.
+  /// The net that computes blobs from others at inference, with the parameters that it needs as external blobs. Layers that
+  /// were added for training run as at inference: dropout passes its input on, batch norm takes running statistics.
   net predictor(std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                 const origin& = {}) const;
 
@@ -229,12 +229,12 @@ export class model {
    private:
     model* outer_;
   };
-  /// That of the innermost scope. Errors: state_error where there is none.
+  /// The model of the innermost scope. Errors: state_error where there is none.
   static model& current();
 
   /// Runs any layer of one output. Its own weight and bias are `<name>_w` and `<name>_b`, running statistics `<name>_rm` and
   /// `<name>_riv`; other parameters have the names that PyTorch gives them, `<name>.<parameter>`. Errors: state_error where
-  /// one of these names is that of a blob which is no parameter.
+  /// one of these names belongs to a blob that is no parameter.
   template <Layer L, std::same_as<value>... V>
   value layer(const placed_name& function, const arguments& a, const L& l, const V&... in) {
     const origin here(function.at());
@@ -254,18 +254,18 @@ export class model {
 // ---- layer functions ------------------------------------------------------------------------------------------------
 // Each belongs to the model of its arguments or of the innermost scope. Weights are `<name>_w`, filled by `xavier`, biases
 // `<name>_b`, filled with 0, where the arguments do not say otherwise. Errors: value_error for arguments that a layer does
-// not take; state_error for parameters by the name of a blob that is none; those of the layers.
+// not take; state_error where a parameter has the name of another blob; errors of the layers.
 
 /// Rows of features times weights [out, in], plus a bias.   Arguments: bias, weight_fill, bias_fill, activation.
 export value fc(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
-/// Cross-correlation of images [N, C, H, W] with filters [out, C, KH, KW].   Arguments: those of fc, kernel (3), stride, padding,
+/// Cross-correlation of images [N, C, H, W] with filters [out, C, KH, KW].   Arguments: as fc, and kernel (3), stride, padding,
 /// dilation.
 export value conv(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
 /// The same in groups of channels; `groups` must be said.
 export value group_conv(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
 /// The adjoint of a convolution, with weights [C, out, KH, KW].
 export value conv_transpose(const value& x, std::int64_t out, const arguments& a = {}, const origin& = {});
-/// Largest, or mean, of each window.   Arguments: kernel (2), stride (that of the kernel), padding.
+/// Largest, or mean, of each window.   Arguments: kernel (2), stride (the kernel size), padding.
 export value max_pool(const value& x, const arguments& a = {}, const origin& = {});
 export value average_pool(const value& x, const arguments& a = {}, const origin& = {});
 /// Batch norm of channels: weight `_s`, bias `_b`, running statistics `_rm` and `_riv`, which are computed parameters.

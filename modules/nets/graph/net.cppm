@@ -14,7 +14,7 @@ namespace lamina::graph {
 
 class symbol_table;
 
-/// What of a net is run: its program, and what a workspace has to do with its inputs, outputs and states. Names are blobs.
+/// The runnable part of a net: its program, and the blobs of its inputs, outputs and states by name.
 struct runnable {
   struct own_state {
     std::string name;
@@ -56,8 +56,8 @@ export class gradient_map {
   std::size_t size() const { return all_.size(); }
   /// Whether a gradient is sums of looked-up rows and nothing else.
   bool is_sparse(const value& blob) const;
-  /// Indices [n] and rows [n, ...] of a gradient that comes from look-ups along the first axis alone, those of several
-  /// look-ups one behind the other. Errors: value_error where some of it does not.
+  /// Indices [n] and rows [n, ...] of a gradient that comes from look-ups along the first axis alone; several look-ups are
+  /// concatenated. Errors: value_error where a part comes from elsewhere.
   gradient_slices slices(const value& blob) const;
 
  private:
@@ -67,12 +67,12 @@ export class gradient_map {
 };
 
 export struct net_options {
-  std::int64_t seed = 0;  // of what its fills draw; the net's name counts, too
+  std::int64_t seed = 0;  // of its fills, together with the net's name
 };
-/// What blobs are called in a copy of a net, by what they are called in the net; others keep their names. A gradient
-/// keeps its name, too, where it is not named here itself.
+/// New names of blobs in a copy of a net, by their names in the net; other blobs keep their names. A gradient keeps its
+/// name unless it is listed itself.
 using renaming = std::map<std::string, std::string>;
-/// What a net may be asked for when gradients are added.
+/// Options of adding gradients.
 export struct gradient_options {
   std::vector<value> with_respect_to{};  // empty: all floating inputs and named blobs that the targets depend on
 };
@@ -102,7 +102,7 @@ export class net {
   value given(std::string_view name, const any_tensor& numbers, const origin& = {});
   /// Numbers without a name of their own.
   value constant(const any_tensor& numbers, const origin& = {});
-  /// A blob that the workspace holds when the net runs. Dimensions may be free or named; those of an assigned one are not.
+  /// A blob that the workspace holds when the net runs. Dimensions may be free or named, except where the net assigns it.
   value external(std::string_view name, const tensor_type& type, const origin& = {});
   /// The same by name and type of another net's blob. Errors: value_error where that has no name.
   value external(const value& of_another_net, const origin& = {});
@@ -111,7 +111,7 @@ export class net {
 
   // ---- effects
 
-  /// Gives a blob its next version; the workspace has it after the run. What was computed from the old one stays so.
+  /// Gives a blob its next version; the workspace has it after the run. Values computed from the old version stay.
   /// Errors: value_error where there is no such blob, or a value that two blobs are; shape_error, type_error: a blob keeps
   /// its type.
   value assign(const value& blob, const value& next, const origin& = {});
@@ -170,7 +170,7 @@ export class net {
   std::string to_dot() const { return to_run()->body->to_dot(); }
   std::string to_json() const { return to_run()->body->to_json(); }
 
-  /// The net as it stands, for a workspace.
+  /// The present state of the net, for a workspace.
   std::shared_ptr<const runnable> to_run() const;
   /// For rooms of the library that add to nets.
   symbol_table& symbols() const;
@@ -181,12 +181,12 @@ export class net {
 };
 
 /// An empty program for `cond`, `loop`, `scan` or `call`. Messages about its operations say where in the user's code
-/// they were added, as those of a net do; of a `program` that is made by itself they do not.
+/// they were added, as in a net; a plain `program` does not record this.
 export std::shared_ptr<program> subprogram();
 
-/// `x`, and what it was computed from gets a gradient of zeros by this way: it has one, where `stop_gradient` leaves it
-/// without. Not a number times 0: an infinite gradient becomes 0, too.
-/// Shapes:  x [...] -> [...].   Errors: type_error for what is not floating.
+/// `x`, whose operands get a gradient of zeros through it, where `stop_gradient` would give them none. An infinite
+/// gradient becomes 0, too.
+/// Shapes:  x [...] -> [...].   Errors: type_error unless `x` is floating.
 export value zero_gradient(const value& x, const origin& = {});
 
 }  // namespace lamina::graph

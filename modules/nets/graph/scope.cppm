@@ -1,4 +1,4 @@
-// Names and devices of what is added to nets: scopes that nest, belong to their thread, and end with their block, also
+// Names and devices of operations added to nets: scopes that nest, belong to their thread, and end with their block, also
 // where an error ends it.
 export module lamina:graph.scope;
 import :core;

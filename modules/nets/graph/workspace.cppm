@@ -58,7 +58,7 @@ export struct memory_estimate {
   std::size_t scratch = 0, packed = 0;  // of kernels, and of weights in the form that these read
 };
 
-/// A run that is under way. Its end waits for it; an error that nobody has waited for then is that of the next call on
+/// A run that is under way. Its destructor waits for it; an error that no `wait` has raised is raised by the next call on
 /// the run's space, once.
 export class running {
  public:
@@ -67,7 +67,7 @@ export class running {
   running& operator=(running&&) noexcept;
   ~running();
   bool done() const;
-  /// Errors: that of the run, each time.
+  /// Errors: the error of the run, each time.
   void wait();
 
  private:
@@ -103,7 +103,7 @@ export class workspace {
 
   // ---- spaces: each has blobs and nets of its own
 
-  /// Errors: value_error where there is no such space and none is to be made.
+  /// Errors: value_error for an unknown space unless `create` is set.
   void switch_to(std::string_view space, bool create = false);
   const std::string& current() const;
   std::vector<std::string> spaces() const;
@@ -112,33 +112,32 @@ export class workspace {
 
   // ---- nets
 
-  /// Takes a net as it stands now. Errors: state_error where a net of the name is there and is not to be replaced.
+  /// Takes the present state of a net. Errors: state_error for a net of the same name, unless it may be replaced.
   void create(const net& n, const create_options& = {});
   std::vector<std::string> nets() const;
   /// Runs a net a number of times. Errors: value_error for a net or a blob that is not there, and for a number below 0;
-  /// shape_error, type_error for a blob of another type than the net takes; those of its operations, with operation and place.
-  /// What the runs before the failing one wrote stays.
+  /// shape_error, type_error for a blob of another type than the net takes; errors of its operations, with operation and place.
+  /// Results of the runs before the failing one stay.
   void run(std::string_view name, std::int64_t times = 1);
   /// The same without waiting for it. Errors: state_error while another run is under way in the space.
   running start(std::string_view name, std::int64_t times = 1);
-  /// Runs a plan of steps. Errors: those of its nets; value_error for a step that is net and steps at once, or neither,
-  /// whose `stop_when` is not a blob of one element, for numbers below 0, or for concurrent steps of which one writes what
-  /// another one touches: nothing has run then.
-  /// Of several concurrent steps that fail the first in time gives the type of the error, which is a `worker_failures` too.
+  /// Runs a plan of steps. Errors: errors of its nets; value_error for a step that is net and steps at once, or neither,
+  /// whose `stop_when` is not a blob of one element, for numbers below 0, or for concurrent steps where one writes a
+  /// blob that another one uses: nothing has run then.
+  /// If several concurrent steps fail, the first in time gives the type of the error, which is also a `worker_failures`.
   void run(const execution_step& plan);
   /// Runs a net that need not be created.
   void run_once(const net& n);
-  /// What a run of a net does on the blobs as they are: operations, shapes, flops, bytes. Errors: as those of a run.
+  /// Describes a run on the present blobs: operations, shapes, flops, bytes. Errors: as a run.
   std::string explain(std::string_view name);
-  /// The same by operation. Where extents are counted when the net runs, its segments come one after the other, those
-  /// behind the first for as many rows as there can be.
+  /// The same by operation. Where extents are counted when the net runs, its segments come one after the other; all
+  /// after the first are for the largest number of rows.
   std::vector<operation_cost> costs(std::string_view name);
   /// Runs a net, some times first that do not count, and says how long whole runs and each of its operations took; operations
-  /// are timed in as many runs of their own, one after the other. Blobs are those of all these runs. Errors: as those of a
+  /// are timed in as many runs of their own, one after the other. Blobs change with each of these runs. Errors: as a
   /// run; value_error below one time. A segment has its operations once for each extents that were counted.
   net_times benchmark(std::string_view name, std::int64_t times = 10, std::int64_t warm_up = 1);
-  /// What a run of a net would work in: of segments all together, and `least` of the largest. Errors: as those of a
-  /// run.
+  /// Memory of a run: the sum over segments, and `least` of the largest segment. Errors: as a run.
   memory_estimate estimate_memory(std::string_view name, memory_sharing how = memory_sharing::best);
 
  private:

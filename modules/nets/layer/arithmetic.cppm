@@ -1,4 +1,4 @@
-// Elementwise operations as layers: those of one input, those of two that broadcast; comparisons and truths.
+// Elementwise operations as layers: of one input, of two that broadcast; comparisons and logic.
 export module lamina:layer.arithmetic;
 import :core;
 import :dtype;

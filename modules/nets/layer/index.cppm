@@ -1,4 +1,4 @@
-// Layers that look up, order and accumulate elements along an axis; what they do is a member.
+// Layers that look up, order and accumulate elements along an axis; their options are members.
 export module lamina:layer.index;
 import :core;
 import :dtype;

@@ -73,12 +73,12 @@ template <Layer L> constexpr view<const label> layer_outputs(const L& l) {
   else return port_names<"output">;
 }
 
-/// What a layer's own check says about the types of its inputs; empty where it has none or is content.
+/// Message of a layer's own check of its input types; empty where it has no check or finds no fault.
 template <Layer L> constexpr void check_layer(const L& l, view<const tensor_type> in, text& why) {
   if constexpr (requires { l.check(in, why); }) l.check(in, why);
 }
 
-// Numbers of ports known from the type alone: those of `forward`'s parameters and results.
+// Numbers of ports that are known from the type alone.
 template <class L> consteval std::size_t input_count() {
   if constexpr (requires { L::inputs(); }) return L::inputs().size();
   else return 1;

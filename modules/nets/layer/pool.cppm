@@ -22,7 +22,7 @@ constexpr void check_pool(std::string_view name, extent2d kernel, extent2d strid
 }
 }  // namespace detail
 
-/// Largest element of each window; a stride of 0 is that of the kernel.
+/// Largest element of each window; a stride of 0 means the kernel size.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct max_pool2d {
   extent2d kernel_size = 2, stride = 0, padding = 0;
@@ -33,7 +33,7 @@ export struct max_pool2d {
     return lamina::max_pool2d(x, {.kernel_size = kernel_size, .stride = stride, .padding = padding});
   }
 };
-/// Mean of each window; a stride of 0 is that of the kernel.
+/// Mean of each window; a stride of 0 means the kernel size.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct avg_pool2d {
   extent2d kernel_size = 2, stride = 0, padding = 0;

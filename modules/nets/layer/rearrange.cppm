@@ -1,4 +1,4 @@
-// Layers that rearrange, join, cut and reduce their input; what they do is a member.
+// Layers that rearrange, join, cut and reduce their input; their options are members.
 export module lamina:layer.rearrange;
 import :core;
 import :layer;
@@ -58,7 +58,7 @@ export struct slice {
     return lamina::slice(x, {.start = start, .stop = stop, .axis = axis, .step = step});
   }
 };
-/// Positions of one number before and after those of an axis.
+/// Adds positions that hold one number before and after an axis.
 export struct pad {
   std::int64_t axis = -1, before = 0, after = 0;
   double value = 0;

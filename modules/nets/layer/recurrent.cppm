@@ -114,7 +114,7 @@ export struct lstm_cell {
 export enum class gru_form : std::uint8_t {
   reset_after,   ///< n = tanh(x + r (h U + b)), h' = n + z (h - n): PyTorch's, and ONNX's with linear_before_reset
   reset_before,  ///< n = tanh(x + (r h) U + b), h' = n + z (h - n): ONNX's default
-  reversed,      ///< the same n with h' = h + z (n - h): MetaNN's, and that of the first paper
+  reversed,      ///< the same n with h' = h + z (n - h): as in MetaNN and in the first paper
 };
 /// One step of a gated recurrent unit.
 /// Shapes:  input [N, input_size], output [N, hidden_size]; weight_ih [3 hidden_size, input_size],
@@ -196,9 +196,9 @@ export struct sequence_port {
   std::int64_t axis = 0;
 };
 
-/// Walks a step along sequences. Its ports are the step's: at those in `sequences` whole sequences, at `previous_x`
-/// what stands for `x` before the first iteration, at the others what every iteration gets; its outputs are those of all iterations,
-/// stacked along axis `output_axis`; axes count from the end where they are negative. Policies: `bptt(false)` keeps
+/// Walks a step along sequences. Its ports are the step's: a port in `sequences` takes a whole sequence, `previous_x` the
+/// value of `x` before the first iteration, any other port a value for every iteration. The outputs of all iterations are
+/// stacked along axis `output_axis`; negative axes count from the end. Policies: `bptt(false)` keeps
 /// gradients from flowing back from iteration to iteration;
 /// `sequence<"port", axis>` names sequences instead of the member.
 /// Errors:  one with a message where the sequences differ in length, or name no port or a `previous_` one.
@@ -395,8 +395,8 @@ template <class L, class S, class V> constexpr void first_carries(const L& l, S&
   V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
   first[states] = backwards ? V(iterations - 1) : V(iterations * 0);
 }
-/// Walks all layers and directions; `walk(inner, gates of the iteration, states, layer's suffix)` makes the next states, the
-/// first of which is the output. `Gates` of them make a row of weights.
+/// Walks all layers and directions; `walk(inner, gates of the iteration, states, layer's suffix)` makes the next states;
+/// the first is the output. A row of weights has `gates` parts.
 template <std::size_t States, class L, class S, class V, class F>
 constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_t gates, bool state_bias, F step) {
   V x = l.batch_first ? V(lamina::permute(in[0], axes(1, 0, 2))) : in[0];

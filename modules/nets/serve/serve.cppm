@@ -18,7 +18,7 @@ namespace lamina {
 /// How a queue forms batches, and how much it holds.
 export struct queue_options {
   int workers = 1;                       // threads, each with a reference model of its own: 1..1024
-  std::int64_t batch = 32;               // most samples of one run: 1..32768
+  std::int64_t batch = 32;               // samples of one run, at most: 1..32768
   std::chrono::microseconds delay{200};  // how long a sample waits for others while a worker is free: 0..60 s
   std::int64_t capacity = 1024;          // requests that wait, at most; then submit waits and try_submit refuses
 };
@@ -32,7 +32,7 @@ export struct latency_histogram {
   double sum = 0;  // seconds
 };
 
-/// What a queue has done so far. requests = answered + failed + expired + stopped + waiting + running.
+/// Counters of a queue. requests = answered + failed + expired + stopped + waiting + running.
 export struct queue_statistics {
   std::int64_t requests = 0;  // accepted
   std::int64_t answered = 0;  // computed
@@ -218,7 +218,7 @@ template <std::size_t Count, std::size_t O, class R> auto& part(R& r) {
   else return r.twelfth;
 }
 
-/// The caller's own tensors of what a worker has left.
+/// Copies a worker's results into tensors of the caller.
 template <class Result> struct taken;
 template <class T, class E> struct taken<tensor<T, E>> {
   static tensor<T, E> from(const kept* k) {
@@ -257,7 +257,7 @@ template <class Traits> class row_runner final : public batch_runner {
     auto y = [&]<std::size_t... I>(std::index_sequence<I...>) {
       const shape all[] = {with_first(rows, batch[0]->samples[I].dims)...};
       const std::size_t planned =
-          net_.planned(view<const shape>(all, sizeof...(I)));  // first the plan and what it works in
+          net_.planned(view<const shape>(all, sizeof...(I)));  // the plan and its working memory first
       return net_(stacked<I>(batch, all[I], planned)...);
     }(std::make_index_sequence<Traits::inputs>());
     [&]<std::size_t... O>(std::index_sequence<O...>) {
@@ -302,8 +302,8 @@ template <class Traits> class row_runner final : public batch_runner {
 
 // ---- the queue ------------------------------------------------------------------------------------------------------
 
-/// What `submit` gives: the result of a sample, or the error that it met, once it is there. For one thread at a time; an
-/// answer that nobody waits for is computed all the same.
+/// The result of a sample, or the error of its run, when it is ready. For one thread at a time; an answer that no thread
+/// waits for is computed all the same.
 export template <class Result> class answer {
  public:
   answer() = default;
@@ -311,7 +311,7 @@ export template <class Result> class answer {
   answer(answer&&) = default;
   answer& operator=(answer&&) = default;
 
-  /// Whether there is something to wait for: not before a submit, and not after `get`.
+  /// Whether the answer can be waited for: not before a submit, and not after `get`.
   bool valid() const { return request_ != nullptr; }
   bool ready() const { return asked().ready(); }
   void wait() const { asked().wait(); }
@@ -323,8 +323,8 @@ export template <class Result> class answer {
   bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
   bool wait_for(std::chrono::nanoseconds d) const { return wait_until(detail::queued::in(d)); }
   /// Waits, and takes the result: the rows of the model's outputs without the leading dimension. Errors: deadline_error if
-  /// the deadline passed before the sample was computed, stopped_error after `shutdown_now` or `cancel`, whatever the run of
-  /// its batch met, state_error if the answer was taken already.
+  /// the deadline passed before the sample was computed, stopped_error after `shutdown_now` or `cancel`, the error of
+  /// its batch, state_error if the answer was taken already.
   Result get() {
     asked().wait();
     auto r = std::move(request_);
@@ -343,9 +343,9 @@ export template <class Result> class answer {
 /// Takes single samples from any thread and has them computed in batches by threads of its own, one reference model each:
 /// `batching_queue queue(factory, {.workers = 2}); auto y = queue.submit(x).get();`. A batch leaves when it is full, when
 /// its first sample has waited for `delay`, or when less than `delay` is left to a deadline in it. Every accepted request
-/// is answered. Threads do not survive fork(2): in a child of the process that made it a queue raises state_error. Answers do not depend on the batch that they were computed in, down to the bits, where the net leaves
-/// samples apart. Batches are of few sizes, so that few plans are made; samples of different extents go in batches of
-/// their own.
+/// is answered. The bits of an answer do not depend on its batch, if the net leaves samples apart. Batches have few sizes, so
+/// that few plans are made; samples of different extents go into different batches. Threads do not survive fork(2): in a
+/// child of the process that made it a queue raises state_error.
 /// Shapes: samples have no leading dimension, and neither have results.
 export template <class Traits> class batching_queue {
   static_assert(accepted<diagnostic<detail::queue_check<Traits>>()>);
@@ -387,7 +387,7 @@ export template <class Traits> class batching_queue {
     return tried(detail::queued::in(d), x...);
   }
 
-  /// Accepts nothing more, computes what was accepted, and ends the workers. As the destructor does.
+  /// Accepts nothing more, computes the accepted requests, and ends the workers, as the destructor does.
   void shutdown() { core_.shutdown(detail::queue_core::ending::computed); }
   /// Accepts nothing more and ends the workers after the batches that they are computing; requests that wait are answered
   /// with stopped_error.
