@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The table of layers in docs/layers.md, made of the interfaces of `modules/nets/layer`.
 
-usage: layers.py MODULES FILE [--write]     without --write: whether FILE holds the table
+usage: layers.py MODULES FILE [--write]     without --write: whether FILE holds the table, and whether what the documents
+                                            beside it write of layers names options that there are
 """
 import pathlib
 import re
@@ -82,6 +83,18 @@ def table(modules):
     return "\n".join(lines[1:]) + "\n"
 
 
+def unknown_options(documents, made):
+    """`nn::conv2d{.kernel}` in a document, where no option is named so."""
+    known = {}
+    for row in re.finditer(r"^\| `(\w+)(?:<\.\.\.>)?` \|.*\| (.*) \|$", made, re.M):
+        known[row[1]] = set(re.findall(r"`[\w:]+(?:<[^`]*?>)? (\w+)", row[2]))
+    for document in documents:
+        for call in re.finditer(r"\bnn::(\w+)\{([^{}]*)", document.read_text()):
+            for option in re.findall(r"(?<![\w)])\.([a-z]\w*)", call[2]):
+                if option not in known.get(call[1], ()):
+                    yield f"{document}: nn::{call[1]}{{.{option}}}"
+
+
 def main():
     modules, path = sys.argv[1], pathlib.Path(sys.argv[2])
     text = path.read_text()
@@ -89,11 +102,15 @@ def main():
     made = "\n" + table(modules) + "\n"
     if "--write" in sys.argv:
         path.write_text(text[:begin] + made + text[end:])
-    elif text[begin:end] != made:
+        return 0
+    wrong = list(unknown_options([*path.parent.glob("*.md"), *path.parent.parent.glob("*.md")], made))
+    faults = ["options that no layer has:", *wrong] if wrong else []
+    if text[begin:end] != made:
         known = set(text[begin:end].splitlines())
-        lacking = [line for line in made.splitlines() if line not in known]
-        sys.exit(f"{path} does not tell what the layers are; tests/readme/layers.py modules docs/layers.md --write does.  "
-                 "Lines that it lacks:\n" + "\n".join(lacking))
+        faults += [f"{path} does not tell what the layers are; tests/readme/layers.py modules docs/layers.md --write does.  "
+                   "Lines that it lacks:", *(line for line in made.splitlines() if line not in known)]
+    if faults:
+        sys.exit("\n".join(faults))
     return 0
 
 
