@@ -266,46 +266,69 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
 
 namespace {
 // Walks a program in order and says of each value whether a plan knows its elements: those of constants, of shapes, and what
-// pure operations make of such. `inputs` says it of the inputs, `outputs` gets it of the outputs.
-// Returns the first operation by which an extent becomes known only in a run.
-std::string first_counted_in(const program& p, const std::vector<char>& inputs, std::vector<char>* outputs) {
-  bool any = outputs != nullptr;
-  for (const node& n : p.nodes())
-    any = any || n.op == &record<op::truncate> || (n.op && n.op->shape_operands) || !n.subprograms.empty();
-  if (!any) return {};
-  const auto reached = p.reachable();
-  std::map<value_id, char> known;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < p.nodes().size(); ++i) {
-    const node& n = p.nodes()[i];
-    const auto at = static_cast<std::int32_t>(i);
-    if (n.kind == node_kind::input) known[{at, 0}] = inputs[next++];
-    if (n.kind == node_kind::constant) known[{at, 0}] = 1;
-    if (n.kind != node_kind::operation || !reached[i]) continue;
-    if (n.op == &record<op::truncate>) return spelling_of(p, n);
-    bool all = n.op->pure;
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      if (n.op->decides_shape(k) && !known[n.inputs[k]])
-        return (n.path.empty() ? "" : n.path + ": ") + std::string(n.op->name);
-      all = all && (!n.reads_data(k) || known[n.inputs[k]]);
+// pure operations make of such.
+class known_elements {
+ public:
+  // `inputs` says it of the inputs.
+  known_elements(const program& p, std::vector<char> inputs) : p_(p), inputs_(std::move(inputs)) {}
+
+  // The first operation by which an extent becomes known only in a run; empty if there is none.
+  std::string first_counted() {
+    const auto reached = p_.reachable();
+    std::size_t next = 0;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()); ++i) {
+      const node& n = p_.at(i);
+      if (n.kind == node_kind::input) known_[{i, 0}] = inputs_[next++];
+      else if (n.kind == node_kind::constant) known_[{i, 0}] = 1;
+      else if (n.kind == node_kind::operation && reached[static_cast<std::size_t>(i)])
+        if (auto found = counted_by(i, n); !found.empty()) return found;
     }
-    std::vector<char> results(n.results.size(), all && n.subprograms.empty());
+    return {};
+  }
+  std::vector<char> outputs() {
+    std::vector<char> all;
+    for (const auto& o : p_.outputs()) all.push_back(known_[o.value]);
+    return all;
+  }
+
+ private:
+  std::string counted_by(std::int32_t i, const node& n) {
+    if (n.op == &record<op::truncate>) return spelling_of(p_, n);
+    const std::string path = n.path.empty() ? "" : n.path + ": ";
+    bool all = n.op->pure && n.subprograms.empty();
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      if (n.op->decides_shape(k) && !known_[n.inputs[k]]) return path + std::string(n.op->name);
+      all = all && (!n.reads_data(k) || known_[n.inputs[k]]);
+    }
+    std::vector<char> results(n.results.size(), all);
     const bool is_call = is_call_of<op::call>(n);
     for (const auto& sub : n.subprograms) {
       std::vector<char> given(sub->inputs().size());
-      for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known[n.inputs[k]];
-      auto found = first_counted_in(*sub, given, is_call ? &results : nullptr);
-      if (!found.empty()) return n.path.empty() ? found : n.path + ": " + found;
+      for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known_[n.inputs[k]];
+      known_elements inside(*sub, std::move(given));
+      if (auto found = inside.first_counted(); !found.empty()) return path + found;
+      if (is_call) results = inside.outputs();
     }
-    for (std::size_t r = 0; r < results.size(); ++r) known[{at, static_cast<std::int32_t>(r)}] = results[r];
+    for (std::size_t r = 0; r < results.size(); ++r) known_[{i, static_cast<std::int32_t>(r)}] = results[r];
+    return {};
   }
-  for (std::size_t o = 0; outputs && o < p.outputs().size(); ++o) (*outputs)[o] = known[p.outputs()[o].value];
-  return {};
+
+  const program& p_;
+  std::vector<char> inputs_;
+  std::map<value_id, char> known_;
+};
+// Whether a program has operations by which extents may become known only in a run.
+bool may_count(const program& p) {
+  return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
+    if (n.op == &record<op::truncate> || (n.op && n.op->shape_operands)) return true;
+    return std::any_of(n.subprograms.begin(), n.subprograms.end(), [](const auto& sub) { return may_count(*sub); });
+  });
 }
 }  // namespace
 
 std::string counted_when_run_in(const program& p) {
-  return first_counted_in(p, std::vector<char>(p.inputs().size()), nullptr);
+  if (!may_count(p)) return {};
+  return known_elements(p, std::vector<char>(p.inputs().size())).first_counted();
 }
 
 }  // namespace lamina
