@@ -502,6 +502,8 @@ export struct gradient_call {
   template <class F> void operator()(std::size_t i, F rule) {
     if (wanted[checked("operand", i, wanted.size())]) out[i] = rule();
   }
+  /// Sets the gradient of the only operand: of operations that have one, no rule is called where it is not wanted.
+  void operator()(const value& of_operand) { out[0] = of_operand; }
 
  private:
   std::size_t checked(std::string_view what, std::size_t i, std::size_t count) const {
@@ -509,8 +511,6 @@ export struct gradient_call {
       detail::no_such_part(of.op->name, "gradient", what, i, count);
     return i;
   }
-  /// Sets the gradient of the only operand: of operations that have one, no rule is called where it is not wanted.
-  void operator()(const value& of_operand) { out[0] = of_operand; }
 };
 
 /// How operands and results of a call take part in one axis of its first result. An operation says in `static void
