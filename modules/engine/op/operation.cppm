@@ -311,11 +311,7 @@ template <Operation Op> struct recorded {
         return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
                                 weights);
       };
-    if constexpr (requires { &Op::bounds; })
-      r.bounds = [](view<const std::optional<double>> operands) -> std::optional<value_bounds> {
-        const std::optional<value_bounds> said = Op::bounds(operands);
-        return said ? checked_bounds(Op::name, *said) : said;
-      };
+    if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
     if constexpr (requires { &Op::part_of; })
       r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> {
         const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);

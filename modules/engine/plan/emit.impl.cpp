@@ -101,6 +101,7 @@ buffer_ref emitter::counter(std::string_view message, const std::optional<first_
 
 buffer_ref emitter::packed(value_id v, std::uint64_t format, std::size_t bytes,
                            const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) {
+  operand_type(v);  // refuses what there is not
   const value_id base = d_.views[v].base;
   const node& from = p_.at(base);
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};

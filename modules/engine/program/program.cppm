@@ -401,7 +401,7 @@ class ir::program : found_in_lamina {
 
   /// The number that all elements of a constant are; empty for values that are no such constant.
   std::optional<double> number_of(value_id v) const;
-  /// Between which numbers a node holds its operand 0, where it does nothing else.
+  /// Between which numbers a node holds its operand 0, where it does nothing else; empty where one of them is NaN.
   std::optional<value_bounds> bounds_of(const node& n) const;
   /// Whether a run may find an operand of a node wrong, or one of a node in its subprograms.
   bool may_fail(const node& n) const;
@@ -478,7 +478,6 @@ namespace detail {
                                std::size_t count);
 // What a definition says for passes, checked where it enters. Errors: value_error, which names operation and member.
 channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights);
-value_bounds checked_bounds(std::string_view op, value_bounds said);
 axis_view checked_part(std::string_view op, axis_view said, const shape& whole);
 image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call);
 void check_map(const axis_map& said);

@@ -457,7 +457,8 @@ std::optional<value_bounds> program::bounds_of(const node& n) const {
   if (!n.op || !n.op->bounds) return {};
   std::vector<std::optional<double>> numbers;
   for (auto v : n.inputs) numbers.push_back(number_of(v));
-  return n.op->bounds(numbers);
+  const auto bounds = n.op->bounds(numbers);
+  return bounds && (std::isnan(bounds->low) || std::isnan(bounds->high)) ? std::nullopt : bounds;
 }
 
 bool program::may_fail(const node& n) const {
@@ -760,12 +761,6 @@ channel_axes checked_channels(std::string_view op, channel_axes said, const shap
   if (!is_axis(said.result, result) || !is_axis(said.weights, weights))
     raise(error_kind::value, wrong_member(op, "channels") << "the axes " << said.result << " of " << result << " and "
                                                           << said.weights << " of " << weights);
-  return said;
-}
-
-value_bounds checked_bounds(std::string_view op, value_bounds said) {
-  if (std::isnan(said.low) || std::isnan(said.high))
-    raise(error_kind::value, wrong_member(op, "bounds") << said.low << " and " << said.high);
   return said;
 }
 
