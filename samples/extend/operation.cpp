@@ -1,21 +1,22 @@
 // A new operation: a kernel in plain C++, a rule over types, a gradient made of operations.
+#include <cmath>
 #include <iostream>
 #include <string_view>
 import lamina;
 using namespace lamina;
 
 // ---- the extension
-struct softsign_arguments {
+struct squareplus_arguments {
   const float* in;
   float* out;
   std::int64_t count;
 };
-void run_softsign(const void* arguments, void*) noexcept {
-  const auto& a = *static_cast<const softsign_arguments*>(arguments);
-  for (std::int64_t i = 0; i < a.count; ++i) a.out[i] = a.in[i] / (1 + (a.in[i] < 0 ? -a.in[i] : a.in[i]));
+void run_squareplus(const void* arguments, void*) noexcept {
+  const auto& a = *static_cast<const squareplus_arguments*>(arguments);
+  for (std::int64_t i = 0; i < a.count; ++i) a.out[i] = (a.in[i] + std::sqrt(a.in[i] * a.in[i] + 4)) / 2;
 }
-struct softsign_op {
-  static constexpr std::string_view name = "softsign";
+struct squareplus_op {
+  static constexpr std::string_view name = "squareplus";
   static constexpr int operands = 1;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
@@ -23,27 +24,27 @@ struct softsign_op {
     else out.result(in[0].element, in[0].dims);
   }
   static void gradient(gradient_call& c) {
-    c(0, [&] { return c.gradient() * square(1 - abs(c.result())); });
+    c(0, [&] { return c.gradient() * c.result() / sqrt(square(c(0)) + 4); });
   }
   static void emit(emission& e) {
-    softsign_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
-    e.step(&run_softsign, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
+    squareplus_arguments a{nullptr, nullptr, e.in_type(0).dims.size()};
+    e.step(&run_squareplus, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
   }
 };
-/// x / (1 + |x|).   Shapes: any.   Types: float32.
-template <Symbolic X> requires Applicable<softsign_op, X> constexpr auto softsign(const X& x) {
-  return apply<softsign_op>({}, x);
+/// (x + sqrt(x^2 + 4)) / 2, a ReLU without a kink.   Shapes: any.   Types: float32.
+template <Symbolic X> requires Applicable<squareplus_op, X> constexpr auto squareplus(const X& x) {
+  return apply<squareplus_op>({}, x);
 }
 // ---- its use
 
 int main() {
-  vector<float> x{-3, 0, 1};  // typed expressions
-  auto y = softsign(var<"x">(x));
+  vector<float> x{-1.5, 0, 1.5};  // typed expressions
+  auto y = squareplus(var<"x">(x));
   auto [value_of_y, slope] = evaluate(y * 2, gradient<"x">(y));
   std::cout << value_of_y << " " << slope << "\n";
 
   ir::program p;  // values of a program
-  ir::value in = p.input("x", {dtype::float32, {"N"}}), out = softsign(in);
+  ir::value in = p.input("x", {dtype::float32, {"N"}}), out = squareplus(in);
   p.output("y", out);
   p.output("slope", gradients(out, {&in, 1})[0]);
   std::cout << p.dump();
