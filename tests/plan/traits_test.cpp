@@ -1,6 +1,7 @@
 // What an operation of a user's program says of itself: the passes treat it as they treat one of the library.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -132,6 +133,36 @@ struct silent_raised : raised {
   static constexpr int updates = -1;
 };
 
+// All that the library's own activations have: flops, pieces that run at once, samples that merge, and images in channel blocks,
+// of which it keeps zeros zero.
+struct bent {
+  static constexpr std::string_view name = "bent";
+  static constexpr int operands = 1;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, lamina::view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  static double flops(const attributes&, lamina::view<const tensor_type>, lamina::view<const tensor_type> out) {
+    return 3 * static_cast<double>(out[0].dims.size());
+  }
+  static void map_axis(const attributes&, axis_map& m) { m.elementwise(); }
+  static image_layouts images(const image_call& c) { return {.result = c.blocked, .operand = c.blocked}; }
+  static void gradient(gradient_call& c) {
+    c(0, [&] { return c.gradient() * square(1 - abs(c.result())); });
+  }
+  static void run(const void* arguments, void*) noexcept {
+    const auto& m = *static_cast<const map_arguments*>(arguments);
+    for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = m.a[i] / (1 + (m.a[i] < 0 ? -m.a[i] : m.a[i]));
+  }
+  static void emit(emission& e) {
+    const buffer_ref from = e.in(0), to = e.out(0);
+    emission::cut(e.stored(from, e.in_type(0)), 3, [&](std::int64_t first, std::int64_t count) {
+      map_arguments m{nullptr, nullptr, nullptr, count};
+      e.step(&run, m, {{&m.a, from.at(first * 4)}, {&m.out, to.at(first * 4)}});
+    });
+  }
+};
+
 template <class Op, class... V> value call(const V&... v) { return apply<Op>({}, v...); }
 
 std::size_t lines_with(const plan& p, std::string_view word) {
@@ -198,6 +229,60 @@ BOOST_AUTO_TEST_CASE(a_product_ends_with_it) {
   const auto p = planned({real({8, 16}, 1), real({16, 24}, 2), real({8, 24}, 3)}, layer, 1e-6);
   BOOST_TEST(p->counters().fused_epilogues == 2);
   BOOST_TEST(p->lines().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(its_flops_and_pieces) {
+  const array x = real({1000, 1000}, 1);
+  std::vector<array> results;
+  for (const int threads : {1, 2}) {
+    small_graph g;
+    g.output(call<bent>(g.input(x)));
+    results.push_back(g.run({.parallel = true}, threads)[0]);
+    BOOST_TEST(g.plan->cost().flops == 3e6);
+    BOOST_TEST_REQUIRE(g.plan->lines().size() == 1u);
+    BOOST_TEST(g.plan->lines()[0].steps == 4u);
+  }
+  BOOST_TEST(same_bits(results[0], results[1]));
+  for (std::size_t i = 0; i < x.values.size(); ++i)
+    BOOST_REQUIRE(std::abs(results[0].values[i] - x.values[i] / (1 + std::abs(x.values[i]))) < 1e-7);
+}
+
+BOOST_AUTO_TEST_CASE(samples_merge) {
+  const matrix<float> w{{1, 2}, {3, 4}}, x{{1, -2}}, y{{3, 4}, {-5, 6}};
+  const auto f = [&](const matrix<float>& m) { return apply<bent>({}, matmul(m, w)); };
+  eval_plan samples;
+  const auto a = samples.add(f(x)), b = samples.add(f(y));
+  samples.run();
+  BOOST_TEST(samples.counters().merged == 2);
+  const auto elements = [](const matrix<float>& m) { return from_tensor(any_tensor(m)); };
+  BOOST_TEST(same_bits(elements(a.value()), elements(evaluate(f(x)))));
+  BOOST_TEST(same_bits(elements(b.value()), elements(evaluate(f(y)))));
+}
+
+// Between convolutions whose channels fill blocks, or do not.
+BOOST_AUTO_TEST_CASE(it_lies_in_channel_blocks) {
+  const auto net = [](small_graph& g, std::int64_t channels, value (*f)(const value&)) {
+    const value w = g.state("w", random_array(dtype::float32, {channels, 3, 3, 3}, 1, -1, 1));
+    const value again = g.state("again", random_array(dtype::float32, {channels, channels, 3, 3}, 2, -1, 1));
+    g.output(conv2d(f(conv2d(g.input(real({2, 3, 9, 9}, 3)), w)), again));
+  };
+  const auto reorders = [&](std::int64_t channels, value (*f)(const value&)) {
+    array results[2];
+    std::size_t count = 0;
+    for (const bool blocked : {false, true}) {
+      small_graph g;
+      net(g, channels, f);
+      results[blocked] = g.run({.blocked_layout = blocked})[0];
+      count = g.plan->cost().reorders;
+      for (const auto& l : g.plan->lines())
+        if (l.what == "bent") BOOST_TEST((l.form == (blocked ? layout::blocked : layout::plain)));
+    }
+    BOOST_TEST(distance(results[0], results[1]) < 2e-5);
+    return count;
+  };
+  for (const std::int64_t channels : {32, 24, 21})
+    BOOST_TEST(reorders(channels, [](const value& x) -> value { return call<bent>(x); }) ==
+               reorders(channels, [](const value& x) -> value { return tanh(x); }));
 }
 
 BOOST_AUTO_TEST_CASE(a_part_is_a_view) {

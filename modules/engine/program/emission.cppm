@@ -88,6 +88,12 @@ export class emission {
   virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
                    view<const void* const> code, std::size_t scratch) = 0;
 
+  /// Elements that a buffer of a type holds: in channel blocks, those beyond the last channel too.
+  std::int64_t stored(const buffer_ref& b, const tensor_type& t) const {
+    const std::int64_t lanes = isa() == lamina::isa::avx512 ? 16 : isa() == lamina::isa::avx2 ? 8 : 4;
+    if (b.form != layout::blocked || t.dims.size() == 0) return t.dims.size();
+    return t.dims.size() / t.dims.at(1) * ((t.dims.at(1) + lanes - 1) / lanes * lanes);
+  }
   template <class A> const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
   template <class Arguments>
   void step(step_function run, const Arguments& a, view<const address> addresses, std::size_t scratch = 0) {
