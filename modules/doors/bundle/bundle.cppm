@@ -1,4 +1,4 @@
-// Networks compiled ahead of time: a plan written out as an object file that runs with no library at all. The kernels are
-// those of the process, taken from the library's own archives, and so are the bits.
+// Networks compiled ahead of time: a plan written out as an object file that runs with no library at all. The kernels
+// come from the library's own archives, so the bits are the same as in the process.
 export module lamina.bundle;
 export import :write;

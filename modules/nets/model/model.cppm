@@ -52,7 +52,7 @@ struct trace_listener {
   ~trace_listener() = default;
 };
 
-/// What the nested scopes of one trace share.
+/// State that the nested scopes of one trace share.
 export struct trace_walk {
   program& into;
   parameter_store& store;
@@ -62,12 +62,12 @@ export struct trace_walk {
   bool random = false;  // the generator was asked for
   bool (*trainable)(view<const label> path) = nullptr;
   traced_leaves* leaves = nullptr;  // where states become inputs; the store is not used then
-  const name_map* names = nullptr;  // of states that stand for others
+  const name_map* names = nullptr;  // of states that are shared under another name
   // In the iteration of a scan: the walk around it, and which of its values the iteration reads, each with its value here.
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
-  std::vector<std::string> met{};  // states that were asked for, where names stand for others
+  std::vector<std::string> met{};  // states that were asked for, where names are shared
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
@@ -128,7 +128,7 @@ export class trace_scope {
     if (walk_->listener) walk_->listener->left(out);
   }
   bool failed() const { return false; }
-  /// Refuses to run: what is wrong, in words. Errors: shape_error.
+  /// Refuses to run with a message. Errors: shape_error.
   [[noreturn]] void refuse(std::string_view why) const;
   /// Calls f with the names that lead to this layer.
   template <class F> auto with_path(F&& f) const { return f(view<const label>(path_)); }
@@ -166,15 +166,15 @@ struct model_input {
   std::string name;
   tensor_type type;
 };
-/// What a model type is made of, seen at run time.
+/// The parts of a model type at run time.
 struct model_definition {
   std::vector<model_input> inputs;
   std::vector<model_input> outputs;
   dtype element = dtype::float32;
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;
-  name_map names{};                     // of parameters that stand for others
-  std::shared_ptr<const program> of{};  // a net without layers: what stands for a trace
+  name_map names{};                     // of parameters that are shared under another name
+  std::shared_ptr<const program> of{};  // the program of a net without layers, in place of a trace
 };
 
 /// How a model is made and run.
@@ -184,7 +184,7 @@ export struct model_options {
   pass_options passes{};
   /// Threads or a scheduler, and the cache of plans, of several models; `threads` does not count then.
   std::shared_ptr<context> where{};
-  /// Names of parameters that stand for others: layers then share a parameter, and its gradient is the sum over both.
+  /// Names of parameters that are replaced by others: layers then share a parameter, and its gradient is the sum over both.
   name_map tie{};
 };
 
@@ -223,10 +223,10 @@ export class model_core {
   executor& at(view<const shape> inputs) { return runs().at(inputs); }
   /// What runs another program over the parameters, traced from the same definition; errors name layers.
   session session_of(std::shared_ptr<const program> p, std::shared_ptr<context> where) const;
-  /// Errors: those of `at`.
+  /// Errors: as `at`.
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::string explain(view<const shape> inputs) const;
-  /// What is left is a model that was given away.
+  /// Leaves a moved-from model.
   std::unique_ptr<parameter_store> take_parameters();
 
  private:
@@ -317,7 +317,7 @@ template <class Check> void outcome_of(...);
 template <class Check> struct check_outcome {
   using type = decltype(outcome_of<Check>(0));
 };
-// A layer by itself, over operands of which nothing is known; a mismatch that stands there from the start keeps rules quiet.
+// A layer by itself, over operands of unknown shape; a mismatch from before keeps rules quiet.
 template <const auto& Topology, std::size_t At> constexpr bool runs_alone() {
   const auto& layer = Topology.layers.template get<At>();
   using layer_type = std::remove_cvref_t<decltype(layer)>;
@@ -437,13 +437,13 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
     if (!may_equal(pattern[i + 1], given[i])) return false;
   return true;
 }
-/// Elements that stand in memory; expressions are evaluated first.
+/// Elements in memory; expressions are evaluated first.
 template <class X>
 concept InMemory = requires(const X& x) {
   typename X::element_type;
   x.data().data();
 };
-/// What is said of the first operand that does not stand in memory, as in `input 0 is an expression`.
+/// Message about the first operand that is not in memory, as in `input 0 is an expression`.
 template <class... X> consteval text memory_fault(std::string_view what, std::string_view call) {
   text t;
   std::size_t at = 0;
@@ -543,7 +543,7 @@ template <class Traits, class First, class... X> auto run_model(session& net, co
           output(std::integral_constant<std::size_t, O>{})...};
     }(std::make_index_sequence<Traits::outputs.size()>{});
 }
-/// What the free functions of layers say of a model, with which they would do nothing.
+/// Message of the free functions of layers for a model, on which they have no effect.
 template <fixed_string Function> struct no_layer {
   static consteval text message() {
     text t;
@@ -565,7 +565,7 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   using traits = traits_of<Topology, Rest...>;
   using element_type = typename traits::element_type;
 
-  /// What the free functions of layers say of it.
+  /// Message of the free functions of layers.
   template <fixed_string Function, fixed_string> using refused = detail::no_layer<Function>;
 
   explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
@@ -597,7 +597,7 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   const parameter_store& parameters() const { return core_.parameters(); }
   model_core& core() { return core_; }
   const model_core& core() const { return core_; }
-  /// What a run for these input extents does: operations, layouts, flops, bytes, memory.
+  /// Describes a run for these input extents: operations, layouts, flops, bytes, memory.
   std::string explain(std::initializer_list<shape> inputs) const {
     return core_.explain({inputs.begin(), inputs.size()});
   }

@@ -22,7 +22,7 @@ namespace lamina {
 /// How a factory prepares its network.
 export struct reference_options {
   /// Computes once what depends on parameters alone: batch norms go into the weights before them. Results then differ in
-  /// the last bits from those of the model.
+  /// the last bits from the model.
   bool optimize = false;
   /// Memory that reference models lend for each run; without it each has its own from its first run on.
   std::shared_ptr<arena_pool> arenas{};
@@ -31,7 +31,7 @@ export struct reference_options {
   std::optional<std::int64_t> seed{};
 };
 
-/// What a factory found to do for inference.
+/// Transformations that a factory made for inference.
 export struct reference_report {
   std::int64_t dropped = 0;   ///< layers that pass on their input, as dropout does
   std::int64_t folded = 0;    ///< factors and terms that went into the weights before them: two for each batch norm, or
@@ -44,7 +44,7 @@ export struct reference_report {
 
 // ---- the part that is no template -----------------------------------------------------------------------------------
 
-/// What a factory is made of.
+/// The parts of a factory.
 struct reference_source {
   std::shared_ptr<const program> inference;
   std::unique_ptr<parameter_store> parameters;
@@ -54,7 +54,7 @@ struct reference_source {
   std::optional<cache_limits> plans{};           // how many plans to keep; as usual where it is not said
 };
 
-/// One set of weights and its packed forms. Nobody changes it: an update is another set.
+/// One set of weights and its packed forms. It never changes: an update is another set.
 struct shared_weights {
   parameter_store store;
   shared_packs packs;
@@ -75,11 +75,12 @@ class reference_core {
   const std::optional<model_definition>& definition() const { return definition_; }
   /// The program of inference.
   const program& inference() const { return *inference_; }
-  /// With what is fused for these input extents, which makes their plan, if need be. Errors: shape_error where they do not fit.
+  /// With the number of fused operations for these input extents, which makes their plan, if need be.
+  /// Errors: shape_error where they do not fit.
   reference_report report(view<const shape> inputs) const;
   /// The same for the extents that inputs have; a leading one that is open is 1.
   reference_report report() const;
-  /// Where the plans of all shapes are; what is kept of them, the factory alone changes.
+  /// The plans of all shapes; only the factory changes how many are kept.
   const plan_cache& plans() const { return cache(); }
   plan_cache& plans() { return cache(); }
   /// Bytes of the weights of now.
@@ -119,7 +120,7 @@ class reference_core {
   mutable std::mutex mutex_;  // of all below
   std::condition_variable returned_;
   std::shared_ptr<shared_weights> weights_;
-  parameter_store own_;  // of the origin, as it was when nobody had it
+  parameter_store own_;  // of the origin, as it was when it was not lent
   bool lent_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
@@ -161,13 +162,13 @@ class origin_loan {
  private:
   void give_back() noexcept;
   std::shared_ptr<reference_core> core_;
-  std::unique_ptr<reference_runner> runner_;  // of this holder: nobody keeps weights for an origin that is not lent
+  std::unique_ptr<reference_runner> runner_;  // of this holder: an origin that is not lent keeps no weights
 };
 
 namespace detail {
 /// Takes a model apart. Errors: state_error where that was done before.
 reference_source source_of(model_core&& origin);
-/// What is shared; a holder that was moved from has nothing.
+/// The shared part; a moved-from holder has none.
 [[noreturn]] void moved_from();
 template <class Core> Core& shared_by(const std::shared_ptr<Core>& core) {
   if (!core) [[unlikely]]
@@ -184,7 +185,7 @@ auto run_reference(const reference_core& core, reference_runner& runner, const X
   const resting after{runner};
   return run_model<Traits>(runner.ready(core), x...);
 }
-/// What those that share weights do not do, in words.
+/// Messages for what models with shared weights cannot do.
 template <fixed_string Who, fixed_string What, class...> struct shares_weights {
   static consteval text message() {
     text t;
@@ -199,7 +200,7 @@ template <fixed_string Who, fixed_string What, class...> struct shares_weights {
 /// Members that are refused, so that the compiler says why.
 template <fixed_string Who> struct sharing {
   static constexpr auto sharing_name = Who;
-  /// What the free functions of layers say of it.
+  /// Message of the free functions of layers.
   template <fixed_string, fixed_string What> using refused = detail::shares_weights<Who, What>;
   template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
@@ -232,20 +233,20 @@ export template <class Traits> class reference_model : public sharing<"a referen
  public:
   explicit reference_model(std::shared_ptr<const reference_core> core)
       : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
-  /// Inference, as of a model. The weights are those of the last `factory.update` before the call, to its end.
-  /// Errors: as those of a model; state_error where it was moved from.
+  /// Inference, as of a model. A call uses the weights of the last `factory.update` before it, to its end.
+  /// Errors: as a model; state_error where it was moved from.
   template <class... X> requires accepted<diagnostic<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
   /// Bytes that a run for inputs of these extents works in: activations and scratch, by its plan. Makes the plan if need be,
   /// for all reference models of the factory, so that no run waits for it. 0 where a run is of several plans.
-  /// Errors: as those of a call.
+  /// Errors: as a call.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
   std::size_t planned(std::initializer_list<shape> inputs) {
     return planned(view<const shape>(inputs.begin(), inputs.size()));
   }
-  /// What the reference models of a factory share; nothing of it can be changed from here.
+  /// The part that the reference models of a factory share, which cannot be changed from here.
   const std::shared_ptr<const reference_core>& shared_part() const { return core_; }
   /// Bytes that this reference model has for itself.
   std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
@@ -320,7 +321,7 @@ export template <const auto& Topology, class... Rest> class reference_factory {
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
   /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
-  /// What was found to do for inference, and what plans for these input extents, leading ones included, fuse.
+  /// Transformations for inference, and the fused operations of plans for these input extents, leading ones included.
   /// Errors: shape_error where they do not fit.
   reference_report report(std::initializer_list<shape> inputs) const {
     return detail::shared_by(core_).report({inputs.begin(), inputs.size()});

@@ -10,7 +10,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// A net as it is saved: a program, and the states that it reads with what else belongs to them, as slots of an optimizer.
+/// A saved net: a program, and the states that it reads with their slots, as of an optimizer.
 export struct saved_net {
   std::shared_ptr<const lamina::program> program;
   parameter_store states;
@@ -41,7 +41,7 @@ void save_net(const std::string& path, const model<Topology, Rest...>& net,
   save_net(path, net.core().inference(), net.parameters(), metadata);
 }
 
-/// Reads what `save_net` wrote. The results of `load_net(path).factory().create()` are those of the net that was saved, bit
+/// Reads what `save_net` wrote. The results of `load_net(path).factory().create()` equal the saved net's, bit
 /// by bit on one instruction set. `own` are operations that the library does not know.
 /// Errors: file_error naming file, state or node, expectation and finding, also where the two files are of different nets;
 /// unsupported_error for a version, an operation or an attribute that this library does not know.

@@ -1,4 +1,4 @@
-// What a net is made of, for people: a table of its sublayers with their shapes, parameters and flops, and a drawing of
+// Descriptions of a net for people: a table of its sublayers with their shapes, parameters and flops, and a drawing of
 // them with their connections.
 export module lamina:show;
 import :core;
@@ -46,7 +46,7 @@ template <Layer L> net_part part_of(const L& layer, std::string name) {
 
 /// The table; without extents each dimension that is no number counts as 1.
 std::string table_of(const model_definition& d, view<const shape> extents);
-/// The drawing; without a definition nothing is known of shapes and of what stands inside layers made by code.
+/// The drawing; without a definition it has no shapes and no parts of layers made by code.
 std::string drawing_of(net_part net, const model_definition* d);
 
 template <class Net> struct shown_net;
@@ -60,7 +60,7 @@ concept ShownNet = requires { shown_net<Net>::topology; };
 
 /// A table of a model: a line for each sublayer, in the order in which they run, with its path, its kind, the shapes of
 /// its outputs, its parameters and the floating-point operations of one pass of inference. A layer made of layers has a
-/// line for what it does itself. A parameter that several sublayers share is counted once, and so is a computation that
+/// line for its own operations. A parameter that several sublayers share is counted once, and so is a computation that
 /// occurs twice with the same operands.
 /// Units:   parameters in elements, running statistics left out; flops for the given extents of the inputs, or with 1 for
 ///          every dimension that is no number; `?` where the net does not take such extents.

@@ -22,18 +22,18 @@ export struct stream_options {
   std::int64_t positions = 0;  ///< how many positions attention remembers: memory for their keys and values
 };
 
-/// What a stream remembers from block to block.
+/// Memory of a stream from block to block.
 struct stream_memory {
   enum class way : std::uint8_t {
     replaced,  ///< by its next value: what a scan carries, the positions that a convolution reaches back to
-    appended,  ///< keys or values [..., room, depth]: those of a block are put behind those before it
+    appended,  ///< keys or values [..., room, depth]: a block is appended to the earlier ones
     counted,   ///< int64 [1], how many positions there were
   };
   tensor_type type;
   way kept = way::replaced;
 };
 
-/// A net as a program of one block of positions, which takes what it remembers and gives what is to be remembered next:
+/// A net as a program of one block of positions, whose inputs and outputs include its memory:
 /// the carries of its scans, the positions that its causal convolutions reach back to, keys and values of its attention.
 struct streamed_program {
   std::shared_ptr<program> block;  // inputs: the net's, then the memories; outputs: the net's, then of each memory
@@ -53,7 +53,7 @@ class stream_core {
   /// range, or a `stop_scope` of this thread was asked to stop; nothing is remembered then.
   template <std::size_t Inputs, std::size_t Outputs>
   inline bool step(const void* const (&inputs)[Inputs], void* const (&outputs)[Outputs]) noexcept {
-    // Of a small net every instruction counts: what is done between two steps delays the next one's first product.
+    // Of a small net every instruction counts: work between two steps delays the first product of the next one.
     bool same = plain_ && !detail::innermost_stop;
     for (std::size_t i = 0; i < Inputs; ++i) same = same && inputs[i] == bound_inputs_[i];
     for (std::size_t i = 0; i < Outputs; ++i) same = same && outputs[i] == bound_outputs_[i];
@@ -69,7 +69,7 @@ class stream_core {
   inline std::size_t size_of_output(std::size_t i) const { return i < output_sizes_.size() ? output_sizes_[i] : 0; }
   inline std::int64_t position() const { return position_ ? *position_ : 0; }
   inline std::int64_t remaining() const { return position_ ? room_ - *position_ : 0; }
-  /// Bytes of what is remembered from block to block.
+  /// Bytes of the memory from block to block.
   std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
  private:
@@ -80,7 +80,7 @@ class stream_core {
     std::size_t count, bytes, apart;
   };
 
-  // Any step: binds memory, may fail, and moves what is remembered.
+  // Any step: binds memory, may fail, and moves the memory of the stream.
   bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
   void move_memories() noexcept;
   struct memory_place;
@@ -133,8 +133,8 @@ template <class Traits, class... S> struct step_check {
 }  // namespace detail
 
 /// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
-/// sums of a single position run in several chains, those of attention add what is remembered first, and tanh and sigmoid of
-/// float32 are those of recurrent gates, off by less than 3.5e-7. A stream that was moved has no room: its steps do not run.
+/// sums of a single position run in several chains, sums of attention add the memory first, and tanh and sigmoid of float32
+/// are computed as in recurrent gates, off by less than 3.5e-7. A moved-from stream has no room: its steps do not run.
 template <class Traits> class streaming {
  public:
   streaming(std::shared_ptr<const reference_core> net, const stream_options& o)
@@ -170,7 +170,7 @@ template <class Traits> class streaming {
   /// Elements of one block of input or output i.
   std::size_t input_size(std::size_t i = 0) const { return core_.size_of_input(i); }
   std::size_t output_size(std::size_t i = 0) const { return core_.size_of_output(i); }
-  /// Bytes of what is remembered from block to block.
+  /// Bytes of the memory from block to block.
   std::size_t memory_bytes() const { return core_.memory_bytes(); }
 
  private:

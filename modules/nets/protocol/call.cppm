@@ -25,7 +25,7 @@ struct callee {
   program_id id;
 };
 
-/// A program, the expressions that stand for its first inputs, and tensors for the others.
+/// A program, expressions for its first inputs, and tensors for the others.
 class layer_call {
  public:
   layer_call(const callee& what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves);
@@ -57,8 +57,8 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& w
 
 }  // namespace detail
 
-/// What a layer hands out under the name of a port: an operand like any other, not yet computed. Its type says what is
-/// known of its shape. Errors: state_error when an empty one is used.
+/// The value of an output port: an operand like any other, not yet computed. Its type has the known extents of its shape.
+/// Errors: state_error when an empty one is used.
 export template <Element T, class Extents> class port_value {
  public:
   using evaluation_mode = lazy;
@@ -77,7 +77,7 @@ export template <Element T, class Extents> class port_value {
   ~port_value() { detail::release(std::move(node_)); }
 
   const lamina::shape& shape() const { return held().shape(); }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// The element or sub-tensor at a position of the first axis. Errors: shape_error for a position outside of it.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   value lower(lowering& l) const { return detail::lower_dynamic(held(), l); }
   const detail::dynamic_node* node() const { return node_.get(); }
@@ -93,7 +93,7 @@ export template <Element T, class Extents> class port_value {
   detail::dynamic_pointer node_;
 };
 
-/// In place of a gradient that nobody has or wants.
+/// In place of a gradient that does not exist or is not wanted.
 export struct no_gradient_type {};
 export inline constexpr no_gradient_type no_gradient{};
 

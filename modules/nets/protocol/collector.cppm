@@ -14,7 +14,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Gathers the gradients of parameters; those of one parameter, from whichever layers, are summed. Nothing is computed
+/// Gathers the gradients of parameters; gradients of one parameter are summed over all layers. Nothing is computed
 /// before the sums are evaluated.
 export class gradient_collector {
  public:

@@ -18,7 +18,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// What a layer with its ports, types and policies is, seen at run time.
+/// A layer with its ports, types and policies at run time.
 struct layer_definition {
   std::vector<label> inputs, outputs;
   std::vector<tensor_type> input_types;
@@ -120,7 +120,7 @@ class train_core {
 /// The call of an inference layer that was traced; `states` is null where the layer has none.
 std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer_states* states, std::string_view layer,
                                         std::vector<dynamic_pointer> operands);
-/// Checks names of dimensions and raises what a run over types found wrong.
+/// Checks names of dimensions and raises the error that a run over types found.
 void check_extents_of(std::string_view layer, view<const label> ports, view<const tensor_type> patterns,
                       view<const shape> given);
 [[noreturn]] void refuse_shapes(std::string_view layer, const text& why);

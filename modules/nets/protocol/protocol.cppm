@@ -95,7 +95,7 @@ template <class L, std::size_t I> inline constexpr auto output_name = name_from<
 
 template <class P> using parameter_element = typename decltype(P::template get<element_kind>())::type;
 
-/// Runs a layer over types, at compile time with what is known of them and later with all extents.
+/// Runs a layer over types, at compile time with the known extents and later with all.
 template <class L, class P> constexpr void run_types(bool training, view<const tensor_type> in, view<tensor_type> out,
                                                      text& why, state_listener* listener = nullptr) {
   work_array<traced> from(in.size()), to(out.size());
@@ -443,7 +443,7 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
   }
 
   /// The gradients by input port, from gradients by output port, for the forward result that waits longest behind none;
-  /// `no_gradient` stands for one that is not there, on both sides.
+  /// `no_gradient` takes the place of a missing gradient, on both sides.
   /// Errors: shape_error naming layer, port and both shapes; state_error where no forward result waits.
   template <class... E>
   requires accepted<diagnostic<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
@@ -465,7 +465,7 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
   std::size_t waiting() const { return core_.waiting(); }
 
   /// Gives every parameter its first value: from the buffer where its name is there, else as `how` or the policies say;
-  /// then it is in the buffer. Errors: those of `initializers::make`; nothing has changed then.
+  /// then it is in the buffer. Errors: as `initializers::make`; nothing has changed then.
   void init(const initializers& how = initializers(), load_buffer* buffer = nullptr) requires has_states {
     core_.states().init(how, buffer);
   }
@@ -523,7 +523,7 @@ template <> class infer_part<true> {
 template <class L, class P> struct infer_check {
   static consteval text message() { return detail::chosen_layer<L>::policies_message(P{}); }
 };
-// The run of an inference layer over what is known of its operands, in the order of the layer's ports.
+// The run of an inference layer over the known extents of its operands, in the order of the layer's ports.
 template <class X> struct operand_type {
   static constexpr tensor_type is{dtype_of<typename X::element_type>, pattern_of<X>};
 };
@@ -591,7 +591,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
   }
 
-  /// As those of `train_layer`.
+  /// As in `train_layer`.
   void init(const initializers& how = initializers(), load_buffer* buffer = nullptr) requires has_states {
     this->states_.init(how, buffer);
   }
@@ -613,7 +613,7 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
 // ---- the protocol as free functions, which do nothing for a layer without the member --------------------------------
 
 namespace detail {
-/// What is no layer, and what it says to those who take it for one: `L::refused<function, verb>`.
+/// A type that is no layer, with a message for its use as one: `L::refused<function, verb>`.
 template <class L, fixed_string Function, fixed_string Verb> struct protocol_check {
   static consteval text message() {
     if constexpr (requires { typename L::template refused<Function, Verb>; })

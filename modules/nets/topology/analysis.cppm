@@ -1,4 +1,4 @@
-// What a topology's names and connections mean: ordinary code over plain structs, run once per topology by the
+// Analysis of a topology's names and connections: ordinary code over plain structs, run once per topology by the
 // compiler. Names are labels of three words and ports are views, because constant evaluation pays per array element;
 // sentences are made only when something is wrong.
 export module lamina:topology.analysis;
@@ -71,7 +71,7 @@ struct source {
   constexpr bool is_input() const { return node == topology_input; }
 };
 
-// What the analysis knows about a sublayer.
+// Facts about a sublayer.
 struct node_view {
   label name;
   std::string_view kind;
@@ -101,7 +101,7 @@ constexpr int index_of(view<const label> names, const label& n) {
 
 // ---- the analysis ---------------------------------------------------------------------------------------------------
 
-// Each step returns false after writing what is wrong.
+// Each step returns false after writing a message.
 struct topology_analysis {
   view<const node_view> nodes;
   view<const connection> edges;

@@ -1,4 +1,4 @@
-// What a model asks of a topology before it compiles: that its connections make sense, that the shapes fit through
+// Checks of a topology before a model of it compiles: that its connections make sense, that the shapes fit through
 // every layer (the layers run over values that are only element type and shape), and that policies name sublayers that
 // exist.
 export module lamina:topology.check;
@@ -19,8 +19,7 @@ namespace lamina {
 
 // ---- the scope of compile-time checks -------------------------------------------------------------------------------
 
-/// Is told of each state that a layer asks for: the path of the layer, the name, and what it is; and of each layer that
-/// runs.
+/// Listener for each state that a layer asks for (path of the layer, name, kind) and for each layer that runs.
 struct state_listener {
   constexpr virtual void entered(view<const label> /*path*/) {}
   constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
@@ -30,7 +29,7 @@ struct state_listener {
   constexpr ~state_listener() = default;
 };
 
-/// What the nested scopes of one walk share.
+/// State that the nested scopes of one walk share.
 export struct type_walk {
   text* why;
   bool placed = false;  // the message already names the layer
@@ -38,7 +37,7 @@ export struct type_walk {
   state_listener* listener = nullptr;
 };
 
-/// The scope in which layers run over types: parameters exist as their shapes, and the first mismatch is put in words.
+/// The scope in which layers run over types: parameters exist as their shapes, and the first mismatch makes a message.
 export class type_scope {
  public:
   constexpr type_scope(type_walk& walk, dtype element, bool training = false)
@@ -67,7 +66,7 @@ export class type_scope {
   constexpr auto operator()(std::string_view name, const L& layer, const V&... in) const {
     return call(nested(label(name)), layer, in...);
   }
-  /// One iteration stands for all: carries keep their types.
+  /// One iteration represents all: carries keep their types.
   template <class Self, class F> constexpr void scan(const Self& self, view<const traced> carries,
                                                      view<const traced> sequences, view<traced> results, F body,
                                                      bool /*reverse*/) const {
@@ -104,7 +103,7 @@ export class type_scope {
     }
   }
   constexpr const traced& outside(const traced& v) const { return v; }
-  /// Refuses to run: what is wrong, in words.
+  /// Refuses to run with a message.
   constexpr void refuse(std::string_view why) const {
     if (!failed()) *walk_->why << why;
   }

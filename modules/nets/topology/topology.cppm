@@ -75,7 +75,7 @@ template <class Layers, std::size_t Edges> struct topology_value {
     return {wires.outputs.data(), static_cast<std::size_t>(wires.output_count)};
   }
 
-  /// What is wrong with the names and connections, here or in a nested topology; empty where nothing is.
+  /// Message about wrong names or connections, here or in a nested topology; empty where there are none.
   constexpr text error() const {
     text t;
     if (wires.ok) return t;

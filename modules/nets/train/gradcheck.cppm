@@ -21,7 +21,7 @@ export class central_differences {
  public:
   /// Errors: type_error, shape_error, value_error where the program gives anything but one float64 number.
   central_differences(std::shared_ptr<const program> p, std::vector<any_tensor> inputs, double step = 2e-4);
-  /// By one element of a float64 or float32 input, in row-major order. Errors: those of a run.
+  /// By one element of a float64 or float32 input, in row-major order. Errors: as a run.
   double at(std::size_t input, std::size_t element);
 
  private:
@@ -77,7 +77,7 @@ template <class... X, class F> auto unpacked(const F& f, view<const value> in) {
 /// types are passed as they are. Elements must be 5 `step` away from kinks; a function that draws random numbers must draw the
 /// same ones in each run.
 /// Errors: value_error where no operand or no result is float64 or float32, for options that are not finite and >= 0, and for
-/// an operation without a gradient; those of the operations.
+/// an operation without a gradient; errors of the operations.
 export template <class F, detail::InMemory... X> requires(!Layer<F> && !std::same_as<F, gradcheck_options>)
 gradcheck_report gradcheck(const gradcheck_options& o, const F& f, const X&... x) {
   return detail::check_gradients([&](view<const value> in) { return detail::unpacked<X...>(f, in); },

@@ -33,7 +33,7 @@ struct nll {
 struct mse {
   value operator()(const value& results, const value& targets) const { return lamina::mse(results, targets); }
 };
-/// Mean of absolute differences of results and targets of one shape. Errors: those of `mse`.
+/// Mean of absolute differences of results and targets of one shape. Errors: as `mse`.
 struct l1 {
   value operator()(const value& results, const value& targets) const { return lamina::l1_loss(results, targets); }
 };
@@ -81,7 +81,7 @@ export template <class O>
 concept RowOptimizer = Optimizer<O> && requires { requires O::by_rows; };
 
 namespace detail {
-/// What is wrong with a number that must be finite and >= 0, also when rounded to `element`:
+/// Fault of a number that must be finite and >= 0, also when rounded to `element`:
 /// "`lr` is nan; expected a finite number >= 0". Empty where nothing is.
 text number_fault(std::string_view name, double number, dtype element);
 /// Refuses such a number. Errors: value_error, whose message begins with `where`.
@@ -153,8 +153,8 @@ struct lars {
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
-/// Momentum with the rate inside: m' = momentum m + lr g; w -= m', or with Nesterov (1 + momentum) m' - momentum m. Where
-/// the rate changes it is not that of `sgd`.   Source: Caffe2's MomentumSGD.
+/// Momentum with the rate inside: m' = momentum m + lr g; w -= m', or with Nesterov (1 + momentum) m' - momentum m. If
+/// the rate changes, it differs from `sgd`.   Source: Caffe2's MomentumSGD.
 struct momentum_sgd {
   double lr = 0.01, momentum = 0.9;
   bool nesterov = false;

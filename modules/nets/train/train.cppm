@@ -16,7 +16,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a loss must be: called with the output of a model and the labels of a batch, it gives a value of rank 0.
+/// A loss: called with the output of a model and the labels of a batch, it gives a value of rank 0.
 export template <class L>
 concept Loss = std::copyable<L> && requires(const L& loss, const value& v) {
   { loss(v, v) } -> std::convertible_to<value>;
@@ -85,14 +85,14 @@ export struct training_report {
   bool stopped = false;              // an observer ended it before its last batch
 };
 
-/// How to train. Members stand in the order in which they are mostly given.
+/// How to train. Members are in the order in which they are mostly given.
 export struct fit_options {
   std::int64_t epochs = 1, batch = 64;
   optim::schedule schedule = optim::constant{};
   std::optional<image_dataset> validation{};
   lamina::observer observer{};
   std::int64_t seed = 0;     // of the order of examples
-  int threads = 0;           // 0: those of the model
+  int threads = 0;           // 0: as the model
   std::string checkpoint{};  // written at the end of every epoch, and when an observer ends training
   bool resume = false;       // continue from the checkpoint if it exists; `checkpoint` must be given
 };
@@ -138,7 +138,7 @@ template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
 /// no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
 /// finite, for `resume` without `checkpoint`, and for a checkpoint of another seed, another batch size, another number of
 /// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
-/// checkpoint that of the last whole epoch.
+/// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class L, class O> requires accepted<diagnostic<trained_check<M>>()> &&
                                                      accepted<diagnostic<loss_check<L>>()> &&
@@ -185,7 +185,7 @@ export template <class Model> class training {
  public:
   using model_type = Model;
   using traits = typename model_type::traits;
-  /// What is wrong with the operands of a step, in words.
+  /// Message about operands of a step that do not fit.
   template <class... X> struct step_check {
     static consteval text message() {
       if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
