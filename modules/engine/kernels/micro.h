@@ -5,12 +5,12 @@
 
 /// Each has the name of its operation and of a struct below. Comparisons and logic write bool; `clamp` takes (x, low, high).
 // clang-format off
-#define LAMINA_MICRO_OPERATIONS(X)                                                                                      \
-  X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)   \
-  X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)    \
-  X(gelu_tanh) X(silu) X(mish) X(floor) X(ceil) X(round) X(logical_not)                                                 \
-  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow)                                                 \
-  X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)   \
+#define LAMINA_MICRO_OPERATIONS(X)                                                                                     \
+  X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)  \
+  X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)   \
+  X(gelu_tanh) X(silu) X(mish) X(softsign) X(floor) X(ceil) X(round) X(logical_not)                                    \
+  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow)                                                \
+  X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)  \
   X(clamp)
 // clang-format on
 
@@ -300,6 +300,13 @@ struct softplus {
   }
   LAMINA_INLINE static double run(double x) {
     return (x <= 0 ? 0. : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
+  }
+};
+/// x / (1 + |x|), for arguments short of infinity.
+struct softsign {
+  template <Real T> LAMINA_INLINE static T run(T x) {
+    const T held = clamp::run(x, T(-0x1p60), T(0x1p60));
+    return held / (T(1) + abs::run(held));
   }
 };
 struct gelu {

@@ -103,6 +103,7 @@ export struct gelu : elementwise<"gelu", 1, domain::real, keeps_zero> { static i
 export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
+export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
@@ -180,8 +181,8 @@ using elementwise_operations =
                    op::gelu, op::gelu_tanh, op::greater, op::greater_equal, op::less, op::less_equal, op::log,
                    op::log1p, op::logical_and, op::logical_not, op::logical_or, op::logical_xor, op::maximum,
                    op::minimum, op::mish, op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu,
-                   op::round, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::sqrt, op::square,
-                   op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
+                   op::round, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::softsign, op::sqrt,
+                   op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
 extern const elementwise_operations::table elementwise_records;
 template <Operation Op> requires elementwise_operations::has<Op>
 inline constexpr const operation& record<Op> = elementwise_records.of[elementwise_operations::position<Op>()];
@@ -347,6 +348,11 @@ constexpr auto silu(X&& x, origin_of<X> = {}) {
 export template <Symbolic X> requires accepted<diagnostic<applying<op::mish, X>>()>
 constexpr auto mish(X&& x, origin_of<X> = {}) {
   return apply<op::mish>({}, std::forward<X>(x));
+}
+/// x / (1 + |x|), between -1 and 1.   Numerics: within 1.5 ULP.
+export template <Symbolic X> requires accepted<diagnostic<applying<op::softsign, X>>()>
+constexpr auto softsign(X&& x, origin_of<X> = {}) {
+  return apply<op::softsign>({}, std::forward<X>(x));
 }
 /// Largest integer not above x.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::floor, X>>()>

@@ -139,6 +139,7 @@ void mish::gradient(gradient_call& c) {
   const value t = lamina::tanh(lamina::softplus(c(0)));
   c(c.gradient() * (t + lamina::clamp(c(0), -1000, 1000) * ((1 - lamina::square(t)) * lamina::sigmoid(c(0)))));
 }
+void softsign::gradient(gradient_call& c) { c(c.gradient() * lamina::square(1 - lamina::abs(c.result()))); }
 void floor::gradient(gradient_call&) {}
 void ceil::gradient(gradient_call&) {}
 void round::gradient(gradient_call&) {}

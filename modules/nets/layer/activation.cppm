@@ -44,6 +44,10 @@ export struct mish {
 export struct softplus {
   constexpr auto forward(auto&, const auto& x) const { return lamina::softplus(x); }
 };
+/// x / (1 + |x|).
+export struct softsign {
+  constexpr auto forward(auto&, const auto& x) const { return lamina::softsign(x); }
+};
 /// Self-normalizing ELU.
 export struct selu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::selu(x); }
