@@ -38,13 +38,13 @@ BOOST_AUTO_TEST_SUITE(gradient_of_computed_shapes)
 BOOST_AUTO_TEST_CASE(other_extents_of_the_same_elements) {
   for (const auto& s : matrices) {
     const std::int64_t rows = s.at(0), columns = s.at(1);
-    check_twice("reshape", {real(s, 1)},
-                [&](const values& v) { return values{reshape(v[0], list(v[0], {columns, rows, 1}))}; });
+    check_twice("reshape_to", {real(s, 1)},
+                [&](const values& v) { return values{reshape_to(v[0], list(v[0], {columns, rows, 1}))}; });
     check_twice("expand", {real(s, 1)},
                 [&](const values& v) { return values{expand(v[0], list(v[0], {2, 1, columns}))}; });
     check_twice("expand", {real({rows, 1}, 1)},
                 [&](const values& v) { return values{expand(v[0], list(v[0], {rows, 3}))}; });
-    check_twice("tile", {real(s, 1)}, [&](const values& v) { return values{tile(v[0], list(v[0], {2, 3}))}; });
+    check_twice("tile_by", {real(s, 1)}, [&](const values& v) { return values{tile_by(v[0], list(v[0], {2, 3}))}; });
     check_twice("full", {real({1}, 1)},
                 [&](const values& v) { return values{full(list(v[0], {rows, columns}), v[0])}; });
   }
@@ -55,17 +55,17 @@ BOOST_AUTO_TEST_CASE(parts_and_borders) {
   for (const auto& s : matrices)
     for (std::int64_t step : {1, 2, -1, -2}) {
       const std::int64_t start = step > 0 ? 1 : 9, stop = step > 0 ? 9 : -9;
-      check_twice("slice", {real(s, 1)}, [&](const values& v) {
-        return values{slice(v[0], list(v[0], {start, 0}), list(v[0], {stop, 2}), {1, 0}, list(v[0], {step, 1}))};
+      check_twice("slice_at", {real(s, 1)}, [&](const values& v) {
+        return values{slice_at(v[0], list(v[0], {start, 0}), list(v[0], {stop, 2}), {1, 0}, list(v[0], {step, 1}))};
       });
-      check_twice("slice", {real(s, 1)}, [&](const values& v) {
-        return values{slice(v[0], list(v[0], {start}), list(v[0], {stop}), {0}, list(v[0], {step}))};
+      check_twice("slice_at", {real(s, 1)}, [&](const values& v) {
+        return values{slice_at(v[0], list(v[0], {start}), list(v[0], {stop}), {0}, list(v[0], {step}))};
       });
     }
   for (const auto& s : matrices)
     for (const auto& borders : std::vector<std::vector<std::int64_t>>{{1, 2, 0, 3}, {0, -1, 2, 1}, {2, 0, 0, 0}})
-      check_twice("pad", {real(s, 1)}, [&](const values& v) {
-        return values{pad(v[0], list(v[0], borders), {.axes = {1, 0}, .value = 0.5})};
+      check_twice("pad_by", {real(s, 1)}, [&](const values& v) {
+        return values{pad_by(v[0], list(v[0], borders), {.axes = {1, 0}, .value = 0.5})};
       });
 }
 
@@ -76,10 +76,10 @@ BOOST_AUTO_TEST_CASE(adjoints) {
     const std::int64_t part = columns > 1 ? columns - 1 : 0;
     check_twice("slice_at_grad", {real({rows, part}, 1), real(s, 2)}, [&](const values& v) {
       return values{
-          gradients(reduce_sum(slice(v[1], list(v[1], {1}), list(v[1], {columns}), {1}) * v[0]), values{v[1]})[0]};
+          gradients(reduce_sum(slice_at(v[1], list(v[1], {1}), list(v[1], {columns}), {1}) * v[0]), values{v[1]})[0]};
     });
     check_twice("pad_by_grad", {real({rows, columns + 3}, 1), real(s, 2)}, [&](const values& v) {
-      return values{gradients(reduce_sum(pad(v[1], list(v[1], {1, 2}), {.axes = {1}}) * v[0]), values{v[1]})[0]};
+      return values{gradients(reduce_sum(pad_by(v[1], list(v[1], {1, 2}), {.axes = {1}}) * v[0]), values{v[1]})[0]};
     });
   }
 }

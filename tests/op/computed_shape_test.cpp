@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_SUITE(computed_shapes)
 
 BOOST_AUTO_TEST_CASE(reshape_to_extents) {
   const array x = random_array(dtype::float32, {4, 6}, 1);
-  const auto build = [](const std::vector<value>& v) { return reshape(v[0], v[1]); };
+  const auto build = [](const std::vector<value>& v) { return reshape_to(v[0], v[1]); };
   for (const std::vector<double>& to :
        std::vector<std::vector<double>>{{24}, {2, -1}, {-1, 3, 2}, {2, 3, 4, 1}, {4, 6}}) {
     shape s;
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(reshape_to_extents) {
   const array one = random_array(dtype::int16, {1, 1}, 2);
   check_each_way({one, ints({})}, 1, build, result_of({one}, [](auto& v) { return reshape(v[0], shape{}); }));
   // 0 is an extent, or the operand's.
-  const auto kept = [](const std::vector<value>& v) { return reshape(v[0], v[1], {.keep_zero = true}); };
+  const auto kept = [](const std::vector<value>& v) { return reshape_to(v[0], v[1], {.keep_zero = true}); };
   check_each_way({x, ints({0, 3, -1})}, 1, kept, result_of({x}, [](auto& v) { return reshape(v[0], {4, 3, 2}); }));
   const array none = random_array(dtype::float32, {0, 6}, 1);
   check_each_way({none, ints({0, 3})}, 1, build, result_of({none}, [](auto& v) { return reshape(v[0], {0, 3}); }));
@@ -145,22 +145,22 @@ BOOST_AUTO_TEST_CASE(slices_as_in_python) {
                        {}};
         for (auto r : rows)
           for (auto c : columns) expected.values.push_back(x.values[static_cast<std::size_t>(r * 7 + c)]);
-        const auto build = [](const std::vector<value>& v) { return slice(v[0], v[1], v[2], {1, 0}, v[3]); };
+        const auto build = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {1, 0}, v[3]); };
         const std::vector<array> operands{x, ints({start, other}), ints({stop, 5}), ints({step, 1})};
         const way how = ways[number % 4];
         BOOST_TEST_CONTEXT(start << ":" << stop << ":" << step << " way " << static_cast<int>(how))
         BOOST_TEST(same_bits(result_by(how, operands, 1, build), expected));
       }
-  const auto two = [](const std::vector<value>& v) { return slice(v[0], v[1], v[2], {0}); };
+  const auto two = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {0}); };
   check_each_way({x, ints({1}), ints({3})}, 1, two,
                  result_of({x}, [](auto& v) { return slice(v[0], {.start = 1, .stop = 3}); }));
-  const auto stepped = [](const std::vector<value>& v) { return slice(v[0], v[1], v[2], {0}, v[3]); };
+  const auto stepped = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {0}, v[3]); };
   for (way how : {way::constant, way::input, way::computed})
     BOOST_TEST(message_by(how, {x, ints({1}), ints({3}), ints({0})}, 1, stepped) ==
                "slice_at: a step of 0: float32[5x7] int64[1] int64[1] int64[1]");
   BOOST_TEST(message_by(way::input, {x, ints({1, 2}), ints({3})}, 1, two) ==
              "slice_at: a list of 2 positions does not fit 1 axes: float32[5x7] int64[2] int64[1]");
-  const auto twice = [](const std::vector<value>& v) { return slice(v[0], v[1], v[2], {0, -2}); };
+  const auto twice = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {0, -2}); };
   BOOST_TEST(
       message_by(way::input, {x, ints({1, 2}), ints({3, 3})}, 1, twice) ==
       "slice_at: the axes {0, -2} are not different ones of an operand of rank 2: float32[5x7] int64[2] int64[2]");
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(slices_as_in_python) {
 
 BOOST_AUTO_TEST_CASE(tiles_and_borders) {
   const array x = random_array(dtype::float32, {2, 3}, 4);
-  const auto tiles = [](const std::vector<value>& v) { return tile(v[0], v[1]); };
+  const auto tiles = [](const std::vector<value>& v) { return tile_by(v[0], v[1]); };
   check_each_way({x, ints({2, 3})}, 1, tiles, result_of({x}, [](auto& v) { return tile(v[0], {2, 3}); }));
   check_each_way({x, ints({1, 0})}, 1, tiles, result_of({x}, [](auto& v) { return tile(v[0], {1, 0}); }));
   BOOST_TEST(message_by(way::computed, {x, ints({-1, 1})}, 1, tiles) ==
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
   BOOST_TEST(message_by(way::input, {x, ints({1})}, 1, tiles) ==
              "tile_by: 1 numbers of tiles do not fit 2 axes: float32[2x3] int64[1]");
 
-  const auto borders = [](const std::vector<value>& v) { return pad(v[0], v[1], {.axes = {1, 0}, .value = 7}); };
+  const auto borders = [](const std::vector<value>& v) { return pad_by(v[0], v[1], {.axes = {1, 0}, .value = 7}); };
   check_each_way({x, ints({1, 0, 2, 3})}, 1, borders, result_of({x}, [](auto& v) {
                    return pad(pad(v[0], {.axis = 1, .before = 1, .after = 2, .value = 7}),
                               {.axis = 0, .after = 3, .value = 7});
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(shapes_of_shapes_are_known_when_a_plan_is_made) {
   const value s = shape_of(in);
   const value rows = slice(s, {.stop = 1}), columns = slice(s, {.start = 1});
   const value three = g.p.constant(to_tensor(ints({3})));
-  g.output(reshape(in, concat<0>(rows * 2, columns / 2)));
+  g.output(reshape_to(in, concat<0>(rows * 2, columns / 2)));
   g.output(expand(reduce_sum<0>(in), concat<0>(three, columns)));
   g.output(tanh(full(concat<0>(columns, rows), in[0][0])));
   BOOST_TEST(counted_when_run_in(g.p) == "");
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(shapes_of_shapes_are_known_when_a_plan_is_made) {
   inner->output("a", a + 1);
   const value b = outer.open_input(x);
   const auto called = call(inner, {b});
-  outer.output(reshape(called[1], gather(called[0], outer.p.constant(to_tensor(ints({1, 0}))), 0)));
+  outer.output(reshape_to(called[1], gather(called[0], outer.p.constant(to_tensor(ints({1, 0}))), 0)));
   BOOST_TEST(counted_when_run_in(outer.p) == "");
   BOOST_TEST((outer.run()[0].shape() == shape({6, 4})));
 }
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(shapes_of_shapes_are_known_when_a_plan_is_made) {
 BOOST_AUTO_TEST_CASE(plans_are_found_by_the_numbers_that_decide_shapes) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {2, 6}, 1)), to = g.input(ints({3, 4}));
-  g.output(reshape(x, to) * 2);
+  g.output(reshape_to(x, to) * 2);
   segment_run run(g);
   BOOST_TEST((run()[0].shape() == shape({3, 4})));
   const array other = random_array(dtype::float32, {2, 6}, 5);

@@ -135,8 +135,8 @@ inline constexpr const operation& record<Op> = computed_shape_records.of[compute
 /// x under a shape that is computed; one extent may be -1 and is inferred. With {.keep_zero = true} a 0 keeps the extent of x.
 /// Shapes:  x [2, 6], to = {3, -1} -> [3, 4].   Types: any, `to` int64.   Cost: none, a view.
 /// Errors:  shape_error where the counts differ.
-export template <Symbolic X, Symbolic S> requires accepted<diagnostic<counted_when_run<"reshape", X, S>>()>
-constexpr auto reshape(const X& x, const S& to, reshape_to_attributes a = {}, origin_of<X, S> = {}) {
+export template <Symbolic X, Symbolic S> requires accepted<diagnostic<counted_when_run<"reshape_to", X, S>>()>
+constexpr auto reshape_to(const X& x, const S& to, reshape_to_attributes a = {}, origin_of<X, S> = {}) {
   return apply<op::reshape_to>(a, x, to);
 }
 /// x repeated along axes of extent 1, and along new leading ones, to a shape that is computed. Extents of 1 in that shape
@@ -150,26 +150,27 @@ constexpr auto expand(const X& x, const S& to, origin_of<X, S> = {}) {
 /// from the end, those beyond an axis are its ends, and steps may be negative (NumPy's x[start:stop:step]).
 /// Shapes:  x [5, 7], starts = {1, -3}, stops = {9, 6}, axes {0, 1} -> [4, 2].   Types: any, the others int64.
 /// Errors:  shape_error for a step of 0, and for an axis that x does not have.
-export template <Symbolic X, Symbolic A, Symbolic B> requires accepted<diagnostic<counted_when_run<"slice", X, A, B>>()>
-constexpr auto slice(const X& x, const A& starts, const B& stops, axes along, origin_of<X, A, B> = {}) {
+export template <Symbolic X, Symbolic A, Symbolic B>
+requires accepted<diagnostic<counted_when_run<"slice_at", X, A, B>>()>
+constexpr auto slice_at(const X& x, const A& starts, const B& stops, axes along, origin_of<X, A, B> = {}) {
   return apply<op::slice_at>({along}, x, starts, stops);
 }
 export template <Symbolic X, Symbolic A, Symbolic B, Symbolic S>
-requires accepted<diagnostic<counted_when_run<"slice", X, A, B, S>>()>
-constexpr auto slice(const X& x, const A& starts, const B& stops, axes along, const S& steps,
-                     origin_of<X, A, B, S> = {}) {
+requires accepted<diagnostic<counted_when_run<"slice_at", X, A, B, S>>()>
+constexpr auto slice_at(const X& x, const A& starts, const B& stops, axes along, const S& steps,
+                        origin_of<X, A, B, S> = {}) {
   return apply<op::slice_at>({along}, x, starts, stops, steps);
 }
 /// x side by side with itself, as often along each axis as is computed.
 /// Shapes:  x [2, 3], repeats = {2, 1} -> [4, 3].   Types: any, repeats int64.   Errors: shape_error.
-export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"tile", X, N>>()>
-constexpr auto tile(const X& x, const N& repeats, origin_of<X, N> = {}) {
+export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"tile_by", X, N>>()>
+constexpr auto tile_by(const X& x, const N& repeats, origin_of<X, N> = {}) {
   return apply<op::tile_by>({}, x, repeats);
 }
 /// Borders whose sizes are computed: first those before each of the axes, then those after; negative ones take away.
 /// Shapes:  x [2, 3], borders = {1, 0, 0, 2}, {.axes = {0, 1}} -> [3, 5].   Types: any, borders int64.   Errors: shape_error.
-export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"pad", X, N>>()>
-constexpr auto pad(const X& x, const N& borders, pad_by_attributes a, origin_of<X, N> = {}) {
+export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"pad_by", X, N>>()>
+constexpr auto pad_by(const X& x, const N& borders, pad_by_attributes a, origin_of<X, N> = {}) {
   return apply<op::pad_by>(a, x, borders);
 }
 /// start, start + step, ... before stop, where all three are computed (numpy.arange, ONNX Range).

@@ -38,7 +38,6 @@ void permute_repeated_axis() {
 }
 
 // case: reshape_argument
-// within: 24 lines
 // expect: of a typed operand the rank of the result is to stand in the call: write `reshape(x, {6, 2})`
 auto reshape_argument(const matrix<float, 3, 4>& x, const shape& s) {
 #ifdef BAD

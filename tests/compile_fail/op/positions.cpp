@@ -54,7 +54,6 @@ void repeat_axis() {
 }
 
 // case: tile_argument
-// within: 24 lines
 // expect: of a typed operand the rank of the result is to stand in the call: write `tile(x, {2, 1})`
 void tile_argument() {
 #ifdef BAD
