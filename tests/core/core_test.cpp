@@ -10,6 +10,27 @@ import lamina;
 
 BOOST_AUTO_TEST_SUITE(core)
 
+// Numbers of errors, which are made in constant expressions too.
+BOOST_AUTO_TEST_CASE(numbers_in_messages) {
+  constexpr double infinite = std::numeric_limits<double>::infinity(),
+                   no_number = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [words, v] : std::map<std::string, double>{{"0.1", 0.1},
+                                                              {"-2.5", -2.5},
+                                                              {"1e-300", 1e-300},
+                                                              {"-3e-7", -3e-7},
+                                                              {"1e-6", 9.9999999e-7},
+                                                              {"1000000", 1e6},
+                                                              {"1e15", 1e15},
+                                                              {"1.797693e308", std::numeric_limits<double>::max()},
+                                                              {"inf", infinite},
+                                                              {"-inf", -infinite},
+                                                              {"nan", no_number}}) {
+    lamina::message_text t;
+    t << v;
+    BOOST_TEST(t.string() == words);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(raise_throws_the_type_of_its_kind_with_the_message) {
   using namespace lamina;
   auto says = [](const error& e) { return std::string(e.what()) == "what was wrong"; };

@@ -70,7 +70,7 @@ constexpr text& text::operator<<(double value) {
     chars.push_back('-');
     value = -value;
   }
-  if (value > 1.7e308) return *this << std::string_view("inf");
+  if (value > std::numeric_limits<double>::max()) return *this << std::string_view("inf");
   int exponent = 0;
   if (value != 0 && (value >= 1e15 || value < 1e-4)) {
     while (value >= 10) {
@@ -87,6 +87,10 @@ constexpr text& text::operator<<(double value) {
   if (fraction >= 1000000) {
     ++whole;
     fraction = 0;
+  }
+  if (exponent && whole == 10) {  // rounded up
+    whole = 1;
+    ++exponent;
   }
   *this << whole;
   if (fraction) {
