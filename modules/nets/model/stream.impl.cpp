@@ -430,37 +430,17 @@ class stream_maker {
       why_not (stream_maker::*check)(const reading&) const;
     };
     static const rule rules[] = {
-        {&record<op::cast>, &stream_maker::pointwise},
-        {&record<op::broadcast_like>, &stream_maker::pointwise},
-        {&record<op::matmul>, &stream_maker::product},
-        {&record<op::reshape>, &stream_maker::same_order},
-        {&record<op::flatten>, &stream_maker::same_order},
-        {&record<op::reshape_like>, &stream_maker::same_order},
-        {&record<op::softmax>, &stream_maker::softmax_rows},
-        {&record<op::log_softmax>, &stream_maker::softmax_rows},
-        {&record<op::conv2d>, &stream_maker::windows},
-        {&record<op::lstm_gates>, &stream_maker::gates},
-        {&record<op::gru_gates>, &stream_maker::gates},
-        {&record<op::attention>, &stream_maker::queries},
-        {&record<op::rope>, &stream_maker::rotation},
-        {&record<op::gather>, &stream_maker::lookup},
-        {&record<op::pad>, &stream_maker::padding},
+        {&record<op::matmul>, &stream_maker::product},    {&record<op::softmax>, &stream_maker::softmax_rows},
+        {&record<op::conv2d>, &stream_maker::windows},    {&record<op::log_softmax>, &stream_maker::softmax_rows},
+        {&record<op::attention>, &stream_maker::queries}, {&record<op::rope>, &stream_maker::rotation},
+        {&record<op::gather>, &stream_maker::lookup},     {&record<op::pad>, &stream_maker::padding},
         {&record<op::slice>, &stream_maker::part},
-        {&record<op::layer_norm>, &stream_maker::normalized_rows},
-        {&record<op::rms_norm>, &stream_maker::normalized_rows},
-        {&record<op::reduce_sum>, &stream_maker::same_history},
-        {&record<op::reduce_mean>, &stream_maker::same_history},
-        {&record<op::reduce_max>, &stream_maker::same_history},
-        {&record<op::reduce_min>, &stream_maker::same_history},
-        {&record<op::reduce_prod>, &stream_maker::same_history},
-        {&record<op::reduce_any>, &stream_maker::same_history},
-        {&record<op::reduce_all>, &stream_maker::same_history},
-        {&record<op::argmax>, &stream_maker::same_history},
-        {&record<op::permute>, &stream_maker::same_history},
-        {&record<op::concat>, &stream_maker::same_history},
-        {&record<op::concat_part>, &stream_maker::same_history},
     };
-    if (r.n.op->map) return pointwise(r);
+    if (r.n.op->map || is_call_of_any<op::cast, op::broadcast_like>(r.n)) return pointwise(r);
+    if (is_call_of_any<op::reshape, op::flatten, op::reshape_like>(r.n)) return same_order(r);
+    if (is_call_of_any<op::reduce_sum, op::reduce_mean, op::reduce_max, op::reduce_min, op::reduce_prod, op::reduce_any,
+                       op::reduce_all, op::argmax, op::concat_part>(r.n))
+      return same_history(r);
     for (const auto& x : rules)
       if (r.n.op == x.of) return (this->*x.check)(r);
     return mapped(r);
@@ -492,7 +472,6 @@ class stream_maker {
                ? ""
                : "reads later positions, or not every one; pad on the left alone";
   }
-  why_not gates(const reading& r) const { return r.in.axis == 0 ? "" : "mixes positions"; }
   why_not queries(const reading& r) const {
     if (r.k != 0 || r.in.axis != r.s.rank - 2) return "compares positions with each other";
     return r.attributes<attention_attributes>().causal ? "what a position sees depends on how many there are" : "";
@@ -519,17 +498,14 @@ class stream_maker {
                : "";
   }
   why_not same_history(const reading& r) const { return r.in.history == r.out.history ? "" : "mixes positions"; }
-  why_not normalized_rows(const reading& r) const {
-    return r.in.axis == r.s.rank - 1 && r.in.history == r.out.history ? "compares positions with each other"
-                                                                      : same_history(r);
-  }
   // Any other operation says itself how its operands take part in an axis of its result.
   why_not mapped(const reading& r) const {
     std::vector<tensor_type> operands;
     for (auto v : r.n.inputs) operands.push_back(type(v));
     axis_map m(r.out.axis, operands, types_[r.at]);
-    if (r.n.op->map_axis && r.n.subprograms.empty()) r.n.op->map_axis(r.n.attributes.get(), m);
-    if (!m.independent) return "it is not known that it leaves positions apart";
+    if (!r.n.op->map_axis || !r.n.subprograms.empty()) return "it is not known that it leaves positions apart";
+    r.n.op->map_axis(r.n.attributes.get(), m);
+    if (!m.independent) return "compares positions with each other";
     return m.operands[r.k] == r.in.axis ? same_history(r) : "mixes positions";
   }
 
