@@ -166,9 +166,19 @@ reference_report reference_core::report() const {
   }
 }
 
+namespace {
+// Nobody is about to need as much again, where weights were exchanged: their pages go back to the system.
+void give_back(shared_weights* w) {
+  constexpr std::size_t many_bytes = std::size_t(16) << 20;
+  const std::size_t bytes = w->store.bytes();
+  delete w;
+  if (bytes >= many_bytes) memory::trim();
+}
+}  // namespace
+
 // What the program of inference reads and does not assign, and no slots of optimizers or the like.
 std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
-  auto made = std::make_shared<shared_weights>();
+  std::shared_ptr<shared_weights> made(new shared_weights, give_back);
   if (beforehand_) add_results(*beforehand_, all, where_->isa(), made->store);
   for (auto s : inference_->states()) {
     const auto& name = inference_->at(s).name;
