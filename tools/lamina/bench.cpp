@@ -81,20 +81,15 @@ void bench(const bench_arguments& o) {
   const auto extents = extents_of(o.model, p, o.shapes);
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
   auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));
-  std::vector<any_tensor> in, out(p.outputs().size());
-  std::vector<const void*> data;
+  std::vector<any_tensor> in, out;
   for (std::size_t i = 0; i < extents.size(); ++i)
-    data.push_back(in.emplace_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]})).data());
+    in.push_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]}));
   // Once by all means, so that outputs have memory; a net in segments goes on like this.
-  const output_place place = [&out](std::size_t i, const tensor_type& type) -> void* {
-    if (!out[i] || out[i].type() != type) out[i] = any_tensor(type);
-    return out[i].mutable_data();
-  };
-  runs.run(extents, data, place);
+  runs.run(in, out);
   executor* bound = runs.in_segments() ? nullptr : &runs.at(extents);
   const auto run = [&] {
     if (bound) bound->run();
-    else runs.run(extents, data, place);
+    else runs.run(in, out);
   };
   for (int i = 0; i < 2; ++i) run();
   std::vector<double> times;
@@ -127,7 +122,7 @@ void bench(const bench_arguments& o) {
     std::vector<timed_plan> spent;
     for (std::int64_t i = 0; i < o.repeat; ++i) {
       signals::check();
-      runs.run_timed(extents, data, place, spent);
+      runs.run_timed(in, out, spent);
     }
     print_operations(spent, o, told);
   }

@@ -80,19 +80,11 @@ std::vector<any_tensor> inputs_of(const std::string& model, const program& p, co
 void write_trace(const std::string& file, session& net, std::vector<any_tensor> outputs,
                  const std::vector<any_tensor>& inputs) {
   std::vector<shape> extents;
-  std::vector<const void*> data;
-  for (const auto& x : inputs) {
-    extents.push_back(x.shape());
-    data.push_back(x.data());
-  }
-  const output_place place = [&outputs](std::size_t i, const tensor_type& type) -> void* {
-    outputs[i] = any_tensor(type);
-    return outputs[i].mutable_data();
-  };
+  for (const auto& x : inputs) extents.push_back(x.shape());
   std::vector<timed_plan> times;
-  net.run_timed(extents, data, place, times);
+  net.run_timed(inputs, outputs, times);
   for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
-  net.run_timed(extents, data, place, times);
+  net.run_timed(inputs, outputs, times);
 
   json events = json::array();
   double now = 0;

@@ -66,15 +66,18 @@ export class session {
   /// executor's run.
   std::vector<any_tensor> run(view<const any_tensor> inputs);
   /// The same into tensors: one that has the type of a result and its memory alone keeps it, others are replaced.
-  void run(view<const any_tensor> inputs, std::vector<any_tensor>& results);
+  void run(view<const any_tensor> inputs, std::vector<any_tensor>& results) { run(inputs, results, nullptr); }
+  /// The same in plans of one operation after the other, adding to `times` what each took; entries are found again from
+  /// run to run, in the order of segments. Their lines have the places of this program's operations.
+  void run_timed(view<const any_tensor> inputs, std::vector<any_tensor>& results, std::vector<timed_plan>& times) {
+    run(inputs, results, &times);
+  }
   /// Inputs and results by name. Errors: also value_error for a name that is unknown, missing or given twice.
   std::vector<named_tensor> run(view<const named_tensor> inputs);
   /// The same on memory: the extents of inputs, where they lie, and where outputs go.
-  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place);
-  /// The same in plans of one operation after the other, adding to `times` what each took; entries are found again from
-  /// run to run, in the order of segments. Their lines have the places of this program's operations.
-  void run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place,
-                 std::vector<timed_plan>& times);
+  void run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
+    run(extents, inputs, place, nullptr);
+  }
 
   /// The executor for these input extents, and for the elements of inputs that decide shapes, made if need be. It may run until
   /// the next call, or until `rest`.
@@ -99,6 +102,7 @@ export class session {
  private:
   struct implementation;
   implementation& made() const;
+  void run(view<const any_tensor> inputs, std::vector<any_tensor>& results, std::vector<timed_plan>* times);
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
            std::vector<timed_plan>* times);
   std::unique_ptr<implementation> impl_;

@@ -425,14 +425,6 @@ void session::implementation::check_count(std::size_t count) const {
                 t << "the program has " << source->inputs().size() << " inputs and is given " << count);
 }
 
-void session::run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
-  run(extents, inputs, place, nullptr);
-}
-void session::run_timed(view<const shape> extents, view<const void* const> inputs, const output_place& place,
-                        std::vector<timed_plan>& times) {
-  run(extents, inputs, place, &times);
-}
-
 void session::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
                   std::vector<timed_plan>* times) {
   auto& r = made();
@@ -450,7 +442,7 @@ void session::run(view<const shape> extents, view<const void* const> inputs, con
   with();
 }
 
-void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& results) {
+void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& results, std::vector<timed_plan>* times) {
   auto& r = made();
   const program& p = *r.source;
   r.check_count(inputs.size());
@@ -466,12 +458,14 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
     r.data.push_back(inputs[i].data());
   }
   results.resize(p.outputs().size());
-  run(view<const shape>(r.given), view<const void* const>(r.data),
+  run(
+      view<const shape>(r.given), view<const void* const>(r.data),
       [&results](std::size_t i, const tensor_type& type) -> void* {
         any_tensor& t = results[i];
         if (!t || t.type() != type || !t.memory().unique()) t = any_tensor(type);
         return t.mutable_data();
-      });
+      },
+      times);
 }
 std::vector<any_tensor> session::run(view<const any_tensor> inputs) {
   std::vector<any_tensor> results;

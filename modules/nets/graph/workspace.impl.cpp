@@ -243,16 +243,12 @@ class instance {
   // What the run gives has extents that are known only then: a blob is exchanged when the run is over.
   void run_in_segments(std::vector<timed_plan>* times = nullptr) {
     look_for_outputs();
-    next_.resize(outputs_.size());
-    memory_.clear();
-    for (auto& i : inputs_) memory_.push_back(i.at->value.data());
-    const output_place place = [this](std::size_t i, const tensor_type& type) -> void* {
-      any_tensor& v = next_[i];
-      if (!v || v.type() != type || !v.memory().unique()) v = any_tensor(type);
-      return v.mutable_data();
-    };
-    if (times) session_.run_timed(view<const shape>(shapes_), view<const void* const>(memory_), place, *times);
-    else session_.run(view<const shape>(shapes_), view<const void* const>(memory_), place);
+    {
+      std::vector<any_tensor> values;
+      for (auto& i : inputs_) values.push_back(i.at->value);
+      if (times) session_.run_timed(values, next_, *times);
+      else session_.run(values, next_);
+    }
     for (std::size_t i = 0; i < outputs_.size(); ++i) std::swap(outputs_[i].at->value, next_[i]);
     written();
   }
@@ -294,8 +290,7 @@ class instance {
   session session_;
   bool made_ = false;
   std::vector<shape> shapes_;
-  std::vector<const void*> memory_;  // of inputs, and what the next run in segments writes
-  std::vector<any_tensor> next_;
+  std::vector<any_tensor> next_;  // what the next run in segments writes
 };
 
 // A run that was started: it is over when its space is.
