@@ -242,6 +242,32 @@ BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
   BOOST_TEST(text_of(at + "/products.graph.json").find("\"multiply\"") != std::string::npos);
 }
 
+// Weights that are constants of the program are in the bundle as the plan packed them, and not as they were given.
+BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
+  const auto at = folder("constant");
+  const auto made_of = [&](bool constant) {
+    parameter_store states;
+    program p;
+    const auto x = p.input("x", {dtype::float32, {1, 16, 6, 6}});
+    const auto weight = [&](const char* name, const shape& s) {
+      any_tensor w(tensor_type{dtype::float32, s});
+      auto* v = reinterpret_cast<float*>(w.mutable_data());
+      for (std::int64_t i = 0; i < s.size(); ++i) v[i] = static_cast<float>(i % 7) * 0.1f - 0.3f;
+      if (constant) return p.constant(w);
+      states.add(name, w, state_role::parameter);
+      return p.state(name, {dtype::float32, s});
+    };
+    const auto h = relu(conv2d(x, weight("a", {19, 16, 3, 3})) + weight("b", {19, 1, 1}));
+    p.output("y", matmul(flatten(h), weight("c", {19 * 16, 5})));
+    const std::vector<bundle::program_entry> parts{{"net", p, states, {{1, 16, 6, 6}}}};
+    const auto made =
+        bundle::write(view<const bundle::program_entry>(parts), {.name = "net", .inputs = {}, .directory = at});
+    BOOST_TEST(run_self_test("net", at) == "");
+    return made.constant_bytes;
+  };
+  BOOST_TEST(made_of(true) == made_of(false));
+}
+
 BOOST_AUTO_TEST_CASE(one_net_for_two_shapes) {
   const auto at = folder("shapes");
   model<lenet, input<"N", 1, 28, 28>> net;

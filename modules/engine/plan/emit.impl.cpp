@@ -37,6 +37,12 @@ void emitter::begin() {
     plan_.output_types_.push_back(p_.type(o.value));
   }
   for (const auto& a : p_.assignments()) plan_.assigned_.push_back(index_in(p_.states(), a.state));
+  const auto items = d_.order.items.size();
+  pending_.reserve(items);
+  plan_.stages_.reserve(items);
+  plan_.lines_.reserve(items);
+  plan_.relocations_.reserve(3 * items);
+  virtual_.reserve(2 * items);
   for (auto v : d_.places.leaving) block_of_[v] = block_for(v);
   plan_.counters_.fused_elementwise += d_.groups.fused_elementwise;
   plan_.counters_.fused_epilogues += d_.groups.fused_epilogues;
@@ -352,9 +358,9 @@ void emitter::record(std::size_t steps) {
     for (std::size_t k = 0; k < nodes_.size(); ++k) {
       const node& n = p_.at(nodes_[k]);
       t << (k ? " + " : "") << n.op->name;
-      std::vector<tensor_type> in;
-      for (auto v : n.inputs) in.push_back(p_.type(v));
-      line.flops += n.op->flops(n.attributes.get(), in, n.results);
+      types_.clear();
+      for (auto v : n.inputs) types_.push_back(p_.type(v));
+      line.flops += n.op->flops(n.attributes.get(), types_, n.results);
       for (std::size_t q = 0; q < n.inputs.size(); ++q)
         if (n.reads_data(q) && d_.order.item_of[static_cast<std::size_t>(n.inputs[q].node)] != at_)
           line.bytes += bytes_of(n.inputs[q], form(n.inputs[q]));

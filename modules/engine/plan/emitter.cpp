@@ -190,6 +190,7 @@ class emitter final : public emission {
   std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;  // blocks, by node and format
   std::set<std::int32_t> once_states_;
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
+  std::vector<tensor_type> types_;  // of the operands of the node that is recorded
   std::size_t stage_first_ = 0;
   std::int32_t now_ = 0;  // time: the level, from 1
   std::int32_t at_ = 0;   // the current item
