@@ -8,8 +8,6 @@ import :op.elementwise;
 import :op.index;
 import :op.linear;
 import :op.nn;
-import :op.normalize;
-import :op.recurrent;
 import :op.reduce;
 import :op.shape;
 import :op.sized;
