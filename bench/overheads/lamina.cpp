@@ -101,11 +101,11 @@ struct hand_bound {
       memory.emplace_back(b.bytes + 64);
       std::memset(memory.back().data(), 0, memory.back().bytes());
     }
-    for (const relocation& r : p.relocations()) {
+    for (const auto& r : p.relocations()) {
       const void* address = static_cast<std::byte*>(memory[static_cast<std::size_t>(r.buffer)].data()) + r.offset;
       std::memcpy(static_cast<std::byte*>(arguments.data()) + r.at, &address, sizeof address);
     }
-    for (const plan_step& s : p.steps()) steps.push_back(s);
+    for (const auto& s : p.steps()) steps.push_back(s);
     while (steps.size() < small_layers) steps.push_back(steps.back());
   }
   template <std::size_t... I> void call(std::index_sequence<I...>) {
@@ -113,7 +113,7 @@ struct hand_bound {
   }
   storage arguments, scratch;
   std::vector<storage> memory;
-  std::vector<plan_step> steps;
+  std::remove_cvref_t<decltype(std::declval<const plan&>().steps())> steps;
 };
 bound_network& network() {
   static bound_network n;

@@ -29,7 +29,7 @@ export struct quantization_numbers {
 export quantization_numbers numbers_for(double low, double high, quantization_schema s);
 
 /// The smallest and largest number that a value took.
-struct value_range {
+export struct value_range {
   std::string name;  ///< of the product and its end: `0.weight:in`, `0.weight:out`
   double low = 0, high = 0;
   bool operator==(const value_range&) const = default;

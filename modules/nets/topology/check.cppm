@@ -349,7 +349,7 @@ template <class T, class Set> constexpr void check_sub_policies(const T& t, Set,
   });
 }
 /// That every `sub<"name">` of a set of policies names a sublayer.
-template <const auto& Topology, class Policies> struct sub_policies_check {
+export template <const auto& Topology, class Policies> struct sub_policies_check {
   static consteval text message() {
     text why;
     if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
