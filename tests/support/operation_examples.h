@@ -24,6 +24,12 @@ inline attribute_value integer(std::int64_t n) {
   a.integer = n;
   return a;
 }
+inline attribute_value boolean(bool b) {
+  attribute_value a;
+  a.is = attribute_value::form::boolean;
+  a.integer = b;
+  return a;
+}
 inline attribute_value dims(const shape& s) {
   attribute_value a;
   a.is = attribute_value::form::dims;
@@ -46,6 +52,15 @@ inline const types of_quantized_images = {
 /// Of operations that do not take float32 [2, 3] for each operand.
 inline const std::vector<sample_call>& examples() {
   static const std::vector<sample_call> all = {
+      {"arange", {f({}), f({}), f({})}},
+      {"expand_to", {f({2, 1}), at({1})}},
+      {"full", {at({2}), f({})}},
+      {"pad_by", {f({2, 3}), at({2})}, {{"axes", list({1})}}},
+      {"pad_by_grad", {f({2, 3}), f({2, 3}), at({0})}},
+      {"reshape_to", {f({1}), at({1})}, {{"keep_zero", boolean(true)}}},
+      {"slice_at", {f({2, 3}), at({1}), at({1})}, {{"axes", list({1})}}},
+      {"slice_at_grad", {f({2, 3}), f({2, 3}), at({0}), at({0})}},
+      {"tile_by", {f({2, 3}), at({2})}},
       {"as_matrix", {f({2, 3, 2})}, {{"leading", integer(1)}}},
       {"attention", {f({2, 3, 4}), f({2, 5, 4}), f({2, 5, 3})}},
       {"group_heads", {f({2, 6, 3, 4}), f({2, 3, 5, 4})}},

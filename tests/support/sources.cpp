@@ -66,12 +66,13 @@ names defined_operations() {
     constexpr std::string_view begin = "namespace op {", end = "}  // namespace op";
     for (auto at = file.find(begin); at != file.npos; at = file.find(begin, at + 1)) {
       const std::string_view inside = std::string_view(file).substr(at, file.find(end, at) - at);
-      each_part(inside, "export struct ", [&](std::string_view definition) {
-        const auto said = definition.find("name = \""), handed = definition.find("<\"");
-        if (said == definition.npos && handed == definition.npos)
-          throw std::runtime_error("a definition was not found by its name");
-        all.insert(said < handed ? word_at(definition, said + 8) : word_at(definition, handed + 2));
-      });
+      for (const std::string_view word : {"\nexport struct ", "\nstruct "})
+        each_part(inside, word, [&](std::string_view definition) {
+          const auto said = definition.find("name = \""), handed = definition.find("<\"");
+          if (said == definition.npos && handed == definition.npos)
+            throw std::runtime_error("a definition was not found by its name");
+          all.insert(said < handed ? word_at(definition, said + 8) : word_at(definition, handed + 2));
+        });
     }
   });
   return all;

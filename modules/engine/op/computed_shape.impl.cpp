@@ -159,8 +159,10 @@ std::vector<border> borders_of(const axes& along, int rank, const any_tensor& t)
 // The shape of an operand with borders; false with a reason where it has none.
 bool add_borders(shape& s, const axes& along, const any_tensor& t, inference& out) {
   for (const auto& b : borders_of(along, s.rank, t)) {
+    constexpr std::int64_t most = std::int64_t(1) << 62;  // numbers below it have a negative
     std::int64_t n = 0;
-    const bool fits = !__builtin_add_overflow(b.before, b.after, &n);
+    const bool fits = std::max(b.before, b.after) < most && std::min(b.before, b.after) > -most &&
+                      !__builtin_add_overflow(b.before, b.after, &n);
     if (fits && s[b.axis].is_number() && !__builtin_add_overflow(s.at(b.axis), n, &n) && n >= 0) s[b.axis] = dim(n);
     else if (fits && !s[b.axis].is_number()) s[b.axis] = n ? dim(dyn) : s[b.axis];
     else {
@@ -467,7 +469,11 @@ value arange::bind(const attributes&, view<const value> in) {
     const std::int64_t n = range_count(start, stop, step, unused);
     any_tensor all(tensor_type{in[0].type().element, {dim(n)}});
     T* to = reinterpret_cast<T*>(all.mutable_data());
-    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(start + static_cast<T>(i) * step);
+    for (std::int64_t i = 0; i < n; ++i)
+      if constexpr (std::is_integral_v<T>)  // which wraps where stop - start does
+        to[i] = static_cast<T>(static_cast<std::uint64_t>(start) +
+                               static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+      else to[i] = start + static_cast<T>(i) * step;
     return in[0].owner().constant(std::move(all));
   });
 }

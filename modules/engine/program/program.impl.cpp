@@ -412,7 +412,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
 }
 
 void program::check_owner(const value& v, std::string_view what) const {
-  if (&v.owner() == this) return;
+  if (&v.owner() == this) return void(v.type());  // refuses a value of what was moved away
   text t = begin_at(place());
   t << what << " belongs to ";
   if (title.empty() || v.owner().title.empty()) t << "another program";
