@@ -46,8 +46,6 @@ static_assert(set::get<trainable>().value && std::is_same_v<decltype(set::get<el
 static_assert(policies<>::get<trainable>().value && !policies<>::get<feedback>().value);
 static_assert(policies<>::get<user::dropout_rate>().p == 0.5);
 static_assert(std::is_same_v<decltype(policies<>::get<element_kind>())::type, float>);
-static_assert(std::is_void_v<decltype(policies<>::get<compute_kind>())::type>);
-static_assert(std::is_same_v<decltype(policies<compute<int>>::get<compute_kind>())::type, int>);
 
 // ---- inheritance
 using dot = set::for_sublayer<"dot">;

@@ -32,17 +32,6 @@ template <class T> struct element_policy {
 /// The element type of parameters and results.
 export template <class T> inline constexpr element_policy<T> element{};
 
-/// The kind of `compute<T>`; `void` where nothing is said: the element type itself.
-export struct compute_kind {
-  using type = void;
-};
-template <class T> struct compute_policy {
-  using kind = compute_kind;
-  using type = T;
-};
-/// The type in which results are computed while parameters keep their element type (mixed precision).
-export template <class T> inline constexpr compute_policy<T> compute{};
-
 template <class P> struct kind_of {
   using type = P;
 };

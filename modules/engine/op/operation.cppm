@@ -115,6 +115,10 @@ template <class Op> consteval unsigned shape_only_of() {
   if constexpr (requires { Op::shape_only; }) return Op::shape_only;
   else return 0;
 }
+template <class Op> consteval bool has_map() {
+  if constexpr (requires { &Op::map; }) return true;
+  else return false;
+}
 template <class Op> consteval int alias_of() {
   if constexpr (requires { Op::alias; }) return Op::alias;
   else return -1;
@@ -335,26 +339,28 @@ template <Operation Op> struct recorded {
                 .operands = Op::operands,
                 .shape_only = shape_only_of<Op>(),
                 .alias = alias_of<Op>(),
-                .layout_free = requires(int (*map)()){map = &Op::map;
+                .layout_free = has_map<Op>(),
+                .infer = &infer,
+                .hash = &hash,
+                .equal = &equal,
+                .visit = &visit,
+                .flops = &flops,
+                .subprograms = subprograms_of<Op>()};
+    if constexpr (requires { Op::version; }) r.version = Op::version;
+    if constexpr (requires { Op::pure; }) r.pure = Op::pure;
+    if constexpr (requires { Op::may_fail; }) r.may_fail = Op::may_fail;
+    if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
+    if constexpr (requires { typename Op::cases; }) r.emit = &emit;
+    else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
+    if constexpr (requires { &Op::map; }) r.map = &Op::map;
+    if constexpr (holds_shape<attributes>) r.bound = &bound;
+    if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
+    if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
+    traits(r);
+    return r;
   }
-  , .infer = &infer, .hash = &hash, .equal = &equal, .visit = &visit, .flops = &flops,
-      .subprograms = subprograms_of<Op>()
+  static constexpr operation is = record();
 };
-if constexpr (requires { Op::version; }) r.version = Op::version;
-if constexpr (requires { Op::pure; }) r.pure = Op::pure;
-if constexpr (requires { Op::may_fail; }) r.may_fail = Op::may_fail;
-if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
-if constexpr (requires { typename Op::cases; }) r.emit = &emit;
-else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
-if constexpr (requires { &Op::map; }) r.map = &Op::map;
-if constexpr (holds_shape<attributes>) r.bound = &bound;
-if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
-if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
-traits(r);
-return r;
-}  // namespace detail
-static constexpr operation is = record();
-};  // namespace lamina
 }  // namespace detail
 
 /// The operations of one file of the library. Their records are a table that `structure.registry.impl` makes, so that nothing of

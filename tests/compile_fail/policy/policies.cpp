@@ -40,7 +40,7 @@ namespace policy_element_conflict {
 #ifdef BAD
 using set = policies<element<double>, element<float>>;
 #else
-using set = policies<element<double>, compute<float>>;
+using set = policies<element<double>, use_bias(false)>;
 #endif
 }  // namespace policy_element_conflict
 
