@@ -157,6 +157,15 @@ BOOST_AUTO_TEST_CASE(varied_operands_and_attributes) {
   BOOST_TEST(ran > refused / 8);
 }
 
+// Rows without elements may be any number, and take no time.
+BOOST_AUTO_TEST_CASE(any_number_of_empty_rows) {
+  const types in{f({std::int64_t(1) << 50, 0})};
+  auto p = std::make_shared<program>();
+  const value x = p->input("x", in[0]);
+  p->output("y", apply<op::product_of_others>({}, x));
+  BOOST_TEST(message_of([&] { engine_test::run_once(p, in, number_source(1), made_up::small, here()); }) == "");
+}
+
 BOOST_AUTO_TEST_CASE(every_element_type) {
   for (const operation* op : operations()) {
     if (op->subprograms) continue;

@@ -145,9 +145,36 @@ inline std::shared_ptr<const lamina::ir::program> all_shown(const lamina::ir::pr
   return q;
 }
 
+/// While it lives, a program whose shapes are computed, and may be any, has as much memory as a small one needs.
+class little_memory {
+ public:
+  static constexpr std::int64_t bytes = std::int64_t(1) << 18, usual = std::int64_t(512) << 20;
+  explicit little_memory(const lamina::ir::program& p) : holds_(computes_shapes(p)) {
+    if (holds_) lamina::memory::limit(lamina::memory::counters().current + bytes);
+  }
+  ~little_memory() {
+    if (holds_) lamina::memory::limit(usual);
+  }
+  little_memory(const little_memory&) = delete;
+  little_memory& operator=(const little_memory&) = delete;
+  std::size_t largest_result() const { return holds_ ? std::size_t(bytes) : std::size_t(1) << 28; }
+
+ private:
+  static bool computes_shapes(const lamina::ir::program& p) {
+    for (const auto& n : p.nodes()) {
+      if (n.op && n.op->shape_operands) return true;
+      for (const auto& sub : n.subprograms)
+        if (computes_shapes(*sub)) return true;
+    }
+    return false;
+  }
+  bool holds_;
+};
+
 /// Plans a program and runs it once, on inputs of these types. Raises what planning and running raise.
 inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in,
                      number_source numbers, made_up how, const std::shared_ptr<lamina::context>& where) {
+  const little_memory limited(*p);
   lamina::parameter_store states;
   for (auto s : p->states()) {
     lamina::any_tensor t(lamina::tensor_type{p->at(s).results[0].element, bound(p->at(s).results[0].dims)});
@@ -158,8 +185,7 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
   std::vector<std::unique_ptr<std::byte[]>> memory;
   std::vector<const void*> inputs;
   const auto room = [&](const lamina::tensor_type& t) {
-    // A shape that is computed may be any.
-    if (t.bytes() > std::size_t(1) << 28) throw lamina::value_error("a result is too large for a test");
+    if (t.bytes() > limited.largest_result()) throw lamina::value_error("a result is too large for a test");
     return memory.emplace_back(new std::byte[t.bytes()]).get();
   };
   for (const auto& t : in) {

@@ -245,6 +245,7 @@ void reduce_all::emit(emission& e) {
 namespace {
 void emit_product_of_others(emission& e, bool slope) {
   const shape& s = e.in_type(0).dims;
+  if (s.size() == 0) return;  // there may be any number of empty rows
   dtype element = e.in_type(0).element;
   auto size = static_cast<std::int64_t>(size_of(element));
   auto run =
