@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(ranges_and_numbers_everywhere) {
                         {number_of(0, dtype::float64), number_of(nan, dtype::float64), number_of(1, dtype::float64)}, 0,
                         range) == "arange: start or stop is not a number: [] [] []");
 
-  // What stands everywhere decides no shape, and may be computed as it likes.
+  // The repeated number decides no shape, so it may be computed in any way.
   for (bool computed : {false, true}) {
     small_graph g;
     value extents = g.input(ints({2, 3})), number = g.input(array_of(dtype::float32, {1}, {1.5}));

@@ -258,10 +258,6 @@ void slice_at::infer(const attributes& a, view<const tensor_type> in, inference&
   shape s = in[0].dims;
   if (!slice_lists(a.axes, s.rank, in, 1, out)) return;
   const auto lists = known_lists(out, 1, in.size());
-  for (int i = 0; i < a.axes.count; ++i) {
-    const int axis = axis_at(a.axes, i, s.rank);
-    if (lists.empty() || !s[axis].is_number()) s[axis] = dyn;
-  }
   if (in[0].dims.is_static() && !lists.empty()) {
     const auto runs = runs_of(a.axes, in[0].dims, view<const any_tensor* const>(lists));
     for (int i = 0; i < a.axes.count; ++i) s[axis_at(a.axes, i, s.rank)] = dim(runs[static_cast<std::size_t>(i)].count);

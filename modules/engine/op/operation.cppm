@@ -193,7 +193,7 @@ template <class Op, class F> consteval bool wrong_gradient() {
   if constexpr (requires { &Op::gradient; }) return !std::is_convertible_v<decltype(&Op::gradient), F>;
   else return false;
 }
-// Whether elements of operands decide shapes and nothing says what stands for the call once they are known.
+// Whether elements of operands decide shapes, without a `bind` for the call once they are known.
 template <class Op> consteval bool lacks_bind() {
   if constexpr (requires { Op::shape_operands; })
     return !requires(const typename Op::attributes& a, view<const value> operands) {

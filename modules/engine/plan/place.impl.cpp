@@ -1,5 +1,5 @@
 // Where results live: what leaves the plan is written where it belongs, an output into the caller's memory, an assigned value
-// into its state if nobody reads the old value afterwards; a chain may write over an operand that nobody reads any more.
+// into its state if no item reads the old value afterwards; a chain may write over an operand that no item reads later.
 module lamina:plan.place.impl;
 import :core;
 import :emission;
@@ -79,7 +79,7 @@ class placer {
       if (!has_own_memory(a.value)) continue;
       const auto mine = order_.item_of[static_cast<std::size_t>(a.value.node)];
       const auto state = static_cast<std::size_t>(a.state);
-      // From here on nobody may read the old value, and no run may fail.
+      // From here on no item may read the old value, and no run may fail.
       if (last_failure >= mine || last_reader[state] > mine || read_at_the_end[state] ||
           reads_old_value(order_.items[static_cast<std::size_t>(mine)], a))
         continue;
@@ -143,7 +143,7 @@ class placer {
     }
   }
 
-  // A result may overwrite an operand of the same size and shape that nobody reads afterwards.
+  // A result may overwrite an operand of the same size and shape that no item reads later.
   void write_over_operand(std::int32_t i, value_id result) {
     const plan_item& it = order_.items[static_cast<std::size_t>(i)];
     for (auto m : order_.nodes(groups_, it))

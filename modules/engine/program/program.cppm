@@ -178,7 +178,7 @@ export struct operation {
   /// Bit i: the elements of operand i decide the extents of a result, as the target shape of a reshape does. They are known
   /// when a plan is made, from constants and shapes, or the program is cut there and the rest planned once they are.
   unsigned shape_operands = 0;
-  /// What stands for a call in a plan once those elements are known: written with operations, in a program whose shapes are
+  /// Replacement of a call in a plan once those elements are known: written with operations, in a program whose shapes are
   /// numbers and in which those operands are constants.
   value (*bind)(const void* attributes, view<const value> operands) = nullptr;
 

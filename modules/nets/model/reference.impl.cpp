@@ -167,7 +167,7 @@ reference_report reference_core::report() const {
 }
 
 namespace {
-// Nobody is about to need as much again, where weights were exchanged: their pages go back to the system.
+// Exchanged weights leave memory that is not needed again soon: its pages go back to the system.
 void give_back(shared_weights* w) {
   constexpr std::size_t many_bytes = std::size_t(16) << 20;
   const std::size_t bytes = w->store.bytes();
