@@ -5,6 +5,9 @@ include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lamina)
 
 list(TRANSFORM LAMINA_KERNEL_SETS PREPEND lamina_kernels_ OUTPUT_VARIABLE archives)
+if(TARGET lamina_onnx)
+  list(APPEND archives lamina_onnx)
+endif()
 install(TARGETS lamina lamina_kernels ${archives}
   EXPORT lamina-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

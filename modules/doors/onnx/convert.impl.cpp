@@ -1,0 +1,414 @@
+module lamina.onnx:convert.impl;
+import :convert;
+import :message;
+import :scope;
+import :source;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+using form = attribute_message::form;
+
+node_call::node_call(const node_message& n, std::int64_t version, program& to, scope& outer,
+                     std::vector<known_value*> operands)
+    : node(n), opset(version), p(to), around(outer), results(n.outputs.size()), operands_(std::move(operands)) {}
+
+// ---- operands -------------------------------------------------------------------------------------------------------
+
+value node_call::operator[](std::size_t i) {
+  if (!has(i)) fail("operand ", i, " is missing");
+  return around.value_of(*operands_[i]);
+}
+value node_call::number(std::size_t i) {
+  value v = operator[](i);
+  const dtype e = v.type().element;
+  return is_floating(e) && !is_real(e) ? cast_to(v, dtype::float32) : v;
+}
+const any_tensor* node_call::known(std::size_t i) const {
+  return has(i) && operands_[i]->data ? &operands_[i]->data : nullptr;
+}
+std::optional<std::vector<std::int64_t>> node_call::known_integers(std::size_t i) const {
+  if (const any_tensor* t = known(i)) {
+    if (!is_integer(t->element()) && t->element() != dtype::boolean) return {};
+    std::vector<std::int64_t> all;
+    with_type(t->element(), [&]<class T>() {
+      if constexpr (std::is_integral_v<T>)
+        for (auto v : t->elements<T>()) all.push_back(static_cast<std::int64_t>(v));
+    });
+    return all;
+  }
+  const auto& e = extents(i);
+  if (!e) return {};
+  std::vector<std::int64_t> all;
+  for (dim d : *e) {
+    if (!d.is_number()) return {};
+    all.push_back(d.code);
+  }
+  return all;
+}
+std::vector<std::int64_t> node_call::integers(std::size_t i, std::string_view what) const {
+  auto all = known_integers(i);
+  if (!all)
+    unsupported("its ", what, ", operand ", i, " `", printable(node.inputs[i]),
+                "`, are computed when the model runs; they are to be known when it is read");
+  return *std::move(all);
+}
+double node_call::known_number(std::size_t i, std::string_view what, double otherwise) const {
+  if (!has(i)) return otherwise;
+  const any_tensor* t = known(i);
+  if (!t || t->shape().size() != 1)
+    unsupported("its ", what, ", operand ", i, " `", printable(node.inputs[i]),
+                "`, is expected as one number that is known when the model is read");
+  double v = 0;
+  with_type(t->element(), [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>) v = static_cast<double>(t->elements<T>()[0]);
+  });
+  return v;
+}
+const std::optional<std::vector<dim>>& node_call::extents(std::size_t i) const {
+  static const std::optional<std::vector<dim>> none;
+  if (!has(i)) return none;
+  known_value& k = *operands_[i];
+  if (!k.extents && k.data && is_integer(k.data.element()) && k.data.shape().rank <= 1 && k.data.shape().size() <= 64) {
+    std::vector<dim> all;
+    with_type(k.data.element(), [&]<class T>() {
+      if constexpr (std::is_integral_v<T>)
+        for (auto v : k.data.elements<T>()) {
+          dim d;
+          d.code = static_cast<std::int64_t>(v);  // also -1, which is `dyn`: an extent that is inferred
+          all.push_back(d);
+        }
+    });
+    if (std::all_of(all.begin(), all.end(), [](dim d) { return d.is_number(); })) k.extents = std::move(all);
+  }
+  return k.extents;
+}
+
+// ---- attributes -----------------------------------------------------------------------------------------------------
+
+const attribute_message* node_call::find(std::string_view name) const {
+  for (const auto& a : node.attributes)
+    if (a.name == name) return &a;
+  return nullptr;
+}
+const attribute_message* node_call::find(std::string_view name, form is) const {
+  const auto* a = find(name);
+  if (a && a->is != is) fail("attribute `", name, "` is of another kind than expected");
+  return a;
+}
+std::int64_t node_call::integer(std::string_view name, std::int64_t otherwise) const {
+  const auto* a = find(name, form::integer);
+  return a ? a->integer : otherwise;
+}
+std::int64_t node_call::integer(std::string_view name) const {
+  const auto* a = find(name, form::integer);
+  if (!a) fail("attribute `", name, "` is missing");
+  return a->integer;
+}
+double node_call::real(std::string_view name, double otherwise) const {
+  const auto* a = find(name, form::real);
+  return a ? static_cast<double>(a->real) : otherwise;
+}
+std::string node_call::string(std::string_view name, std::string_view otherwise) const {
+  const auto* a = find(name, form::string);
+  return std::string(a ? a->string : otherwise);
+}
+std::vector<std::int64_t> node_call::integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
+  const auto* a = find(name, form::integers);
+  return a ? a->integers : otherwise;
+}
+std::vector<double> node_call::reals(std::string_view name, std::vector<double> otherwise) const {
+  const auto* a = find(name, form::reals);
+  return a ? std::vector<double>(a->reals.begin(), a->reals.end()) : otherwise;
+}
+std::vector<std::string> node_call::strings(std::string_view name, std::vector<std::string> otherwise) const {
+  const auto* a = find(name, form::strings);
+  return a ? std::vector<std::string>(a->strings.begin(), a->strings.end()) : otherwise;
+}
+std::optional<any_tensor> node_call::tensor(std::string_view name) const {
+  const auto* a = find(name, form::tensor);
+  if (!a) return {};
+  if (a->tensors.empty()) fail("attribute `", name, "` holds no tensor");
+  text what;
+  what << "attribute `" << name << "` of node `" << printable(node.name) << "`";
+  return elements_of(a->tensors[0], around.context().from, what.view());
+}
+std::optional<any_tensor> node_call::sparse_tensor(std::string_view name) const {
+  const auto* a = find(name, form::sparse_tensor);
+  if (!a) return {};
+  if (a->sparse_tensors.empty()) fail("attribute `", name, "` holds no tensor");
+  text what;
+  what << "attribute `" << name << "` of node `" << printable(node.name) << "`";
+  return elements_of(a->sparse_tensors[0], around.context().from, what.view());
+}
+const graph_message& node_call::graph(std::string_view name) const {
+  const auto* a = find(name, form::graph);
+  if (!a || a->graphs.empty()) fail("attribute `", name, "`, a graph, is missing");
+  return *a->graphs[0];
+}
+const type_message* node_call::type_attribute(std::string_view name) const {
+  const auto* a = find(name, form::type);
+  return a && !a->types.empty() ? &a->types[0] : nullptr;
+}
+dtype node_call::element(std::string_view name, dtype otherwise) const {
+  const auto* a = find(name, form::integer);
+  if (!a) return otherwise;
+  const auto code = static_cast<element_code>(a->integer);
+  const auto e = element_of(code);
+  if (!e)
+    unsupported("attribute `", name, "` names the element type ", onnx::name_of(code), ", which lamina does not have");
+  return *e;
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+void node_call::give(std::size_t i, const value& v) {
+  if (i < results.size()) results[i].v = v;
+}
+void node_call::give(std::size_t i, any_tensor data) {
+  if (i >= results.size()) return;
+  results[i].data = std::move(data);
+  results[i].name = std::string(node.outputs[i]);
+}
+
+int node_call::axis(std::int64_t a, int rank) const {
+  if (a >= rank || a < -rank) fail("axis ", a, " is outside of rank ", rank);
+  return static_cast<int>(a < 0 ? a + rank : a);
+}
+lamina::axes node_call::axes_of(const std::vector<std::int64_t>& a, int rank) const {
+  lamina::axes made;
+  if (a.size() > static_cast<std::size_t>(max_rank)) fail(a.size(), " axes are given, and the rank is ", rank);
+  for (auto i : a) made.values[made.count++] = axis(i, rank);
+  return made;
+}
+value node_call::cast_to(const value& v, dtype element) {
+  return v.type().element == element ? v : value(lamina::apply<op::cast>(cast_attributes{.to = element}, v));
+}
+value node_call::constant(const std::vector<std::int64_t>& v) {
+  any_tensor t({dtype::int64, {static_cast<std::int64_t>(v.size())}});
+  if (!v.empty()) std::memcpy(t.mutable_data(), v.data(), v.size() * sizeof v[0]);
+  return p.constant(std::move(t));
+}
+value node_call::extents_of(const value& x) {
+  if (!x.shape().is_static()) return lamina::shape_of(x);
+  std::vector<std::int64_t> all;
+  for (int i = 0; i < x.shape().rank; ++i) all.push_back(x.shape().at(i));
+  return constant(all);
+}
+value node_call::extent_of(const value& x, int a) {
+  if (x.shape()[a].is_number()) return constant(std::vector<std::int64_t>{x.shape().at(a)});
+  return lamina::slice(lamina::shape_of(x), {.start = a, .stop = a + 1});
+}
+
+void node_call::fail(const text& why) const { detail::raise(error_kind::file, why); }
+void node_call::unsupported(const text& why) const { detail::raise(error_kind::unsupported, why); }
+
+// ---- graphs inside of a node ----------------------------------------------------------------------------------------
+
+std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message*>& graphs,
+                                           const std::vector<tensor_type>& types) {
+  std::vector<std::string_view> names;
+  for (const auto* g : graphs)
+    for (auto name : free_names(*g))
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  std::vector<subgraph> made;
+  for (const auto* g : graphs) {
+    subgraph s;
+    s.body = std::make_shared<program>();
+    scope inside(around.context(), *s.body, around.opsets());
+    inside.is_inner = true;
+    inside.path = p.path;
+    if (g->inputs.size() != types.size())
+      fail("its graph `", printable(g->name), "` has ", g->inputs.size(), " inputs, and ", types.size(),
+           " are expected");
+    for (std::size_t i = 0; i < types.size(); ++i)
+      inside.define(g->inputs[i].name, {.v = s.body->input(g->inputs[i].name, types[i])});
+    for (auto name : names) {
+      known_value* k = around.find(name);
+      if (!k) fail("its graph `", printable(g->name), "` reads `", printable(name), "`, which nothing gives");
+      if (k->data && !k->is_parameter) {
+        inside.define(name, {.data = k->data});
+        continue;
+      }
+      const value v = around.value_of(*k);
+      s.captured.push_back(v);
+      inside.define(name, {.v = s.body->input(name, v.type())});
+    }
+    inside.read_initializers(*g);
+    inside.run(g->nodes);
+    std::vector<std::string_view> outputs;
+    for (const auto& o : g->outputs) outputs.push_back(o.name);
+    for (auto& k : inside.outputs(outputs)) {
+      const value v = inside.value_of(k);
+      s.body->output(outputs[s.results.size()], v);
+      s.results.push_back(v.type());
+    }
+    made.push_back(std::move(s));
+  }
+  return made;
+}
+
+std::vector<known_value> node_call::inlined(const graph_message& g, const std::vector<known_value>& inputs) {
+  if (g.inputs.size() != inputs.size())
+    fail("its graph `", printable(g.name), "` has ", g.inputs.size(), " inputs, and ", inputs.size(), " are expected");
+  scope inside(around.context(), p, around.opsets(), &around);
+  inside.is_inner = around.is_inner;
+  inside.path = p.path;
+  for (std::size_t i = 0; i < inputs.size(); ++i) inside.define(g.inputs[i].name, inputs[i]);
+  inside.read_initializers(g);
+  inside.run(g.nodes);
+  std::vector<std::string_view> names;
+  for (const auto& o : g.outputs) names.push_back(o.name);
+  return inside.outputs(names);
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+const std::vector<domain_converters>& all_converters() {
+  static const std::vector<domain_converters> all = {
+      {"", elementwise_converters()}, {"", shape_converters()},   {"", reduce_converters()},
+      {"", linear_converters()},      {"", control_converters()},
+  };
+  return all;
+}
+
+const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset) {
+  using key = std::pair<std::string_view, std::string_view>;
+  static const auto table = [] {
+    std::map<key, std::vector<const converter_entry*>> made;
+    for (const auto& d : all_converters())
+      for (const auto& e : d.entries) made[{d.domain, e.op}].push_back(&e);
+    return made;
+  }();
+  const auto known = table.find({domain, op});
+  if (known == table.end()) return nullptr;
+  const converter_entry* newest = nullptr;
+  for (const auto* e : known->second)
+    if (e->since <= opset && (!newest || e->since > newest->since)) newest = e;
+  return newest;
+}
+
+// ---- types ----------------------------------------------------------------------------------------------------------
+
+namespace {
+// A name of an extent as lamina has it: letters, digits and underscores, ten of them.
+dim named_extent(std::string_view name) {
+  std::string kept;
+  for (char c : name) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!good) return dyn;
+    kept.push_back(c);
+  }
+  return kept.empty() || kept.size() > 10 ? dim(dyn) : dim::named(kept);
+}
+}  // namespace
+
+tensor_type type_of(const value_message& v, const source& from) {
+  text t;
+  const auto unsupported = [&](std::string_view why) {
+    detail::raise(error_kind::unsupported,
+                  t << printable(from.file, 1024) << ": input `" << printable(v.name) << "` " << why);
+  };
+  if (v.type.is == type_message::form::none) from.fail(t << "input `" << printable(v.name) << "` has no type");
+  if (v.type.is != type_message::form::tensor) unsupported("is no tensor; sequences, optionals and maps are not read");
+  const auto element = element_of(v.type.element);
+  if (!element) {
+    text why;
+    why << "is " << name_of(v.type.element) << ", which lamina has no element type for";
+    unsupported(why.view());
+  }
+  if (!v.type.has_shape) unsupported("has no shape; give one: read_options{.shapes = {{\"name\", {1, 3, 224, 224}}}}");
+  if (v.type.extents.size() > static_cast<std::size_t>(max_rank)) unsupported("has more than 8 axes");
+  tensor_type type{*element, {}};
+  for (const auto& e : v.type.extents) {
+    if (e.number && *e.number < -1) from.fail(t << "input `" << printable(v.name) << "` has the extent " << *e.number);
+    type.dims.push_back(e.number && *e.number >= 0 ? dim(*e.number) : named_extent(e.name));
+  }
+  if (!type.dims.countable()) from.fail(t << "input `" << printable(v.name) << "` has more bytes than 63 bits count");
+  return type;
+}
+
+// ---- extents that are known before a run ----------------------------------------------------------------------------
+
+namespace {
+using extent_list = std::optional<std::vector<dim>>;
+
+extent_list gathered(const node_call& c) {
+  const auto& from = c.extents(0);
+  const auto at = c.known_integers(1);
+  if (!from || !at) return {};
+  std::vector<dim> made;
+  for (auto i : *at) {
+    const auto n = static_cast<std::int64_t>(from->size());
+    if (i < -n || i >= n) return {};
+    made.push_back((*from)[static_cast<std::size_t>(i < 0 ? i + n : i)]);
+  }
+  return made;
+}
+extent_list sliced(const node_call& c) {
+  const auto& from = c.extents(0);
+  if (!from || c.opset < 10) return {};
+  const auto starts = c.known_integers(1), stops = c.known_integers(2);
+  auto steps = c.has(4) ? c.known_integers(4) : std::vector<std::int64_t>{1};
+  if (!starts || !stops || !steps || starts->size() != 1 || stops->size() != 1 ||
+      *steps != std::vector<std::int64_t>{1})
+    return {};
+  const auto n = static_cast<std::int64_t>(from->size());
+  const auto at = [&](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n); };
+  std::vector<dim> made;
+  for (auto i = at((*starts)[0]); i < at((*stops)[0]); ++i) made.push_back((*from)[static_cast<std::size_t>(i)]);
+  return made;
+}
+extent_list joined(const node_call& c) {
+  std::vector<dim> made;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const auto& e = c.extents(i);
+    if (!e) return {};
+    made.insert(made.end(), e->begin(), e->end());
+  }
+  return made;
+}
+extent_list computed(const node_call& c, std::string_view op) {
+  const auto &a = c.extents(0), &b = c.extents(1);
+  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return {};
+  std::vector<dim> made;
+  for (std::size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
+    const dim x = (*a)[a->size() == 1 ? 0 : i], y = (*b)[b->size() == 1 ? 0 : i];
+    dim r = dyn;
+    std::int64_t n = -1;
+    if (x.is_number() && y.is_number()) {
+      const bool fits = op == "Add"   ? !__builtin_add_overflow(x.code, y.code, &n)
+                        : op == "Sub" ? !__builtin_sub_overflow(x.code, y.code, &n)
+                        : op == "Mul" ? !__builtin_mul_overflow(x.code, y.code, &n)
+                                      : y.code > 0 && (n = x.code / y.code, true);
+      if (!fits || n < 0) return {};
+      r = dim(n);
+    } else if (op == "Mul" && x == dim(1)) r = y;
+    else if ((op == "Mul" || op == "Div") && y == dim(1)) r = x;
+    else if (op == "Add" && x == dim(0)) r = y;
+    else if ((op == "Add" || op == "Sub") && y == dim(0)) r = x;
+    made.push_back(r);
+  }
+  return made;
+}
+}  // namespace
+
+void propagate_extents(node_call& c) {
+  if (c.results.empty() || c.results[0].v.empty() || c.results[0].extents) return;
+  const tensor_type& type = c.results[0].v.type();
+  if (!is_integer(type.element) || type.dims.rank > 1) return;
+  const auto op = c.node.op;
+  extent_list found;
+  if (op == "Gather") found = gathered(c);
+  else if (op == "Slice") found = sliced(c);
+  else if (op == "Concat") found = joined(c);
+  else if (op == "Identity" || op == "Cast" || op == "Unsqueeze" || op == "Squeeze" || op == "Reshape")
+    found = c.extents(0);
+  else if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") found = computed(c, op);
+  if (!found || found->size() > 64) return;
+  if (type.dims.is_static() && type.dims.size() != static_cast<std::int64_t>(found->size())) return;
+  c.results[0].extents = std::move(found);
+}
+
+}  // namespace lamina::onnx

@@ -1,0 +1,52 @@
+// Products of matrices.
+module lamina.onnx:linear.impl;
+import :convert;
+import :message;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+namespace {
+
+// As NumPy's: a vector on the left is a row, one on the right a column, and the axis added for it goes again.
+value product(const value& a, const value& b) {
+  const int ra = a.shape().rank, rb = b.shape().rank;
+  if (ra == 1 && rb == 1)
+    return lamina::reshape(lamina::matmul(lamina::unsqueeze(a, axes(0)), lamina::unsqueeze(b, axes(1))), shape{});
+  if (ra == 1) return lamina::squeeze(lamina::matmul(lamina::unsqueeze(a, axes(0)), b), axes(rb - 2));
+  if (rb == 1) return lamina::squeeze(lamina::matmul(a, lamina::unsqueeze(b, axes(1))), axes(ra - 1));
+  return lamina::matmul(a, b);
+}
+void matmul(node_call& c) {
+  value a = c.number(0), b = c.number(1);
+  if (is_integer(a.type().element)) {  // exact up to 53 bits
+    a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
+  }
+  c.give_like(0, product(a, b));
+}
+
+void gemm(node_call& c) {
+  value a = c.number(0), b = c.number(1);
+  const dtype e = a.type().element;
+  if (is_integer(e)) a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
+  const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  value y = lamina::matmul(a, b, {.transpose_a = c.flag("transA"), .transpose_b = c.flag("transB")});
+  if (alpha != 1) y = y * alpha;
+  if (c.has(2) && beta != 0) {
+    value bias = c.cast_to(c.number(2), y.type().element);
+    y = y + (beta == 1 ? bias : value(bias * beta));
+  }
+  c.give_like(0, y);
+}
+
+constexpr converter_entry entries[] = {
+    {"Gemm", 6, gemm},
+    {"MatMul", 1, matmul},
+};
+
+}  // namespace
+
+converter_list linear_converters() { return entries; }
+
+}  // namespace lamina::onnx

@@ -1,0 +1,190 @@
+module lamina.onnx:load.impl;
+import lamina.onnx;
+import :convert;
+import :message;
+import :scope;
+import :source;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+namespace {
+
+constexpr std::int64_t oldest_ir = 3, oldest_opset = 6;
+
+// Initializers that decide shapes: what is found from operands that do, backwards through the nodes that compute them.
+struct shape_operand {
+  std::string_view op;
+  std::size_t first, last;  // operands
+};
+constexpr shape_operand shape_operands[] = {{"Reshape", 1, 1}, {"Expand", 1, 1}, {"Slice", 1, 4},
+                                            {"Resize", 1, 3},  {"Tile", 1, 2},   {"Pad", 1, 1},
+                                            {"Pad", 3, 3},     {"Range", 0, 2},  {"ConstantOfShape", 0, 0},
+                                            {"OneHot", 1, 1},  {"TopK", 1, 1},   {"Upsample", 1, 1}};
+
+void find_shape_constants(const graph_message& g, std::set<std::string_view>& found) {
+  for (auto n = g.nodes.rbegin(); n != g.nodes.rend(); ++n) {
+    const bool gives = std::any_of(n->outputs.begin(), n->outputs.end(), [&](auto o) { return found.contains(o); });
+    for (std::size_t i = 0; i < n->inputs.size(); ++i) {
+      bool decides = gives && n->op != "Shape" && n->op != "Size";
+      for (const auto& s : shape_operands) decides = decides || (n->op == s.op && i >= s.first && i <= s.last);
+      if (decides) found.insert(n->inputs[i]);
+    }
+    for (const auto& a : n->attributes)
+      for (const auto& inner : a.graphs) find_shape_constants(*inner, found);
+  }
+}
+
+void check(const model_message& m, const source& from) {
+  text t;
+  if (!m.graph) from.fail(t << "is no ONNX model: it has no graph");
+  if (m.ir_version < oldest_ir)
+    detail::raise(error_kind::unsupported, t << printable(from.file, 1024) << ": IR version " << m.ir_version
+                                             << "; versions from " << oldest_ir << " on are read");
+  const auto opset = opset_of(m.opsets, "");
+  if (opset != 0 && opset < oldest_opset)
+    detail::raise(error_kind::unsupported, t << printable(from.file, 1024) << ": opset " << opset
+                                             << " of ai.onnx; opsets from " << oldest_opset << " on are read");
+}
+
+void read_inputs(const graph_message& g, scope& root, const read_options& o) {
+  std::set<std::string_view> given;
+  for (const auto& t : g.initializers) given.insert(t.name);
+  std::set<std::string_view> shaped;
+  for (const auto& v : g.inputs) {
+    if (given.contains(v.name)) continue;  // files of old IR versions name initializers as inputs too
+    const auto own = std::find_if(o.shapes.begin(), o.shapes.end(), [&](const auto& s) { return s.first == v.name; });
+    value_message declared = v;
+    if (own != o.shapes.end()) {
+      declared.type.has_shape = true;
+      declared.type.extents.clear();
+      shaped.insert(own->first);
+    }
+    tensor_type type = type_of(declared, root.context().from);
+    if (own != o.shapes.end()) type.dims = own->second;
+    root.define(v.name, {.v = root.target().input(v.name, type)});
+  }
+  for (const auto& [name, dims] : o.shapes) {
+    text t;
+    if (!shaped.contains(name))
+      detail::raise(error_kind::value, t << printable(root.context().from.file, 1024) << ": a shape is given for `"
+                                         << printable(name) << "`, which is no input");
+  }
+}
+
+void write_outputs(const graph_message& g, scope& root) {
+  std::vector<std::string_view> names;
+  for (const auto& v : g.outputs) names.push_back(v.name);
+  auto values = root.outputs(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    known_value* k = root.find(names[i]);
+    const value v = root.value_of(*k);
+    const auto& declared = g.outputs[i].type;
+    const auto element = element_of(declared.element);
+    if (declared.is == type_message::form::tensor && element && *element != v.type().element) {
+      text t;
+      root.context().from.fail(t << "output `" << printable(names[i]) << "` is declared as " << *element << ", and is "
+                                 << v.type());
+    }
+    root.target().output(names[i], v);
+  }
+}
+
+saved_net net_of(const model_message& m, source from, const read_options& o) {
+  check(m, from);
+  saved_net net;
+  auto p = std::make_shared<program>();
+  model_context context{std::move(from), m, net.states};
+  for (const auto& f : m.functions) context.functions[{f.domain, f.name, f.overload}] = &f;
+  find_shape_constants(*m.graph, context.shape_constants);
+  scope root(context, *p, m.opsets);
+  root.read_initializers(*m.graph);
+  read_inputs(*m.graph, root, o);
+  root.run(m.graph->nodes);
+  write_outputs(*m.graph, root);
+  p->path = {};
+  net.program = std::move(p);
+  for (const auto& [key, value] : m.metadata) net.metadata[std::string(key)] = std::string(value);
+  if (!m.producer.empty()) net.metadata["producer"] = std::string(m.producer);
+  return net;
+}
+
+source source_of(const std::string& path) {
+  auto folder = std::filesystem::path(path).parent_path().string();
+  return {path, folder.empty() ? std::string(".") : folder};
+}
+
+void add_unsupported(const std::vector<node_message>& nodes, const std::vector<opset_message>& opsets,
+                     const model_message& m, std::vector<unsupported_node>& found) {
+  for (const auto& n : nodes) {
+    const bool is_function = std::any_of(m.functions.begin(), m.functions.end(), [&](const auto& f) {
+      return f.domain == n.domain && f.name == n.op && f.overload == n.overload;
+    });
+    const bool standard = n.domain.empty() || n.domain == "ai.onnx";
+    const auto opset = opset_of(opsets, n.domain);
+    if (!is_function && !find_converter(standard ? std::string_view() : n.domain, n.op, opset))
+      found.push_back(
+          {std::string(n.name), std::string(n.domain), std::string(n.op), opset, "lamina does not know this operator"});
+    for (const auto& a : n.attributes)
+      for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, m, found);
+  }
+}
+
+std::vector<unsupported_node> unsupported_in(const model_message& m) {
+  std::vector<unsupported_node> found;
+  add_unsupported(m.graph->nodes, m.opsets, m, found);
+  for (const auto& f : m.functions) add_unsupported(f.nodes, f.opsets, m, found);
+  return found;
+}
+
+// Where one node is not supported the message counts all.
+saved_net net_or_list(const model_message& m, source from, const read_options& o) {
+  try {
+    return net_of(m, std::move(from), o);
+  } catch (const unsupported_error& e) {
+    if (!m.graph) throw;
+    const auto all = unsupported_in(m);
+    if (all.size() < 2) throw;
+    std::set<std::string_view> ops;
+    for (const auto& n : all) ops.insert(n.op);
+    text t;
+    t << e.what() << "; so are " << all.size() << " nodes in all, of the operators";
+    for (auto op : ops) t << " " << printable(op);
+    detail::raise(error_kind::unsupported, t);
+  }
+}
+
+}  // namespace
+
+saved_net load(const std::string& path, const read_options& o) {
+  const file_bytes file(path);
+  const auto model = parse_model(file.all(), path);
+  return net_or_list(model, source_of(path), o);
+}
+saved_net read(view<const std::byte> file, const std::string& name, const read_options& o) {
+  const auto model = parse_model({reinterpret_cast<const char*>(file.data()), file.size()}, name);
+  return net_or_list(model, {name}, o);
+}
+
+std::vector<unsupported_node> unsupported(const std::string& path) {
+  const file_bytes file(path);
+  const auto model = parse_model(file.all(), path);
+  check(model, source_of(path));
+  return unsupported_in(model);
+}
+
+named_tensor load_tensor(const std::string& path) {
+  const file_bytes file(path);
+  const auto t = parse_tensor(file.all(), path);
+  return {std::string(t.name), elements_of(t, source_of(path), "the tensor")};
+}
+
+std::vector<operator_entry> operators() {
+  std::vector<operator_entry> all;
+  for (const auto& d : all_converters())
+    for (const auto& e : d.entries) all.push_back({d.domain, e.op, e.since});
+  return all;
+}
+
+}  // namespace lamina::onnx

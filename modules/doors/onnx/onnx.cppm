@@ -1,0 +1,47 @@
+// Models of other frameworks: ONNX files as nets, which run, train and become bundles as those of the library.
+//
+//     import lamina;
+//     import lamina.onnx;
+//     auto net = onnx::load("model.onnx");
+//     auto factory = net.factory();
+//     auto results = factory.create()({{"input", x}});
+export module lamina.onnx;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+/// How a file is read.
+export struct read_options {
+  /// Shapes of inputs in place of those that the file declares: where it leaves the rank open, or to fix extents.
+  std::vector<std::pair<std::string, shape>> shapes{};
+};
+
+/// Reads an ONNX file (IR versions 3 to 13, opsets of ai.onnx 7 to 28). Floating-point initializers become parameters under their names,
+/// others constants; external data are read from beneath the file's folder.
+/// Errors: file_error, which names file and node, for one that is missing, truncated or wrong; unsupported_error naming the operator, its opset
+/// and the node, for one that lamina does not know.
+export saved_net load(const std::string& path, const read_options& o = {});
+/// The same of a file in memory; messages call it `name`. It has no external data.
+export saved_net read(view<const std::byte> file, const std::string& name, const read_options& o = {});
+
+/// A node that is not supported.
+export struct unsupported_node {
+  std::string name, domain, op;
+  std::int64_t opset = 0;
+  std::string why;
+};
+/// All nodes of a file whose operators lamina does not know. Errors: those of `load` for a damaged file.
+export std::vector<unsupported_node> unsupported(const std::string& path);
+
+/// A tensor in a file of its own (TensorProto), as ONNX's test data are. Errors: as those of `load`.
+export named_tensor load_tensor(const std::string& path);
+
+/// An operator that is supported: since which opset of its domain its entry is true.
+export struct operator_entry {
+  std::string_view domain, op;
+  std::int64_t since;
+};
+export std::vector<operator_entry> operators();
+
+}  // namespace lamina::onnx

@@ -1,0 +1,70 @@
+// Graphs while they are read: values by name, and the programs that nodes are added to.
+module lamina.onnx:scope;
+import :convert;
+import :message;
+import :source;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+/// What all graphs of one file share.
+struct model_context {
+  source from;
+  const model_message& model;
+  parameter_store& states;
+  std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const function_message*> functions{};
+  std::vector<const function_message*> inlining{};  // functions whose bodies are being read
+  std::size_t nodes = 0;                            // that were converted
+  std::set<std::string_view> shape_constants{};     // initializers whose elements decide shapes
+};
+
+/// The opset of a domain; 0 where the file imports none.
+std::int64_t opset_of(const std::vector<opset_message>& opsets, std::string_view domain);
+
+/// The values of one graph. Names of the graphs around it are found too.
+class scope {
+ public:
+  scope(model_context& m, program& p, const std::vector<opset_message>& opsets, scope* outer = nullptr)
+      : m_(m), p_(p), opsets_(opsets), outer_(outer) {}
+  scope(const scope&) = delete;
+  scope& operator=(const scope&) = delete;
+
+  /// Errors: file_error for a name that is taken.
+  known_value& define(std::string_view name, known_value v);
+  /// Null where no graph has the name.
+  known_value* find(std::string_view name);
+  /// The value of the program; made of data where it is asked for first.
+  value value_of(known_value& k);
+  void read_initializers(const graph_message& g);
+  void run(const std::vector<node_message>& nodes);
+  /// The values of names. Errors: file_error.
+  std::vector<known_value> outputs(const std::vector<std::string_view>& names);
+
+  model_context& context() { return m_; }
+  program& target() { return p_; }
+  const std::vector<opset_message>& opsets() const { return opsets_; }
+  std::string path{};     ///< of the nodes around
+  bool is_inner = false;  ///< in a program inside of a node, which has no states
+
+ private:
+  void convert(const node_message& n);
+  void convert_checked(const node_message& n, std::int64_t opset);
+  void inline_function(const node_message& n, const function_message& f, std::vector<known_value*> operands);
+  bool fold(const node_message& n, const converter_entry& e, std::int64_t opset,
+            const std::vector<known_value*>& operands);
+  std::vector<known_value*> operands_of(const node_message& n);
+  void take_results(const node_message& n, std::vector<known_value> results);
+
+  model_context& m_;
+  program& p_;
+  const std::vector<opset_message>& opsets_;
+  scope* outer_;
+  std::map<std::string, known_value, std::less<>> values_;
+  std::set<std::string, std::less<>> left_out_;  // inputs of a function that its call leaves out
+};
+
+/// Names that a graph reads and does not define, in the order in which they are read.
+std::vector<std::string_view> free_names(const graph_message& g);
+
+}  // namespace lamina::onnx

@@ -1,0 +1,339 @@
+module;
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+module lamina.onnx:source.impl;
+import :message;
+import :source;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+namespace {
+
+[[noreturn]] void system_failure(const std::string& path, std::string_view what, int number) {
+  text t;
+  detail::raise(error_kind::file,
+                t << printable(path, 1024) << ": " << what << ": " << std::generic_category().message(number));
+}
+
+struct descriptor {
+  int number;
+  explicit descriptor(const std::string& path) : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (number < 0) system_failure(path, "cannot be opened", errno);
+  }
+  descriptor(const descriptor&) = delete;
+  descriptor& operator=(const descriptor&) = delete;
+  ~descriptor() { ::close(number); }
+  std::size_t size(const std::string& path) const {
+    struct stat s{};
+    if (::fstat(number, &s) != 0) system_failure(path, "cannot be read", errno);
+    if (!S_ISREG(s.st_mode)) {
+      text t;
+      detail::raise(error_kind::file, t << printable(path, 1024) << ": is no regular file");
+    }
+    return static_cast<std::size_t>(s.st_size);
+  }
+};
+
+// In the order of `element_code`. Elements that are packed in files have less than a byte each there.
+struct element_entry {
+  std::string_view name;
+  std::optional<dtype> element;
+  int bits;
+};
+constexpr element_entry entries[] = {{"undefined", {}, 0},
+                                     {"float32", dtype::float32, 32},
+                                     {"uint8", dtype::uint8, 8},
+                                     {"int8", dtype::int8, 8},
+                                     {"uint16", {}, 16},
+                                     {"int16", dtype::int16, 16},
+                                     {"int32", dtype::int32, 32},
+                                     {"int64", dtype::int64, 64},
+                                     {"string", {}, 0},
+                                     {"bool", dtype::boolean, 8},
+                                     {"float16", dtype::float16, 16},
+                                     {"float64", dtype::float64, 64},
+                                     {"uint32", {}, 32},
+                                     {"uint64", {}, 64},
+                                     {"complex64", {}, 64},
+                                     {"complex128", {}, 128},
+                                     {"bfloat16", dtype::bfloat16, 16},
+                                     {"float8e4m3fn", {}, 8},
+                                     {"float8e4m3fnuz", {}, 8},
+                                     {"float8e5m2", {}, 8},
+                                     {"float8e5m2fnuz", {}, 8},
+                                     {"uint4", {}, 4},
+                                     {"int4", {}, 4},
+                                     {"float4e2m1", {}, 4},
+                                     {"float8e8m0", {}, 8},
+                                     {"uint2", {}, 2},
+                                     {"int2", {}, 2}};
+const element_entry& entry_of(element_code code) {
+  const auto i = static_cast<std::size_t>(code);
+  return i < std::size(entries) ? entries[i] : entries[0];
+}
+
+class decoder {
+ public:
+  decoder(const tensor_message& t, const source& from, std::string_view what) : t_(t), from_(from), what_(what) {}
+
+  any_tensor run() {
+    const auto element = element_of(t_.element);
+    if (!element) {
+      text why;
+      detail::raise(error_kind::unsupported, why << printable(from_.file, 1024) << ": " << what_ << " is "
+                                                 << name_of(t_.element) << ", which lamina has no element type for");
+    }
+    const shape dims = extents();
+    const std::int64_t count = dims.size();
+    if (t_.is_external) return external({*element, dims}, count);
+    if (t_.has_raw) {
+      check_bytes(t_.raw.size(), count);
+      any_tensor made({*element, dims});
+      unpack(t_.raw, made, count);
+      return made;
+    }
+    return typed({*element, dims}, count);
+  }
+
+ private:
+  template <class... T> [[noreturn]] void fail(const T&... words) const {
+    text t;
+    t << what_ << ": ";
+    ((t << words), ...);
+    from_.fail(t);
+  }
+  int bits() const { return entry_of(t_.element).bits; }
+
+  // The product of the extents is counted before it is believed: data for it have to be there.
+  shape extents() const {
+    if (t_.dims.size() > static_cast<std::size_t>(max_rank)) {
+      text t;
+      detail::raise(error_kind::unsupported, t << printable(from_.file, 1024) << ": " << what_ << " has rank "
+                                               << t_.dims.size() << "; the limit is " << max_rank);
+    }
+    shape s;
+    std::int64_t largest = 64;
+    for (auto n : t_.dims) {
+      if (n < 0) fail("extent ", n, " is negative");
+      if (n > 0 && __builtin_mul_overflow(largest, n, &largest)) fail("its extents multiply to more than 63 bits");
+      s.push_back(n);
+    }
+    return s;
+  }
+  void check_bytes(std::size_t given, std::int64_t count) const {
+    const auto expected = (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
+    if (given == expected) return;
+    fail("its ", count, " elements of ", name_of(t_.element), " take ", expected, " bytes, and it has ", given);
+  }
+  void check_count(std::size_t given, std::size_t expected) const {
+    if (given != expected) fail("holds ", given, " numbers, and ", expected, " are expected");
+  }
+
+  // Little-endian bytes as they lie in files.
+  void unpack(std::string_view bytes, any_tensor& to, std::int64_t count) const {
+    std::byte* out = to.mutable_data();
+    if (bits() >= 8) {
+      if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+      if (t_.element == element_code::boolean)  // any number but 0 is true
+        for (std::int64_t i = 0; i < count; ++i) out[i] = std::byte(out[i] != std::byte(0));
+      return;
+    }
+    unpack_bits(bytes, out, count);
+  }
+  // Elements of 4 or 2 bits, the first in the lowest bits of a byte.
+  void unpack_bits(std::string_view bytes, std::byte* out, std::int64_t count) const {
+    const int n = bits(), each = 8 / n;
+    const bool is_signed = t_.element == element_code::int4 || t_.element == element_code::int2;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto byte = static_cast<unsigned char>(bytes[static_cast<std::size_t>(i / each)]);
+      int v = byte >> (n * static_cast<int>(i % each)) & ((1 << n) - 1);
+      if (is_signed && v >> (n - 1)) v -= 1 << n;
+      out[i] = static_cast<std::byte>(v);
+    }
+  }
+
+  any_tensor typed(const tensor_type& type, std::int64_t count) const {
+    any_tensor made;
+    const auto n = static_cast<std::size_t>(count);
+    const auto fill = [&]<class T>(const auto& numbers, std::type_identity<T>) {
+      check_count(numbers.size(), n);
+      made = any_tensor(type);
+      auto* out = reinterpret_cast<T*>(made.mutable_data());
+      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(numbers[i]);
+    };
+    switch (t_.element) {
+      case element_code::float32: fill(t_.floats, std::type_identity<float>()); break;
+      case element_code::float64: fill(t_.doubles, std::type_identity<double>()); break;
+      case element_code::int64: fill(t_.longs, std::type_identity<std::int64_t>()); break;
+      case element_code::uint32: fill(t_.unsigned_longs, std::type_identity<std::uint32_t>()); break;
+      case element_code::uint64: fill(t_.unsigned_longs, std::type_identity<std::uint64_t>()); break;
+      case element_code::int32: fill(t_.integers, std::type_identity<std::int32_t>()); break;
+      case element_code::boolean: fill(t_.integers, std::type_identity<bool>()); break;
+      case element_code::string: return texts(type, n);
+      default:
+        if (bits() == 16) fill(t_.integers, std::type_identity<std::uint16_t>());
+        else if (bits() == 8) fill(t_.integers, std::type_identity<std::uint8_t>());
+        else return packed_integers(type, count);
+    }
+    return made;
+  }
+  // Elements of 4 or 2 bits, packed into bytes that are numbers of int32_data.
+  any_tensor packed_integers(const tensor_type& type, std::int64_t count) const {
+    const auto each = static_cast<std::size_t>(8 / bits());
+    check_count(t_.integers.size(), (static_cast<std::size_t>(count) + each - 1) / each);
+    std::string bytes;
+    for (auto v : t_.integers) bytes.push_back(static_cast<char>(v));
+    any_tensor made(type);
+    unpack_bits(bytes, made.mutable_data(), count);
+    return made;
+  }
+  any_tensor texts(const tensor_type&, std::size_t n) const {
+    check_count(t_.strings.size(), n);
+    fail("strings are not read");
+  }
+
+  // ---- data in another file ----
+
+  std::int64_t number_at(std::string_view key, std::string_view value) const {
+    std::int64_t n = 0;
+    const auto end = value.data() + value.size();
+    const auto [at, error] = std::from_chars(value.data(), end, n);
+    if (error != std::errc() || at != end || n < 0)
+      fail("`", key, "` of its external data is `", printable(value), "`, and a number of bytes is expected");
+    return n;
+  }
+  // The path of external data, which must lie beneath the folder of the model, also once links are followed.
+  std::string path_of(std::string_view location) const {
+    namespace fs = std::filesystem;
+    if (location.empty()) fail("its external data have no `location`");
+    if (from_.folder.empty())
+      fail("its elements are external data, and a model in memory has no folder to find them in");
+    const fs::path given = fs::path(std::string(location));
+    bool inside = given.is_relative();
+    for (const auto& part : given) inside = inside && part != "..";
+    std::error_code error;
+    const fs::path folder = fs::canonical(from_.folder, error), file = folder / given;
+    if (inside && !error && fs::exists(file, error)) {
+      const fs::path real = fs::canonical(file, error), beside = real.lexically_relative(folder);
+      inside = !error && !beside.empty() && *beside.begin() != "..";
+    }
+    if (!inside)
+      fail("its external data are `", printable(location), "`, which is not beneath the folder of the model");
+    return file.string();
+  }
+  any_tensor external(const tensor_type& type, std::int64_t count) const {
+    std::string_view location;
+    std::int64_t offset = 0;
+    std::optional<std::int64_t> length;
+    for (const auto& [key, value] : t_.external) {
+      if (key == "location") location = value;
+      else if (key == "offset") offset = number_at(key, value);
+      else if (key == "length") length = number_at(key, value);
+    }
+    const auto expected = (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
+    if (length) check_bytes(static_cast<std::size_t>(*length), count);
+    if (bits() == 0) fail("strings are not stored as external data");
+    const std::string path = path_of(location);
+    const descriptor file(path);
+    const auto size = file.size(path);
+    if (static_cast<std::size_t>(offset) > size || expected > size - static_cast<std::size_t>(offset))
+      fail("its external data are bytes ", offset, " to ", offset + static_cast<std::int64_t>(expected), " of `",
+           printable(location), "`, which has ", size);
+    any_tensor made(type);
+    if (bits() < 8) {
+      std::string bytes(expected, '\0');
+      read(file, path, bytes.data(), expected, offset);
+      unpack_bits(bytes, made.mutable_data(), count);
+    } else read(file, path, made.mutable_data(), expected, offset);
+    return made;
+  }
+  void read(const descriptor& file, const std::string& path, void* to, std::size_t bytes, std::int64_t at) const {
+    std::size_t done = 0;
+    while (done < bytes) {
+      const auto n =
+          ::pread(file.number, static_cast<char*>(to) + done, bytes - done, at + static_cast<std::int64_t>(done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) system_failure(path, "cannot be read", errno);
+      if (n == 0) fail("its file of external data became shorter while it was read");
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+  const tensor_message& t_;
+  const source& from_;
+  std::string_view what_;
+};
+
+}  // namespace
+
+file_bytes::file_bytes(const std::string& path) {
+  const descriptor file(path);
+  size_ = file.size(path);
+  if (size_ == 0) return;
+  void* p = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (p == MAP_FAILED) system_failure(path, "cannot be mapped", errno);
+  data_ = static_cast<const char*>(p);
+}
+file_bytes::~file_bytes() {
+  if (data_) ::munmap(const_cast<char*>(data_), size_);
+}
+
+void source::fail(const text& why) const {
+  text t;
+  detail::raise(error_kind::file, t << printable(file, 1024) << ": " << why);
+}
+
+std::optional<dtype> element_of(element_code code) { return entry_of(code).element; }
+std::string_view name_of(element_code code) { return entry_of(code).name; }
+element_code code_of(dtype element) {
+  for (std::size_t i = 0; i < std::size(entries); ++i)
+    if (entries[i].element == element) return static_cast<element_code>(i);
+  return element_code::none;
+}
+
+any_tensor elements_of(const tensor_message& t, const source& from, std::string_view what) {
+  return decoder(t, from, what).run();
+}
+
+any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::string_view what) {
+  const any_tensor values = elements_of(t.values, from, what), indices = elements_of(t.indices, from, what);
+  const auto fail = [&](std::string_view why) {
+    text words;
+    from.fail(words << what << ": " << why);
+  };
+  tensor_type type{values.element(), {}};
+  if (t.dims.empty() || t.dims.size() > static_cast<std::size_t>(max_rank)) fail("a sparse tensor has 1 to 8 extents");
+  std::int64_t bytes = 8;
+  for (auto n : t.dims) {
+    if (n < 1 || __builtin_mul_overflow(bytes, n, &bytes) || bytes > (std::int64_t(1) << 28))
+      fail("the extents of a sparse tensor are below 1, or it has more than 2^28 bytes when it is written out");
+    type.dims.push_back(n);
+  }
+  const auto count = values.shape().size();
+  const bool flat = indices.shape() == shape{count};
+  if (indices.element() != dtype::int64 || (!flat && indices.shape() != shape{count, type.dims.rank}))
+    fail("the positions of a sparse tensor are expected as int64, one row for each of its values");
+  any_tensor made(type);
+  const auto at = indices.elements<std::int64_t>();
+  const std::size_t size = size_of(type.element), width = flat ? 1 : static_cast<std::size_t>(type.dims.rank);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    std::int64_t offset = 0;
+    for (std::size_t k = 0; k < width; ++k) {
+      const auto p = at[i * width + k], extent = flat ? type.dims.size() : type.dims.at(static_cast<int>(k));
+      if (p < 0 || p >= extent) fail("a position of a sparse tensor is outside of it");
+      offset = offset * extent + p;
+    }
+    std::memcpy(made.mutable_data() + static_cast<std::size_t>(offset) * size, values.data() + i * size, size);
+  }
+  return made;
+}
+
+}  // namespace lamina::onnx

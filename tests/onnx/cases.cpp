@@ -1,0 +1,161 @@
+// cases FOLDER [PART] [--allowed FILE] [--quiet]
+//
+// Runs the cases that write_cases.py has written, each in a process of its own: those whose kind/name contains PART. Prints a line
+// for each that does not pass, then a count of each outcome. With --allowed, a file of names, it fails where others than those
+// do not pass; without, where any is wrong.
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+import lamina;
+import lamina.onnx;
+
+namespace fs = std::filesystem;
+using namespace lamina;
+
+namespace {
+
+struct wrong : std::exception {
+  explicit wrong(std::string w) : words(std::move(w)) {}
+  const char* what() const noexcept override { return words.c_str(); }
+  std::string words;
+};
+
+std::vector<double> numbers_of(const any_tensor& t) {
+  std::vector<double> all;
+  with_type(t.element(), [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>)
+      for (auto v : t.elements<T>()) all.push_back(static_cast<double>(v));
+  });
+  return all;
+}
+
+std::string text_of(const auto&... parts) {
+  message_text t;
+  ((t << parts), ...);
+  return t.string();
+}
+
+void compare(std::size_t output, const any_tensor& is, const any_tensor& expected, double relative, double absolute) {
+  if (is.type() != expected.type())
+    throw wrong(text_of("output ", output, " is ", is.type(), ", expected ", expected.type()));
+  if (is_integer(is.element()) || is.element() == dtype::boolean) {
+    if (std::memcmp(is.data(), expected.data(), is.bytes()) == 0) return;
+  }
+  const auto a = numbers_of(is), b = numbers_of(expected);
+  std::size_t bad = 0, first = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+    if (same || std::abs(a[i] - b[i]) <= absolute + relative * std::abs(b[i])) continue;
+    if (bad++ == 0) first = i;
+  }
+  if (bad)
+    throw wrong(text_of("output ", output, " ", is.type(), ": ", bad, " of ", a.size(), " elements differ; element ",
+                        first, " is ", a[first], ", expected ", b[first]));
+}
+
+// The files PREFIX_0.pb, PREFIX_1.pb, ... of a folder.
+std::vector<any_tensor> tensors_of(const fs::path& folder, const std::string& prefix) {
+  std::vector<any_tensor> all;
+  for (std::size_t i = 0;; ++i) {
+    const auto file = folder / (prefix + "_" + std::to_string(i) + ".pb");
+    if (!fs::exists(file)) return all;
+    all.push_back(onnx::load_tensor(file.string()).value);
+  }
+}
+
+void run_case(const fs::path& folder) {
+  double relative = 1e-3, absolute = 1e-7;
+  std::ifstream(folder / "tolerance") >> relative >> absolute;
+  auto net = onnx::load((folder / "model.onnx").string());
+  ir::session run = ir::session::owning(net.program, std::move(net.states));
+  for (std::size_t n = 0;; ++n) {
+    const auto data = folder / ("test_data_set_" + std::to_string(n));
+    if (!fs::exists(data)) return;
+    const auto inputs = tensors_of(data, "input"), expected = tensors_of(data, "output");
+    const auto results =
+        run.run(view<const any_tensor>(inputs.data(), std::min(inputs.size(), net.program->inputs().size())));
+    if (results.size() != expected.size()) throw wrong(text_of(results.size(), " outputs, expected ", expected.size()));
+    for (std::size_t i = 0; i < results.size(); ++i) compare(i, results[i], expected[i], relative, absolute);
+  }
+}
+
+enum outcome { passed, unsupported, failed, crashed };
+constexpr const char* names[] = {"passed", "unsupported", "wrong", "crashed"};
+
+// Runs a case in a child, which prints what is to be said.
+outcome run_apart(const fs::path& folder, const std::string& name) {
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    int status = passed;
+    std::string words;
+    try {
+      run_case(folder);
+    } catch (const unsupported_error& e) { status = unsupported, words = e.what(); } catch (const std::exception& e) {
+      status = failed, words = e.what();
+    }
+    if (status != passed) {
+      const auto at = words.find(folder.string());
+      if (at == 0) words.erase(0, folder.string().size() + 1);
+      std::printf("%-11s %s: %s\n", names[status], name.c_str(), words.c_str());
+    }
+    std::fflush(stdout);
+    ::_exit(status);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) <= failed) return static_cast<outcome>(WEXITSTATUS(status));
+  std::printf("%-11s %s: signal %d\n", names[crashed], name.c_str(), WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  return crashed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string part, folder, allowed_file;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    if (a == "--allowed" && i + 1 < argc) allowed_file = argv[++i];
+    else (folder.empty() ? folder : part) = a;
+  }
+  if (folder.empty()) {
+    std::fputs("usage: cases FOLDER [PART] [--allowed FILE]\n", stderr);
+    return 2;
+  }
+  std::set<std::string> allowed;
+  if (!allowed_file.empty()) {
+    std::ifstream lines(allowed_file);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.empty() && line[0] != '#') allowed.insert(line.substr(0, line.find(' ')));
+  }
+  std::vector<fs::path> cases;
+  for (const auto& kind : fs::directory_iterator(folder))
+    if (kind.is_directory())
+      for (const auto& c : fs::directory_iterator(kind.path())) cases.push_back(c.path());
+  std::sort(cases.begin(), cases.end());
+  std::map<int, int> counts;
+  int unexpected = 0;
+  for (const auto& c : cases) {
+    const std::string name = (c.parent_path().filename() / c.filename()).string();
+    if (name.find(part) == name.npos) continue;
+    const outcome o = run_apart(c, name);
+    ++counts[o];
+    if (allowed_file.empty() ? o >= failed : (o != passed && (o != unsupported || !allowed.contains(name))))
+      ++unexpected;
+  }
+  for (int o = passed; o <= crashed; ++o) std::printf("%s %d%s", names[o], counts[o], o == crashed ? "\n" : ", ");
+  return unexpected ? 1 : 0;
+}
