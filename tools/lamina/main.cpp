@@ -76,7 +76,9 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
     else run(*a);
   });
   if constexpr (requires { a->model; })
-    made->add_option("model", a->model, "a saved net: NAME or NAME.json, with NAME.safetensors beside it")->required();
+    made->add_option("model", a->model,
+                     "a net: NAME.onnx, or a saved one: NAME or NAME.json, with NAME.safetensors beside it")
+        ->required();
   if constexpr (requires { a->shapes; }) made->add_option("--shape", a->shapes, extents_of_an_input);
   return {made, std::move(a)};
 }
@@ -85,15 +87,16 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
 void add_uses(CLI::App& app) {
   auto [show, s] = command(
       app, "show", "print layers, shapes, parameters, flops and memory of a net, or the tensors of a file", tool::show);
-  show->add_option("file", s->file, "a saved net (NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
+  show->add_option("file", s->file, "a net (NAME.onnx; NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
       ->required();
   show->add_flag("--values", s->values, "print the elements of the tensors too");
+  show->add_flag("--unsupported", s->unsupported, "print the nodes of an ONNX file that lamina does not support");
   show->add_flag("--json", s->json, one_line_of_json);
 
   auto [run, r] = command(app, "run", "run a net", tool::run);
   run->add_option("--input", r->inputs, "an input, NAME=FILE.npy; NAME= is left out where the net has one input");
   run->add_option("--out", r->out,
-                  "folder for the outputs, DIR/NAME.npy; a scope is a folder in it. Without it they are printed");
+                  "folder for the outputs, DIR/NAME.npy; / and : in names become _. Without it they are printed");
   run->add_option(
       "--trace", r->trace,
       "file for the time of each operation, in a second run on one thread, in the format of chrome://tracing "

@@ -21,35 +21,27 @@ using namespace lamina::ir;
 
 namespace {
 
-// Where an output goes: its scopes are folders inside the one that was given. Errors: value_error for a name that would
-// be a file elsewhere, or none.
-std::string file_of(const std::string& model, const std::string& folder, const std::string& name) {
-  std::string_view why;
-  if (name.empty()) why = "is empty";
-  else if (name[0] == '/') why = "is that of a file anywhere";
-  else if (name.find('\0') != name.npos) why = "holds a zero";
-  for (std::size_t at = 0; why.empty() && at <= name.size();) {
-    const auto end = std::min(name.find('/', at), name.size());
-    const auto part = std::string_view(name).substr(at, end - at);
-    if (part.empty()) why = "has an empty part";
-    else if (part == "." || part == "..") why = "has a part that leads to another folder";
-    at = end + 1;
-  }
-  if (!why.empty())
-    throw value_error(
-        words(model, ": output `", printable(name), "` cannot be written as ", folder, "/NAME.npy: its name ", why));
+// Where an output goes: `/` and `:` in its name become `_`. Errors: value_error for a name that no file can have.
+std::string file_of(const std::string& model, const std::string& folder, std::string name) {
+  if (name.empty() || name.size() > 250 || name.find('\0') != name.npos)
+    throw value_error(words(model, ": output `", printable(name), "` cannot be written as ", folder,
+                            "/NAME.npy: its name ",
+                            name.empty()        ? "is empty"
+                            : name.size() > 250 ? "is longer than 250 bytes"
+                                                : "holds a zero"));
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ':'; }, '_');
   return folder + "/" + name + ".npy";
 }
 
-// The files of all outputs. Errors: value_error for one that is another's, or a folder of another.
+// The files of all outputs. Errors: value_error for one that is another's.
 std::vector<std::string> files_of(const std::string& model, const std::string& folder, const program& p) {
   std::vector<std::string> files;
-  for (const auto& o : p.outputs()) files.push_back(file_of(model, folder, o.name));
-  for (std::size_t i = 0; i < files.size(); ++i)
-    for (std::size_t j = 0; j < files.size(); ++j)
-      if ((i > j && files[i] == files[j]) || files[j].starts_with(files[i] + "/"))
-        throw value_error(words(model, ": output `", printable(p.outputs()[i].name), "` cannot be written as ", folder,
-                                "/NAME.npy: another output has this file or needs a folder of this name"));
+  for (const auto& o : p.outputs()) {
+    files.push_back(file_of(model, folder, o.name));
+    if (std::find(files.begin(), files.end() - 1, files.back()) != files.end() - 1)
+      throw value_error(words(model, ": output `", printable(o.name), "` cannot be written as ", folder,
+                              "/NAME.npy: another output has this file"));
+  }
   return files;
 }
 
@@ -136,7 +128,6 @@ void run(const run_arguments& a) {
                     results[i].print().c_str());
     } else {
       signals::check();
-      make_folder(files[i].substr(0, files[i].rfind('/')));
       write_npy(files[i], results[i]);
       told["file"] = files[i];
       if (!a.json) std::printf("%s: %s\n", printable(files[i], 1024).c_str(), words(results[i].type()).c_str());

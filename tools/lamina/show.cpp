@@ -10,6 +10,9 @@
 #include <vector>
 
 import lamina;
+#ifdef LAMINA_ONNX
+import lamina.onnx;
+#endif
 
 #include "json.h"
 #include "layers.h"
@@ -122,6 +125,28 @@ void show_net(const show_arguments& a) {
   else print_net(net, extents, made);
 }
 
+// The nodes of an ONNX file whose operators lamina does not know; raises where there are any, so that the exit code tells.
+void show_unsupported([[maybe_unused]] const show_arguments& a) {
+#ifdef LAMINA_ONNX
+  const auto nodes = onnx::unsupported(a.file);
+  if (a.json) {
+    json all = json::array();
+    for (const auto& n : nodes)
+      all.push_back({{"node", n.name}, {"domain", n.domain}, {"operator", n.op}, {"opset", n.opset}, {"why", n.why}});
+    print_line({{"unsupported", all}});
+  } else {
+    std::vector<std::vector<std::string>> lines{{"node", "operator", "opset", "why"}};
+    for (const auto& n : nodes)
+      lines.push_back({printable(n.name, max_name),
+                       printable(n.domain.empty() ? n.op : n.domain + "." + n.op, max_name), std::to_string(n.opset),
+                       n.why});
+    if (!nodes.empty()) print_table(lines, 2);
+  }
+  if (!nodes.empty()) throw unsupported_error(words(a.file, ": ", nodes.size(), " nodes are not supported"));
+  if (!a.json) std::printf("all operators are supported\n");
+#endif
+}
+
 // Whether a path is the NAME of a net, not a file.
 bool is_net(const std::string& path) {
   std::error_code ignored;
@@ -138,6 +163,11 @@ void show(const show_arguments& a) {
     throw value_error(words(printable(file, 1024), ": `--shape` takes a net, and this is a file of tensors"));
   if (net && a.values)
     throw value_error(words(printable(file, 1024), ": `--values` takes a file of tensors, and this is a net"));
+  if (a.unsupported) {
+    if (!file.ends_with(".onnx"))
+      throw value_error(words(printable(file, 1024), ": `--unsupported` takes an ONNX file"));
+    return show_unsupported(a);
+  }
   if (net) about(file, [&] { show_net(a); });
   else if (file.ends_with(".safetensors")) {
     const auto read = read_safetensors(file);

@@ -15,6 +15,9 @@
 #include <vector>
 
 import lamina;
+#ifdef LAMINA_ONNX
+import lamina.onnx;
+#endif
 
 #include "tool.h"
 
@@ -24,10 +27,15 @@ using namespace lamina;
 using namespace lamina::ir;
 
 saved_net load_model(const std::string& path) {
-  if (path.ends_with(".onnx"))
-    throw unsupported_error(path + ": ONNX is not read yet; a saved net (NAME.json beside NAME.safetensors) is");
+  if (path.ends_with(".onnx")) {
+#ifdef LAMINA_ONNX
+    return onnx::load(path);
+#else
+    throw unsupported_error(path + ": this program was built without protozero, which reads ONNX (libprotozero-dev)");
+#endif
+  }
   if (path.ends_with(".npy") || path.ends_with(".npz"))
-    throw value_error(path + " holds arrays; expected a saved net (NAME.json beside NAME.safetensors)");
+    throw value_error(path + " holds arrays; expected a saved net (NAME.json beside NAME.safetensors) or NAME.onnx");
   return load_net(path);
 }
 

@@ -8,7 +8,7 @@ namespace tool {
 struct show_arguments {
   std::string file;
   std::vector<std::string> shapes;
-  bool values = false, json = false;
+  bool values = false, json = false, unsupported = false;
 };
 struct run_arguments {
   std::string model, out, trace;
@@ -69,7 +69,7 @@ void doctor(const doctor_arguments& a);
 
 // ---- nets ------------------------------------------------------------------------------------------------------------
 
-/// Reads MODEL: NAME or NAME.json, with NAME.safetensors beside it. Errors: those of `load_net`; unsupported_error for ONNX.
+/// Reads MODEL: NAME.onnx; NAME or NAME.json, with NAME.safetensors beside it. Errors: those of `onnx::load` and `load_net`.
 lamina::saved_net load_model(const std::string& path);
 
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what

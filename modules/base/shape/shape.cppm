@@ -14,8 +14,9 @@ template <class T>
 concept Count = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
                 !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
-/// One dimension: a number, `dyn`, or a name of at most 10 letters, digits or underscores ("N", "batch").
-/// Names are packed into the negative numbers below `dyn`, six bits a character, so a dimension is one word.
+/// One dimension: a number, `dyn`, or a name ("N", "batch"). Names of up to 10 letters, digits or underscores are packed into the
+/// negative numbers below `dyn`, six bits a character, so a dimension is one word. Others, of up to 100 characters, exist at run
+/// time alone: the word is then a hash, and a table of the process has the name.
 /// Errors: shape_error for a number below 0 or beyond 63 bits; value_error for a name that is none.
 export struct dim {
   std::int64_t code = -1;
@@ -39,6 +40,7 @@ export struct dim {
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, dim d) {
     if (d.is_number()) return t << d.code;
     if (!d.is_name()) return t << "?";
+    if (d.code <= first_long) return t << long_name(d.code);
     auto bits = static_cast<std::uint64_t>(-(d.code + 1));
     for (int i = 9; i >= 0; --i)
       if (auto c = bits >> (6 * i) & 63) t << letters[c - 1];
@@ -47,19 +49,25 @@ export struct dim {
 
  private:
   static constexpr char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  // Words from here on down are hashes of names that cannot be packed, which take 60 bits.
+  static constexpr std::int64_t first_long = -(std::int64_t(1) << 61);
   static constexpr std::int64_t pack(std::string_view name) {
     std::uint64_t bits = 0;
-    if (name.empty() || name.size() > 10) bad_name();
-    for (char c : name) {
+    bool short_name = !name.empty() && name.size() <= 10;
+    for (std::size_t i = 0; short_name && i < name.size(); ++i) {
       std::uint64_t at = 0;
-      while (at < 63 && letters[at] != c) ++at;
-      if (at == 63) bad_name();
+      while (at < 63 && letters[at] != name[i]) ++at;
+      short_name = at < 63;
       bits = bits << 6 | (at + 1);
     }
-    return -static_cast<std::int64_t>(bits) - 1;
+    if (short_name) return -static_cast<std::int64_t>(bits) - 1;
+    if (std::is_constant_evaluated()) bad_name();
+    return long_code(name);
   }
   // Not constexpr: they end constant evaluation with their names.
   static void bad_name();
+  static std::int64_t long_code(std::string_view name);
+  static std::string_view long_name(std::int64_t code);
   [[noreturn]] static void extent_below_zero(std::int64_t n, bool is_unsigned);
 };
 

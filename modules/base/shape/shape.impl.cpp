@@ -14,8 +14,52 @@ void dim::extent_below_zero(std::int64_t n, bool is_unsigned) {
   detail::raise(error_kind::shape, t);
 }
 void dim::bad_name() {
-  detail::raise(error_kind::value, "a dimension name has 1 to 10 letters, digits or underscores");
+  detail::raise(error_kind::value,
+                "a dimension name has 1 to 10 letters, digits or underscores; names of up to 100 characters, "
+                "with . + - * / ( ) and spaces too, exist at run time");
 }
+
+namespace {
+// Names that no word holds, by their hashes. Entries stay for ever: files that name extents without end are refused.
+struct long_names {
+  static constexpr std::size_t most = 1 << 20;
+  std::mutex mutex;
+  std::unordered_map<std::int64_t, std::string> by_code;
+};
+long_names& names() {
+  static long_names all;
+  return all;
+}
+bool may_name(std::string_view name) {
+  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_.+-*/() ").find(c) != std::string_view::npos;
+  });
+}
+}  // namespace
+
+std::int64_t dim::long_code(std::string_view name) {
+  if (!may_name(name)) bad_name();
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  h ^= h >> 29;
+  const std::int64_t code = first_long - static_cast<std::int64_t>(h & ((std::uint64_t(1) << 60) - 1));
+  auto& all = names();
+  const std::lock_guard lock(all.mutex);
+  if (all.by_code.size() >= long_names::most)
+    detail::raise(error_kind::value, "more than a million names of dimensions are longer than 10 letters");
+  const auto [at, fresh] = all.by_code.try_emplace(code, name);
+  if (!fresh && at->second != name)
+    detail::raise(error_kind::value, "two names of dimensions have one hash; rename one");
+  return code;
+}
+std::string_view dim::long_name(std::int64_t code) {
+  auto& all = names();
+  const std::lock_guard lock(all.mutex);
+  const auto at = all.by_code.find(code);
+  return at == all.by_code.end() ? std::string_view("?") : std::string_view(at->second);
+}
+
 void shape::outside() { detail::raise(error_kind::value, "shape: there is no element at this place"); }
 void shape::no_such_axis(const shape& s, int axis) {
   text t;

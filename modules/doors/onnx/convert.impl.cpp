@@ -292,15 +292,15 @@ const converter_entry* find_converter(std::string_view domain, std::string_view 
 // ---- types ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// A name of an extent as lamina has it: letters, digits and underscores, ten of them.
+// A name of an extent, with other characters than lamina's names have replaced.
 dim named_extent(std::string_view name) {
-  std::string kept;
-  for (char c : name) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!good) return dyn;
-    kept.push_back(c);
+  std::string kept(name.substr(0, 100));
+  for (char& c : kept) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      std::string_view("_.+-*/() ").find(c) != std::string_view::npos;
+    if (!good) c = '_';
   }
-  return kept.empty() || kept.size() > 10 ? dim(dyn) : dim::named(kept);
+  return kept.empty() ? dim(dyn) : dim::named(kept);
 }
 }  // namespace
 

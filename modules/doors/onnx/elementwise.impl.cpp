@@ -28,14 +28,14 @@ template <auto F> void predicate(node_call& c) { c.give(0, F(c.number(0), second
   value name##_of(const value& x) { return lamina::name(x); }
 LAMINA_UNARY(abs)
 LAMINA_UNARY(sign)
-LAMINA_UNARY(sqrt) LAMINA_UNARY(reciprocal) LAMINA_UNARY(exp) LAMINA_UNARY(log) LAMINA_UNARY(sin) LAMINA_UNARY(cos)
-    LAMINA_UNARY(tan) LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh) LAMINA_UNARY(cosh)
-        LAMINA_UNARY(tanh) LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh) LAMINA_UNARY(sigmoid)
-            LAMINA_UNARY(relu) LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign) LAMINA_UNARY(mish)
-                LAMINA_UNARY(hard_swish) LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round) LAMINA_UNARY(gelu)
-                    LAMINA_UNARY(gelu_tanh)
+LAMINA_UNARY(sqrt)
+LAMINA_UNARY(reciprocal) LAMINA_UNARY(exp) LAMINA_UNARY(log) LAMINA_UNARY(sin) LAMINA_UNARY(cos) LAMINA_UNARY(tan)
+    LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh) LAMINA_UNARY(cosh) LAMINA_UNARY(tanh)
+        LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh) LAMINA_UNARY(sigmoid) LAMINA_UNARY(relu)
+            LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign) LAMINA_UNARY(mish) LAMINA_UNARY(hard_swish)
+                LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
 #undef LAMINA_UNARY
-                        value negate_of(const value& x) {
+                    value negate_of(const value& x) {
   return -x;
 }
 value not_of(const value& x) { return !x; }
@@ -109,7 +109,14 @@ void gelu(node_call& c) {
 }
 void prelu(node_call& c) {
   const value x = c.number(0);
-  c.give_like(0, lamina::where(x < 0, x * c.number(1), x));
+  value slope = c.number(1);
+  // Before opset 7 a vector of slopes has one for each channel.
+  if (c.opset < 7 && slope.shape().rank == 1 && x.shape().rank > 2 && slope.shape()[0] != dim(1)) {
+    lamina::axes after;
+    for (int i = 1; i < x.shape().rank - 1; ++i) after.values[after.count++] = i;
+    slope = lamina::unsqueeze(slope, after);
+  }
+  c.give_like(0, lamina::where(x < 0, x * slope, x));
 }
 
 // Bounds are operands since opset 11; either may be left out.

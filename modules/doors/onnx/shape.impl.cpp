@@ -119,19 +119,55 @@ std::vector<std::int64_t> axes_operand(node_call& c, std::int64_t since) {
   if (c.opset < since) return c.node_call::integers("axes");
   return c.has(1) ? c.integers(1, "axes") : std::vector<std::int64_t>();
 }
+// Which axes of a rank an int64 vector of axes names, as int64 0 or 1 for each.
+value marked_axes(node_call& c, const value& axes, int rank) {
+  std::vector<std::int64_t> positions;
+  for (int i = 0; i < rank; ++i) positions.push_back(i);
+  const value all = c.constant(positions), column = lamina::unsqueeze(axes, lamina::axes(1));
+  const value named = lamina::where(column < 0, column + rank, column) == all;
+  return lamina::reduce_max(c.cast_to(named, dtype::int64), {.axes = lamina::axes(0)});
+}
+// Extents of x without those that are marked: what is left comes first in the order of the marks.
+value kept_extents(node_call& c, const value& x, const value& marked, int kept) {
+  const value order = lamina::argsort(marked, {.axis = 0});
+  return lamina::gather(c.extents_of(x), lamina::slice(order, {.start = 0, .stop = kept}), 0);
+}
+// The length of operand 1, a vector of axes that are computed.
+int computed_axes(node_call& c) {
+  const lamina::shape& s = c.dims(1);
+  if (s.rank != 1 || !s[0].is_number()) c.unsupported("its axes are computed, and how many there are is not known");
+  return static_cast<int>(std::min<std::int64_t>(s.at(0), max_rank));
+}
 void squeeze(node_call& c) {
   const value x = c[0];
+  const int rank = x.shape().rank;
+  if (c.opset >= 13 && c.has(1) && !c.known_integers(1)) {
+    const int left = rank - computed_axes(c);
+    if (left < 0) c.fail("it drops more axes than there are");
+    return c.give(0,
+                  lamina::reshape_to(x, kept_extents(c, x, marked_axes(c, c.cast_to(c[1], dtype::int64), rank), left)));
+  }
   auto a = axes_operand(c, 13);
   if (a.empty() && !(c.opset >= 13 && c.has(1)))
-    for (int i = 0; i < x.shape().rank; ++i) {
+    for (int i = 0; i < rank; ++i) {
       if (x.shape()[i] == dim(1)) a.push_back(i);
       else if (!x.shape()[i].is_number())
         c.unsupported("it drops all axes of extent 1, and some extents of ", x.shape(), " are not known");
     }
-  c.give(0, a.empty() ? x : value(lamina::squeeze(x, c.axes_of(a, x.shape().rank))));
+  c.give(0, a.empty() ? x : value(lamina::squeeze(x, c.axes_of(a, rank))));
 }
 void unsqueeze(node_call& c) {
   const value x = c[0];
+  if (c.opset >= 13 && !c.known_integers(1)) {
+    const int rank = x.shape().rank + computed_axes(c);
+    if (rank > max_rank) c.unsupported("its result has rank ", rank, "; the limit is ", max_rank);
+    const value added = marked_axes(c, c.cast_to(c[1], dtype::int64), rank);
+    // The extents of x in their order where no axis is added, 1 elsewhere.
+    const value position = lamina::cumsum(1 - added, {.axis = 0, .exclusive = true});
+    std::vector<value> extended{c.extents_of(x), c.constant(std::vector<std::int64_t>{1})};
+    const value extents = lamina::gather(lamina::concat(view<const value>(extended), 0), position, 0);
+    return c.give(0, lamina::reshape_to(x, lamina::where(added == 1, 1, extents)));
+  }
   auto a = axes_operand(c, 13);
   const int rank = x.shape().rank + static_cast<int>(a.size());
   if (rank > max_rank) c.unsupported("its result has rank ", rank, "; the limit is ", max_rank);
@@ -147,11 +183,24 @@ void concat(node_call& c) {
   c.give(0, all.size() == 1 ? all[0] : lamina::concat(view<const value>(all), c.axis(c.integer("axis"), c.rank(0))));
 }
 
+// Sizes of parts that are computed.
+void split_at(node_call& c, const value& x, int axis) {
+  const value sizes = c.cast_to(c[1], dtype::int64), ends = lamina::cumsum(sizes, {.axis = 0});
+  for (std::size_t i = 0; i < c.wanted(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const value end = lamina::slice(ends, {.start = at, .stop = at + 1}),
+                size = lamina::slice(sizes, {.start = at, .stop = at + 1});
+    c.give(i, lamina::slice_at(x, end - size, end, lamina::axes(axis)));
+  }
+}
 void split(node_call& c) {
   const value x = c[0];
   const int axis = c.axis(c.integer("axis", 0), x.shape().rank);
   std::vector<std::int64_t> sizes = c.opset < 13 ? c.node_call::integers("split") : std::vector<std::int64_t>();
-  if (c.opset >= 13 && c.has(1)) sizes = c.integers(1, "sizes");
+  if (c.opset >= 13 && c.has(1)) {
+    if (const auto known = c.known_integers(1)) sizes = *known;
+    else return split_at(c, x, axis);
+  }
   const auto parts = static_cast<std::int64_t>(c.wanted());
   if (sizes.empty()) {
     if (parts == 1) return c.give(0, x);
@@ -179,6 +228,24 @@ void split(node_call& c) {
   }
 }
 
+// A slice of all axes, of which those that are not named are whole.
+void slice_computed_axes(node_call& c, const value& x) {
+  const int rank = x.shape().rank;
+  std::vector<std::int64_t> positions;
+  for (int i = 0; i < rank; ++i) positions.push_back(i);
+  const value axes = lamina::unsqueeze(c.cast_to(c[3], dtype::int64), lamina::axes(1));
+  const value named = lamina::where(axes < 0, axes + rank, axes) == c.constant(positions);
+  const value any = lamina::reduce_max(c.cast_to(named, dtype::int64), {.axes = lamina::axes(0)}) == 1;
+  const auto spread = [&](const value& list, std::int64_t otherwise) {
+    const value column = lamina::unsqueeze(c.cast_to(list, dtype::int64), lamina::axes(1));
+    return value(
+        lamina::where(any, lamina::reduce_sum(lamina::where(named, column, 0), {.axes = lamina::axes(0)}), otherwise));
+  };
+  lamina::axes all;
+  for (int i = 0; i < rank; ++i) all.values[all.count++] = i;
+  const value starts = spread(c[1], 0), stops = spread(c[2], far);
+  c.give(0, lamina::slice_at(x, starts, stops, all, c.has(4) ? spread(c[4], 1) : value(starts * 0 + 1)));
+}
 // Starts, stops, axes and steps are attributes before opset 10 and operands since.
 void slice(node_call& c) {
   const value x = c[0];
@@ -189,7 +256,8 @@ void slice(node_call& c) {
     if (c.has_attribute("axes")) axes = c.node_call::integers("axes");
   } else {
     starts = c.known_integers(1), stops = c.known_integers(2);
-    if (c.has(3)) axes = c.integers(3, "axes");
+    if (c.has(3) && !c.known_integers(3)) return slice_computed_axes(c, x);
+    if (c.has(3)) axes = c.known_integers(3);
     if (c.has(4)) steps = c.known_integers(4);
   }
   if (!axes) {

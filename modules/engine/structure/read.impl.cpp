@@ -128,13 +128,12 @@ class program_reader {
     return s;
   }
   dim dim_name(std::string_view name) {
-    const bool good = !name.empty() && name.size() <= 10 && std::all_of(name.begin(), name.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    });
-    if (!good)
-      fail("a dimension is named `", printable(name), "`, and 1 to 10 letters, digits or underscores are expected");
-    names_.insert(dim::named(name).code);
-    return dim::named(name);
+    dim d;
+    try {
+      d = dim::named(name);
+    } catch (const value_error& e) { fail("a dimension is named `", printable(name), "`: ", e.what()); }
+    names_.insert(d.code);
+    return d;
   }
   // That a tensor of this type can be held: unknown extents count as 1.
   void check_size(const tensor_type& t) const {

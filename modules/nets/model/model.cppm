@@ -162,14 +162,15 @@ inline constexpr std::string_view generator_name = "generator";
 
 // ---- the part of a model that is no template ------------------------------------------------------------------------
 
-struct model_input {
+/// An input or output of a net, as far as its shape is known before a run.
+export struct named_type {
   std::string name;
   tensor_type type;
 };
 /// The parts of a model type at run time.
 struct model_definition {
-  std::vector<model_input> inputs;
-  std::vector<model_input> outputs;
+  std::vector<named_type> inputs;
+  std::vector<named_type> outputs;
   dtype element = dtype::float32;
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;

@@ -15,6 +15,9 @@ export struct saved_net {
   std::shared_ptr<const lamina::program> program;
   parameter_store states;
   std::map<std::string, std::string> metadata{};
+  /// Names and types of inputs and outputs, in order; extents that are open have names, or are `dyn`.
+  std::vector<named_type> inputs() const;
+  std::vector<named_type> outputs() const;
   /// Makes what runs it, for any number of threads: `net.factory().create()(inputs)`.
   program_factory factory(reference_options o = {}) const& { return program_factory(program, states, std::move(o)); }
   /// The same without a copy of the states.

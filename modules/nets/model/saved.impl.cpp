@@ -118,6 +118,19 @@ class state_reader {
 
 }  // namespace
 
+std::vector<named_type> saved_net::inputs() const {
+  std::vector<named_type> all;
+  if (!program) return all;
+  for (auto i : program->inputs()) all.push_back({program->at(i).name, program->at(i).results[0]});
+  return all;
+}
+std::vector<named_type> saved_net::outputs() const {
+  std::vector<named_type> all;
+  if (!program) return all;
+  for (const auto& o : program->outputs()) all.push_back({o.name, program->type(o.value)});
+  return all;
+}
+
 net_files files_of_net(const std::string& path) {
   std::string name = path;
   for (std::string_view ending : {".json", ".safetensors"})
@@ -161,8 +174,8 @@ model_core core_of(saved_net net, const model_options& o) {
                                              << "` when it runs; such nets are not trained");
   }
   model_definition d;
-  for (auto i : p.inputs()) d.inputs.push_back({p.at(i).name, p.at(i).results[0]});
-  for (const auto& v : p.outputs()) d.outputs.push_back({v.name, p.type(v.value)});
+  d.inputs = net.inputs();
+  d.outputs = net.outputs();
   if (!p.outputs().empty()) d.element = p.type(p.outputs()[0].value).element;
   d.of = std::move(net.program);
   return model_core(std::move(d), o, std::make_unique<parameter_store>(std::move(net.states)));

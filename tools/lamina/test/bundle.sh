@@ -45,7 +45,7 @@ if [[ -d /usr/aarch64-linux-gnu/include/c++ ]]; then      # what g++-aarch64-lin
 else
   echo "the headers of C and C++ for aarch64 are not here: no bundle for it is made"
 fi
-ends 3 'ONNX' net.onnx --name small
+ends 2 'net.onnx: cannot be opened' net.onnx --name small
 LAMINA_KERNELS=/no/kernels ends 2 '^lamina: net: bundle `small`: the kernels liblamina_kernels_.*/no/kernels' net --name small
 
 [[ $failures -eq 0 ]] || exit 1

@@ -145,8 +145,8 @@ done
 refused '^lamina: net: `--values` takes a file of tensors' show net --values
 refused '^lamina: sum: `1x2` has no name; expected NAME=VALUE, since the net has 2 inputs$' plan sum --shape 1x2
 refused '^lamina: nowhere.json: cannot be read' plan nowhere
-fails 3 '^lamina: some.onnx: ONNX is not read yet' show some.onnx
-fails 3 '^lamina: some.onnx: ONNX is not read yet' run some.onnx
+refused '^lamina: some.onnx: cannot be opened: No such file' show some.onnx
+refused '^lamina: some.onnx: cannot be opened: No such file' run some.onnx
 refused '^lamina: pair.npy holds arrays; expected a saved net' run pair.npy
 sed 's/"conv2d"/"conv9d"/' net.json >odd.json
 cp net.safetensors odd.safetensors
@@ -193,14 +193,19 @@ refused '^lamina: net: input `input`' run net --input pair.npy
 refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
 refused '^lamina: none.npy: cannot be read' run net --input none.npy
 refused '^lamina: x.npy/a: the folder cannot be created' run net --input x.npy --out x.npy/a
-# Scopes of outputs are folders; no name leads out of the one that was given.
+# / and : in names of outputs become _; no name leads out of the folder that was given.
 ends 0 run scoped --input x.npy --out scopes
-[[ $(find scopes -type f | sort | tr '\n' ' ') == 'scopes/decoder/y.npy scopes/z.npy ' ]] || { fail "files of scopes"; find scopes; }
-for name in '../y' '/y' 'a/../../y' 'a//y' './y' 'y/' 'z'; do
+[[ $(find scopes -type f | sort | tr '\n' ' ') == 'scopes/decoder_y.npy scopes/z.npy ' ]] || { fail "files of outputs"; find scopes; }
+for name in '../y' '/y' 'a/../../y' 'a//y' './y' 'y/' 'a:y'; do
   sed "s#decoder/y#$name#" scoped.json >named.json
   cp scoped.safetensors named.safetensors
-  refused '^lamina: named: output `.*` cannot be written as out/NAME.npy: ' run named --input x.npy --out out
+  rm -rf out
+  ends 0 run named --input x.npy --out out
+  [[ $(ls -A out | wc -l) == 2 && -e out/${name//[\/:]/_}.npy ]] || { fail "files of output $name"; find out; }
 done
+sed 's#decoder/y#z#' scoped.json >named.json
+rm -rf out
+refused '^lamina: named: output `z` cannot be written as out/NAME.npy: another output has this file$' run named --input x.npy --out out
 [[ ! -e out && ! -e y.npy ]] || fail "an output is written that has no name of a file"
 
 # Measuring, planning, drawing.
