@@ -158,10 +158,8 @@ converter_list shape_converters();
 converter_list reduce_converters();
 converter_list linear_converters();
 converter_list image_converters();
-converter_list index_converters();
-converter_list normalize_converters();
+converter_list gather_converters();
 converter_list control_converters();
-converter_list recurrent_converters();
 
 /// The converter of an operator in an opset of its domain; null where there is none.
 const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset);

@@ -267,8 +267,8 @@ std::vector<known_value> node_call::inlined(const graph_message& g, const std::v
 
 const std::vector<domain_converters>& all_converters() {
   static const std::vector<domain_converters> all = {
-      {"", elementwise_converters()}, {"", shape_converters()},   {"", reduce_converters()},
-      {"", linear_converters()},      {"", control_converters()},
+      {"", elementwise_converters()}, {"", shape_converters()}, {"", reduce_converters()}, {"", linear_converters()},
+      {"", control_converters()},     {"", image_converters()}, {"", gather_converters()},
   };
   return all;
 }

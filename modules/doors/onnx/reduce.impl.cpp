@@ -17,7 +17,8 @@ using reduction = value (*)(const value& x, lamina::axes over, bool keepdim);
 LAMINA_REDUCTION(sum)
 LAMINA_REDUCTION(mean)
 LAMINA_REDUCTION(prod)
-LAMINA_REDUCTION(max) LAMINA_REDUCTION(min)
+LAMINA_REDUCTION(max)
+LAMINA_REDUCTION(min)
 #undef LAMINA_REDUCTION
     value l1(const value& x, lamina::axes over, bool keepdim) {
   return sum(lamina::abs(x), over, keepdim);
