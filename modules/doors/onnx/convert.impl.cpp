@@ -266,10 +266,17 @@ std::vector<known_value> node_call::inlined(const graph_message& g, const std::v
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 const std::vector<domain_converters>& all_converters() {
+  // clang-format off
   static const std::vector<domain_converters> all = {
-      {"", elementwise_converters()}, {"", shape_converters()}, {"", reduce_converters()}, {"", linear_converters()},
-      {"", control_converters()},     {"", image_converters()}, {"", gather_converters()},
+      {"", elementwise_converters()},
+      {"", shape_converters()},
+      {"", reduce_converters()},
+      {"", linear_converters()},
+      {"", control_converters()},
+      {"", image_converters()},
+      {"", gather_converters()},
   };
+  // clang-format on
   return all;
 }
 
