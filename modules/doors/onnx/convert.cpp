@@ -160,6 +160,15 @@ converter_list linear_converters();
 converter_list image_converters();
 converter_list gather_converters();
 converter_list control_converters();
+converter_list recurrent_converters();
+converter_list attention_converters();
+converter_list quantized_converters();
+converter_list microsoft_normalize_converters();
+converter_list microsoft_attention_converters();
+converter_list microsoft_quantized_converters();
+converter_list preview_attention_converters();
+converter_list machine_learning_converters();
+converter_list training_converters();
 
 /// The converter of an operator in an opset of its domain; null where there is none.
 const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset);

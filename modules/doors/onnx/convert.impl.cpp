@@ -275,6 +275,8 @@ const std::vector<domain_converters>& all_converters() {
       {"", control_converters()},
       {"", image_converters()},
       {"", gather_converters()},
+      {"", normalize_converters()},
+      {"com.microsoft", microsoft_normalize_converters()},
   };
   // clang-format on
   return all;
