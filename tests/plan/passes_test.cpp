@@ -63,6 +63,118 @@ void rule(rewrite which, const char* name, const array& in, const std::function<
 
 BOOST_AUTO_TEST_SUITE(passes)
 
+// What exporters take apart: each spelling becomes one operation.
+BOOST_AUTO_TEST_CASE(patterns_of_activations) {
+  const array x = real({3, 17}, 1);
+  const double root = 0.70710678118654752, tanh_scale = 0.79788456080286536;
+  rule(
+      rewrite::gelu, "x * 0.5 * (1 + erf(x / sqrt 2))", x,
+      [=](const value& v) -> value { return v * 0.5 * (erf(v / 1.4142135623730951) + 1); }, "erf", 1e-6);
+  rule(
+      rewrite::gelu, "(x * (erf(x * 0.707) + 1)) * 0.5", x,
+      [=](const value& v) -> value { return v * (erf(v * root) + 1) * 0.5; }, "erf", 1e-6);
+  rule(
+      rewrite::gelu, "x * (0.5 + 0.5 * erf)", x,
+      [=](const value& v) -> value { return v * (erf(v * root) * 0.5 + 0.5); }, "erf", 1e-6);
+  rule(
+      rewrite::gelu_tanh, "x^3 by pow", x,
+      [=](const value& v) -> value { return v * 0.5 * (tanh((v + pow(v, 3) * 0.044715) * tanh_scale) + 1); }, "pow",
+      1e-6);
+  rule(
+      rewrite::gelu_tanh, "x^3 by products", x,
+      [=](const value& v) -> value { return v * 0.5 * (tanh((v + v * v * v * 0.044715) * tanh_scale) + 1); }, "", 1e-6);
+  rule(
+      rewrite::gelu_tanh, "x (1 + x^2)", x,
+      [=](const value& v) -> value { return v * 0.5 * (tanh(v * tanh_scale * (v * v * 0.044715 + 1)) + 1); }, "", 1e-6);
+  rule(rewrite::silu, "x * sigmoid x", x, [](const value& v) -> value { return exp(v * sigmoid(v)); }, "sigmoid", 1e-6);
+  rule(
+      rewrite::softplus, "log(1 + exp x)", x, [](const value& v) -> value { return sin(log(exp(v) + 1)); }, "log",
+      1e-6);
+  rule(
+      rewrite::mish, "x * tanh(softplus x)", x, [](const value& v) -> value { return v * tanh(softplus(v)); },
+      "softplus", 1e-6);
+}
+BOOST_AUTO_TEST_CASE(patterns_of_rows) {
+  const array x = real({3, 4, 9}, 1);
+  const auto mean = [](const value& v) { return reduce_mean(v, {.axes = axes(-1), .keepdim = true}); };
+  const auto weights = [](const value& v) {
+    return v.owner().constant(to_tensor(random_array(dtype::float32, {9}, 5, 0.5, 2)));
+  };
+  rule(
+      rewrite::layer_norm, "d / sqrt(mean(d^2) + e)", x,
+      [=](const value& v) -> value {
+        const value d = v - mean(v);
+        return d / sqrt(mean(pow(d, 2)) + 1e-5);
+      },
+      "pow", 2e-6);
+  rule(
+      rewrite::layer_norm, "with weight and bias", x,
+      [=](const value& v) -> value {
+        const value d = v - mean(v);
+        return d * (1 / sqrt(mean(d * d) + 1e-5)) * weights(v) + weights(v);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::rms_norm, "x / sqrt(mean(x^2) + e)", x,
+      [=](const value& v) -> value { return v / sqrt(mean(v * v) + 1e-6); }, "sqrt", 2e-6);
+  rule(
+      rewrite::rms_norm, "with weight", x,
+      [=](const value& v) -> value { return weights(v) * (v * reciprocal(sqrt(mean(pow(v, 2)) + 1e-6))); }, "sqrt",
+      3e-6);
+  rule(
+      rewrite::softmax, "exp(x - max) / sum", x,
+      [](const value& v) -> value {
+        const value e = exp(v - reduce_max(v, {.axes = axes(1), .keepdim = true}));
+        return e / reduce_sum(e, {.axes = axes(1), .keepdim = true});
+      },
+      "divide", 1e-6);
+}
+BOOST_AUTO_TEST_CASE(patterns_of_attention) {
+  const array x = real({2, 5, 12}, 1);
+  const auto heads = [](const value& v, int from) {
+    return permute(reshape(slice(v, {.start = from, .stop = from + 4, .axis = 2}), {2, 5, 2, 2}), {0, 2, 1, 3});
+  };
+  rule(
+      rewrite::attention, "scaled scores", x,
+      [=](const value& v) -> value {
+        return matmul(softmax(matmul(heads(v, 0), heads(v, 4), {.transpose_b = true}) * 0.6), heads(v, 8));
+      },
+      "softmax", 2e-6);
+  rule(
+      rewrite::attention, "scaled queries, transposed keys, a mask", x,
+      [=](const value& v) -> value {
+        const value keys = permute(reshape(slice(v, {.start = 4, .stop = 8, .axis = 2}), {2, 5, 2, 2}), {0, 2, 3, 1});
+        const value mask = v.owner().constant(to_tensor(random_array(dtype::float32, {2, 1, 1, 5}, 7, -3, 0)));
+        return matmul(softmax(matmul(heads(v, 0) / 1.4142135, keys) + mask), heads(v, 8));
+      },
+      "softmax", 2e-6);
+}
+// What something else reads too stays, and what only looks alike is left alone.
+BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
+  const auto counted = [](const std::function<value(const value&)>& build) {
+    const auto made = outcome_of(real({3, 9}, 1), build, {});
+    std::int64_t n = 0;
+    for (int k = static_cast<int>(rewrite::attention); k < rewrite_count; ++k) n += made.plan->counters().rewritten[k];
+    return n;
+  };
+  BOOST_CHECK_EQUAL(counted([](const value& v) -> value { return v * 0.5 * (erf(v * 0.8) + 1); }), 0);
+  BOOST_CHECK_EQUAL(counted([](const value& v) -> value { return v * 0.4 * (erf(v * 0.70710678) + 1); }), 0);
+  BOOST_CHECK_EQUAL(counted([](const value& v) -> value {
+                      const value s = sigmoid(v);
+                      return v * s + s;
+                    }),
+                    0);
+  BOOST_CHECK_EQUAL(counted([](const value& v) -> value {
+                      return v / sqrt(reduce_mean(v * v, {.axes = axes(0), .keepdim = true}) + 1e-5);
+                    }),
+                    0);
+  BOOST_CHECK_EQUAL(counted([](const value& v) -> value {
+                      const value e = exp(v);
+                      return e / reduce_sum(e, {.axes = axes(1), .keepdim = true}) + e;
+                    }),
+                    0);
+}
+
 BOOST_AUTO_TEST_CASE(neutral_numbers) {
   const array x = real({3, 4}, 1);
   rule(rewrite::neutral_number, "x + 0", x, [](const value& v) -> value { return exp(v + 0); }, "add");

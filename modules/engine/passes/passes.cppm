@@ -9,8 +9,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// The rewritings of single operations that `simplify` stands for, in the order in which they are tried. None changes a
-/// result by more than the rounding of the operations that it replaces, but where it says so.
+/// The rewritings that `simplify` stands for: first those of single operations, in the order in which they are tried, then
+/// patterns of several that nothing else reads. None changes a result by more than the rounding of the operations that it replaces,
+/// but where it says so.
 export enum class rewrite : std::uint8_t {
   neutral_number,        ///< x + 0, x - 0, x * 1, x / 1 and x ^ 1 are x; -0 + 0 stays -0
   same_type,             ///< a reshape, broadcast or cast to what the operand is already
@@ -22,8 +23,17 @@ export enum class rewrite : std::uint8_t {
   transposed_operand,    ///< a matrix product reads a transposed operand in place
   scale,  ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
+  attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
+  layer_norm,    ///< (x - mean) / sqrt(variance + epsilon), with weight and bias
+  rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
+  softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
+  gelu,          ///< x/2 (1 + erf(x / sqrt 2))
+  gelu_tanh,     ///< x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+  mish,          ///< x tanh(softplus x)
+  silu,          ///< x sigmoid(x)
+  softplus,      ///< log(1 + exp x), also where exp x would be infinite
 };
-export inline constexpr int rewrite_count = 10;
+export inline constexpr int rewrite_count = 19;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

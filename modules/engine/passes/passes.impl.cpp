@@ -9,6 +9,7 @@ import :op.shape;
 import :op.sized;
 import :passes;
 import :passes.loops;
+import :passes.patterns;
 import :passes.rules;
 import :program;
 import :rewriter;
@@ -75,6 +76,7 @@ class specializer {
       else if (!taken_.contains(i)) operation(i, n, loops);
     }
     copy_.roots();
+    if (options_.simplify) to_ = rewriting::recognized(std::move(to_), options_, counters_);
     counters_.nodes = static_cast<std::int64_t>(to_.nodes().size());
     return std::move(to_);
   }
@@ -292,7 +294,7 @@ class specializer {
   // The first rule that applies.
   value simplified(const node& n, view<const value> in) {
     if (!options_.simplify) return {};
-    for (int k = 0; k < rewrite_count; ++k) {
+    for (int k = 0; k < static_cast<int>(std::size(rewriting::rules)); ++k) {
       if (options_.without.has(static_cast<rewrite>(k))) continue;
       if (value v = rewriting::rules[k].apply(n, in, to_); !v.empty()) {
         ++counters_.simplified;
@@ -322,7 +324,11 @@ std::string_view name_of(memory_sharing m) {
   constexpr std::string_view names[] = {"the best of several ways", "greedy", "dynamic programming", "none"};
   return names[static_cast<int>(m)];
 }
-std::string_view name_of(rewrite r) { return rewriting::rules[static_cast<int>(r)].name; }
+std::string_view name_of(rewrite r) {
+  for (const auto& p : rewriting::patterns)
+    if (p.as == r) return p.name;
+  return rewriting::rules[static_cast<int>(r)].name;
+}
 
 value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
   const node& inner = rewriting::node_of(inputs[i]);

@@ -186,6 +186,6 @@ inline constexpr named_rule rules[] = {{"neutral_number", identity_number},
                                        {"transposed_operand", transposed_operand},
                                        {"scale", joined_scale},
                                        {"softmax_loss", gradient_of_log}};
-static_assert(std::size(rules) == rewrite_count);
+static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
 }  // namespace lamina::rewriting

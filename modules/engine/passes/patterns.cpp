@@ -1,0 +1,521 @@
+// Patterns over several operations, which exporters write where lamina has one operation: gelu, softmax, layer_norm, attention and
+// others. A pattern is matched from its last operation backwards; what it replaces is read by nothing else.
+module lamina:passes.patterns;
+import :core;
+import :dtype;
+import :op;
+import :op.attention;
+import :op.elementwise;
+import :op.linear;
+import :op.normalize;
+import :op.reduce;
+import :op.shape;
+import :passes;
+import :program;
+import :rewriter;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::rewriting {
+
+/// A program as patterns see it: operations by value, and how often each value is read.
+class pattern_graph {
+ public:
+  explicit pattern_graph(const program& p) : p(p), uses_(p.nodes().size()) {
+    const auto needed = p.reachable();
+    for (std::size_t i = 0; i < p.nodes().size(); ++i)
+      if (needed[i])
+        for (auto v : p.nodes()[i].inputs) ++uses_[static_cast<std::size_t>(v.node)];
+    for (const auto& o : p.outputs()) uses_[static_cast<std::size_t>(o.value.node)] += 2;
+    for (const auto& a : p.assignments()) uses_[static_cast<std::size_t>(a.value.node)] += 2;
+  }
+  const program& p;
+
+  const node& at(value_id v) const { return p.at(v); }
+  const tensor_type& type(value_id v) const { return p.type(v); }
+  template <Operation Op> bool is(value_id v) const { return is_call_of<Op>(at(v)) && v.result == 0; }
+  value_id operand(value_id v, std::size_t i) const { return at(v).inputs[i]; }
+  /// Whether one operation alone reads a value, `times` times.
+  bool inner(value_id v, int times = 1) const { return uses_[static_cast<std::size_t>(v.node)] == times; }
+  std::optional<double> number(value_id v) const { return p.number_of(v); }
+  bool is_number(value_id v, double n) const {
+    const auto is = number(v);
+    return is && std::abs(*is - n) <= 1e-4 * std::abs(n);
+  }
+  /// The operand of a commutative operation beside `one`; empty where it is none.
+  value_id beside(value_id v, value_id one) const {
+    const auto &a = operand(v, 0), &b = operand(v, 1);
+    return a == one ? b : b == one ? a : value_id{};
+  }
+
+ private:
+  std::vector<int> uses_;
+};
+
+/// What a match hands to the operation that takes its place.
+struct pattern_match {
+  std::vector<value_id> values;  // operands of the new operation
+  double number = 0;
+  axes order{};
+  int axis = 0;
+  bool flag = false;
+};
+
+/// A product of values and one number, as far as multiplications and divisions by numbers that nothing else reads make it.
+struct factors {
+  double by = 1;
+  std::vector<value_id> of;
+};
+void add_factors(const pattern_graph& g, value_id v, bool root, int depth, factors& f) {
+  const tensor_type& type = g.type(v);
+  const auto walk = [&](value_id x) { add_factors(g, x, false, depth + 1, f); };
+  if (const auto n = g.number(v); n && !root) {
+    f.by *= *n;
+    return;
+  }
+  if ((!root && !g.inner(v)) || depth > 8 || !is_real(type.element)) return f.of.push_back(v);
+  if (g.is<op::multiply>(v)) {
+    walk(g.operand(v, 0));
+    return walk(g.operand(v, 1));
+  }
+  if (g.is<op::negate>(v)) {
+    f.by = -f.by;
+    return walk(g.operand(v, 0));
+  }
+  if (g.is<op::divide>(v))
+    if (const auto n = g.number(g.operand(v, 1)); n && *n != 0) {
+      f.by /= *n;
+      return walk(g.operand(v, 0));
+    }
+  f.of.push_back(v);
+}
+factors factors_of(const pattern_graph& g, value_id v) {
+  factors f;
+  add_factors(g, v, true, 0, f);
+  return f;
+}
+bool near(double a, double b) { return std::abs(a - b) <= 1e-4 * std::abs(b); }
+
+/// A value and a number that is added to it: `x + number` in any order, or `x - number`.
+struct shifted {
+  value_id x{};
+  double by = 0;
+};
+std::optional<shifted> shifted_value(const pattern_graph& g, value_id v) {
+  if (!g.inner(v)) return {};
+  if (g.is<op::add>(v))
+    for (std::size_t side : {1u, 0u})
+      if (const auto n = g.number(g.operand(v, side))) return shifted{g.operand(v, 1 - side), *n};
+  if (g.is<op::subtract>(v))
+    if (const auto n = g.number(g.operand(v, 1))) return shifted{g.operand(v, 0), -*n};
+  return {};
+}
+
+/// The value whose power `exponent` v is, however it is spelled; empty where it is none.
+value_id power_base(const pattern_graph& g, value_id v, double exponent) {
+  if (g.is<op::pow>(v) && g.is_number(g.operand(v, 1), exponent)) return g.operand(v, 0);
+  if (exponent == 2 && g.is<op::square>(v)) return g.operand(v, 0);
+  if (exponent == 2 && g.is<op::multiply>(v) && g.operand(v, 0) == g.operand(v, 1)) return g.operand(v, 0);
+  if (exponent == 0.5 && g.is<op::sqrt>(v)) return g.operand(v, 0);
+  if (exponent == -0.5) {
+    if (g.is<op::reciprocal>(v) && g.inner(g.operand(v, 0))) return power_base(g, g.operand(v, 0), 0.5);
+    if (g.is<op::divide>(v) && g.is_number(g.operand(v, 0), 1) && g.inner(g.operand(v, 1)))
+      return power_base(g, g.operand(v, 1), 0.5);
+  }
+  return {};
+}
+
+// ---- activations ----------------------------------------------------------------------------------------------------
+
+// x/2 (1 + f(u)) for a function f: u, where v is that of the type of x. The factors are x, the sum and 1/2.
+struct half_sum {
+  value_id x{}, inside{};
+};
+template <Operation F> std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v) {
+  if (!g.is<op::multiply>(v) && !g.is<op::divide>(v)) return {};
+  const factors f = factors_of(g, v);
+  if (f.of.size() != 2) return {};
+  for (std::size_t side : {0u, 1u}) {
+    const value_id x = f.of[side];
+    const auto sum = shifted_value(g, f.of[1 - side]);
+    if (!sum || g.type(x) != g.type(v) || !g.inner(sum->x)) continue;
+    if (near(sum->by, 1) && near(f.by, 0.5) && g.is<F>(sum->x)) return half_sum{x, g.operand(sum->x, 0)};
+    if (!near(sum->by, 0.5) || !near(f.by, 1)) continue;  // x (1/2 + f(u) / 2)
+    const factors inner = factors_of(g, sum->x);
+    if (inner.of.size() == 1 && near(inner.by, 0.5) && g.is<F>(inner.of[0]) && g.inner(inner.of[0]))
+      return half_sum{x, g.operand(inner.of[0], 0)};
+  }
+  return {};
+}
+
+bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto h = half_sum_of<op::erf>(g, v);
+  if (!h || !g.inner(h->inside)) return false;
+  const factors u = factors_of(g, h->inside);
+  if (u.of.size() != 1 || u.of[0] != h->x || !near(u.by, 0.70710678)) return false;
+  m.values = {h->x};
+  return true;
+}
+
+// sqrt(2 / pi) (x + 0.044715 x^3), or sqrt(2 / pi) x (1 + 0.044715 x^2).
+bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x) {
+  const factors u = factors_of(g, v);
+  constexpr double scale = 0.7978845608, cube = 0.044715;
+  const auto part = [&](value_id w, double exponent) {
+    const factors f = factors_of(g, w);
+    if (!near(f.by, cube)) return false;
+    if (f.of.size() == 1) return power_base(g, f.of[0], exponent) == x;
+    if (exponent == 3 && f.of.size() == 2)
+      return (f.of[0] == x && power_base(g, f.of[1], 2) == x) || (f.of[1] == x && power_base(g, f.of[0], 2) == x);
+    return f.of.size() == static_cast<std::size_t>(exponent) &&
+           std::all_of(f.of.begin(), f.of.end(), [&](value_id i) { return i == x; });
+  };
+  if (!near(u.by, scale)) return false;
+  if (u.of.size() == 1 && g.is<op::add>(u.of[0]) && g.inner(u.of[0])) {
+    const value_id other = g.beside(u.of[0], x);
+    return other && part(other, 3);
+  }
+  if (u.of.size() != 2) return false;
+  const value_id sum = u.of[0] == x ? u.of[1] : u.of[1] == x ? u.of[0] : value_id{};
+  const auto s = sum ? shifted_value(g, sum) : std::nullopt;
+  return s && near(s->by, 1) && part(s->x, 2);
+}
+bool match_gelu_tanh(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto h = half_sum_of<op::tanh>(g, v);
+  if (!h || !g.inner(h->inside) || !is_tanh_argument(g, h->inside, h->x)) return false;
+  m.values = {h->x};
+  return true;
+}
+
+// x f(x), for a function f that `is` recognizes.
+template <class Is> bool match_gated(const pattern_graph& g, value_id v, pattern_match& m, Is is) {
+  if (!g.is<op::multiply>(v)) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const value_id x = g.operand(v, side), gate = g.operand(v, 1 - side);
+    if (g.type(x) != g.type(v) || !g.inner(gate) || !is(gate, x)) continue;
+    m.values = {x};
+    return true;
+  }
+  return false;
+}
+bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
+  return match_gated(g, v, m,
+                     [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; });
+}
+value_id softplus_operand(const pattern_graph& g, value_id v) {
+  if (g.is<op::softplus>(v)) return g.operand(v, 0);
+  if (g.is<op::log1p>(v) && g.is<op::exp>(g.operand(v, 0)) && g.inner(g.operand(v, 0)))
+    return g.operand(g.operand(v, 0), 0);
+  if (!g.is<op::log>(v)) return {};
+  const auto s = shifted_value(g, g.operand(v, 0));
+  return s && near(s->by, 1) && g.is<op::exp>(s->x) && g.inner(s->x) ? g.operand(s->x, 0) : value_id{};
+}
+bool match_mish(const pattern_graph& g, value_id v, pattern_match& m) {
+  return match_gated(g, v, m, [&](value_id gate, value_id x) {
+    return g.is<op::tanh>(gate) && g.inner(g.operand(gate, 0)) && softplus_operand(g, g.operand(gate, 0)) == x;
+  });
+}
+bool match_softplus(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (g.is<op::softplus>(v)) return false;
+  const value_id x = softplus_operand(g, v);
+  if (x) m.values = {x};
+  return static_cast<bool>(x);
+}
+
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+/// The operand of a reduction that keeps its axes, and what they are: `count` trailing ones, or the single one `axis`.
+struct reduced {
+  value_id x{};
+  int count = 0, axis = -1;
+};
+template <Operation R> std::optional<reduced> reduced_of(const pattern_graph& g, value_id v) {
+  if (!g.is<R>(v)) return {};
+  const auto& a = g.at(v).template attributes_as<reduce_attributes>();
+  const value_id x = g.operand(v, 0);
+  const int rank = g.type(x).dims.rank;
+  if (!a.keepdim || a.axes.count < 1) return {};
+  reduced r{x, a.axes.count, a.axes.count == 1 ? detail::normal_axis(a.axes[0], rank) : -1};
+  unsigned bits = 0;
+  for (int i = 0; i < a.axes.count; ++i) bits |= 1u << detail::normal_axis(a.axes[i], rank);
+  if (bits != ((1u << rank) - 1) - ((1u << (rank - r.count)) - 1)) r.count = 0;  // not the last ones
+  return r;
+}
+
+// exp(x - max x) / sum of it.
+bool match_softmax(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::divide>(v)) return false;
+  const value_id e = g.operand(v, 0), sum = g.operand(v, 1);
+  if (!g.is<op::exp>(e) || !g.inner(e, 2) || !g.inner(sum)) return false;
+  const auto s = reduced_of<op::reduce_sum>(g, sum);
+  if (!s || s->x != e || s->axis < 0) return false;
+  value_id x = g.operand(e, 0);
+  if (g.is<op::subtract>(x) && g.inner(x)) {
+    const auto top = reduced_of<op::reduce_max>(g, g.operand(x, 1));
+    if (top && top->x == g.operand(x, 0) && top->axis == s->axis) x = top->x;
+  }
+  m.values = {x};
+  m.axis = s->axis;
+  return true;
+}
+
+/// Rows that are divided by their deviation or root mean square.
+struct normalized {
+  value_id x{};
+  int axes = 0;
+  double epsilon = 0;
+  bool centered = false;
+};
+// numerator / sqrt(mean(numerator^2) + epsilon), also with a product of the reciprocal.
+std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v) {
+  value_id d{}, variance{};
+  if (g.is<op::divide>(v))
+    d = g.operand(v, 0), variance = g.inner(g.operand(v, 1)) ? power_base(g, g.operand(v, 1), 0.5) : value_id{};
+  else if (g.is<op::multiply>(v))
+    for (std::size_t side : {0u, 1u}) {
+      const value_id r = g.operand(v, side);
+      if (const value_id base = g.inner(r) ? power_base(g, r, -0.5) : value_id{})
+        d = g.operand(v, 1 - side), variance = base;
+    }
+  if (!d || !variance) return {};
+  const auto shift = shifted_value(g, variance);
+  if (!shift || !(shift->by >= 0) || !g.inner(shift->x)) return {};
+  const auto mean = reduced_of<op::reduce_mean>(g, shift->x);
+  if (!mean || mean->count < 1 || !g.inner(mean->x) || power_base(g, mean->x, 2) != d || g.type(d) != g.type(v))
+    return {};
+  normalized n{d, mean->count, shift->by, false};
+  if (!g.is<op::subtract>(d)) return n;
+  const auto center = reduced_of<op::reduce_mean>(g, g.operand(d, 1));
+  if (center && center->x == g.operand(d, 0) && center->count == mean->count) n.x = center->x, n.centered = true;
+  return n;
+}
+bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
+  const shape &w = g.type(weight).dims, &x = g.type(n.x).dims;
+  if (w.rank != n.axes) return false;
+  for (int i = 0; i < w.rank; ++i)
+    if (w[i] != x[x.rank - w.rank + i]) return false;
+  return true;
+}
+// The rows, then perhaps a weight and a bias.
+bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern_match& m) {
+  const auto taken = [&](const normalized& n, std::vector<value_id> with) {
+    if (n.centered != centered) return false;
+    m.values = std::move(with);
+    m.values.insert(m.values.begin(), n.x);
+    m.axis = n.axes;
+    m.number = n.epsilon;
+    return true;
+  };
+  const auto weighted = [&](value_id w, value_id& weight) -> std::optional<normalized> {
+    if (!g.is<op::multiply>(w)) return {};
+    for (std::size_t side : {0u, 1u}) {
+      const value_id rows = g.operand(w, side);
+      weight = g.operand(w, 1 - side);
+      if (!g.inner(rows)) continue;
+      if (const auto n = normalized_rows(g, rows); n && fits_rows(g, weight, *n)) return n;
+    }
+    return {};
+  };
+  value_id weight{};
+  if (centered && g.is<op::add>(v))
+    for (std::size_t side : {0u, 1u})
+      if (g.inner(g.operand(v, side)))
+        if (const auto n = weighted(g.operand(v, side), weight); n && fits_rows(g, g.operand(v, 1 - side), *n))
+          return taken(*n, {weight, g.operand(v, 1 - side)});
+  if (const auto n = weighted(v, weight)) return taken(*n, {weight});
+  const auto n = normalized_rows(g, v);
+  return n && taken(*n, {});
+}
+bool match_layer_norm(const pattern_graph& g, value_id v, pattern_match& m) { return match_normalized(g, v, true, m); }
+bool match_rms_norm(const pattern_graph& g, value_id v, pattern_match& m) { return match_normalized(g, v, false, m); }
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+
+// A product with a number that a value is, or the value itself.
+value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
+  if (!g.inner(v)) return v;
+  const factors f = factors_of(g, v);
+  if (f.of.size() != 1 || f.of[0] == v || g.type(f.of[0]) != g.type(v)) return v;
+  scale *= f.by;
+  return f.of[0];
+}
+// softmax(scale q k^T + mask) v.
+bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::matmul>(v)) return false;
+  const auto& outer = g.at(v).attributes_as<matmul_attributes>();
+  const value_id weights = g.operand(v, 0), values = g.operand(v, 1);
+  if (outer.transpose_a || outer.transpose_b || !g.is<op::softmax>(weights) || !g.inner(weights)) return false;
+  const int rank = g.type(weights).dims.rank;
+  if (detail::normal_axis(g.at(weights).attributes_as<softmax_attributes>().axis, rank) != rank - 1) return false;
+  value_id scores = g.operand(weights, 0), mask{};
+  if (!g.inner(scores)) return false;
+  double scale = 1;
+  const auto product = [&](value_id s) {
+    const value_id p = without_scale(g, s, scale);
+    return g.is<op::matmul>(p) && g.inner(p) ? p : value_id{};
+  };
+  value_id p = product(scores);
+  if (!p && g.is<op::add>(scores))
+    for (std::size_t side : {0u, 1u}) {
+      scale = 1;
+      if (p = product(g.operand(scores, side)); !p) continue;
+      mask = g.operand(scores, 1 - side);
+      break;
+    }
+  if (!p) return false;
+  const auto& inside = g.at(p).attributes_as<matmul_attributes>();
+  if (inside.transpose_a) return false;
+  const value_id q = without_scale(g, g.operand(p, 0), scale), k = without_scale(g, g.operand(p, 1), scale);
+  if (!(scale > 0) || !std::isfinite(scale)) return false;
+  tensor_type keys = g.type(k);
+  if (!inside.transpose_b) {
+    if (keys.dims.rank < 2) return false;
+    std::swap(keys.dims[keys.dims.rank - 1], keys.dims[keys.dims.rank - 2]);
+  }
+  std::vector<tensor_type> types{g.type(q), keys, g.type(values)};
+  if (mask) types.push_back(g.type(mask));
+  inference found;
+  op::attention::infer({false, scale}, view<const tensor_type>(types), found);
+  if (!found.why.empty() || found.results[0] != g.type(v)) return false;
+  m.values = {q, k, values};
+  if (mask) m.values.push_back(mask);
+  m.number = scale;
+  m.flag = !inside.transpose_b;  // keys lie with their positions last
+  return true;
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+using operands_of_match = view<const value>;
+value make_gelu(const pattern_match&, operands_of_match in) { return gelu(in[0]); }
+value make_gelu_tanh(const pattern_match&, operands_of_match in) { return gelu_tanh(in[0]); }
+value make_silu(const pattern_match&, operands_of_match in) { return silu(in[0]); }
+value make_mish(const pattern_match&, operands_of_match in) { return mish(in[0]); }
+value make_softplus(const pattern_match&, operands_of_match in) { return softplus(in[0]); }
+value make_softmax(const pattern_match& m, operands_of_match in) { return softmax(in[0], softmax_attributes{m.axis}); }
+value make_layer_norm(const pattern_match& m, operands_of_match in) {
+  return apply_all<op::layer_norm>(normalize_attributes{m.axis, m.number}, in)[0];
+}
+value make_rms_norm(const pattern_match& m, operands_of_match in) {
+  return apply_all<op::rms_norm>(normalize_attributes{m.axis, m.number}, in)[0];
+}
+value make_attention(const pattern_match& m, operands_of_match in) {
+  std::vector<value> all(in.begin(), in.end());
+  if (m.flag) {
+    const node& n = all[1].owner().at(all[1].id());
+    const int rank = all[1].shape().rank;
+    axes order;
+    for (int i = 0; i < rank; ++i) order.values[order.count++] = i < rank - 2 ? i : i == rank - 2 ? rank - 1 : rank - 2;
+    if (is_call_of<op::permute>(n)) {  // one permutation of both
+      const auto& first = n.attributes_as<permute_attributes>().order;
+      for (int i = 0; i < rank; ++i) order.values[i] = detail::normal_axis(first[order[i]], rank);
+      all[1] = value(&all[1].owner(), n.inputs[0]);
+    }
+    bool same = true;
+    for (int i = 0; i < rank; ++i) same = same && order[i] == i;
+    if (!same) all[1] = permute(all[1], order);
+  }
+  return apply_all<op::attention>(attention_attributes{false, m.number}, all);
+}
+
+/// A pattern by the name of what it becomes.
+struct named_pattern {
+  rewrite as;
+  std::string_view name;
+  bool (*match)(const pattern_graph&, value_id, pattern_match&);
+  value (*make)(const pattern_match&, operands_of_match);
+};
+/// Longer ones before those that are a part of them.
+inline constexpr named_pattern patterns[] = {
+    {rewrite::attention, "attention", match_attention, make_attention},
+    {rewrite::layer_norm, "layer_norm", match_layer_norm, make_layer_norm},
+    {rewrite::rms_norm, "rms_norm", match_rms_norm, make_rms_norm},
+    {rewrite::softmax, "softmax", match_softmax, make_softmax},
+    {rewrite::gelu, "gelu", match_gelu, make_gelu},
+    {rewrite::gelu_tanh, "gelu_tanh", match_gelu_tanh, make_gelu_tanh},
+    {rewrite::mish, "mish", match_mish, make_mish},
+    {rewrite::silu, "silu", match_silu, make_silu},
+    {rewrite::softplus, "softplus", match_softplus, make_softplus},
+};
+
+/// Whether a pattern can end with an operation: what spares the others a look.
+bool may_end_pattern(const node& n) {
+  return n.kind == node_kind::operation &&
+         is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p>(n);
+}
+
+/// One operation that ends a pattern, and what takes its place.
+struct found_pattern {
+  const named_pattern* is;
+  pattern_match match;
+};
+/// The patterns of a program by their last operations, the longest ones, and the operations that only they read.
+struct found_patterns {
+  std::map<std::int32_t, found_pattern> by_root;
+  std::set<std::int32_t> inside;
+
+  found_patterns(const program& p, const pass_options& options) {
+    std::optional<pattern_graph> g;
+    for (auto i = static_cast<std::int32_t>(p.nodes().size()); i-- > 0;) {
+      if (!may_end_pattern(p.at(i)) || inside.contains(i)) continue;
+      if (!g) g.emplace(p);
+      for (const auto& pattern : patterns) {
+        pattern_match m;
+        if (options.without.has(pattern.as) || !pattern.match(*g, {i, 0}, m)) continue;
+        claim(*g, i, m);
+        by_root.emplace(i, found_pattern{&pattern, std::move(m)});
+        break;
+      }
+    }
+  }
+
+ private:
+  // The operations between the end of a pattern and its operands that nothing outside of it reads: readers come first.
+  void claim(const pattern_graph& g, std::int32_t root, const pattern_match& m) {
+    std::map<std::int32_t, int, std::greater<>> reads;  // of each operation by those that are claimed
+    const auto add_reads = [&](std::int32_t i) {
+      for (auto v : g.p.at(i).inputs)
+        if (g.at(v).kind == node_kind::operation && std::find(m.values.begin(), m.values.end(), v) == m.values.end())
+          ++reads[v.node];
+    };
+    add_reads(root);
+    while (!reads.empty()) {
+      const auto [i, times] = *reads.begin();
+      reads.erase(reads.begin());
+      if (!g.inner({i, 0}, times)) continue;
+      inside.insert(i);
+      add_reads(i);
+    }
+  }
+};
+
+/// The program with patterns replaced, to a fixed point; counts each.
+program recognized(program p, const pass_options& options, pass_counters& counters) {
+  constexpr int most_rounds = 8;
+  for (int round = 0; round < most_rounds; ++round) {
+    const found_patterns found(p, options);
+    if (found.by_root.empty()) return p;
+    program made;
+    made.path = p.path;
+    made.common_subexpressions = p.common_subexpressions;
+    rewriter r(p, made);
+    r.run([&](std::int32_t i, const node& n) {
+      if (found.inside.contains(i)) return true;
+      const auto at = found.by_root.find(i);
+      if (at == found.by_root.end()) return false;
+      std::vector<value> in;
+      for (auto v : at->second.match.values) in.push_back(r.at(v));
+      made.path = n.path;
+      r.set({i, 0}, at->second.is->make(at->second.match, in));
+      made.path = p.path;
+      ++counters.simplified;
+      ++counters.rewritten[static_cast<int>(at->second.is->as)];
+      return true;
+    });
+    p = std::move(made);
+  }
+  return p;
+}
+
+}  // namespace lamina::rewriting
