@@ -276,7 +276,10 @@ const std::vector<domain_converters>& all_converters() {
       {"", image_converters()},
       {"", gather_converters()},
       {"", normalize_converters()},
+      {"", attention_converters()},
+      {"ai.onnx.preview", preview_attention_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
+      {"com.microsoft", microsoft_attention_converters()},
   };
   // clang-format on
   return all;

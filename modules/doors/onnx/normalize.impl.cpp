@@ -69,7 +69,7 @@ void group_normalization(node_call& c) {
   const shape& s = x.shape();
   if (s.rank < 2 || groups < 1 || (s[1].is_number() && s.at(1) % groups))
     c.fail(groups, " groups do not divide the channels of ", s);
-  const value rows = lamina::reshape(x, shape{s[0].is_number() ? s[0] : dim(0), groups, dyn});
+  const value rows = lamina::reshape(x, shape{s[0], groups, dyn});
   const auto of_groups = [&](const value& v) { return value(lamina::reshape(v, shape{groups, 1})); };
   const value y = lamina::layer_norm(rows, {.axes = 1, .epsilon = epsilon});
   c.give_like(0, lamina::reshape_like(y * of_groups(scale) + of_groups(bias), x));
