@@ -277,6 +277,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", gather_converters()},
       {"", normalize_converters()},
       {"", attention_converters()},
+      {"", recurrent_converters()},
       {"ai.onnx.preview", preview_attention_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},
