@@ -72,9 +72,11 @@ value shares(const attention_call& a, const value& scores) {
 // Heads of keys once for each query that shares them.
 value repeated(node_call& c, const value& x, const value& q) {
   const dim all = q.shape()[1], own = x.shape()[1];
-  if (all == own) return x;
-  if (!all.is_number() || !own.is_number())
-    c.unsupported("its numbers of heads, ", all, " and ", own, ", are not known");
+  if (all == own && all != dim(dyn)) return x;
+  if (!all.is_number() || !own.is_number()) {
+    const value at = lamina::positions(q, 1) * c.extent_of(x, 1) / c.extent_of(q, 1);
+    return lamina::gather(x, at, 1);
+  }
   if (own.code == 0 || all.code % own.code) c.fail(own, " heads of keys do not divide ", all);
   return lamina::repeat(x, all.code / own.code, 1);
 }

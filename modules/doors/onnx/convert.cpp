@@ -180,6 +180,10 @@ struct domain_converters {
 };
 const std::vector<domain_converters>& all_converters();
 
+/// The product of matrices as NumPy has it: a vector on the left is a row, one on the right a column, and the axis added for it
+/// goes again.
+value numpy_product(const value& a, const value& b);
+
 /// The extents that a result holds, where it is an int64 number or vector that follows from shapes.
 void propagate_extents(node_call& c);
 

@@ -278,9 +278,11 @@ const std::vector<domain_converters>& all_converters() {
       {"", normalize_converters()},
       {"", attention_converters()},
       {"", recurrent_converters()},
+      {"", quantized_converters()},
       {"ai.onnx.preview", preview_attention_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},
+      {"com.microsoft", microsoft_quantized_converters()},
   };
   // clang-format on
   return all;

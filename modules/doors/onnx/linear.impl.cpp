@@ -7,10 +7,7 @@ import lamina.std;
 
 namespace lamina::onnx {
 
-namespace {
-
-// As NumPy's: a vector on the left is a row, one on the right a column, and the axis added for it goes again.
-value product(const value& a, const value& b) {
+value numpy_product(const value& a, const value& b) {
   const int ra = a.shape().rank, rb = b.shape().rank;
   if (ra == 1 && rb == 1)
     return lamina::reshape(lamina::matmul(lamina::unsqueeze(a, axes(0)), lamina::unsqueeze(b, axes(1))), shape{});
@@ -18,12 +15,15 @@ value product(const value& a, const value& b) {
   if (rb == 1) return lamina::squeeze(lamina::matmul(a, lamina::unsqueeze(b, axes(1))), axes(ra - 1));
   return lamina::matmul(a, b);
 }
+
+namespace {
+
 void matmul(node_call& c) {
   value a = c.number(0), b = c.number(1);
   if (is_integer(a.type().element)) {  // exact up to 53 bits
     a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
   }
-  c.give_like(0, product(a, b));
+  c.give_like(0, numpy_product(a, b));
 }
 
 void gemm(node_call& c) {

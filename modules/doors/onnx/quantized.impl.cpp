@@ -1,0 +1,357 @@
+// Operators on integers that stand for real numbers.
+module lamina.onnx:quantized.impl;
+import :convert;
+import :message;
+import :quantized;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+integer_range range_of(dtype e) {
+  std::string_view name = name_of(e);
+  const bool is_unsigned = name.starts_with("uint");
+  name.remove_prefix(is_unsigned ? 4 : 3);
+  int bits = 0;
+  for (char d : name) bits = 10 * bits + (d - '0');
+  return is_unsigned ? integer_range{0, std::ldexp(1.0, bits) - 1}
+                     : integer_range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
+}
+
+value beside(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block) {
+  const shape &s = v.shape(), &of = x.shape();
+  if (s.rank == 0 || of.rank == 0) return lamina::reshape(v, shape{});
+  const int at = c.axis(axis, of.rank);
+  if (block > 0) {
+    if (s.rank != of.rank) c.fail("blocks of ", of, " with scales ", s);
+    const value all = lamina::repeat(v, block, at);
+    if (all.shape()[at] == of[at] && of[at].is_number()) return all;
+    return lamina::slice_at(all, c.constant(std::vector<std::int64_t>{0}), c.extent_of(x, at), axes(at));
+  }
+  if (s.rank != 1) return v;
+  if (s[0] == dim(1)) return lamina::reshape(v, shape{});
+  shape to{s[0]};
+  for (int i = at + 1; i < of.rank; ++i) to.push_back(1);
+  return lamina::reshape(v, to);
+}
+
+value saturated(node_call& c, const value& x, const value& offset, dtype e) {
+  const integer_range r = range_of(e);
+  value q = lamina::round(x);
+  if (!offset.empty()) q = q + c.cast_to(offset, x.type().element);
+  return c.cast_to(lamina::clamp(q, r.low, r.high), e);
+}
+value dequantized(node_call& c, std::size_t i) {
+  value q = c.cast_to(c[i], dtype::float32);
+  if (c.has(i + 2)) q = q - lamina::reshape(c.cast_to(c[i + 2], dtype::float32), shape{});
+  return q * lamina::reshape(c.number(i + 1), shape{});
+}
+value quantized(node_call& c, const value& x, std::size_t i, dtype e) {
+  const value offset = c.has(i + 1) ? value(lamina::reshape(c[i + 1], shape{})) : value();
+  return saturated(c, x / lamina::reshape(c.number(i), shape{}), offset, e);
+}
+
+dtype exact_type(dim products) {
+  constexpr std::int64_t most = (std::int64_t{1} << 24) / (255 * 255);
+  return products.is_number() && products.code <= most ? dtype::float32 : dtype::float64;
+}
+value integers_of(node_call& c, const value& q, std::size_t offset, dtype wide, bool of_rows) {
+  const value x = c.cast_to(q, wide);
+  if (!c.has(offset)) return x;
+  value o = c.cast_to(c[offset], wide);
+  if (o.shape().rank == 1) {
+    if (o.shape()[0] == dim(1)) o = lamina::reshape(o, shape{});
+    else if (of_rows) o = lamina::unsqueeze(o, axes(1));
+  }
+  return x - o;
+}
+
+value integer_product(node_call& c, std::size_t a, std::size_t a_offset, std::size_t b, std::size_t b_offset) {
+  const shape& s = c.dims(a);
+  const dtype wide = exact_type(s.rank ? s[s.rank - 1] : dim(dyn));
+  return numpy_product(integers_of(c, c[a], a_offset, wide, true), integers_of(c, c[b], b_offset, wide));
+}
+
+dynamic_numbers dynamically_quantized(const value& x) {
+  const value low = lamina::min(lamina::reduce_min(x), 0), high = lamina::max(lamina::reduce_max(x), 0);
+  const value spread = (high - low) / 255;
+  dynamic_numbers d;
+  d.scale = lamina::where(spread == 0, lamina::exp(spread), spread);  // 1 where all are 0
+  d.offset = lamina::round(lamina::clamp(-low / d.scale, 0, 255));
+  d.q = lamina::clamp(lamina::round(x / d.scale) + d.offset, 0, 255);
+  return d;
+}
+
+value as_int8(node_call& c, const value& q) {
+  if (q.type().element == dtype::int8) return q;
+  return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
+}
+value from_int8(node_call& c, const value& q, dtype e) {
+  return e == dtype::int8 ? q : value(c.cast_to(c.cast_to(q, dtype::int32) + 128, e));
+}
+
+// ---- windows --------------------------------------------------------------------------------------------------------
+
+value as_images(const value& x) { return x.shape().rank == 3 ? value(lamina::unsqueeze(x, axes(2))) : x; }
+value as_given(const value& y, const value& x) { return x.shape().rank == 3 ? value(lamina::squeeze(y, axes(2))) : y; }
+
+namespace {
+
+std::int64_t element(const std::vector<std::int64_t>& list, std::size_t i, std::int64_t otherwise) {
+  return i < list.size() ? list[i] : otherwise;
+}
+// Borders with which there is a window for each step.
+void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_before) {
+  const auto borders = [&](dim extent, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
+                           std::int64_t& before, std::int64_t& after) {
+    if (!extent.is_number()) {
+      if (stride != 1) c.unsupported("`auto_pad` on the extents ", x, ", which are not all known");
+      extent = dim(stride);
+    }
+    const std::int64_t windows = (extent.code + stride - 1) / stride;
+    const std::int64_t all =
+        std::max<std::int64_t>((windows - 1) * stride + dilation * (kernel - 1) + 1 - extent.code, 0);
+    before = more_before ? all - all / 2 : all / 2, after = all - before;
+  };
+  if (x.rank == 4) borders(x[2], w.kernel.h, w.stride.h, w.dilation.h, w.before.h, w.after.h);
+  borders(x[x.rank - 1], w.kernel.w, w.stride.w, w.dilation.w, w.before.w, w.after.w);
+}
+
+}  // namespace
+
+window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
+  if (x.rank != 3 && x.rank != 4) c.unsupported("windows over ", x, "; [N, C, L] and [N, C, H, W] are supported");
+  const auto n = static_cast<std::size_t>(x.rank - 2);
+  auto sizes = c.node_call::integers("kernel_shape");
+  if (sizes.empty())
+    for (int i = 2; i < kernel.rank; ++i) {
+      if (!kernel[i].is_number()) c.unsupported("the extents of its weights ", kernel, " are not known");
+      sizes.push_back(kernel.at(i));
+    }
+  if (sizes.size() != n) c.fail("`kernel_shape` has ", sizes.size(), " numbers, and ", n, " are expected");
+  const auto strides = c.node_call::integers("strides"), dilations = c.node_call::integers("dilations"),
+             pads = c.node_call::integers("pads");
+  window_sizes w;
+  const auto of = [&](const std::vector<std::int64_t>& list, std::size_t from, std::int64_t otherwise) {
+    return n == 1 ? extent2d(otherwise, element(list, from, otherwise))
+                  : extent2d(element(list, from, otherwise), element(list, from + 1, otherwise));
+  };
+  w.kernel = of(sizes, 0, 1), w.stride = of(strides, 0, 1), w.dilation = of(dilations, 0, 1);
+  if (w.stride.h < 1 || w.stride.w < 1) c.fail("a stride below 1");
+  const std::string way = c.string("auto_pad", "NOTSET");
+  if (way == "SAME_UPPER" || way == "SAME_LOWER") same_borders(c, x, w, way == "SAME_LOWER");
+  else if (way != "VALID" && !pads.empty()) {
+    if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers, and ", 2 * n, " are expected");
+    w.before = of(pads, 0, 0), w.after = of(pads, n, 0);
+  }
+  return w;
+}
+value bordered(const value& x, window_sizes& w, double number) {
+  if (w.symmetric()) return x;
+  value y = x;
+  if (w.before.h || w.after.h)
+    y = lamina::pad(y, {.axis = 2, .before = w.before.h, .after = w.after.h, .value = number});
+  if (w.before.w || w.after.w)
+    y = lamina::pad(y, {.axis = 3, .before = w.before.w, .after = w.after.w, .value = number});
+  w.before = w.after = extent2d(0);
+  return y;
+}
+value convolved(node_call& c, const value& x, const value& w, double border) {
+  window_sizes sizes = windows_of(c, x.shape(), w.shape());
+  const value images = bordered(as_images(x), sizes, border);
+  return as_given(lamina::conv2d(images, as_images(w),
+                                 {.stride = sizes.stride,
+                                  .padding = sizes.before,
+                                  .dilation = sizes.dilation,
+                                  .groups = c.integer("group", 1)}),
+                  x);
+}
+
+value activated(node_call& c, const value& x, const std::string& name, const std::vector<double>& numbers) {
+  const auto number = [&](std::size_t i, double otherwise) { return i < numbers.size() ? numbers[i] : otherwise; };
+  if (name.empty()) return x;
+  if (name == "Relu") return lamina::relu(x);
+  if (name == "Tanh") return lamina::tanh(x);
+  if (name == "Sigmoid") return lamina::sigmoid(x);
+  if (name == "LeakyRelu") return lamina::leaky_relu(x, {number(0, 0.01)});
+  if (name == "Clip") return lamina::clamp(x, number(0, 0), number(1, 0));
+  if (name == "HardSigmoid") return lamina::clamp(x * number(0, 0.2) + number(1, 0.5), 0, 1);
+  c.unsupported("the activation `", printable(name), "`");
+}
+
+namespace {
+
+// ---- scales and offsets ---------------------------------------------------------------------------------------------
+
+// Scale and offset as lamina's operations have them; both empty where they do not fit.
+quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset) {
+  quantization q{c[scale], {}};
+  const shape s = q.scale.shape();
+  if (q.scale.type().element != dtype::float32 || s.rank > 1 || !s.is_static()) return {};
+  const shape to = s.size() == 1 ? shape{} : s;
+  if (c.has(offset)) {
+    if (c.type(offset).element != dtype::int8 || !c.dims(offset).is_static() || c.dims(offset).size() != s.size())
+      return {};
+    q.offset = lamina::reshape(c[offset], to);
+  } else q.offset = c.constant(any_tensor({dtype::int8, to}));
+  q.scale = lamina::reshape(q.scale, to);
+  return q;
+}
+
+void dequantize_linear(node_call& c) {
+  const value x = c[0];
+  const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const dtype to = c.element("output_dtype", c.type(1).element);
+  if (x.type().element == dtype::int8 && block == 0 && to == dtype::float32)
+    if (const auto as = int8_scales(c, 1, 2); !as.scale.empty())
+      return c.give(0, lamina::dequantize(x, as, {as.scale.shape().rank ? axis : 0}));
+  const dtype e = x.type().element;
+  // int32 keeps all of its digits until the offset is gone.
+  const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
+  value y = c.cast_to(x, inner);
+  if (c.has(2)) y = y - c.cast_to(beside(c, c[2], x, axis, block), inner);
+  c.give(0, c.cast_to(c.cast_to(y, dtype::float32) * c.cast_to(beside(c, c[1], x, axis, block), dtype::float32), to));
+}
+
+void quantize_linear(node_call& c) {
+  value x = c.number(0);
+  if (is_integer(x.type().element)) x = c.cast_to(x, dtype::float32);
+  const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const dtype given = c.has(2) ? c.type(2).element : dtype::uint8,
+              e = c.integer("output_dtype", 0) ? c.element("output_dtype", given) : given;
+  if (e == dtype::int8 && block == 0 && x.type().element == dtype::float32)
+    if (const auto as = int8_scales(c, 1, 2); !as.scale.empty())
+      return c.give(0, lamina::quantize(x, as, {as.scale.shape().rank ? axis : 0}));
+  const value scaled = x / c.cast_to(beside(c, c.number(1), x, axis, block), x.type().element);
+  const value offset = c.has(2) ? beside(c, c[2], x, axis, block) : value();
+  if (name_of(e).starts_with("int") || name_of(e).starts_with("uint"))
+    return c.give(0, saturated(c, scaled, offset, e));
+  c.give(0, c.cast_to(offset.empty() ? scaled : value(scaled + c.cast_to(offset, x.type().element)), e));
+}
+
+void dynamic_quantize_linear(node_call& c) {
+  const auto d = dynamically_quantized(c.number(0));
+  c.give(0, c.cast_to(d.q, dtype::uint8));
+  c.give(1, d.scale);
+  c.give(2, c.cast_to(d.offset, dtype::uint8));
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+void matmul_integer(node_call& c) { c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32)); }
+
+// How many products a sum of a convolution has.
+dim products_of(const value& w) {
+  std::int64_t n = 1;
+  for (int i = 1; i < w.shape().rank; ++i) {
+    if (!w.shape()[i].is_number()) return dyn;
+    n *= w.shape().at(i);
+  }
+  return n;
+}
+value integer_convolution(node_call& c, std::size_t x, std::size_t x_offset, std::size_t w, std::size_t w_offset) {
+  const dtype wide = exact_type(products_of(c[w]));
+  value filters = c.cast_to(c[w], wide);
+  if (c.has(w_offset)) filters = filters - beside(c, c.cast_to(c[w_offset], wide), filters, 0);
+  return convolved(c, integers_of(c, c[x], x_offset, wide), filters);
+}
+void conv_integer(node_call& c) { c.give(0, c.cast_to(integer_convolution(c, 0, 2, 1, 3), dtype::int32)); }
+
+// Whether all offsets of int8 or uint8 weights are known to be the middle of their type.
+bool centered(const node_call& c, std::size_t offset, dtype e) {
+  if (!c.has(offset)) return e == dtype::int8;
+  const auto all = c.known_integers(offset);
+  const std::int64_t middle = e == dtype::int8 ? 0 : 128;
+  return all && std::all_of(all->begin(), all->end(), [&](std::int64_t n) { return n == middle; });
+}
+bool of_bytes(const value& v) { return v.type().element == dtype::int8 || v.type().element == dtype::uint8; }
+bool one_number(node_call& c, std::size_t i) { return c.dims(i).is_static() && c.dims(i).size() == 1; }
+
+// One scale and offset as int8.
+quantization whole_scale(node_call& c, std::size_t scale, std::size_t offset) {
+  return {lamina::reshape(c[scale], shape{}), lamina::reshape(as_int8(c, c[offset]), shape{})};
+}
+// Whether lamina's products in int8 can take operands x, its scale and offset; weights, theirs; scale and offset of the result.
+bool fits_int8(node_call& c) {
+  const value x = c[0], w = c[3];
+  if (!of_bytes(x) || !of_bytes(w) || c.type(7).element != x.type().element || !centered(c, 5, w.type().element))
+    return false;
+  for (std::size_t i : {1u, 4u, 6u})
+    if (c.type(i).element != dtype::float32) return false;
+  return one_number(c, 1) && one_number(c, 2) && one_number(c, 6) && one_number(c, 7) && w.shape().is_static() &&
+         c.dims(4).is_static() && c.dims(4).rank <= 1;
+}
+value scales_of_weights(node_call& c) { return one_number(c, 4) ? value(lamina::reshape(c[4], shape{})) : c[4]; }
+
+// The scale of products, beside results whose channels are axis `axis`.
+value product_scale(node_call& c, const value& y, int axis) {
+  const value w = beside(c, c.number(4), y, axis);
+  return c.cast_to(lamina::reshape(c.number(1), shape{}) * w / lamina::reshape(c.number(6), shape{}), y.type().element);
+}
+
+void qlinear_matmul(node_call& c) {
+  const value a = c[0], b = c[3];
+  const dtype e = c.type(7).element;
+  if (b.shape().rank == 2 && a.shape().rank >= 2 && fits_int8(c) &&
+      (one_number(c, 4) || c.dims(4)[0] == b.shape()[1])) {
+    const value weight = lamina::permute(as_int8(c, b), axes(1, 0));
+    const value bias = c.constant(any_tensor({dtype::int32, {weight.shape()[0]}}));
+    const value y = lamina::quantized_linear(as_int8(c, a), whole_scale(c, 1, 2), {weight, scales_of_weights(c), bias},
+                                             whole_scale(c, 6, 7));
+    return c.give(0, from_int8(c, y, e));
+  }
+  const value y = integer_product(c, 0, 2, 3, 5);
+  value a_scale = c.number(1), b_scale = c.number(4);
+  const auto placed = [&](value v, bool of_rows) {
+    if (v.shape().rank == 1 && v.shape()[0] == dim(1)) v = lamina::reshape(v, shape{});
+    return v.shape().rank == 1 && of_rows ? value(lamina::unsqueeze(v, axes(1))) : v;
+  };
+  const value factor = placed(a_scale, true) * placed(b_scale, false) / placed(c.number(6), true);
+  const value offset = c[7].shape().rank == 1 && !one_number(c, 7)
+                           ? value(lamina::unsqueeze(c[7], axes(1)))
+                           : (one_number(c, 7) ? value(lamina::reshape(c[7], shape{})) : c[7]);
+  c.give(0, saturated(c, y * c.cast_to(factor, y.type().element), offset, e));
+}
+
+void qlinear_conv(node_call& c) {
+  const value x = c[0], w = c[3];
+  const dtype e = c.type(7).element;
+  if (fits_int8(c) && (x.shape().rank == 3 || x.shape().rank == 4)) {
+    window_sizes sizes = windows_of(c, x.shape(), w.shape());
+    const auto border = c.known_integers(2);
+    if (sizes.symmetric() || (border && border->size() == 1)) {
+      const double number = border && !border->empty()
+                                ? static_cast<double>((*border)[0]) - (x.type().element == dtype::uint8 ? 128 : 0)
+                                : 0;
+      const value images = bordered(as_images(as_int8(c, x)), sizes, number);
+      const value bias =
+          c.has(8) ? c.cast_to(c[8], dtype::int32) : c.constant(any_tensor({dtype::int32, {w.shape()[0]}}));
+      const value y = lamina::quantized_conv2d(
+          images, whole_scale(c, 1, 2), {as_images(as_int8(c, w)), scales_of_weights(c), bias}, whole_scale(c, 6, 7),
+          {.conv = {.stride = sizes.stride,
+                    .padding = sizes.before,
+                    .dilation = sizes.dilation,
+                    .groups = c.integer("group", 1)}});
+      return c.give(0, from_int8(c, as_given(y, x), e));
+    }
+  }
+  value y = integer_convolution(c, 0, 2, 3, 5);
+  if (c.has(8)) y = y + beside(c, c.cast_to(c[8], y.type().element), y, 1);
+  c.give(0, saturated(c, y * product_scale(c, y, 1), lamina::reshape(c[7], shape{}), e));
+}
+
+constexpr converter_entry entries[] = {
+    {"ConvInteger", 10, conv_integer},
+    {"DequantizeLinear", 10, dequantize_linear, false},
+    {"DynamicQuantizeLinear", 11, dynamic_quantize_linear},
+    {"MatMulInteger", 10, matmul_integer},
+    {"QLinearConv", 10, qlinear_conv},
+    {"QLinearMatMul", 10, qlinear_matmul},
+    {"QuantizeLinear", 10, quantize_linear, false},
+};
+
+}  // namespace
+
+converter_list quantized_converters() { return entries; }
+
+}  // namespace lamina::onnx

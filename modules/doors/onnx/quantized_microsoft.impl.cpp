@@ -1,0 +1,322 @@
+// Quantized and fused operators as ONNX Runtime's tools write them.
+module lamina.onnx:quantized_microsoft.impl;
+import :convert;
+import :message;
+import :quantized;
+import lamina;
+import lamina.std;
+
+namespace lamina::onnx {
+
+namespace {
+
+bool of_bytes(dtype e) { return e == dtype::int8 || e == dtype::uint8; }
+// One scale and offset from operand i on, as int8; the offset may be left out.
+quantization int8_scale(node_call& c, std::size_t i, dtype e) {
+  const value offset = c.has(i + 1) ? c[i + 1] : c.constant(0.0, e);
+  return {lamina::reshape(c[i], shape{}), lamina::reshape(as_int8(c, offset), shape{})};
+}
+
+// ---- elementwise ----------------------------------------------------------------------------------------------------
+
+void qlinear_add(node_call& c) {
+  const value a = c[0], b = c[3];
+  const dtype e = a.type().element;
+  if (a.type() == b.type() && of_bytes(e) && a.shape().is_static())
+    return c.give(0, from_int8(c,
+                               lamina::quantized_add(as_int8(c, a), int8_scale(c, 1, e), as_int8(c, b),
+                                                     int8_scale(c, 4, e), int8_scale(c, 6, e)),
+                               e));
+  c.give(0, quantized(c, dequantized(c, 0) + dequantized(c, 3), 6, e));
+}
+void qlinear_mul(node_call& c) { c.give(0, quantized(c, dequantized(c, 0) * dequantized(c, 3), 6, c.type(0).element)); }
+void qlinear_where(node_call& c) {
+  c.give(0, quantized(c, lamina::where(c[0], dequantized(c, 1), dequantized(c, 4)), 7, c.type(1).element));
+}
+void qlinear_leaky_relu(node_call& c) {
+  c.give(0, quantized(c, lamina::leaky_relu(dequantized(c, 0), {c.real("alpha", 0.01)}), 3, c.type(0).element));
+}
+void qlinear_sigmoid(node_call& c) {
+  c.give(0, quantized(c, lamina::sigmoid(dequantized(c, 0)), 3, c.type(0).element));
+}
+void qlinear_softmax(node_call& c) {
+  const value x = dequantized(c, 0);
+  const std::int64_t version = c.integer("opset");
+  const int rank = x.shape().rank, axis = c.axis(c.integer("axis", version < 13 ? 1 : -1), rank);
+  value y;
+  if (version >= 13 || axis == rank - 1) y = lamina::softmax(x, {.axis = axis});
+  else {
+    const value rows = axis == 0 ? value(lamina::reshape(x, shape{1, dyn})) : value(lamina::as_matrix(x, axis));
+    y = lamina::reshape_like(lamina::softmax(rows, {.axis = 1}), x);
+  }
+  c.give(0, quantized(c, y, 3, c.type(0).element));
+}
+void qlinear_concat(node_call& c) {
+  if (c.size() < 5 || (c.size() - 2) % 3) c.fail("it has ", c.size(), " operands; 2 and 3 for each part are expected");
+  std::vector<value> parts;
+  for (std::size_t i = 2; i + 2 < c.size(); i += 3) parts.push_back(dequantized(c, i));
+  const value all = lamina::concat(view<const value>(parts), c.axis(c.integer("axis"), c.rank(2)));
+  c.give(0, quantized(c, all, 0, c.type(2).element));
+}
+void qlinear_reduce_mean(node_call& c) {
+  const value x = dequantized(c, 0);
+  auto over = c.node_call::integers("axes");
+  if (over.empty())
+    for (int i = 0; i < x.shape().rank; ++i) over.push_back(i);
+  const value y =
+      lamina::reduce_mean(x, {.axes = c.axes_of(over, x.shape().rank), .keepdim = c.flag("keepdims", true)});
+  c.give(0, quantized(c, y, 3, c.type(0).element));
+}
+
+// ---- pools ----------------------------------------------------------------------------------------------------------
+
+// [N, ..., C] as [N, C, ...], and the other way.
+value channels_second(const value& x, bool last) {
+  if (!last) return x;
+  axes order(0, x.shape().rank - 1);
+  for (int i = 1; i + 1 < x.shape().rank; ++i) order.values[order.count++] = i;
+  return lamina::permute(x, order);
+}
+value channels_last(const value& x, bool last) {
+  if (!last) return x;
+  axes order(0);
+  for (int i = 2; i < x.shape().rank; ++i) order.values[order.count++] = i;
+  order.values[order.count++] = 1;
+  return lamina::permute(x, order);
+}
+void one_window_form(node_call& c, const window_sizes& w) {
+  if (c.flag("ceil_mode")) c.unsupported("`ceil_mode`");
+  if (w.dilation != extent2d(1)) c.unsupported("dilated windows");
+}
+
+void qlinear_average_pool(node_call& c) {
+  const bool last = c.flag("channels_last"), counts = c.flag("count_include_pad");
+  const value x = channels_second(c[0], last);
+  const dtype e = x.type().element;
+  window_sizes w = windows_of(c, x.shape(), x.shape());
+  one_window_form(c, w);
+  const auto give = [&](const value& y) { c.give(0, channels_last(as_given(y, x), last)); };
+  if (w.symmetric() && of_bytes(e)) {
+    const pool2d_attributes a{
+        .kernel_size = w.kernel, .stride = w.stride, .padding = w.before, .count_padding = counts};
+    return give(from_int8(
+        c, lamina::quantized_avg_pool2d(as_images(as_int8(c, x)), int8_scale(c, 1, e), int8_scale(c, 3, e), a), e));
+  }
+  value numbers = c.cast_to(as_images(x), dtype::float32);
+  if (c.has(2)) numbers = numbers - lamina::reshape(c.cast_to(c[2], dtype::float32), shape{});
+  window_sizes same = w;
+  const value there = bordered(numbers * 0 + 1, same, 0), whole = bordered(numbers, w, 0);
+  const pool2d_attributes a{.kernel_size = w.kernel, .stride = w.stride};
+  value y = lamina::avg_pool2d(whole, a);
+  if (!counts) y = y / lamina::avg_pool2d(there, a);
+  give(quantized(c, y * lamina::reshape(c.number(1), shape{}), 3, e));
+}
+void qlinear_global_average_pool(node_call& c) {
+  const value x = dequantized(c, 0);
+  const bool last = c.flag("channels_last");
+  const int rank = x.shape().rank;
+  axes over;
+  for (int i = last ? 1 : 2; i < (last ? rank - 1 : rank); ++i) over.values[over.count++] = i;
+  c.give(0, quantized(c, lamina::reduce_mean(x, {.axes = over, .keepdim = true}), 3, c.type(0).element));
+}
+void nhwc_max_pool(node_call& c) {
+  const value x = channels_second(c[0], true);
+  const dtype e = x.type().element;
+  window_sizes w = windows_of(c, x.shape(), x.shape());
+  one_window_form(c, w);
+  const value images = bordered(c.cast_to(as_images(x), dtype::float32), w, range_of(e).low);
+  const value y = lamina::max_pool2d(images, {.kernel_size = w.kernel, .stride = w.stride, .padding = w.before});
+  c.give(0, channels_last(as_given(c.cast_to(y, e), x), true));
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+value whole(const value& v) {
+  return v.shape().rank == 1 && v.shape()[0] == dim(1) ? value(lamina::reshape(v, shape{})) : v;
+}
+
+void qgemm(node_call& c) {
+  const bool of_columns = c.flag("transA"), of_rows = c.flag("transB");
+  const shape& s = c.dims(0);
+  const dtype wide = exact_type(s.rank == 2 ? s[of_columns ? 0 : 1] : dim(dyn));
+  const value a = integers_of(c, c[0], 2, wide), b = c.cast_to(c[3], wide);
+  value b_offset = c.has(5) ? whole(c.cast_to(c[5], wide)) : c.constant(0.0, wide);
+  if (of_rows && b_offset.shape().rank == 1) b_offset = lamina::unsqueeze(b_offset, axes(1));
+  value y = lamina::matmul(a, b - b_offset, {.transpose_a = of_columns, .transpose_b = of_rows});
+  const double alpha = c.real("alpha", 1);
+  if (c.has(6)) y = y * alpha + c.cast_to(c[6], wide);
+  else if (alpha != 1) y = y * alpha;
+  y = c.cast_to(y, dtype::float32) * (whole(c.number(1)) * whole(c.number(4)));
+  c.give(0, c.has(7) ? quantized(c, y, 7, c.has(8) ? c.type(8).element : c.type(0).element) : y);
+}
+void matmul_integer_to_float(node_call& c) {
+  const auto scale = [&](std::size_t i, bool of_rows) {
+    const value v = whole(c.number(i));
+    return of_rows && v.shape().rank == 1 ? value(lamina::unsqueeze(v, axes(1))) : v;
+  };
+  value y = c.cast_to(integer_product(c, 0, 4, 1, 5), dtype::float32) * (scale(2, true) * scale(3, false));
+  if (c.has(6)) y = y + c.number(6);
+  c.give(0, y);
+}
+void dynamic_quantize_matmul(node_call& c) {
+  const value x = c.number(0);
+  const auto d = dynamically_quantized(x);
+  const dtype wide = exact_type(x.shape().rank ? x.shape()[x.shape().rank - 1] : dim(dyn));
+  const value y = numpy_product(c.cast_to(d.q - d.offset, wide), integers_of(c, c[1], 3, wide));
+  value made = c.cast_to(y, dtype::float32) * (d.scale * whole(c.number(2)));
+  if (c.has(4)) made = made + c.number(4);
+  c.give(0, made);
+}
+
+// Bytes of several numbers each as those numbers, along the last axis, as float32.
+value unpacked(node_call& c, const value& bytes, std::int64_t bits) {
+  value rest = c.cast_to(bytes, dtype::int32);
+  if (bits == 8) return c.cast_to(rest, dtype::float32);
+  const std::int64_t base = std::int64_t{1} << bits;
+  std::vector<value> numbers;
+  for (std::int64_t i = 0; i < 8 / bits; ++i) {
+    const value above = rest / base;
+    numbers.push_back(c.cast_to(rest - above * base, dtype::float32));
+    rest = above;
+  }
+  const int rank = bytes.shape().rank;
+  const value all = lamina::stack(view<const value>(numbers), rank);
+  shape to = bytes.shape();
+  to[rank - 1] = to[rank - 1].is_number() ? dim(to.at(rank - 1) * (8 / bits)) : dim(dyn);
+  return lamina::reshape(all, to);
+}
+value first_columns(const value& x, std::int64_t n) {
+  const int last = x.shape().rank - 1;
+  return x.shape()[last] == dim(n) ? x : value(lamina::slice(x, {.start = 0, .stop = n, .axis = last}));
+}
+void check_bits(node_call& c, std::int64_t bits) {
+  if (bits != 2 && bits != 4 && bits != 8) c.unsupported("numbers of ", bits, " bits");
+}
+
+// A weight [N, K] of bytes [N, blocks, bytes], with a scale and an offset for each block.
+void matmul_n_bits(node_call& c) {
+  const std::int64_t k = c.integer("K"), n = c.integer("N"), bits = c.integer("bits", 4),
+                     block = c.integer("block_size");
+  check_bits(c, bits);
+  if (k < 1 || n < 1 || block < 1) c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
+  if (c.flag("weight_prepacked")) c.unsupported("prepacked weights");
+  if (c.has(4)) c.unsupported("`g_idx`");
+  const std::int64_t blocks = (k + block - 1) / block;
+  const value a = c.number(0);
+  const dtype e = a.type().element;
+  value q = unpacked(c, c[1], bits);
+  value offset = c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
+  if (c.has(3)) {
+    const bool packed = c.type(3).element == dtype::uint8;
+    const std::int64_t each = packed ? (blocks * bits + 7) / 8 : blocks;
+    const value rows = lamina::reshape(c[3], shape{n, each});
+    const value numbers = packed ? first_columns(unpacked(c, rows, bits), blocks) : c.cast_to(rows, dtype::float32);
+    offset = lamina::reshape(numbers, shape{n, blocks, 1});
+  }
+  const value scale = lamina::reshape(c.cast_to(c.number(2), dtype::float32), shape{n, blocks, 1});
+  const value weight = first_columns(lamina::reshape((q - offset) * scale, shape{n, blocks * block}), k);
+  const bool one = a.shape().rank == 1;
+  value y = lamina::matmul(one ? value(lamina::unsqueeze(a, axes(0))) : a, c.cast_to(weight, e), {.transpose_b = true});
+  if (one) y = lamina::squeeze(y, axes(0));
+  if (c.has(5)) y = y + c.cast_to(c.number(5), e);
+  c.give_like(0, y);
+}
+
+// Rows of a table that is quantized in blocks of another axis.
+void gather_block_quantized(node_call& c) {
+  const std::int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
+  const bool bytes = c.type(0).element == dtype::uint8;
+  check_bits(c, bits);
+  const int rank = c.rank(0);
+  const int along = c.axis(c.integer("quantize_axis", 1), rank), from = c.axis(c.integer("gather_axis", 0), rank);
+  const value at = c[1];
+  // Indices below 0 count from the end.
+  const value places =
+      lamina::where(c.cast_to(at, dtype::int64) < 0, c.cast_to(at, dtype::int64) + c.extent_of(c[0], from),
+                    c.cast_to(at, dtype::int64));
+  if (along == from) c.unsupported("rows that are taken along the axis of the blocks");
+  const auto rows = [&](const value& v) { return value(lamina::gather(v, places, from)); };
+  // Where the axis of the blocks stands in the result.
+  const int now = along < from ? along : along + at.shape().rank - 1;
+  value q = rows(c[0]);
+  if (bytes && bits < 8 && along != rank - 1)
+    c.unsupported("packed numbers along another axis than that of the blocks");
+  q = bytes ? unpacked(c, q, bits) : c.cast_to(q, dtype::float32);
+  const value scale = beside(c, rows(c.cast_to(c.number(2), dtype::float32)), q, now, block);
+  if (c.has(3)) {
+    value offset = rows(c[3]);
+    if (bytes && bits < 8) {
+      offset = unpacked(c, offset, bits);
+      if (const dim n = c.dims(2)[along]; n.is_number()) offset = first_columns(offset, n.code);
+    }
+    q = q - beside(c, c.cast_to(offset, dtype::float32), q, now, block);
+  } else if (bytes) q = q - static_cast<double>(std::int64_t{1} << (bits - 1));
+  c.give_like(0, q * scale, 2);
+}
+
+// ---- fused operators ------------------------------------------------------------------------------------------------
+
+void fused_matmul(node_call& c) {
+  const auto placed = [&](std::size_t i, bool batch) {  // the axis before the last goes to the front
+    const value x = c.number(i);
+    const int rank = x.shape().rank;
+    if (!batch || rank < 3) return x;
+    axes order;
+    for (int k = 1; k + 1 < rank; ++k) order.values[order.count++] = k;
+    order.values[order.count++] = 0;
+    order.values[order.count++] = rank - 1;
+    return value(lamina::permute(x, order));
+  };
+  const value a = placed(0, c.flag("transBatchA")), b = placed(1, c.flag("transBatchB"));
+  const bool vectors = a.shape().rank < 2 || b.shape().rank < 2;
+  const bool of_columns = c.flag("transA") && a.shape().rank > 1, of_rows = c.flag("transB") && b.shape().rank > 1;
+  value y;
+  if (!vectors) y = lamina::matmul(a, b, {.transpose_a = of_columns, .transpose_b = of_rows});
+  else y = numpy_product(of_columns ? value(lamina::transpose(a)) : a, of_rows ? value(lamina::transpose(b)) : b);
+  const double alpha = c.real("alpha", 1);
+  c.give_like(0, alpha == 1 ? y : value(y * alpha));
+}
+void fused_gemm(node_call& c) {
+  const value a = c.number(0);
+  value y = lamina::matmul(a, c.number(1), {.transpose_a = c.flag("transA"), .transpose_b = c.flag("transB")}) *
+            c.real("alpha", 1);
+  if (c.has(2)) y = y + c.number(2) * c.real("beta", 1);
+  std::vector<double> numbers;
+  for (std::string_view name : {"activation_alpha", "activation_beta", "activation_gamma"})
+    if (c.has_attribute(name)) numbers.push_back(c.real(name, 0));
+  c.give_like(0, activated(c, y, c.string("activation", ""), numbers));
+}
+void fused_conv(node_call& c) {
+  value y = convolved(c, c.number(0), c.number(1));
+  if (c.has(2)) y = y + beside(c, c.number(2), y, 1);
+  if (c.has(3)) y = y + c.number(3);
+  c.give_like(0, activated(c, y, c.string("activation", ""), c.reals("activation_params")));
+}
+
+constexpr converter_entry entries[] = {
+    {"DynamicQuantizeMatMul", 1, dynamic_quantize_matmul},
+    {"FusedConv", 1, fused_conv},
+    {"FusedGemm", 1, fused_gemm},
+    {"FusedMatMul", 1, fused_matmul},
+    {"GatherBlockQuantized", 1, gather_block_quantized},
+    {"MatMulIntegerToFloat", 1, matmul_integer_to_float},
+    {"MatMulNBits", 1, matmul_n_bits},
+    {"NhwcMaxPool", 1, nhwc_max_pool},
+    {"QGemm", 1, qgemm},
+    {"QLinearAdd", 1, qlinear_add},
+    {"QLinearAveragePool", 1, qlinear_average_pool},
+    {"QLinearConcat", 1, qlinear_concat},
+    {"QLinearGlobalAveragePool", 1, qlinear_global_average_pool},
+    {"QLinearLeakyRelu", 1, qlinear_leaky_relu},
+    {"QLinearMul", 1, qlinear_mul},
+    {"QLinearReduceMean", 1, qlinear_reduce_mean},
+    {"QLinearSigmoid", 1, qlinear_sigmoid},
+    {"QLinearSoftmax", 1, qlinear_softmax},
+    {"QLinearWhere", 1, qlinear_where},
+};
+
+}  // namespace
+
+converter_list microsoft_quantized_converters() { return entries; }
+
+}  // namespace lamina::onnx
