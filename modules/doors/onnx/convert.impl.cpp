@@ -280,6 +280,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", recurrent_converters()},
       {"", quantized_converters()},
       {"ai.onnx.preview", preview_attention_converters()},
+      {"ai.onnx.preview.training", training_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},
       {"com.microsoft", microsoft_quantized_converters()},

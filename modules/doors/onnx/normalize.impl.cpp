@@ -25,7 +25,7 @@ value by_moments(const value& x, const value& factor, const value& mean, const v
   return x * placed(factor) + placed(bias - mean * factor);
 }
 
-// Before opset 14 a node trains where it has more than one result.
+// Before opset 14 a node trains where it has more than one result, before opset 7 unless `is_test` is set.
 void batch_normalization(node_call& c) {
   const value x = c.number(0);
   const int rank = x.shape().rank;
@@ -34,7 +34,9 @@ void batch_normalization(node_call& c) {
   const auto of_channels = [&](std::size_t i) { return c.cast_to(c.number(i), e); };
   const value scale = of_channels(1), bias = of_channels(2), mean = of_channels(3), variance = of_channels(4);
   const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
-  const bool trains = c.opset >= 14 ? c.flag("training_mode") : c.wants(1) || c.wants(2);
+  const bool trains = c.opset >= 14  ? c.flag("training_mode")
+                      : c.opset >= 7 ? c.wants(1) || c.wants(2)
+                                     : !c.flag("is_test");
   if (!trains) return c.give_like(0, by_moments(x, scale / lamina::sqrt(variance + epsilon), mean, bias));
   if (scale.shape().rank > 1) c.unsupported("training with `spatial` = 0");
   axes over;
@@ -192,7 +194,7 @@ void embed_layer_normalization(node_call& c) {
 }
 
 constexpr converter_entry entries[] = {
-    {"BatchNormalization", 7, batch_normalization},
+    {"BatchNormalization", 6, batch_normalization},
     {"GroupNormalization", 18, group_normalization},
     {"InstanceNormalization", 6, instance_normalization},
     {"LayerNormalization", 1, layer_normalization},
