@@ -309,14 +309,18 @@ const converter_entry* find_converter(std::string_view domain, std::string_view 
 
 namespace {
 // A name of an extent, with other characters than lamina's names have replaced.
+// Names without a letter, as `?` and `-1`, stand in files for extents that nothing is known of.
 dim named_extent(std::string_view name) {
   std::string kept(name.substr(0, 100));
+  bool letters = false;
   for (char& c : kept) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      std::string_view("_.+-*/() ").find(c) != std::string_view::npos;
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool good =
+        letter || (c >= '0' && c <= '9') || std::string_view("_.+-*/() ").find(c) != std::string_view::npos;
     if (!good) c = '_';
+    letters = letters || letter;
   }
-  return kept.empty() ? dim(dyn) : dim::named(kept);
+  return letters ? dim::named(kept) : dim(dyn);
 }
 }  // namespace
 

@@ -69,7 +69,7 @@ std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
   int open = 0, kept = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     const int k = static_cast<int>(i);
-    const std::int64_t n = numbers ? (*numbers)[i] : 1;
+    const std::int64_t n = numbers ? (*numbers)[i] : (*wanted)[i].is_number() ? (*wanted)[i].code : 1;
     if (n < -1) c.fail("the extent ", n, " in its target shape is below -1");
     dim d = !numbers ? (*wanted)[i] : n < 0 ? dim(dyn) : dim(n);
     if (n == 0 && keeps) {
