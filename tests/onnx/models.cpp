@@ -109,7 +109,7 @@ onnx::read_options options_of(const std::string& file, view<const any_tensor> in
   const auto& declared = net.program->inputs();
   if (declared.size() != inputs.size()) throw wrong(text_of("the model has ", declared.size(), " inputs"));
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    o.shapes.emplace_back(net.program->at(declared[i]).name, inputs[i].dims());
+    o.shapes.emplace_back(net.program->at(declared[i]).name, inputs[i].type().dims);
   return o;
 }
 
