@@ -10,6 +10,9 @@ namespace lamina::onnx {
 
 using form = attribute_message::form;
 
+// Integers that converters look at while a file is read: shapes, axes, positions.
+constexpr std::int64_t max_known = 1 << 20;
+
 node_call::node_call(const node_message& n, std::int64_t version, program& to, scope& outer,
                      std::vector<known_value*> operands)
     : node(n), opset(version), p(to), around(outer), results(n.outputs.size()), operands_(std::move(operands)) {}
@@ -31,6 +34,7 @@ const any_tensor* node_call::known(std::size_t i) const {
 std::optional<std::vector<std::int64_t>> node_call::known_integers(std::size_t i) const {
   if (const any_tensor* t = known(i)) {
     if (!is_integer(t->element()) && t->element() != dtype::boolean) return {};
+    if (t->shape().size() > max_known) return {};
     std::vector<std::int64_t> all;
     with_type(t->element(), [&]<class T>() {
       if constexpr (std::is_integral_v<T>)
@@ -89,7 +93,11 @@ const std::optional<std::vector<dim>>& node_call::extents(std::size_t i) const {
 
 const attribute_message* node_call::find(std::string_view name) const {
   for (const auto& a : node.attributes)
-    if (a.name == name) return &a;
+    if (a.name == name) {
+      const auto* means = around.meant(a);
+      if (means) around.charge((means->integers.size() + means->reals.size() + means->strings.size()) / 64);
+      return means;
+    }
   return nullptr;
 }
 const attribute_message* node_call::find(std::string_view name, form is) const {
@@ -154,7 +162,8 @@ const type_message* node_call::type_attribute(std::string_view name) const {
 dtype node_call::element(std::string_view name, dtype otherwise) const {
   const auto* a = find(name, form::integer);
   if (!a) return otherwise;
-  const auto code = static_cast<element_code>(a->integer);
+  const bool is_code = a->integer >= 0 && a->integer < (1 << 16);
+  const auto code = is_code ? static_cast<element_code>(a->integer) : element_code::none;
   const auto e = element_of(code);
   if (!e)
     unsupported("attribute `", name, "` names the element type ", onnx::name_of(code), ", which lamina does not have");
@@ -209,9 +218,10 @@ void node_call::unsupported(const text& why) const { detail::raise(error_kind::u
 std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message*>& graphs,
                                            const std::vector<tensor_type>& types) {
   std::vector<std::string_view> names;
+  std::set<std::string_view> known;
   for (const auto* g : graphs)
     for (auto name : free_names(*g))
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (known.insert(name).second) names.push_back(name);
   std::vector<subgraph> made;
   for (const auto* g : graphs) {
     subgraph s;
@@ -219,6 +229,7 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
     scope inside(around.context(), *s.body, around.opsets());
     inside.is_inner = true;
     inside.path = p.path;
+    inside.attributes = around.attributes;
     if (g->inputs.size() != types.size())
       fail("its graph `", printable(g->name), "` has ", g->inputs.size(), " inputs, and ", types.size(),
            " are expected");
@@ -255,6 +266,7 @@ std::vector<known_value> node_call::inlined(const graph_message& g, const std::v
   scope inside(around.context(), p, around.opsets(), &around);
   inside.is_inner = around.is_inner;
   inside.path = p.path;
+  inside.attributes = around.attributes;
   for (std::size_t i = 0; i < inputs.size(); ++i) inside.define(g.inputs[i].name, inputs[i]);
   inside.read_initializers(g);
   inside.run(g.nodes);

@@ -73,36 +73,61 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   }
 }
 
-void write_outputs(const graph_message& g, scope& root) {
+// Whether a result can be of the shape that the file declares for it.
+bool agree(const shape& is, const type_message& declared) {
+  if (!declared.has_shape) return true;
+  if (declared.extents.size() != static_cast<std::size_t>(is.rank)) return false;
+  for (int i = 0; i < is.rank; ++i) {
+    const auto n = declared.extents[static_cast<std::size_t>(i)].number;
+    if (n && *n >= 0 && is[i].is_number() && is.at(i) != *n) return false;
+  }
+  return true;
+}
+
+// Raises the error of an output whose declared type it cannot have.
+void check_declared(const value_message& v, const tensor_type& is, bool with_extents, const source& from) {
+  const auto& declared = v.type;
+  if (declared.is != type_message::form::tensor) return;
+  text t;
+  const auto element = element_of(declared.element);
+  if (element && *element != is.element)
+    from.fail(t << "output `" << printable(v.name) << "` is declared as " << *element << ", and is " << is);
+  if (!with_extents || agree(is.dims, declared)) return;
+  t << "output `" << printable(v.name) << "` is declared with the extents [";
+  for (std::size_t i = 0; i < declared.extents.size() && i < 16; ++i) {
+    const auto& e = declared.extents[i];
+    t << (i ? ", " : "");
+    if (e.number) t << *e.number;
+    else t << printable(e.name);
+  }
+  from.fail(t << "], and is " << is);
+}
+
+void write_outputs(const graph_message& g, scope& root, const read_options& o) {
   std::vector<std::string_view> names;
   for (const auto& v : g.outputs) names.push_back(v.name);
-  auto values = root.outputs(names);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    known_value* k = root.find(names[i]);
-    const value v = root.value_of(*k);
-    const auto& declared = g.outputs[i].type;
-    const auto element = element_of(declared.element);
-    if (declared.is == type_message::form::tensor && element && *element != v.type().element) {
-      text t;
-      root.context().from.fail(t << "output `" << printable(names[i]) << "` is declared as " << *element << ", and is "
-                                 << v.type());
-    }
-    root.target().output(names[i], v);
+  root.outputs(names);  // raises the error of one that is not there
+  for (const auto& declared : g.outputs) {
+    const value v = root.value_of(*root.find(declared.name));
+    check_declared(declared, v.type(), o.shapes.empty(), root.context().from);
+    root.target().output(declared.name, v);
   }
 }
 
-saved_net net_of(const model_message& m, source from, const read_options& o) {
+saved_net net_of(const model_message& m, source from, std::size_t file_bytes, const read_options& o) {
   check(m, from);
   saved_net net;
   auto p = std::make_shared<program>();
+  from.account->add(file_bytes);
   model_context context{std::move(from), m, net.states};
+  context.file_bytes = file_bytes;
   for (const auto& f : m.functions) context.functions[{f.domain, f.name, f.overload}] = &f;
   find_shape_constants(*m.graph, context.shape_constants);
   scope root(context, *p, m.opsets);
   root.read_initializers(*m.graph);
   read_inputs(*m.graph, root, o);
   root.run(m.graph->nodes);
-  write_outputs(*m.graph, root);
+  write_outputs(*m.graph, root, o);
   p->path = {};
   net.program = std::move(p);
   for (const auto& [key, value] : m.metadata) net.metadata[std::string(key)] = std::string(value);
@@ -116,32 +141,33 @@ source source_of(const std::string& path) {
 }
 
 void add_unsupported(const std::vector<node_message>& nodes, const std::vector<opset_message>& opsets,
-                     const model_message& m, std::vector<unsupported_node>& found) {
+                     const std::set<std::tuple<std::string_view, std::string_view, std::string_view>>& functions,
+                     std::vector<unsupported_node>& found) {
   for (const auto& n : nodes) {
-    const bool is_function = std::any_of(m.functions.begin(), m.functions.end(), [&](const auto& f) {
-      return f.domain == n.domain && f.name == n.op && f.overload == n.overload;
-    });
+    const bool is_function = functions.contains({n.domain, n.op, n.overload});
     const bool standard = n.domain.empty() || n.domain == "ai.onnx";
     const auto opset = opset_of(opsets, n.domain);
     if (!is_function && !find_converter(standard ? std::string_view() : n.domain, n.op, opset))
       found.push_back(
           {std::string(n.name), std::string(n.domain), std::string(n.op), opset, "lamina does not know this operator"});
     for (const auto& a : n.attributes)
-      for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, m, found);
+      for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, functions, found);
   }
 }
 
 std::vector<unsupported_node> unsupported_in(const model_message& m) {
   std::vector<unsupported_node> found;
-  add_unsupported(m.graph->nodes, m.opsets, m, found);
-  for (const auto& f : m.functions) add_unsupported(f.nodes, f.opsets, m, found);
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> functions;
+  for (const auto& f : m.functions) functions.emplace(f.domain, f.name, f.overload);
+  add_unsupported(m.graph->nodes, m.opsets, functions, found);
+  for (const auto& f : m.functions) add_unsupported(f.nodes, f.opsets, functions, found);
   return found;
 }
 
 // Where one node is not supported the message counts all.
-saved_net net_or_list(const model_message& m, source from, const read_options& o) {
+saved_net net_or_list(const model_message& m, source from, std::size_t file_bytes, const read_options& o) {
   try {
-    return net_of(m, std::move(from), o);
+    return net_of(m, std::move(from), file_bytes, o);
   } catch (const unsupported_error& e) {
     if (!m.graph) throw;
     const auto all = unsupported_in(m);
@@ -160,11 +186,11 @@ saved_net net_or_list(const model_message& m, source from, const read_options& o
 saved_net load(const std::string& path, const read_options& o) {
   const file_bytes file(path);
   const auto model = parse_model(file.all(), path);
-  return net_or_list(model, source_of(path), o);
+  return net_or_list(model, source_of(path), file.all().size(), o);
 }
 saved_net read(view<const std::byte> file, const std::string& name, const read_options& o) {
   const auto model = parse_model({reinterpret_cast<const char*>(file.data()), file.size()}, name);
-  return net_or_list(model, {name}, o);
+  return net_or_list(model, {name}, file.size(), o);
 }
 
 std::vector<unsupported_node> unsupported(const std::string& path) {
@@ -177,7 +203,9 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
 named_tensor load_tensor(const std::string& path) {
   const file_bytes file(path);
   const auto t = parse_tensor(file.all(), path);
-  return {std::string(t.name), elements_of(t, source_of(path), "the tensor")};
+  const source from = source_of(path);
+  from.account->add(file.all().size());
+  return {std::string(t.name), elements_of(t, from, "the tensor")};
 }
 
 std::vector<operator_entry> operators() {

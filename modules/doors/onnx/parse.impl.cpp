@@ -13,15 +13,43 @@ using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
 constexpr int max_depth = 100;
+constexpr std::size_t max_opsets = 1000;
 
+struct wrong_field {};
+
+// A field of another wire type than its own is damage; the reader of protozero only asserts that it is none.
+void expect(pbf_reader& r, pbf_wire_type type) {
+  if (r.wire_type() != type) throw wrong_field();
+}
 std::string_view view_of(pbf_reader& r) {
+  expect(r, pbf_wire_type::length_delimited);
   const auto v = r.get_view();
   return {v.data(), v.size()};
+}
+pbf_reader message_of(pbf_reader& r) {
+  expect(r, pbf_wire_type::length_delimited);
+  return r.get_message();
+}
+std::int64_t integer_of(pbf_reader& r) {
+  expect(r, pbf_wire_type::varint);
+  return r.get_int64();
+}
+std::int32_t small_integer_of(pbf_reader& r) {
+  expect(r, pbf_wire_type::varint);
+  return r.get_int32();
+}
+float real_of(pbf_reader& r) {
+  expect(r, pbf_wire_type::fixed32);
+  return r.get_float();
 }
 
 class parser {
  public:
-  parser(std::string_view bytes, const std::string& file) : file_(file), budget_(16 * bytes.size() + (1 << 20)) {}
+  // What the messages of a file may take: of a small one many times its size, as each has many fields; of a large one, whose
+  // bytes are data, twice.
+  parser(std::string_view bytes, const std::string& file)
+      : file_(file),
+        budget_(std::min(16 * bytes.size() + (std::size_t(1) << 20), 2 * bytes.size() + (std::size_t(256) << 20))) {}
 
   // Calls `read` and turns what protozero finds wrong into a file_error.
   template <class M> M run(std::string_view bytes, void (parser::*read)(pbf_reader, M&)) {
@@ -30,30 +58,32 @@ class parser {
       (this->*read)(pbf_reader(bytes.data(), bytes.size()), message);
     } catch (const protozero::end_of_buffer_exception&) {
       fail("a length is larger than the bytes that remain: the file is truncated or damaged");
-    } catch (const protozero::exception& e) { fail(e.what()); }
+    } catch (const protozero::exception&) {
+      fail("it is damaged: it holds bytes that no protobuf message has");
+    } catch (const wrong_field&) { fail("it is damaged: a field is of another kind than expected"); }
     return message;
   }
 
   void model(pbf_reader r, model_message& m) {
     while (r.next()) switch (r.tag()) {
-        case 1: m.ir_version = r.get_int64(); break;
+        case 1: m.ir_version = integer_of(r); break;
         case 2: m.producer = view_of(r); break;
         case 3: m.producer_version = view_of(r); break;
         case 4: m.domain = view_of(r); break;
         case 7:
           if (!m.graph) m.graph.emplace();
-          graph(r.get_message(), *m.graph);
+          graph(message_of(r), *m.graph);
           break;
-        case 8: opset(r.get_message(), added(m.opsets)); break;
-        case 14: entry(r.get_message(), added(m.metadata)); break;
-        case 25: function(r.get_message(), added(m.functions)); break;
+        case 8: opset(message_of(r), one_of_few(m.opsets)); break;
+        case 14: entry(message_of(r), added(m.metadata)); break;
+        case 25: function(message_of(r), added(m.functions)); break;
         default: r.skip();
       }
   }
   void tensor(pbf_reader r, tensor_message& t) {
     while (r.next()) switch (r.tag()) {
         case 1: numbers(r, t.dims, &pbf_reader::get_int64, &pbf_reader::get_packed_int64); break;
-        case 2: t.element = static_cast<element_code>(r.get_int32()); break;
+        case 2: t.element = static_cast<element_code>(small_integer_of(r)); break;
         case 3: fail("a tensor is in segments, which no ONNX version defines");
         case 4: numbers(r, t.floats, &pbf_reader::get_float, &pbf_reader::get_packed_float); break;
         case 5: numbers(r, t.integers, &pbf_reader::get_int32, &pbf_reader::get_packed_int32); break;
@@ -66,8 +96,8 @@ class parser {
           break;
         case 10: numbers(r, t.doubles, &pbf_reader::get_double, &pbf_reader::get_packed_double); break;
         case 11: numbers(r, t.unsigned_longs, &pbf_reader::get_uint64, &pbf_reader::get_packed_uint64); break;
-        case 13: entry(r.get_message(), added(t.external)); break;
-        case 14: t.is_external = r.get_int32() == 1; break;
+        case 13: entry(message_of(r), added(t.external)); break;
+        case 14: t.is_external = small_integer_of(r) == 1; break;
         default: r.skip();
       }
   }
@@ -75,10 +105,10 @@ class parser {
     const deeper in(*this);
     while (r.next()) switch (r.tag()) {
         case 1: s.name = view_of(r); break;
-        case 2: s.element = r.get_int32(); break;
-        case 3: tensor(r.get_message(), added(s.tensors)); break;
-        case 5: sequence(r.get_message(), added(s.sequences)); break;
-        case 7: sequence(r.get_message(), added(s.optionals)); break;
+        case 2: s.element = small_integer_of(r); break;
+        case 3: tensor(message_of(r), added(s.tensors)); break;
+        case 5: sequence(message_of(r), added(s.sequences)); break;
+        case 7: sequence(message_of(r), added(s.optionals)); break;
         default: r.skip();
       }
   }
@@ -106,15 +136,24 @@ class parser {
     charge(sizeof(T));
     return to.emplace_back();
   }
+  opset_message& one_of_few(std::vector<opset_message>& to) {
+    if (to.size() == max_opsets) fail("it imports more than 1000 opsets");
+    return added(to);
+  }
   // A repeated field of numbers, packed or one by one.
   template <class T, class One, class Packed> void numbers(pbf_reader& r, std::vector<T>& to, One one, Packed packed) {
     if (r.wire_type() != pbf_wire_type::length_delimited) {
+      expect(r, std::is_same_v<T, float>    ? pbf_wire_type::fixed32
+                : std::is_same_v<T, double> ? pbf_wire_type::fixed64
+                                            : pbf_wire_type::varint);
       charge(sizeof(T));
       to.push_back((r.*one)());
       return;
     }
     const auto all = (r.*packed)();
-    charge(all.size() * sizeof(T));
+    const auto count = static_cast<std::size_t>(all.size());
+    charge(count * sizeof(T));
+    if (to.empty()) to.reserve(count);
     to.insert(to.end(), all.begin(), all.end());
   }
 
@@ -128,21 +167,21 @@ class parser {
   void opset(pbf_reader r, opset_message& o) {
     while (r.next()) switch (r.tag()) {
         case 1: o.domain = view_of(r); break;
-        case 2: o.version = r.get_int64(); break;
+        case 2: o.version = integer_of(r); break;
         default: r.skip();
       }
   }
   void sparse_tensor(pbf_reader r, sparse_tensor_message& s) {
     while (r.next()) switch (r.tag()) {
-        case 1: tensor(r.get_message(), s.values); break;
-        case 2: tensor(r.get_message(), s.indices); break;
+        case 1: tensor(message_of(r), s.values); break;
+        case 2: tensor(message_of(r), s.indices); break;
         case 3: numbers(r, s.dims, &pbf_reader::get_int64, &pbf_reader::get_packed_int64); break;
         default: r.skip();
       }
   }
   void extent(pbf_reader r, extent_message& e) {
     while (r.next()) switch (r.tag()) {
-        case 1: e.number = r.get_int64(); break;
+        case 1: e.number = integer_of(r); break;
         case 2: e.name = view_of(r); break;
         default: r.skip();
       }
@@ -151,18 +190,18 @@ class parser {
   void type_of_form(pbf_reader r, type_message& t) {
     while (r.next()) {
       if (t.is == type_message::form::tensor || t.is == type_message::form::sparse_tensor) {
-        if (r.tag() == 1) t.element = static_cast<element_code>(r.get_int32());
+        if (r.tag() == 1) t.element = static_cast<element_code>(small_integer_of(r));
         else if (r.tag() == 2) {
           t.has_shape = true;
-          auto s = r.get_message();
+          auto s = message_of(r);
           while (s.next())
-            if (s.tag() == 1) extent(s.get_message(), added(t.extents));
+            if (s.tag() == 1) extent(message_of(s), added(t.extents));
             else s.skip();
         } else r.skip();
       } else if (r.tag() == 1 && t.is != type_message::form::map) {
         charge(sizeof(type_message));
         auto inner = std::make_shared<type_message>();
-        type(r.get_message(), *inner);
+        type(message_of(r), *inner);
         t.inner = std::move(inner);
       } else r.skip();
     }
@@ -183,13 +222,13 @@ class parser {
       }
       t = {};
       t.is = is;
-      type_of_form(r.get_message(), t);
+      type_of_form(message_of(r), t);
     }
   }
   void value(pbf_reader r, value_message& v) {
     while (r.next()) switch (r.tag()) {
         case 1: v.name = view_of(r); break;
-        case 2: type(r.get_message(), v.type); break;
+        case 2: type(message_of(r), v.type); break;
         default: r.skip();
       }
   }
@@ -205,24 +244,24 @@ class parser {
     const auto note = [&](form f) { found = f; };
     while (r.next()) switch (r.tag()) {
         case 1: a.name = view_of(r); break;
-        case 2: a.real = r.get_float(), note(form::real); break;
-        case 3: a.integer = r.get_int64(), note(form::integer); break;
+        case 2: a.real = real_of(r), note(form::real); break;
+        case 3: a.integer = integer_of(r), note(form::integer); break;
         case 4: a.string = view_of(r), note(form::string); break;
-        case 5: tensor(r.get_message(), added(a.tensors)), note(form::tensor); break;
-        case 6: a.graphs.push_back(shared_graph(r.get_message())), note(form::graph); break;
+        case 5: tensor(message_of(r), added(a.tensors)), note(form::tensor); break;
+        case 6: a.graphs.push_back(shared_graph(message_of(r))), note(form::graph); break;
         case 7: numbers(r, a.reals, &pbf_reader::get_float, &pbf_reader::get_packed_float), note(form::reals); break;
         case 8:
           numbers(r, a.integers, &pbf_reader::get_int64, &pbf_reader::get_packed_int64), note(form::integers);
           break;
         case 9: added(a.strings) = view_of(r), note(form::strings); break;
-        case 10: tensor(r.get_message(), added(a.tensors)), note(form::tensors); break;
-        case 11: a.graphs.push_back(shared_graph(r.get_message())), note(form::graphs); break;
-        case 14: type(r.get_message(), added(a.types)), note(form::type); break;
-        case 15: type(r.get_message(), added(a.types)), note(form::types); break;
-        case 20: a.is = static_cast<form>(r.get_int32()); break;
+        case 10: tensor(message_of(r), added(a.tensors)), note(form::tensors); break;
+        case 11: a.graphs.push_back(shared_graph(message_of(r))), note(form::graphs); break;
+        case 14: type(message_of(r), added(a.types)), note(form::type); break;
+        case 15: type(message_of(r), added(a.types)), note(form::types); break;
+        case 20: a.is = static_cast<form>(small_integer_of(r)); break;
         case 21: a.refers_to = view_of(r); break;
-        case 22: sparse_tensor(r.get_message(), added(a.sparse_tensors)), note(form::sparse_tensor); break;
-        case 23: sparse_tensor(r.get_message(), added(a.sparse_tensors)), note(form::sparse_tensors); break;
+        case 22: sparse_tensor(message_of(r), added(a.sparse_tensors)), note(form::sparse_tensor); break;
+        case 23: sparse_tensor(message_of(r), added(a.sparse_tensors)), note(form::sparse_tensors); break;
         default: r.skip();
       }
     if (a.is == form::none) a.is = found;  // IR versions below 2 have no field for it
@@ -234,7 +273,7 @@ class parser {
         case 2: added(n.outputs) = view_of(r); break;
         case 3: n.name = view_of(r); break;
         case 4: n.op = view_of(r); break;
-        case 5: attribute(r.get_message(), added(n.attributes)); break;
+        case 5: attribute(message_of(r), added(n.attributes)); break;
         case 7: n.domain = view_of(r); break;
         case 8: n.overload = view_of(r); break;
         default: r.skip();
@@ -244,13 +283,13 @@ class parser {
   void graph(pbf_reader r, graph_message& g) {
     const deeper in(*this);
     while (r.next()) switch (r.tag()) {
-        case 1: node(r.get_message(), added(g.nodes)); break;
+        case 1: node(message_of(r), added(g.nodes)); break;
         case 2: g.name = view_of(r); break;
-        case 5: tensor(r.get_message(), added(g.initializers)); break;
-        case 11: value(r.get_message(), added(g.inputs)); break;
-        case 12: value(r.get_message(), added(g.outputs)); break;
-        case 13: value(r.get_message(), added(g.values)); break;
-        case 15: sparse_tensor(r.get_message(), added(g.sparse_initializers)); break;
+        case 5: tensor(message_of(r), added(g.initializers)); break;
+        case 11: value(message_of(r), added(g.inputs)); break;
+        case 12: value(message_of(r), added(g.outputs)); break;
+        case 13: value(message_of(r), added(g.values)); break;
+        case 15: sparse_tensor(message_of(r), added(g.sparse_initializers)); break;
         default: r.skip();
       }
   }
@@ -260,10 +299,10 @@ class parser {
         case 4: added(f.inputs) = view_of(r); break;
         case 5: added(f.outputs) = view_of(r); break;
         case 6: added(f.attributes) = view_of(r); break;
-        case 7: node(r.get_message(), added(f.nodes)); break;
-        case 9: opset(r.get_message(), added(f.opsets)); break;
+        case 7: node(message_of(r), added(f.nodes)); break;
+        case 9: opset(message_of(r), one_of_few(f.opsets)); break;
         case 10: f.domain = view_of(r); break;
-        case 11: attribute(r.get_message(), added(f.defaults)); break;
+        case 11: attribute(message_of(r), added(f.defaults)); break;
         case 13: f.overload = view_of(r); break;
         default: r.skip();
       }

@@ -15,9 +15,15 @@ struct model_context {
   parameter_store& states;
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const function_message*> functions{};
   std::vector<const function_message*> inlining{};  // functions whose bodies are being read
-  std::size_t nodes = 0;                            // that were converted
-  std::set<std::string_view> shape_constants{};     // initializers whose elements decide shapes
+  std::size_t work = 0, depth = 0;                  // nodes that were converted, large ones counted more; and nested
+  std::size_t folded_bytes = 0;                     // of what was computed while the file was read
+  double folded_flops = 0;
+  std::size_t file_bytes = 0;
+  std::set<std::string_view> shape_constants{};  // initializers whose elements decide shapes
 };
+
+/// Attributes by name: of the call of a function, for its body.
+using attribute_map = std::map<std::string_view, const attribute_message*>;
 
 /// The opset of a domain; 0 where the file imports none.
 std::int64_t opset_of(const std::vector<opset_message>& opsets, std::string_view domain);
@@ -41,16 +47,23 @@ class scope {
   /// The values of names. Errors: file_error.
   std::vector<known_value> outputs(const std::vector<std::string_view>& names);
 
+  /// Counts work that reading a node is. Errors: file_error where it is far more than a file of this size asks for.
+  void charge(std::size_t units);
+  /// The attribute that one of a function's body stands for: itself, or that of the call; null where the call has none.
+  const attribute_message* meant(const attribute_message& a) const;
+
   model_context& context() { return m_; }
   program& target() { return p_; }
   const std::vector<opset_message>& opsets() const { return opsets_; }
-  std::string path{};     ///< of the nodes around
-  bool is_inner = false;  ///< in a program inside of a node, which has no states
+  std::string path{};                         ///< of the nodes around
+  bool is_inner = false;                      ///< in a program inside of a node, which has no states
+  const attribute_map* attributes = nullptr;  ///< of the call of the function whose body this is, or is in
 
  private:
   void convert(const node_message& n);
   void convert_checked(const node_message& n, std::int64_t opset);
   void inline_function(const node_message& n, const function_message& f, std::vector<known_value*> operands);
+  bool may_compute(const program& alone, std::size_t operand_bytes);
   bool fold(const node_message& n, const converter_entry& e, std::int64_t opset,
             const std::vector<known_value*>& operands);
   std::vector<known_value*> operands_of(const node_message& n);

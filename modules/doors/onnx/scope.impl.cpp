@@ -10,11 +10,14 @@ namespace lamina::onnx {
 
 namespace {
 
-// Most nodes that one file may describe, functions written out.
-constexpr std::size_t max_nodes = 1 << 20;
-constexpr std::size_t max_inlining = 100;
-// Results that are computed while a file is read: as large as what they are made of, and this much more.
-constexpr std::size_t max_folded = std::size_t(16) << 20;
+// Most nodes that a file may describe, functions written out: as many as a file of its size can hold, but no more than
+// `max_nodes`, and some more.
+constexpr std::size_t max_nodes = 1 << 20, more_nodes = 1 << 17, bytes_of_a_node = 4;
+constexpr std::size_t max_inlining = 100, max_nesting = 200;
+// Results that are computed while a file is read: one as large as what it is made of, and this much more; all of them as large
+// as the file, and this much more; and the work that it is.
+constexpr std::size_t max_folded = std::size_t(16) << 20, max_all_folded = std::size_t(256) << 20;
+constexpr double max_flops = 1e10;
 // Initializers up to this size may decide shapes, or stay constants.
 constexpr std::int64_t max_shape_elements = 64;
 constexpr std::size_t max_constant_bytes = 4096;
@@ -26,57 +29,29 @@ std::string place_of(const node_message& n) {
   return t.string();
 }
 
-// Attributes of a function's body with those of the call in place of their names.
-std::vector<node_message> with_attributes(const std::vector<node_message>& nodes,
-                                          const std::map<std::string_view, const attribute_message*>& given);
-
-void replace(attribute_message& a, const std::map<std::string_view, const attribute_message*>& given, bool& kept) {
-  if (!a.refers_to.empty()) {
-    const auto known = given.find(a.refers_to);
-    kept = known != given.end();
-    if (!kept) return;
-    const auto name = a.name;
-    a = *known->second;
-    a.name = name;
-    return;
+// Names in the order in which they are found, each once.
+struct name_list {
+  std::vector<std::string_view> in_order;
+  std::set<std::string_view> known;
+  void add(std::string_view name) {
+    if (known.insert(name).second) in_order.push_back(name);
   }
-  for (auto& g : a.graphs) {
-    auto copy = std::make_shared<graph_message>(*g);
-    copy->nodes = with_attributes(g->nodes, given);
-    g = std::move(copy);
-  }
-}
-std::vector<node_message> with_attributes(const std::vector<node_message>& nodes,
-                                          const std::map<std::string_view, const attribute_message*>& given) {
-  std::vector<node_message> made = nodes;
-  for (auto& n : made) {
-    std::vector<attribute_message> attributes;
-    for (auto& a : n.attributes) {
-      bool kept = true;
-      replace(a, given, kept);
-      if (kept) attributes.push_back(std::move(a));
-    }
-    n.attributes = std::move(attributes);
-  }
-  return made;
-}
-
-void add_free(const graph_message& g, std::vector<std::string_view>& found) {
+};
+void add_free(const graph_message& g, name_list& found) {
   std::set<std::string_view> own;
   for (const auto& i : g.inputs) own.insert(i.name);
   for (const auto& i : g.initializers) own.insert(i.name);
   for (const auto& i : g.sparse_initializers) own.insert(i.values.name);
   const auto read = [&](std::string_view name) {
-    if (!name.empty() && !own.contains(name) && std::find(found.begin(), found.end(), name) == found.end())
-      found.push_back(name);
+    if (!name.empty() && !own.contains(name)) found.add(name);
   };
   for (const auto& n : g.nodes) {
     for (auto i : n.inputs) read(i);
     for (const auto& a : n.attributes)
       for (const auto& inner : a.graphs) {
-        std::vector<std::string_view> outside;
+        name_list outside;
         add_free(*inner, outside);
-        for (auto name : outside) read(name);
+        for (auto name : outside.in_order) read(name);
       }
     for (auto o : n.outputs) own.insert(o);
   }
@@ -86,9 +61,9 @@ void add_free(const graph_message& g, std::vector<std::string_view>& found) {
 }  // namespace
 
 std::vector<std::string_view> free_names(const graph_message& g) {
-  std::vector<std::string_view> found;
+  name_list found;
   add_free(g, found);
-  return found;
+  return std::move(found.in_order);
 }
 
 std::int64_t opset_of(const std::vector<opset_message>& opsets, std::string_view domain) {
@@ -115,6 +90,11 @@ known_value* scope::find(std::string_view name) {
 value scope::value_of(known_value& k) {
   if (!k.v.empty()) return k.v;
   if (!k.is_parameter) return k.v = p_.constant(k.data);
+  // Graphs and functions have names of their own, which may be those of others.
+  std::string name = k.name;
+  const std::string within = path.empty() ? k.name : path + "/" + k.name;
+  for (int again = 1; m_.states.find(name); ++again) name = again == 1 ? within : within + ":" + std::to_string(again);
+  k.name = name;
   k.v = p_.state(k.name, k.data.type());
   const bool trainable = is_real(k.data.element());
   m_.states.add(k.name, k.data, trainable ? state_role::parameter : state_role::statistic, trainable);
@@ -149,6 +129,25 @@ void scope::read_initializers(const graph_message& g) {
   }
 }
 
+void scope::charge(std::size_t units) {
+  const std::size_t most = std::min(m_.file_bytes / bytes_of_a_node, max_nodes) + more_nodes;
+  if (units <= most && m_.work <= most - units) {
+    m_.work += units;
+    return;
+  }
+  text t;
+  m_.from.fail(t << "it describes more than " << most
+                 << " nodes, far more than a file of its size holds; its functions call each other "
+                 << "too often");
+}
+
+const attribute_message* scope::meant(const attribute_message& a) const {
+  if (a.refers_to.empty()) return &a;
+  if (!attributes) return nullptr;
+  const auto known = attributes->find(a.refers_to);
+  return known == attributes->end() ? nullptr : known->second;
+}
+
 void scope::run(const std::vector<node_message>& nodes) {
   for (const auto& n : nodes) convert(n);
 }
@@ -168,9 +167,10 @@ std::vector<known_value> scope::outputs(const std::vector<std::string_view>& nam
 }
 
 void scope::convert(const node_message& n) {
-  if (++m_.nodes > max_nodes) {
+  charge(1 + (n.inputs.size() + n.outputs.size() + n.attributes.size()) / 16);
+  if (++m_.depth > max_nesting) {
     text t;
-    m_.from.fail(t << "it has more than " << max_nodes << " nodes once its functions are written out");
+    m_.from.fail(t << "graphs and functions are nested deeper than " << max_nesting);
   }
   const std::string outer = std::exchange(p_.path, {});
   text here;
@@ -194,6 +194,7 @@ void scope::convert(const node_message& n) {
     detail::raise(error_kind::file, words(e));
   }
   p_.path = outer;
+  --m_.depth;
 }
 
 std::vector<known_value*> scope::operands_of(const node_message& n) {
@@ -246,6 +247,30 @@ void scope::take_results(const node_message& n, std::vector<known_value> results
   }
 }
 
+// Whether all that a program of constants computes has extents that are known, and is small enough to be kept.
+bool scope::may_compute(const program& alone, std::size_t operand_bytes) {
+  std::size_t bytes = 0;
+  double flops = 0;
+  std::vector<tensor_type> in;
+  for (const auto& n : alone.nodes()) {
+    if (n.kind != node_kind::operation) continue;
+    if (!n.subprograms.empty()) return false;
+    for (const auto& t : n.results) {
+      if (!t.dims.is_static() || !t.dims.countable()) return false;
+      if (__builtin_add_overflow(bytes, t.bytes(), &bytes)) return false;
+    }
+    in.clear();
+    for (auto v : n.inputs) in.push_back(alone.type(v));
+    flops += n.op->flops(n.attributes.get(), in, n.results);
+  }
+  if (bytes > operand_bytes + max_folded || bytes > m_.file_bytes + max_all_folded - m_.folded_bytes ||
+      !(flops <= max_flops - m_.folded_flops))
+    return false;
+  m_.folded_bytes += bytes;
+  m_.folded_flops += flops;
+  return true;
+}
+
 // Computes a node whose operands are all known. What is made of parameters is a parameter.
 bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t opset,
                  const std::vector<known_value*>& operands) {
@@ -268,18 +293,17 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
     copies[i].data = operands[i]->data;
     given[i] = &copies[i];
   }
+  here.attributes = attributes;
   node_call c(n, opset, alone, here, given);
   e.convert(c);
-  std::size_t made = 0;
   std::vector<std::size_t> computed;
   for (std::size_t i = 0; i < c.results.size(); ++i) {
     if (!c.wants(i) || c.results[i].data) continue;
-    if (c.results[i].v.empty() || !c.results[i].v.shape().is_static()) return false;
-    made += c.results[i].v.type().bytes();
+    if (c.results[i].v.empty()) return false;
     computed.push_back(i);
     alone.output(n.outputs[i], c.results[i].v);
   }
-  if (made > bytes + max_folded) return false;
+  if (!may_compute(alone, bytes)) return false;
   if (!computed.empty()) {
     ir::session run(std::make_shared<const program>(std::move(alone)));
     auto values = run.run(view<const any_tensor>());
@@ -313,13 +337,14 @@ void scope::inline_function(const node_message& n, const function_message& f, st
                                       << " inputs and " << f.outputs.size() << " outputs, and is called with "
                                       << operands.size() << " and " << n.outputs.size());
   }
-  std::map<std::string_view, const attribute_message*> given;
+  attribute_map given;
   for (const auto& a : f.defaults) given[a.name] = &a;
-  for (const auto& a : n.attributes) given[a.name] = &a;
-  const auto nodes = with_attributes(f.nodes, given);
+  for (const auto& a : n.attributes)
+    if (const auto* means = meant(a)) given[a.name] = means;
   scope inside(m_, p_, f.opsets);
   inside.is_inner = is_inner;
   inside.path = p_.path;
+  inside.attributes = &given;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i]) continue;
     // Parameters are made once, by the graph that has them.
@@ -329,7 +354,7 @@ void scope::inline_function(const node_message& n, const function_message& f, st
   for (std::size_t i = 0; i < f.inputs.size(); ++i)
     if (!inside.find(f.inputs[i])) inside.left_out_.insert(std::string(f.inputs[i]));
   m_.inlining.push_back(&f);
-  inside.run(nodes);
+  inside.run(f.nodes);
   m_.inlining.pop_back();
   std::vector<known_value> results;
   for (std::size_t i = 0; i < n.outputs.size(); ++i)

@@ -23,10 +23,28 @@ class file_bytes {
   std::size_t size_ = 0;
 };
 
+/// What the tensors of a model may take once they are read: the bytes of its files, each counted once, and some more, as a
+/// function that is called twice is read twice. Files whose tensors all lie on the same bytes are refused by it.
+class read_account {
+ public:
+  void add(std::size_t file_bytes) { left_ += file_bytes; }
+  /// The same for a file of external data, which counts once.
+  void add(std::size_t file_bytes, std::uint64_t device, std::uint64_t number) {
+    if (seen_.emplace(device, number).second) add(file_bytes);
+  }
+  /// False where there are not as many.
+  bool take(std::size_t bytes) { return bytes <= left_ && (left_ -= bytes, true); }
+
+ private:
+  std::size_t left_ = std::size_t(64) << 20;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
+};
+
 /// Where tensors come from: how messages call the file, and the folder in which its external data lie.
 struct source {
   std::string file;
   std::string folder{};  // empty: bytes in memory, which have no external data
+  std::shared_ptr<read_account> account = std::make_shared<read_account>();
   [[noreturn]] void fail(const text& why) const;
 };
 

@@ -25,20 +25,20 @@ namespace {
 
 struct descriptor {
   int number;
-  explicit descriptor(const std::string& path) : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit descriptor(const std::string& path) : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (number < 0) system_failure(path, "cannot be opened", errno);
   }
   descriptor(const descriptor&) = delete;
   descriptor& operator=(const descriptor&) = delete;
   ~descriptor() { ::close(number); }
-  std::size_t size(const std::string& path) const {
+  struct stat status(const std::string& path) const {
     struct stat s{};
     if (::fstat(number, &s) != 0) system_failure(path, "cannot be read", errno);
     if (!S_ISREG(s.st_mode)) {
       text t;
       detail::raise(error_kind::file, t << printable(path, 1024) << ": is no regular file");
     }
-    return static_cast<std::size_t>(s.st_size);
+    return s;
   }
 };
 
@@ -93,9 +93,18 @@ class decoder {
     }
     const shape dims = extents();
     const std::int64_t count = dims.size();
-    if (t_.is_external) return external({*element, dims}, count);
+    if (t_.is_external) {
+      try {
+        return external({*element, dims}, count);
+      } catch (const file_error& e) {  // the system's words about another file do not name this one
+        const std::string_view said = e.what();
+        if (said.starts_with(printable(from_.file, 1024) + ": ")) throw;
+        fail("its external data: ", said);
+      }
+    }
     if (t_.has_raw) {
       check_bytes(t_.raw.size(), count);
+      take(count);
       any_tensor made({*element, dims});
       unpack(t_.raw, made, count);
       return made;
@@ -128,8 +137,15 @@ class decoder {
     }
     return s;
   }
+  std::size_t bytes_of(std::int64_t count) const {
+    return (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
+  }
+  void take(std::int64_t count) const {
+    if (!from_.account->take(bytes_of(count)))
+      fail("the tensors of the model take far more bytes than its files have: many lie on the same ones");
+  }
   void check_bytes(std::size_t given, std::int64_t count) const {
-    const auto expected = (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
+    const auto expected = bytes_of(count);
     if (given == expected) return;
     fail("its ", count, " elements of ", name_of(t_.element), " take ", expected, " bytes, and it has ", given);
   }
@@ -165,6 +181,7 @@ class decoder {
     const auto n = static_cast<std::size_t>(count);
     const auto fill = [&]<class T>(const auto& numbers, std::type_identity<T>) {
       check_count(numbers.size(), n);
+      take(count);
       made = any_tensor(type);
       auto* out = reinterpret_cast<T*>(made.mutable_data());
       for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(numbers[i]);
@@ -189,6 +206,7 @@ class decoder {
   any_tensor packed_integers(const tensor_type& type, std::int64_t count) const {
     const auto each = static_cast<std::size_t>(8 / bits());
     check_count(t_.integers.size(), (static_cast<std::size_t>(count) + each - 1) / each);
+    take(count);
     std::string bytes;
     for (auto v : t_.integers) bytes.push_back(static_cast<char>(v));
     any_tensor made(type);
@@ -238,15 +256,18 @@ class decoder {
       else if (key == "offset") offset = number_at(key, value);
       else if (key == "length") length = number_at(key, value);
     }
-    const auto expected = (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
+    const auto expected = bytes_of(count);
     if (length) check_bytes(static_cast<std::size_t>(*length), count);
     if (bits() == 0) fail("strings are not stored as external data");
     const std::string path = path_of(location);
     const descriptor file(path);
-    const auto size = file.size(path);
+    const auto status = file.status(path);
+    const auto size = static_cast<std::size_t>(status.st_size);
     if (static_cast<std::size_t>(offset) > size || expected > size - static_cast<std::size_t>(offset))
-      fail("its external data are bytes ", offset, " to ", offset + static_cast<std::int64_t>(expected), " of `",
-           printable(location), "`, which has ", size);
+      fail("its external data are ", expected, " bytes of `", printable(location), "` from byte ", offset,
+           " on, and it has ", size);
+    from_.account->add(size, status.st_dev, status.st_ino);
+    take(count);
     any_tensor made(type);
     if (bits() < 8) {
       std::string bytes(expected, '\0');
@@ -276,7 +297,7 @@ class decoder {
 
 file_bytes::file_bytes(const std::string& path) {
   const descriptor file(path);
-  size_ = file.size(path);
+  size_ = static_cast<std::size_t>(file.status(path).st_size);
   if (size_ == 0) return;
   void* p = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (p == MAP_FAILED) system_failure(path, "cannot be mapped", errno);
@@ -321,6 +342,8 @@ any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::
   const bool flat = indices.shape() == shape{count};
   if (indices.element() != dtype::int64 || (!flat && indices.shape() != shape{count, type.dims.rank}))
     fail("the positions of a sparse tensor are expected as int64, one row for each of its values");
+  if (!from.account->take(static_cast<std::size_t>(type.bytes())))
+    fail("the sparse tensors of the model take too many bytes when they are written out");
   any_tensor made(type);
   const auto at = indices.elements<std::int64_t>();
   const std::size_t size = size_of(type.element), width = flat ? 1 : static_cast<std::size_t>(type.dims.rank);

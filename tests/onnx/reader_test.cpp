@@ -1,0 +1,672 @@
+// The reader of ONNX files: what it makes of each thing that a file holds, and what it says of each that is wrong.
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+import lamina;
+import lamina.onnx;
+
+#include "../support/message.h"
+#include "../support/onnx_writer.h"
+
+namespace fs = std::filesystem;
+namespace t = onnx_test;
+using namespace lamina;
+using engine_test::message_of;
+using t::bytes;
+using t::numbers;
+
+namespace {
+
+saved_net read(const bytes& model, const onnx::read_options& o = {}) {
+  return onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx", o);
+}
+any_tensor tensor_of(const shape& s, const std::vector<float>& v) {
+  any_tensor made({dtype::float32, s});
+  if (!v.empty()) std::memcpy(made.mutable_data(), v.data(), v.size() * sizeof(float));
+  return made;
+}
+std::vector<any_tensor> run(const bytes& model, const std::vector<any_tensor>& inputs = {}) {
+  auto net = read(model);
+  auto s = ir::session::owning(net.program, std::move(net.states));
+  return s.run(view<const any_tensor>(inputs.data(), inputs.size()));
+}
+std::vector<double> numbers_of(const any_tensor& x) {
+  std::vector<double> all;
+  with_type(x.element(), [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>)
+      for (auto v : x.elements<T>()) all.push_back(static_cast<double>(v));
+  });
+  return all;
+}
+using list = std::vector<double>;
+
+// What a file is refused with: a file_error or an unsupported_error of one line that begins with its name.
+std::string refusal(const bytes& model, bool of_file = true) {
+  std::string said;
+  try {
+    read(model);
+    BOOST_ERROR("the model loads");
+  } catch (const file_error& e) {
+    BOOST_TEST(of_file, e.what());
+    said = e.what();
+  } catch (const unsupported_error& e) {
+    BOOST_TEST(!of_file, e.what());
+    said = e.what();
+  }
+  BOOST_TEST(said.starts_with("m.onnx: "), said);
+  BOOST_TEST(said.find('\n') == said.npos, said);
+  return said;
+}
+std::string unsupported(const bytes& model) { return refusal(model, false); }
+bool has(const std::string& s, std::string_view part) {
+  if (s.find(part) != s.npos) return true;
+  BOOST_TEST_MESSAGE(s);
+  return false;
+}
+
+// A model whose output is an initializer.
+bytes holding(const bytes& tensor) { return t::model_of({t::node("Identity", {"w"}, {"y"})}, {tensor}, {}); }
+any_tensor held(const bytes& tensor) { return run(holding(tensor))[0]; }
+
+// A graph that gives one of its outer names, or a constant.
+t::graph giving(const bytes& op, const t::names& inputs) {
+  return {.nodes = {t::node(op, inputs, {"r"})}, .outputs = {t::untyped("r")}};
+}
+
+struct folder {
+  fs::path path = fs::temp_directory_path() / ("lamina-onnx-" + std::to_string(::getpid()));
+  folder() {
+    fs::remove_all(path);
+    fs::create_directories(path / "model");
+  }
+  ~folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  std::string write(const fs::path& name, const bytes& b) const {
+    std::ofstream(path / name, std::ios::binary).write(b.data(), static_cast<std::streamsize>(b.size()));
+    return (path / name).string();
+  }
+};
+
+}  // namespace
+
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_SUITE(tensors)
+
+BOOST_AUTO_TEST_CASE(raw_data_of_all_element_types) {
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::float32, {2}, t::raw<float>({1.5f, -2})))) == (list{1.5, -2}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::float64, {2}, t::raw<double>({1.5, -2})))) == (list{1.5, -2}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::int8, {2}, t::raw<std::int8_t>({-3, 4})))) == (list{-3, 4}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::uint8, {2}, t::raw<std::uint8_t>({200, 4})))) == (list{200, 4}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::int16, {2}, t::raw<std::int16_t>({-300, 4})))) == (list{-300, 4}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::int32, {2}, t::raw<std::int32_t>({-70000, 4})))) == (list{-70000, 4}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::int64, {1}, t::raw<std::int64_t>({-5'000'000'000})))) ==
+             (list{-5'000'000'000}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::boolean, {3}, t::raw<std::uint8_t>({0, 1, 7})))) == (list{0, 1, 1}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::float16, {2}, t::raw<std::uint16_t>({0x3c00, 0xc000})))) ==
+             (list{1, -2}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::bfloat16, {2}, t::raw<std::uint16_t>({0x3f80, 0xc000})))) ==
+             (list{1, -2}));
+  BOOST_TEST((held(t::tensor("w", t::float32, {0, 3}, "")).shape() == shape{0, 3}));
+  BOOST_TEST((held(t::tensor("w", t::float32, {}, t::raw<float>({4}))).shape() == shape{}));
+}
+
+BOOST_AUTO_TEST_CASE(repeated_fields_of_all_element_types) {
+  BOOST_TEST(numbers_of(held(t::floats("w", {2}, {1.5f, -2}))) == (list{1.5, -2}));
+  BOOST_TEST(numbers_of(held(t::typed_tensor<double>("w", t::float64, {2}, 10, {1.5, -2}))) == (list{1.5, -2}));
+  BOOST_TEST(numbers_of(held(t::longs("w", {2}, {5, -6}))) == (list{5, -6}));
+  for (auto type : {t::int8, t::int16, t::int32})
+    BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", type, {2}, 5, {5, -6}))) == (list{5, -6}));
+  BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::uint8, {2}, 5, {5, 250}))) == (list{5, 250}));
+  BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::boolean, {3}, 5, {0, 1, 2}))) == (list{0, 1, 1}));
+  BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::float16, {2}, 5, {0x3c00, 0xc000}))) ==
+             (list{1, -2}));
+  BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::bfloat16, {1}, 5, {0x3f80}))) == (list{1}));
+  // Numbers one by one instead of packed.
+  const bytes apart = t::message().one_by_one(1, {2}).number(2, t::int64).put(8, "w").one_by_one(7, {5, -6}).done();
+  BOOST_TEST(numbers_of(held(apart)) == (list{5, -6}));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  BOOST_TEST(has(refusal(holding(t::tensor("w", t::float32, {3}, t::raw<float>({1, 2})))),
+                 "initializer `w`: its 3 elements of float32 take 12 bytes, and it has 8"));
+  BOOST_TEST(
+      has(refusal(holding(t::floats("w", {3}, {1, 2}))), "initializer `w`: holds 2 numbers, and 3 are expected"));
+  BOOST_TEST(has(refusal(holding(t::floats("w", {-1}, {1}))), "initializer `w`: extent -1 is negative"));
+  BOOST_TEST(has(refusal(holding(t::floats("w", {1LL << 40, 1LL << 40}, {}))), "multiply to more than 63 bits"));
+  BOOST_TEST(has(refusal(holding(t::floats("w", {0, 1LL << 40, 1LL << 40}, {}))), "multiply to more than 63 bits"));
+  BOOST_TEST(
+      has(refusal(holding(t::floats("w", {1LL << 40}, {1}))), "holds 1 numbers, and 1099511627776 are expected"));
+  BOOST_TEST(
+      has(unsupported(holding(t::floats("w", numbers(9, 1), {1}))), "initializer `w` has rank 9; the limit is 8"));
+  BOOST_TEST(has(unsupported(holding(t::tensor("w", t::complex64, {1}, bytes(8, '\0')))), "complex64"));
+  BOOST_TEST(has(unsupported(holding(t::tensor("w", 99, {1}, bytes(8, '\0')))), "undefined"));
+  BOOST_TEST(has(unsupported(holding(t::tensor("w", -7, {1}, bytes(8, '\0')))), "undefined"));
+  BOOST_TEST(has(refusal(holding(t::floats("", {1}, {1}))), "an initializer has no name"));
+  const bytes in_segments = t::message().put(3, t::message().number(1, 0).done()).put(8, "w").done();
+  BOOST_TEST(has(refusal(holding(in_segments)), "segments"));
+}
+
+BOOST_AUTO_TEST_CASE(sparse_tensors_are_written_out) {
+  const auto model = [](const bytes& sparse) {
+    return t::model{.main = {.nodes = {t::node("Identity", {"w"}, {"y"})},
+                             .outputs = {t::untyped("y")},
+                             .sparse_initializers = {sparse}}}
+        .done();
+  };
+  const auto flat = t::sparse_tensor(t::floats("w", {2}, {5, 6}), t::longs("", {2}, {1, 3}), {2, 2});
+  BOOST_TEST(numbers_of(run(model(flat))[0]) == (list{0, 5, 0, 6}));
+  const auto rows = t::sparse_tensor(t::floats("w", {2}, {5, 6}), t::longs("", {2, 2}, {0, 1, 1, 0}), {2, 2});
+  BOOST_TEST(numbers_of(run(model(rows))[0]) == (list{0, 5, 6, 0}));
+  BOOST_TEST(has(refusal(model(t::sparse_tensor(t::floats("w", {1}, {5}), t::longs("", {1}, {4}), {2, 2}))),
+                 "sparse initializer `w`: a position of a sparse tensor is outside of it"));
+  BOOST_TEST(
+      has(refusal(model(t::sparse_tensor(t::floats("w", {1}, {5}), t::longs("", {1}, {-1}), {2, 2}))), "outside"));
+  BOOST_TEST(has(refusal(model(t::sparse_tensor(t::floats("w", {1}, {5}), t::longs("", {1}, {0}), {1LL << 30}))),
+                 "2^28 bytes"));
+  // Each is small enough, and all of them are not.
+  std::vector<bytes> many;
+  for (int i = 0; i < 100; ++i)
+    many.push_back(t::sparse_tensor(t::floats("w" + std::to_string(i), {1}, {5}), t::longs("", {1}, {0}), {1 << 24}));
+  BOOST_TEST(
+      has(refusal(t::model{.main = {.sparse_initializers = many}}.done()), "too many bytes when they are written out"));
+}
+
+BOOST_AUTO_TEST_CASE(external_data_lie_beneath_the_folder) {
+  const folder here;
+  const auto model = [&](const std::vector<std::pair<bytes, bytes>>& entries, const numbers& dims = {2}) {
+    return here.write("model/m.onnx", holding(t::external_tensor("w", t::float32, dims, entries)));
+  };
+  const auto why = [&](const std::vector<std::pair<bytes, bytes>>& entries, const numbers& dims = {2}) {
+    const auto path = model(entries, dims);
+    return message_of([&] { onnx::load(path); });
+  };
+  here.write("model/data", t::raw<float>({1, 2, 3, 4}));
+  here.write("secret", t::raw<float>({1, 2, 3, 4}));
+  fs::create_directory(here.path / "model/deep");
+  here.write("model/deep/data", t::raw<float>({7, 8}));
+  auto net = onnx::load(model({{"location", "data"}, {"offset", "8"}, {"length", "8"}}));
+  BOOST_TEST(numbers_of(ir::session::owning(net.program, std::move(net.states)).run(view<const any_tensor>())[0]) ==
+             (list{3, 4}));
+  BOOST_TEST(why({{"location", "deep/data"}}) == "");
+  for (const char* bad :
+       {"../secret", "deep/../../secret", "/etc/passwd", "", ".", "nothing", "deep", "data\n", "deep/../data"}) {
+    const auto said = why({{"location", bad}});
+    BOOST_TEST(said.find("m.onnx") != said.npos, bad << ": " << said);
+    BOOST_TEST(said.find('\n') == said.npos, said);
+  }
+  fs::create_symlink(here.path / "secret", here.path / "model/link");
+  fs::create_symlink(here.path, here.path / "model/up");
+  fs::create_symlink("deep", here.path / "model/inside");
+  BOOST_TEST(has(why({{"location", "link"}}), "`link`, which is not beneath the folder of the model"));
+  BOOST_TEST(has(why({{"location", "up/secret"}}), "not beneath the folder"));
+  BOOST_TEST(why({{"location", "inside/data"}}) == "");
+  BOOST_TEST(has(why({{"location", "data"}, {"offset", "12"}}), "8 bytes of `data` from byte 12 on, and it has 16"));
+  BOOST_TEST(has(why({{"location", "data"}, {"offset", "9223372036854775807"}}), "on, and it has 16"));
+  BOOST_TEST(has(why({{"location", "data"}, {"offset", "-4"}}), "`offset`"));
+  BOOST_TEST(has(why({{"location", "data"}, {"offset", "4x"}}), "`offset`"));
+  BOOST_TEST(has(why({{"location", "data"}, {"length", "4"}}), "take 8 bytes, and it has 4"));
+  BOOST_TEST(has(why({{"location", "data"}}, {1LL << 50}), "on, and it has 16"));
+  BOOST_TEST(has(why({{"location", "data"}}, {1LL << 60}), "more than 63 bits"));
+  BOOST_TEST(has(refusal(holding(t::external_tensor("w", t::float32, {2}, {{"location", "data"}}))),
+                 "a model in memory has no folder"));
+  // Pipes and devices are no files; nobody waits for them.
+  BOOST_TEST(::mkfifo((here.path / "model/pipe").c_str(), 0600) == 0);
+  BOOST_TEST(has(why({{"location", "pipe"}}), "no regular file"));
+  BOOST_TEST(has(message_of([&] { onnx::load((here.path / "model/pipe").string()); }), "no regular file"));
+  // A file that many tensors lie on.
+  here.write("model/large", bytes(1 << 20, '\0'));
+  std::vector<bytes> many;
+  for (int i = 0; i < 200; ++i)
+    many.push_back(t::external_tensor("w" + std::to_string(i), t::float32, {1 << 18}, {{"location", "large"}}));
+  const auto path = here.write("model/many.onnx", t::model_of({}, many, {}, {}));
+  BOOST_TEST(has(message_of([&] { onnx::load(path); }), "many lie on the same ones"));
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_in_a_file_of_its_own) {
+  const folder here;
+  const auto good = onnx::load_tensor(here.write("t.pb", t::longs("n", {2}, {4, 5})));
+  BOOST_TEST(good.name == "n");
+  BOOST_TEST(numbers_of(good.value) == (list{4, 5}));
+  const auto path = here.write("t.pb", t::longs("n", {3}, {4, 5}));
+  BOOST_TEST(has(message_of([&] { onnx::load_tensor(path); }), "t.pb: the tensor: holds 2 numbers"));
+  BOOST_CHECK_THROW(onnx::load_tensor((here.path / "none").string()), file_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_SUITE(graphs)
+
+BOOST_AUTO_TEST_CASE(inputs_and_their_extents) {
+  const auto net =
+      read(t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::value("x", t::float32, {"batch", 3, ""})}));
+  const shape& s = net.program->at(net.program->inputs()[0]).results[0].dims;
+  BOOST_TEST((s == shape{dim::named("batch"), 3, dyn}));
+  BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value("x", t::float32, {-2})}, {})), "input `x` has the extent -2"));
+  BOOST_TEST(has(refusal(t::model_of({}, {}, {t::untyped("x")}, {})), "input `x` has no type"));
+  BOOST_TEST(has(unsupported(t::model_of({}, {}, {t::unshaped("x", t::float32)}, {})), "input `x` has no shape"));
+  BOOST_TEST(has(unsupported(t::model_of({}, {}, {t::value("x", t::complex64, {1})}, {})), "complex64"));
+  BOOST_TEST(
+      has(unsupported(t::model_of({}, {}, {t::value("x", t::float32, t::extents(9, 1))}, {})), "more than 8 axes"));
+  BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value("x", t::float32, {1LL << 40, 1LL << 40})}, {})), "63 bits"));
+  const bytes sequence = t::message().put(4, t::message().put(1, t::tensor_type(t::float32, {1})).done()).done();
+  BOOST_TEST(has(unsupported(t::model_of({}, {}, {t::value_of_type("x", sequence)}, {})), "is no tensor"));
+  bytes deep = t::tensor_type(t::float32, {1});
+  for (int i = 0; i < 200; ++i) deep = t::message().put(4, t::message().put(1, deep).done()).done();
+  BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value_of_type("x", deep)}, {})), "nested deeper than 100"));
+  BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value("x", t::float32, {1}), t::value("x", t::float32, {1})}, {})),
+                 "two values of a graph are named `x`"));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_that_the_caller_gives) {
+  const auto model = t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::unshaped("x", t::float32)});
+  const auto net = read(model, {.shapes = {{"x", {4, 5}}}});
+  BOOST_TEST((net.program->type(net.program->outputs()[0].value).dims == shape{4, 5}));
+  BOOST_TEST(has(message_of([&] { read(model, {.shapes = {{"x", {4}}, {"z", {4}}}}); }), "`z`, which is no input"));
+}
+
+BOOST_AUTO_TEST_CASE(shape_arithmetic_keeps_an_open_batch) {
+  const auto model = t::model_of(
+      {t::node("Shape", {"x"}, {"s"}), t::node("Gather", {"s", "zero"}, {"n"}, {t::integer("axis", 0)}),
+       t::node("Unsqueeze", {"n", "first"}, {"nv"}), t::node("Concat", {"nv", "rest"}, {"to"}, {t::integer("axis", 0)}),
+       t::node("Reshape", {"x", "to"}, {"y"})},
+      {t::longs("zero", {}, {0}), t::longs("first", {1}, {0}), t::longs("rest", {2}, {-1, 2})},
+      {t::value("x", t::float32, {"N", 2, 4})});
+  const auto net = read(model);
+  const shape& s = net.program->type(net.program->outputs()[0].value).dims;
+  BOOST_TEST((s == shape{dim::named("N"), 4, 2}));
+  const auto y = run(model, {tensor_of({3, 2, 4}, std::vector<float>(24, 1))});
+  BOOST_TEST((y[0].shape() == shape{3, 4, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(initializers_become_states_under_their_names) {
+  const auto net = read(t::model_of({t::node("MatMul", {"x", "w"}, {"h"}), t::node("Add", {"h", "b"}, {"y"})},
+                                    {t::floats("w", {3, 2}, {1, 2, 3, 4, 5, 6}), t::floats("b", {}, {1})},
+                                    {t::value("x", t::float32, {2, 3}), t::value("w", t::float32, {3, 2})}));
+  BOOST_TEST(net.program->inputs().size() == 1u);
+  BOOST_TEST(net.states.size() == 1u);
+  BOOST_TEST(net.states[0].name() == "w");
+  const auto two = t::model_of({}, {t::floats("w", {1}, {1}), t::floats("w", {1}, {1})}, {}, {});
+  BOOST_TEST(has(refusal(two), "two values of a graph are named `w`"));
+}
+
+// What a function makes of parameters is a state each time; names within are its own.
+BOOST_AUTO_TEST_CASE(states_of_functions_have_names_of_their_own) {
+  const t::function f{.name = "f",
+                      .inputs = {"a", "w"},
+                      .outputs = {"b"},
+                      .nodes = {t::node("Transpose", {"w"}, {"wt"}), t::node("MatMul", {"a", "wt"}, {"b"})}};
+  const t::model m{
+      .main = {.nodes = {t::node("f", {"x", "w"}, {"h"}, {}, {.name = "one", .domain = "own"}),
+                         t::node("f", {"h", "v"}, {"y"}, {}, {.name = "two", .domain = "own"})},
+               .inputs = {t::value("x", t::float32, {1, 2})},
+               .outputs = {t::untyped("y")},
+               .initializers = {t::floats("w", {2, 2}, {1, 2, 3, 4}), t::floats("v", {2, 2}, {0, 1, 1, 0})}},
+      .functions = {f.done()}};
+  BOOST_TEST(numbers_of(run(m.done(), {tensor_of({1, 2}, {1, 1})})[0]) == (list{7, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(attributes_of_calls_and_their_defaults) {
+  const t::function f{.name = "f",
+                      .inputs = {"a", "b"},
+                      .outputs = {"r"},
+                      .nodes = {t::node("LeakyRelu", {"a"}, {"h"}, {t::reference("alpha", "slope", 1)}),
+                                t::node("Elu", {"h"}, {"r"}, {t::reference("alpha", "other", 1)})},
+                      .defaults = {t::real("slope", 0.5f)},
+                      .attributes = {"other"}};
+  const auto model = [&](const std::vector<bytes>& attributes) {
+    return t::model{.main = {.nodes = {t::node("f", {"x"}, {"y"}, attributes, {.domain = "own"})},
+                             .inputs = {t::value("x", t::float32, {2})},
+                             .outputs = {t::untyped("y")}},
+                    .functions = {f.done()}}
+        .done();
+  };
+  const auto y = [&](const std::vector<bytes>& attributes) {
+    return numbers_of(run(model(attributes), {tensor_of({2}, {-1, 2})})[0]);
+  };
+  BOOST_TEST(std::abs(y({})[0] - (std::exp(-0.5) - 1)) < 1e-6);
+  BOOST_TEST(std::abs(y({t::real("slope", 0.25f)})[0] - (std::exp(-0.25) - 1)) < 1e-6);
+  BOOST_TEST(std::abs(y({t::real("slope", 0.25f), t::real("other", 2)})[0] - 2 * (std::exp(-0.25) - 1)) < 1e-6);
+  BOOST_TEST(has(refusal(model({t::integer("slope", 1)})), "attribute `alpha` is of another kind"));
+}
+
+BOOST_AUTO_TEST_CASE(conditions) {
+  const auto model = [](const bytes& condition, const std::vector<bytes>& initializers, std::vector<bytes> inputs) {
+    inputs.push_back(t::value("x", t::float32, {2}));
+    return t::model_of({t::node("If", {condition}, {"y"},
+                                {t::graph_attribute("then_branch", giving("Neg", {"x"}).done()),
+                                 t::graph_attribute("else_branch", giving("Abs", {"x"}).done())})},
+                       initializers, inputs);
+  };
+  const auto known = model("c", {t::tensor("c", t::boolean, {}, bytes(1, '\1'))}, {});
+  BOOST_TEST(numbers_of(run(known, {tensor_of({2}, {1, -2})})[0]) == (list{-1, 2}));
+  const auto open = model("c", {}, {t::value("c", t::boolean, {})});
+  any_tensor no({dtype::boolean, {}});
+  BOOST_TEST(numbers_of(run(open, {no, tensor_of({2}, {1, -2})})[0]) == (list{1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(what_else_a_file_says_of_itself) {
+  const t::model m{.main = {.nodes = {t::node("Relu", {"x"}, {"y"})},
+                            .inputs = {t::value("x", t::float32, {2})},
+                            .outputs = {t::untyped("y")}},
+                   .metadata = {t::entry("author", "somebody")},
+                   .producer = "writer"};
+  const auto net = read(m.done());
+  BOOST_TEST(net.metadata.at("author") == "somebody");
+  BOOST_TEST(net.metadata.at("producer") == "writer");
+}
+
+BOOST_AUTO_TEST_CASE(optional_operands_are_left_out) {
+  const auto y = run(t::model_of({t::node("Clip", {"x", "", "high"}, {"y"})}, {t::floats("high", {}, {1})},
+                                 {t::value("x", t::float32, {2})}),
+                     {tensor_of({2}, {-5, 5})});
+  BOOST_TEST(numbers_of(y[0]) == (list{-5, 1}));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Add", {"x", ""}, {"y"})})), "operand 1 is missing"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// ---- files that lie -------------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_SUITE(hostile)
+
+BOOST_AUTO_TEST_CASE(files_that_are_no_models) {
+  BOOST_TEST(has(refusal(""), "it has no graph"));
+  BOOST_TEST(has(refusal("hello, world"), "no ONNX file"));
+  BOOST_TEST(has(refusal(bytes(100, '\xff')), "no ONNX file"));
+  BOOST_TEST(has(unsupported(t::model{.ir = 2}.done()), "IR version 2"));
+  BOOST_TEST(has(unsupported(t::model{.opsets = {t::opset("", 5)}}.done()), "opset 5 of ai.onnx"));
+  BOOST_TEST(has(refusal(t::message().number(1, 9).number(7, 3).done()), "a field is of another kind than expected"));
+  BOOST_TEST(has(refusal(t::message().put(1, "x").put(7, "").done()), "a field is of another kind than expected"));
+  BOOST_TEST(has(refusal(t::message().number(1, 9).put(7, t::message().put(1, bytes("\x0a\x7f", 2)).done()).done()),
+                 "a length is larger than the bytes that remain"));
+  std::vector<bytes> opsets(2000, t::opset("a", 1));
+  BOOST_TEST(has(refusal(t::model{.opsets = opsets}.done()), "more than 1000 opsets"));
+}
+
+BOOST_AUTO_TEST_CASE(edges_and_names) {
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"z"}, {"y"}, {}, {.name = "n"})})),
+                 "node `n` (Relu), opset 18: it reads `z`, which no input, initializer or earlier node gives"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"y"}, {"y"})})), "it reads `y`"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"b"}, {"a"}), t::node("Relu", {"a"}, {"b"})})), "it reads `b`"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"x"}, {"y"}), t::node("Relu", {"x"}, {"y"})})),
+                 "two values of a graph are named `y`"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"x"}, {"z"})})), "output `y` of a graph is given by no node"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"no\nsuch\x1b[2J"}, {"y"})})), "it reads `no"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("", {"x"}, {"y"})})), "names no operator"));
+  BOOST_TEST(has(unsupported(t::model_of({t::node("Re\nlu", {"x"}, {"y"})})), "does not know this operator"));
+  BOOST_TEST(has(unsupported(t::model_of({t::node(bytes(100000, 'a'), {"x"}, {"y"})})), "does not know this operator"));
+  BOOST_TEST(refusal(t::model_of({t::node("Relu", {bytes(100000, 'a')}, {"y"})})).size() < 4000u);
+}
+
+BOOST_AUTO_TEST_CASE(types_that_lie) {
+  const auto declared = [](const bytes& output) {
+    return t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::value("x", t::float32, {"N", 3})}, {output});
+  };
+  BOOST_TEST(has(refusal(declared(t::value("y", t::int64, {2, 3}))), "output `y` is declared as int64, and is"));
+  BOOST_TEST(has(refusal(declared(t::value("y", t::float32, {2}))), "is declared with the extents [2], and is"));
+  BOOST_TEST(has(refusal(declared(t::value("y", t::float32, {2, 4}))), "is declared with the extents [2, 4], and is"));
+  BOOST_TEST(message_of([&] { read(declared(t::value("y", t::float32, {2, 3}))); }) == "");
+  BOOST_TEST(message_of([&] { read(declared(t::value("y", t::float32, {"M", 3}))); }) == "");
+}
+
+BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {}, {"y"})})), "operand 0 is missing"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Add", {"x"}, {"y"})})), "operand 1 is missing"));
+  BOOST_TEST(
+      has(unsupported(t::model_of({t::node("Relu", {"x"}, {"y", "z"})})), "its result 1, `z`, is not supported"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("LeakyRelu", {"x"}, {"y"}, {t::integer("alpha", 1)})})),
+                 "attribute `alpha` is of another kind than expected"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Concat", {"x", "x"}, {"y"})})), "attribute `axis` is missing"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Concat", {"x", "x"}, {"y"}, {t::integer("axis", 7)})})), "axis 7"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Softmax", {"x"}, {"y"}, {t::integer("axis", -1LL << 63)})})),
+                 "outside of rank 2"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("If", {"x"}, {"y"})})), "`then_branch`, a graph, is missing"));
+  BOOST_TEST(
+      has(unsupported(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", (1LL << 32) + 1)})})), "undefined"));
+  BOOST_TEST(
+      has(refusal(t::model_of({t::node("Add", {"x", "w"}, {"y"})}, {t::floats("w", {2}, {1, 2})})), "`y` (Add)"));
+  BOOST_TEST(has(unsupported(t::model_of({t::node("Relu", {"x"}, {"y"}, {}, {.domain = "own"})})), "own.Relu"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"x"}, {"y"}, {}, {.domain = "no\nne"})})), "imports no opset"));
+  // Of many nodes that are not supported, the message counts all.
+  BOOST_TEST(has(unsupported(t::model_of({t::node("A", {"x"}, {"z"}), t::node("B", {"z"}, {"y"})})),
+                 "so are 2 nodes in all, of the operators A B"));
+}
+
+BOOST_AUTO_TEST_CASE(nodes_that_are_not_supported_are_listed) {
+  const folder here;
+  const auto path = here.write(
+      "m.onnx",
+      t::model_of({t::node("Nothing", {"x"}, {"z"}, {}, {.name = "n"}),
+                   t::node("If", {"x"}, {"y"}, {t::graph_attribute("then_branch", giving("Other", {"z"}).done())})}));
+  const auto found = onnx::unsupported(path);
+  BOOST_TEST(found.size() == 2u);
+  BOOST_TEST(found[0].op == "Nothing");
+  BOOST_TEST(found[0].name == "n");
+  BOOST_TEST(found[0].opset == 18);
+  BOOST_TEST(found[1].op == "Other");
+}
+
+BOOST_AUTO_TEST_CASE(functions_that_call_each_other) {
+  const auto model = [](const std::vector<bytes>& functions) {
+    return t::model{.main = {.nodes = {t::node("f0", {"x"}, {"y"}, {}, {.domain = "own"})},
+                             .inputs = {t::value("x", t::float32, {2})},
+                             .outputs = {t::untyped("y")}},
+                    .functions = functions}
+        .done();
+  };
+  const auto calling = [](int i, const bytes& op, int times) {
+    t::function f{.name = "f" + std::to_string(i), .inputs = {"v0"}, .outputs = {"v" + std::to_string(times)}};
+    for (int k = 0; k < times; ++k)
+      f.nodes.push_back(t::node(op, {"v" + std::to_string(k)}, {"v" + std::to_string(k + 1)}, {},
+                                {.domain = op == "Relu" ? "" : "own"}));
+    return f.done();
+  };
+  BOOST_TEST(has(refusal(model({calling(0, "f0", 1)})), "function `f0` calls itself"));
+  BOOST_TEST(has(refusal(model({calling(0, "f1", 1), calling(1, "f0", 1)})), "function `f0` calls itself"));
+  std::vector<bytes> bomb, chain;
+  for (int i = 0; i < 20; ++i) bomb.push_back(calling(i, "f" + std::to_string(i + 1), 20));
+  bomb.push_back(calling(20, "Relu", 20));
+  BOOST_TEST(has(refusal(model(bomb)), "its functions call each other too often"));
+  for (int i = 0; i < 150; ++i) chain.push_back(calling(i, "f" + std::to_string(i + 1), 1));
+  chain.push_back(calling(150, "Relu", 1));
+  BOOST_TEST(has(refusal(model(chain)), "nested deeper than 100"));
+  BOOST_TEST(has(refusal(t::model{.main = {.nodes = {t::node("f0", {"x", "x"}, {"y"}, {}, {.domain = "own"})},
+                                           .inputs = {t::value("x", t::float32, {2})}},
+                                  .functions = {calling(0, "Relu", 1)}}
+                             .done()),
+                 "function `f0` has 1 inputs and 1 outputs, and is called with 2 and 1"));
+  // A constant in the body of a function is read at each call.
+  std::vector<bytes> large;
+  for (int i = 0; i < 4; ++i) large.push_back(calling(i, "f" + std::to_string(i + 1), 20));
+  large.push_back(t::function{
+      .name = "f4",
+      .inputs = {"a"},
+      .outputs = {"b"},
+      .nodes = {t::node("Constant", {}, {"c"},
+                        {t::tensor_attribute("value", t::tensor("", t::float32, {1 << 15}, bytes(1 << 17, '\0')))}),
+                t::node("Relu", {"a"}, {"b"})}}
+                      .done());
+  BOOST_TEST(has(refusal(model(large)), "many lie on the same ones"));
+}
+
+// Graphs in graphs, and functions in them, up to the limit of a message's depth.
+BOOST_AUTO_TEST_CASE(deep_nesting) {
+  const auto nested = [](int depth) {
+    t::graph g = giving("Relu", {"x"});
+    for (int i = 0; i < depth; ++i)
+      g = {.nodes = {t::node("If", {"c"}, {"r" + std::to_string(i)},
+                             {t::graph_attribute("then_branch", g.done()),
+                              t::graph_attribute("else_branch", giving("Relu", {"x"}).done())})},
+           .outputs = {t::untyped("r" + std::to_string(i))}};
+    g.initializers = {t::tensor("c", t::boolean, {}, bytes(1, '\1'))};
+    g.inputs = {t::value("x", t::float32, {2})};
+    return t::model{.main = g}.done();
+  };
+  BOOST_TEST(numbers_of(run(nested(40), {tensor_of({2}, {1, -1})})[0]) == (list{1, 0}));
+  BOOST_TEST(has(refusal(nested(60)), "nested deeper than 100"));
+  BOOST_TEST(has(refusal(nested(1000)), "nested deeper than 100"));
+}
+
+// What would be computed while a file is read, and takes too much, is left to the run, which has a limit.
+BOOST_AUTO_TEST_CASE(constants_that_are_too_large_to_compute) {
+  const auto limited = [](const bytes& model) {
+    memory::limit(std::int64_t(512) << 20);
+    const auto start = std::chrono::steady_clock::now();
+    const std::string said = message_of([&] { run(model); });
+    memory::limit(0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    BOOST_TEST(took.count() < 10, said);
+    BOOST_TEST(said.find('\n') == said.npos);
+    return said;
+  };
+  const auto with = [](const bytes& op, const t::names& in, const std::vector<bytes>& data) {
+    return t::model_of({t::node(op, in, {"h"}), t::node("ReduceMax", {"h"}, {"y"})}, data, {});
+  };
+  const auto one = t::floats("one", {1}, {1});
+  for (std::int64_t n : {std::int64_t(1) << 31, std::int64_t(1) << 40, std::int64_t(1) << 62}) {
+    const auto extents = t::longs("n", {1}, {n});
+    BOOST_TEST(limited(with("ConstantOfShape", {"n"}, {extents})) != "");
+    BOOST_TEST(limited(with("Expand", {"one", "n"}, {one, extents})) != "");
+    BOOST_TEST(limited(with("Tile", {"one", "n"}, {one, extents})) != "");
+    BOOST_TEST(limited(with("Range", {"from", "to", "by"},
+                            {t::longs("from", {}, {0}), t::longs("to", {}, {n}), t::longs("by", {}, {1})})) != "");
+  }
+  BOOST_TEST(limited(with("ConstantOfShape", {"n"}, {t::longs("n", {1}, {-5})})) != "");
+  BOOST_TEST(limited(with("ConstantOfShape", {"n"}, {t::longs("n", {3}, {1LL << 31, 1LL << 31, 1LL << 31})})) != "");
+  BOOST_TEST(limited(with("Range", {"from", "to", "by"},
+                          {t::longs("from", {}, {0}), t::longs("to", {}, {5}), t::longs("by", {}, {0})})) != "");
+  // One after the other: each is small.
+  t::graph many{.initializers = {t::longs("n", {1}, {3 << 20})}};
+  for (int i = 0; i < 500; ++i) many.nodes.push_back(t::node("ConstantOfShape", {"n"}, {"c" + std::to_string(i)}));
+  const auto used = memory::counters().current;
+  const auto net = read(t::model{.main = many}.done());
+  BOOST_TEST(memory::counters().current - used < std::int64_t(600) << 20);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// ---- damage ---------------------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_SUITE(damage)
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+struct until {
+  clock::time_point end;
+  bool stop_requested() const noexcept { return clock::now() >= end; }
+};
+
+// Reads a model that may be damaged; where it loads, it runs for zeros, under a limit of memory and of time.
+bool read_and_run(const bytes& model, const std::string& what) {
+  const auto begin = clock::now();
+  bool loaded = false;
+  try {
+    auto net = read(model);
+    loaded = true;
+    std::vector<any_tensor> inputs;
+    for (auto i : net.program->inputs()) {
+      tensor_type type = net.program->at(i).results[0];
+      for (int a = 0; a < type.dims.rank; ++a)
+        if (!type.dims[a].is_number()) type.dims[a] = 2;
+      inputs.emplace_back(type);
+    }
+    const stop_scope limited(until{clock::now() + std::chrono::seconds(1)});
+    auto s = ir::session::owning(net.program, std::move(net.states));
+    s.run(view<const any_tensor>(inputs.data(), inputs.size()));
+  } catch (const error& e) {
+    const std::string said = e.what();
+    if (!loaded && !said.starts_with("m.onnx: ")) BOOST_ERROR(what << ": " << said);
+    if (said.find('\n') != said.npos) BOOST_ERROR(what << ": " << said);
+  } catch (const std::exception& e) { BOOST_ERROR(what << ": " << e.what()); }
+  if (clock::now() - begin > std::chrono::seconds(15)) BOOST_ERROR(what << " takes long");
+  return loaded;
+}
+
+// A model with something of everything.
+bytes sample() {
+  const t::function f{.name = "f",
+                      .inputs = {"a"},
+                      .outputs = {"b"},
+                      .nodes = {t::node("LeakyRelu", {"a"}, {"b"}, {t::reference("alpha", "slope", 1)})},
+                      .defaults = {t::real("slope", 0.5f)}};
+  return t::model{
+      .main = {.nodes = {t::node("MatMul", {"x", "w"}, {"h"}, {}, {.name = "product"}),
+                         t::node("f", {"h"}, {"i"}, {}, {.domain = "own"}), t::node("Shape", {"i"}, {"s"}),
+                         t::node("Gather", {"s", "zero"}, {"n"}, {t::integer("axis", 0)}),
+                         t::node("Concat", {"n", "rest"}, {"to"}, {t::integer("axis", 0)}),
+                         t::node("Reshape", {"i", "to"}, {"j"}),
+                         t::node("If", {"c"}, {"k"},
+                                 {t::graph_attribute("then_branch", giving("Neg", {"j"}).done()),
+                                  t::graph_attribute("else_branch", giving("Abs", {"j"}).done())}),
+                         t::node("Slice", {"k", "zero", "two"}, {"l"}), t::node("ConstantOfShape", {"two"}, {"m"}),
+                         t::node("Range", {"from", "till", "step"}, {"q"}), t::node("Expand", {"q", "two"}, {"r"}),
+                         t::node("ReduceSum", {"l"}, {"o"}, {t::integer("keepdims", 0)}),
+                         t::node("Transpose", {"w"}, {"wt"}, {t::integers("perm", {1, 0})}),
+                         t::node("Softmax", {"wt"}, {"y"}, {t::integer("axis", -1)})},
+               .inputs = {t::value("x", t::float32, {"N", 3}), t::value("c", t::boolean, {})},
+               .outputs = {t::value("y", t::float32, {4, 3}), t::untyped("o"), t::untyped("m"), t::untyped("r")},
+               .initializers = {t::floats("w", {3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
+                                t::longs("zero", {1}, {0}), t::longs("rest", {2}, {2, -1}), t::longs("two", {1}, {2}),
+                                t::tensor("from", t::int64, {}, t::raw<std::int64_t>({0})), t::longs("till", {}, {2}),
+                                t::longs("step", {}, {1})}},
+      .functions = {f.done()},
+      .metadata = {t::entry("a", "b")}}
+      .done();
+}
+
+struct limit_of_memory {
+  limit_of_memory() { memory::limit(memory::counters().current + (std::int64_t(512) << 20)); }
+  ~limit_of_memory() { memory::limit(0); }
+  limit_of_memory(const limit_of_memory&) = delete;
+  limit_of_memory& operator=(const limit_of_memory&) = delete;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_model_that_is_cut_at_every_byte) {
+  const limit_of_memory limited;
+  const bytes whole = sample();
+  BOOST_TEST(read_and_run(whole, "the whole"));
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    read_and_run(whole.substr(0, n), "the first " + std::to_string(n) + " bytes");
+}
+
+BOOST_AUTO_TEST_CASE(a_model_of_which_any_byte_is_another) {
+  const limit_of_memory limited;
+  const bytes whole = sample();
+  int loaded = 0, count = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    for (int how = 0; how < 4; ++how) {
+      bytes other = whole;
+      const auto is = static_cast<unsigned char>(whole[i]);
+      other[i] = static_cast<char>(how == 0 ? 0 : how == 1 ? 255 : how == 2 ? is + 1 : is ^ 128);
+      loaded += read_and_run(other, "byte " + std::to_string(i) + " of kind " + std::to_string(how));
+      ++count;
+    }
+  BOOST_TEST_MESSAGE(loaded << " of " << count << " load");
+  BOOST_TEST(loaded > 0);
+  BOOST_TEST(loaded < count);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
