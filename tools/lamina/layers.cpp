@@ -40,19 +40,22 @@ std::vector<char> needed_for(const program& p) {
 
 // The layer of a node that the outputs need: one of its path, which may have been met before if it is a layer's, else that of
 // the node before.
-std::size_t place_of(const node& n, std::vector<layer>& layers, std::size_t last) {
-  const bool anywhere = layer_in(n.path) != n.path.npos || layers.empty();
-  auto found = anywhere ? layers.begin() : layers.begin() + static_cast<std::ptrdiff_t>(last);
-  const auto end = anywhere ? layers.end() : found + 1;
-  found = std::find_if(found, end, [&](const layer& l) { return l.path == n.path; });
-  if (found == end) {
-    for (auto& l : layers) l.left = true;
-    found = layers.insert(layers.end(), layer{n.path, {}, "", 0, 0, false});
+std::size_t place_of(const node& n, std::vector<layer>& layers, std::map<std::string, std::size_t>& by_path,
+                     std::size_t last) {
+  std::size_t at = layers.size();
+  if (layer_in(n.path) != n.path.npos || layers.empty()) {
+    if (const auto known = by_path.find(n.path); known != by_path.end()) at = known->second;
+  } else if (layers[last].path == n.path) at = last;
+  if (at == layers.size()) {
+    if (at) layers.back().left = true;  // those before it are
+    layers.push_back(layer{n.path, {}, "", 0, 0, false});
+    by_path.emplace(n.path, at);
   }
-  if (!found->left) found->output = words(n.results[0].dims);
-  if (std::find(found->operations.begin(), found->operations.end(), n.op->name) == found->operations.end())
-    found->operations.push_back(n.op->name);
-  return static_cast<std::size_t>(found - layers.begin());
+  layer& l = layers[at];
+  if (!l.left) l.output = words(n.results[0].dims);
+  if (std::find(l.operations.begin(), l.operations.end(), n.op->name) == l.operations.end())
+    l.operations.push_back(n.op->name);
+  return at;
 }
 
 // Operations of a node; 0 where extents are counted when the net runs, or a program inside does the work.
@@ -97,6 +100,7 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
 
   const auto needed = needed_for(p);
   std::size_t last = 0;                            // the layer of the node before
+  std::map<std::string, std::size_t> by_path;      // the first layer of each path
   std::map<std::string, std::int64_t> parameters;  // those that no layer has met yet
   for (std::size_t i = 0; i < net.states.size(); ++i)
     if (const auto& state = net.states[i]; state.role() == state_role::parameter)
@@ -106,7 +110,7 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
   for (std::size_t i = 0; i < p.nodes().size(); ++i) {
     const node& n = p.nodes()[i];
     if (n.kind != node_kind::operation || n.op->name == "in_training") continue;
-    if (needed[i]) made.layer_of[i] = static_cast<std::int32_t>(last = place_of(n, made.layers, last));
+    if (needed[i]) made.layer_of[i] = static_cast<std::int32_t>(last = place_of(n, made.layers, by_path, last));
     layer& at = needed[i] ? made.layers[last] : made.updates;
     for (auto v : n.inputs) {
       if (p.at(v).kind != node_kind::state || !needed[i]) continue;
