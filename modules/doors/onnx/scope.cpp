@@ -16,7 +16,7 @@ struct model_context {
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const function_message*> functions{};
   std::vector<const function_message*> inlining{};  // functions whose bodies are being read
   std::size_t work = 0, depth = 0;                  // nodes that were converted, large ones counted more; and nested
-  std::size_t folded_bytes = 0;                     // of what was computed while the file was read
+  std::size_t folds = 0, folded_bytes = 0;          // of what was computed while the file was read
   double folded_flops = 0;
   std::size_t file_bytes = 0;
   std::set<std::string_view> shape_constants{};  // initializers whose elements decide shapes

@@ -18,6 +18,8 @@ constexpr std::size_t max_inlining = 100, max_nesting = 200;
 // as the file, and this much more; and the work that it is.
 constexpr std::size_t max_folded = std::size_t(16) << 20, max_all_folded = std::size_t(256) << 20;
 constexpr double max_flops = 1e10;
+// How many are computed, each in a session of its own: some, and more of a large file.
+constexpr std::size_t max_folds = 1 << 14, bytes_of_a_fold = 256, max_more_folds = 1 << 16;
 // Initializers up to this size may decide shapes, or stay constants.
 constexpr std::int64_t max_shape_elements = 64;
 constexpr std::size_t max_constant_bytes = 4096;
@@ -275,6 +277,7 @@ bool scope::may_compute(const program& alone, std::size_t operand_bytes) {
 bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t opset,
                  const std::vector<known_value*>& operands) {
   if (!e.folds || operands.empty()) return false;
+  if (m_.folds >= max_folds + std::min(m_.file_bytes / bytes_of_a_fold, max_more_folds)) return false;
   std::size_t bytes = 0;
   bool of_parameters = false;
   for (const auto* k : operands) {
@@ -305,6 +308,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   }
   if (!may_compute(alone, bytes)) return false;
   if (!computed.empty()) {
+    ++m_.folds;
     ir::session run(std::make_shared<const program>(std::move(alone)));
     auto values = run.run(view<const any_tensor>());
     for (std::size_t i = 0; i < computed.size(); ++i) {
