@@ -84,7 +84,7 @@ const std::optional<std::vector<dim>>& node_call::extents(std::size_t i) const {
           all.push_back(d);
         }
     });
-    if (std::all_of(all.begin(), all.end(), [](dim d) { return d.is_number(); })) k.extents = std::move(all);
+    if (std::all_of(all.begin(), all.end(), [](dim d) { return d.code >= -1; })) k.extents = std::move(all);
   }
   return k.extents;
 }

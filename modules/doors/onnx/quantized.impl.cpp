@@ -20,7 +20,7 @@ integer_range range_of(dtype e) {
 
 value beside(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block) {
   const shape &s = v.shape(), &of = x.shape();
-  if (s.rank == 0 || of.rank == 0) return lamina::reshape(v, shape{});
+  if (s.rank == 0 || of.rank == 0 || (block == 0 && s == shape{1})) return lamina::reshape(v, shape{});
   const int at = c.axis(axis, of.rank);
   if (block > 0) {
     if (s.rank != of.rank) c.fail("blocks of ", of, " with scales ", s);
@@ -29,7 +29,6 @@ value beside(node_call& c, const value& v, const value& x, std::int64_t axis, st
     return lamina::slice_at(all, c.constant(std::vector<std::int64_t>{0}), c.extent_of(x, at), axes(at));
   }
   if (s.rank != 1) return v;
-  if (s[0] == dim(1)) return lamina::reshape(v, shape{});
   shape to{s[0]};
   for (int i = at + 1; i < of.rank; ++i) to.push_back(1);
   return lamina::reshape(v, to);

@@ -56,7 +56,7 @@ void size(node_call& c) {
 }
 
 // The target of a reshape as extents, where lamina can tell it without the elements of the operand: numbers, names, and at most
-// one extent that is inferred beside unknown ones that lead and are those of x.
+// one extent that is inferred.
 std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
   const auto numbers = c.known_integers(1);
   const auto& wanted = c.extents(1);
@@ -66,7 +66,7 @@ std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
     c.unsupported("its result has rank ", rank, "; the limit is ", max_rank);
   const bool keeps = c.opset < 14 || !c.flag("allowzero");
   lamina::shape made;
-  int open = 0, kept = 0;
+  int open = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     const int k = static_cast<int>(i);
     const std::int64_t n = numbers ? (*numbers)[i] : (*wanted)[i].is_number() ? (*wanted)[i].code : 1;
@@ -75,12 +75,11 @@ std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
     if (n == 0 && keeps) {
       if (k >= x.rank) c.fail("its target shape keeps extent ", k, ", and the operand is ", x);
       d = x[k];
-      if (kept == k) ++kept;
     }
     if (!d.is_number() && !d.is_name()) ++open;
     made.push_back(d);
   }
-  return open <= 1 || open <= kept + 1 ? std::optional(made) : std::nullopt;
+  return open <= 1 ? std::optional(made) : std::nullopt;
 }
 
 void reshape(node_call& c) {
@@ -149,11 +148,8 @@ void squeeze(node_call& c) {
   }
   auto a = axes_operand(c, 13);
   if (a.empty() && !(c.opset >= 13 && c.has(1)))
-    for (int i = 0; i < rank; ++i) {
-      if (x.shape()[i] == dim(1)) a.push_back(i);
-      else if (!x.shape()[i].is_number())
-        c.unsupported("it drops all axes of extent 1, and some extents of ", x.shape(), " are not known");
-    }
+    for (int i = 0; i < rank; ++i)
+      if (x.shape()[i] == dim(1)) a.push_back(i);  // an extent that is not known stays
   c.give(0, a.empty() ? x : value(lamina::squeeze(x, c.axes_of(a, rank))));
 }
 void unsqueeze(node_call& c) {
