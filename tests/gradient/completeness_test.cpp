@@ -24,17 +24,20 @@ namespace {
 using names = std::set<std::string, std::less<>>;
 
 // Nothing flows back through what gives positions, truth, shapes or random numbers.
-const names without_gradient{"argmax",          "argmin",        "argsort",    "positions",      "reduce_all",
-                             "arange",          "reduce_any",    "to_one_hot", "random_uniform", "random_normal",
-                             "shape_of",        "stop_gradient", "argwhere",   "non_zero",       "non_max_suppression",
-                             "cached_attention"};  // which serves alone
+const names without_gradient{"argmax",           "argmin",        "argsort",    "positions",      "reduce_all",
+                             "arange",           "reduce_any",    "to_one_hot", "random_uniform", "random_normal",
+                             "shape_of",         "stop_gradient", "argwhere",   "non_zero",       "non_max_suppression",
+                             "cached_attention",  // which serves alone
+                             "is_nan",           "is_inf",        "bit_and",    "bit_or",         "bit_xor",
+                             "bit_not",          "shift_left",    "shift_right"};
 // How operations are applied, not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
 // What has a gradient is one number.
 const names of_one_number{"full"};
 // A second derivative is 0 wherever it is defined, or jumps.
 const names not_smooth = [] {
-  names all{"l1_loss", "prelu", "minimum", "maximum", "min", "max", "clamp", "reduce_max", "reduce_min", "max_pool2d"};
+  names all{"l1_loss",    "prelu",      "minimum", "maximum",          "min",   "max", "clamp", "reduce_max",
+            "reduce_min", "max_pool2d", "celu",    "thresholded_relu", "shrink"};
   for (const auto& f : elementwise_functions::all)
     if (f.has_kinks()) all.insert(f.name);
   return all;

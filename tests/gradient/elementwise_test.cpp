@@ -260,4 +260,25 @@ BOOST_AUTO_TEST_CASE(broadcast_and_sum) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(remainders) {
+  for (const auto& [s, t] :
+       {std::pair{shape{2, 3}, shape{3}}, {{4}, {4}}, {{1, 3}, {2, 1}}, {{0}, {1}}, {{}, {2}}, {{5}, {1}}}) {
+    const array x = real(s, 1, 3.1, 3.9), y = real(t, 2, 1.1, 1.3);  // no multiple lies near
+    check_twice("mod", {x, y}, [](const values& v) { return values{mod(v[0], v[1])}; });
+    check_twice("mod", {x, y}, [](const values& v) { return values{mod(v[0], -v[1])}; });
+    check_twice("fmod", {x, y}, [](const values& v) { return values{fmod(-v[0], v[1])}; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(formulas_of_activations) {
+  for (const auto& s : {shape{2, 3}, shape{1}, shape{0, 2}, shape{4, 1}, shape{}}) {
+    check_twice("swish", {real(s, 1)}, [](const values& v) { return values{swish(v[0], {.alpha = 0.5})}; });
+    check("celu", {distinct_array(s, 1)}, [](const values& v) { return values{celu(v[0], {.alpha = 2})}; });
+    check("thresholded_relu", {distinct_array(s, 1)},
+          [](const values& v) { return values{thresholded_relu(v[0], {.threshold = 0.013})}; });
+    check("shrink", {distinct_array(s, 1)},
+          [](const values& v) { return values{shrink(v[0], {.threshold = 0.013, .offset = 0.01})}; });
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

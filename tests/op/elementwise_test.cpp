@@ -163,6 +163,126 @@ BOOST_AUTO_TEST_CASE(powers) {
   BOOST_TEST(std::isnan(special.values[5]));
 }
 
+BOOST_AUTO_TEST_CASE(powers_of_integers) {
+  for (auto element : {dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
+    for (const auto& [s, t] : pairs)
+      compare(
+          "pow", {random_array(element, s, 1, element == dtype::uint8 ? 0 : -3, 4), random_array(element, t, 2, 0, 4)},
+          element, [](const auto& x) { return value(pow(x[0], x[1])); },
+          [](const double* x) { return std::pow(x[0], x[1]); }, 0);
+  const auto power = [](dtype element, double x, double y) {
+    return result_of({array_of(element, {1}, {x}), array_of(element, {1}, {y})},
+                     [](const auto& v) { return value(pow(v[0], v[1])); })
+        .values[0];
+  };
+  BOOST_TEST(power(dtype::int32, 2, -1) == 0);
+  BOOST_TEST(power(dtype::int32, -1, -3) == -1);
+  BOOST_TEST(power(dtype::int64, 1, -7) == 1);
+  BOOST_TEST(power(dtype::int8, 2, 7) == -128);
+  BOOST_TEST(power(dtype::int32, 3, 100) == -818408495);
+  BOOST_TEST(power(dtype::uint8, 255, 2) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(remainders) {
+  const auto remainder = [](bool floor, bool whole, double x, double y) {
+    if (whole && y == 0) return 0.;
+    const double r = std::fmod(x, y);
+    if (!floor) return r;
+    if (r == 0) return std::copysign(0., y);
+    return (r < 0) != (y < 0) ? r + y : r;
+  };
+  for (auto element :
+       {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
+    for (const auto& [s, t] : pairs) {
+      const double low = element == dtype::uint8 ? 0 : -30;
+      const std::vector<array> in{random_array(element, s, 1, low, 30), random_array(element, t, 2, low / 10, 4)};
+      const bool whole = is_integer(element);
+      const double tolerance = element == dtype::float32 ? 1e-6 : element == dtype::float64 ? 1e-15 : 0;
+      compare(
+          "fmod", in, element, [](const auto& x) { return value(fmod(x[0], x[1])); },
+          [&](const double* x) { return remainder(false, whole, x[0], x[1]); }, 0);
+      compare(
+          "mod", in, element, [](const auto& x) { return value(mod(x[0], x[1])); },
+          [&](const double* x) { return remainder(true, whole, x[0], x[1]); }, tolerance);
+    }
+  // As numpy.mod has them, and integers that C has not.
+  const array special = result_of({array_of(dtype::float32, {6}, {-4.3, 7.2, 5, 4.3, -7.2, 8}),
+                                   array_of(dtype::float32, {6}, {2.1, -3.4, 8, -2.1, 3.4, 5})},
+                                  [](const auto& x) { return value(mod(x[0], x[1])); });
+  BOOST_TEST(distance(special, array_of(dtype::float32, {6}, {2, -3, 5, -2, 3, 3})) < 3e-6 / 6 + 1e-6);
+  const array edges = array_of(dtype::int32, {3}, {-2147483648., -2147483648., 7});
+  const array by = array_of(dtype::int32, {3}, {-1, 0, -2147483648.});
+  BOOST_TEST(result_of({edges, by}, [](const auto& x) { return value(mod(x[0], x[1])); }).values ==
+             std::vector<double>({0, 0, -2147483641.}));
+  BOOST_TEST(
+      result_of({array_of(dtype::uint8, {2}, {250, 255}), array_of(dtype::uint8, {2}, {255, 255})}, [](const auto& x) {
+        return value(fmod(x[0], x[1]));
+      }).values == std::vector<double>({250, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(bits) {
+  for (auto element : {dtype::int8, dtype::int16, dtype::int32, dtype::int64, dtype::uint8})
+    for (const auto& [s, t] : pairs) {
+      const double low = element == dtype::uint8 ? 0 : -100;
+      const std::vector<array> in{random_array(element, s, 1, low, 100), random_array(element, t, 2, low, 100)},
+          shifted{in[0], random_array(element, t, 3, 0, 9)};
+      const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
+      const auto held = [&](std::int64_t x) {  // the low bits of the type
+        if (element == dtype::int8) return static_cast<double>(static_cast<std::int8_t>(x));
+        if (element == dtype::uint8) return static_cast<double>(static_cast<std::uint8_t>(x));
+        return static_cast<double>(x);
+      };
+      const auto two = [&](const char* name, auto run, auto want) {
+        compare(
+            name, in, element, [&](const auto& x) { return value(run(x[0], x[1])); },
+            [&](const double* x) { return held(want(whole(x[0]), whole(x[1]))); }, 0);
+      };
+      two(
+          "bit_and", [](const value& a, const value& b) { return bit_and(a, b); },
+          [](auto a, auto b) { return a & b; });
+      two("bit_or", [](const value& a, const value& b) { return bit_or(a, b); }, [](auto a, auto b) { return a | b; });
+      two(
+          "bit_xor", [](const value& a, const value& b) { return bit_xor(a, b); },
+          [](auto a, auto b) { return a ^ b; });
+      two(
+          "bit_not", [](const value& a, const value& b) { return bit_not(a) + b * 0; },
+          [](auto a, auto) { return ~a; });
+      compare(
+          "shift_left", shifted, element, [](const auto& x) { return value(shift_left(x[0], x[1])); },
+          [&](const double* x) {
+            if (x[1] >= 8 && (element == dtype::int8 || element == dtype::uint8)) return 0.;
+            return held(whole(x[0]) << whole(x[1]));
+          },
+          0);
+      compare(
+          "shift_right", shifted, element, [](const auto& x) { return value(shift_right(x[0], x[1])); },
+          [&](const double* x) { return held(whole(x[0]) >> whole(x[1])); }, 0);
+    }
+  const auto shifts = [](const array& x, const array& by) {
+    return results_of(
+        {x, by}, [](const auto& v) { return std::vector<value>{shift_left(v[0], v[1]), shift_right(v[0], v[1])}; });
+  };
+  const auto signed_ones =
+      shifts(array_of(dtype::int32, {4}, {-5, -5, 5, 1}), array_of(dtype::int32, {4}, {-1, 32, 40, 31}));
+  BOOST_TEST(signed_ones[0].values == std::vector<double>({0, 0, 0, -2147483648.}));
+  BOOST_TEST(signed_ones[1].values == std::vector<double>({-1, -1, 0, 0}));
+  const auto unsigned_ones = shifts(array_of(dtype::uint8, {2}, {200, 200}), array_of(dtype::uint8, {2}, {8, 1}));
+  BOOST_TEST(unsigned_ones[0].values == std::vector<double>({0, 144}));
+  BOOST_TEST(unsigned_ones[1].values == std::vector<double>({0, 100}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_number) {
+  const array x = array_of(dtype::float32, {2, 3}, {1, missing, infinity, -infinity, 0, missing});
+  const auto found = results_of({x}, [](const auto& v) {
+    return std::vector<value>{is_nan(v[0]), is_inf(v[0]), is_inf(v[0], {.negative = false}),
+                              is_inf(v[0], {.positive = false}), is_inf(v[0], {.negative = false, .positive = false})};
+  });
+  const std::vector<double> want[] = {
+      {0, 1, 0, 0, 0, 1}, {0, 0, 1, 1, 0, 0}, {0, 0, 1, 0, 0, 0}, {0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 0, 0}};
+  for (std::size_t i = 0; i < found.size(); ++i)
+    BOOST_TEST(same_bits(found[i], array_of(dtype::boolean, {2, 3}, want[i])));
+}
+
 BOOST_AUTO_TEST_CASE(choice_and_bounds) {
   for (const auto& [s, t] : pairs)
     for (auto element : {dtype::float32, dtype::float64, dtype::int32, dtype::int64, dtype::uint8}) {
@@ -194,6 +314,20 @@ BOOST_AUTO_TEST_CASE(activations_with_options) {
   near(
       "hard_sigmoid", [](const auto& v) { return value(hard_sigmoid(v[0], {.slope = 0.2})); },
       [](double v) { return std::clamp(v * 0.2 + 0.5, 0., 1.); });
+  near(
+      "celu", [](const auto& v) { return value(celu(v[0], {.alpha = 2})); },
+      [](double v) { return v > 0 ? v : 2 * std::expm1(v / 2); });
+  near(
+      "thresholded_relu", [](const auto& v) { return value(thresholded_relu(v[0], {.threshold = 2})); },
+      [](double v) { return v > 2 ? v : 0; });
+  near(
+      "shrink", [](const auto& v) { return value(shrink(v[0], {.threshold = 1.5, .offset = 0.5})); },
+      [](double v) { return v < -1.5  ? v + 0.5
+                            : v > 1.5 ? v - 0.5
+                                      : 0; });
+  near(
+      "swish", [](const auto& v) { return value(swish(v[0], {.alpha = 0.5})); },
+      [](double v) { return v / (1 + std::exp(-0.5 * v)); });
   for (const auto& [s, t] : pairs)
     compare(
         "prelu", {random_array(dtype::float64, s, 1, -3, 3), random_array(dtype::float64, t, 2)}, dtype::float64,

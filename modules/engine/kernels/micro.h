@@ -9,7 +9,8 @@
   X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)  \
   X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)   \
   X(gelu_tanh) X(silu) X(mish) X(softsign) X(floor) X(ceil) X(round) X(logical_not)                                    \
-  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow)                                                \
+  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow) X(mod) X(fmod)                                 \
+  X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)                                                         \
   X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)  \
   X(clamp)
 // clang-format on
@@ -36,6 +37,8 @@ template <class T>
 concept Real = is_float<T> || same<T, many<float>> || same<T, many<double>>;
 template <class T>
 concept Number = Real<T> || is_integer<T>;
+template <class T>
+concept Word = is_integer<T>;
 
 // --- any number ---------------------------------------------------------------------------------------------------
 struct negate {
@@ -107,6 +110,50 @@ struct lower {
 };
 struct clamp {
   template <Number T> LAMINA_INLINE static T run(T x, T low, T high) { return lower::run(raise::run(x, low), high); }
+};
+/// What is left of x divided toward zero, with the sign of x; integers: 0 if y is 0.
+struct fmod {
+  static float run(float x, float y) { return __builtin_fmodf(x, y); }
+  static double run(double x, double y) { return __builtin_fmod(x, y); }
+  template <Word T> LAMINA_INLINE static T run(T x, T y) {
+    return y == T(0) || (T(-1) < T(0) && y == T(-1)) ? T(0) : static_cast<T>(x % y);
+  }
+};
+/// What is left of x divided toward minus infinity, with the sign of y.
+struct mod {
+  template <class T> requires is_float<T> static T run(T x, T y) {
+    const T rest = fmod::run(x, y);
+    if (rest == 0) return y < 0 ? T(-0.) : y > 0 ? T(0) : rest;
+    return (rest < 0) != (y < 0) ? rest + y : rest;
+  }
+  template <Word T> LAMINA_INLINE static T run(T x, T y) {
+    const T rest = fmod::run(x, y);
+    return rest != T(0) && (rest < T(0)) != (y < T(0)) ? static_cast<T>(rest + y) : rest;
+  }
+};
+struct bit_and {
+  template <Word T> LAMINA_INLINE static T run(T x, T y) { return static_cast<T>(x & y); }
+};
+struct bit_or {
+  template <Word T> LAMINA_INLINE static T run(T x, T y) { return static_cast<T>(x | y); }
+};
+struct bit_xor {
+  template <Word T> LAMINA_INLINE static T run(T x, T y) { return static_cast<T>(x ^ y); }
+};
+/// Distances below 0 and from the number of bits on move every bit out.
+struct shift_left {
+  template <Word T> LAMINA_INLINE static T run(T x, T y) {
+    constexpr auto bits = static_cast<T>(8 * sizeof(T));
+    return y < T(0) || y >= bits ? T(0) : static_cast<T>(static_cast<wrapping<T>>(x) << static_cast<int>(y));
+  }
+};
+/// The sign of a signed integer fills up.
+struct shift_right {
+  template <Word T> LAMINA_INLINE static T run(T x, T y) {
+    constexpr auto bits = static_cast<T>(8 * sizeof(T));
+    const T out = x < T(0) ? T(-1) : T(0);
+    return y < T(0) || y >= bits ? out : static_cast<T>(x >> static_cast<int>(y));
+  }
 };
 struct equal {
   LAMINA_INLINE static bool run(boolean x, boolean y) { return x.bits == y.bits; }
@@ -257,6 +304,14 @@ struct pow {
   }
   static float slow(float x, float y) { return __builtin_powf(x, y); }
   LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }
+  /// Integers wrap; 1 / x^-y toward zero for y below 0, and 0 where x is 0.
+  template <Word T> LAMINA_INLINE static T run(T x, T y) {
+    if (y < T(0)) return x == T(1) ? T(1) : x != T(-1) ? T(0) : (y & T(1)) != 0 ? T(-1) : T(1);
+    wrapping<T> all = 1, factor = static_cast<wrapping<T>>(x);
+    for (auto rest = static_cast<wrapping<T>>(y); rest != 0; rest >>= 1, factor *= factor)
+      if ((rest & 1) != 0) all *= factor;
+    return static_cast<T>(all);
+  }
 };
 struct exp {
   LAMINA_INLINE static vf run(vf x) { return kernels::exp(x); }

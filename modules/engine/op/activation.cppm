@@ -17,7 +17,7 @@ template <fixed_string Name> using activation = elementwise<Name, 1, domain::rea
 using prelu = elementwise<"prelu", 2, domain::real>;
 }  // namespace rule
 
-/// Options of `leaky_relu`, `elu`, `hard_sigmoid`.
+/// Options of `leaky_relu`, `elu` and `celu`, `hard_sigmoid`, `thresholded_relu`, `shrink`, `swish`, `is_inf`.
 struct leaky_relu_options {
   double slope = 0.01;
 };
@@ -26,6 +26,18 @@ struct elu_options {
 };
 struct hard_sigmoid_options {
   double slope = 1. / 6, offset = 0.5;
+};
+struct thresholded_relu_options {
+  double threshold = 1;
+};
+struct shrink_options {
+  double threshold = 0.5, offset = 0;
+};
+struct swish_options {
+  double alpha = 1;
+};
+struct infinity_options {
+  bool negative = true, positive = true;
 };
 
 /// 1 / sqrt(x).
@@ -75,6 +87,43 @@ constexpr auto hard_sigmoid(const X& x, hard_sigmoid_options a = {}, origin_of<X
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"hard_swish">, X>>()>
 constexpr auto hard_swish(const X& x, origin_of<X> = {}) {
   return max(x, -3) * hard_sigmoid(x);
+}
+
+/// x above 0, alpha (e^(x / alpha) - 1) below.   Source: Barron, "Continuously differentiable ELU" (2017), arXiv:1704.07483.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"celu">, X>>()>
+constexpr auto celu(const X& x, elu_options a = {}, origin_of<X> = {}) {
+  return max(x, 0) + expm1(min(x, 0) * (1 / a.alpha)) * a.alpha;
+}
+
+/// x above a threshold, 0 elsewhere.   Source: Konda, Memisevic, Krueger (2014), arXiv:1402.3337.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"thresholded_relu">, X>>()>
+constexpr auto thresholded_relu(const X& x, thresholded_relu_options a = {}, origin_of<X> = {}) {
+  return where(x > a.threshold, x, 0);
+}
+
+/// x + offset below -threshold, x - offset above threshold, 0 between. An offset of 0 is the hard form, one of the threshold
+/// the soft one.   Source: Donoho, Johnstone (1994).
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"shrink">, X>>()>
+constexpr auto shrink(const X& x, shrink_options a = {}, origin_of<X> = {}) {
+  return where(x < -a.threshold, x + a.offset, where(x > a.threshold, x - a.offset, 0));
+}
+
+/// x sigmoid(alpha x).   Source: Ramachandran, Zoph, Le (2017), arXiv:1710.05941.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"swish">, X>>()>
+constexpr auto swish(const X& x, swish_options a = {}, origin_of<X> = {}) {
+  return x * sigmoid(x * a.alpha);
+}
+
+/// Whether x is not a number.   Shapes: any -> bool.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"is_nan">, X>>()>
+constexpr auto is_nan(const X& x, origin_of<X> = {}) {
+  return x != x;
+}
+/// Whether x is infinite, of the signs that are asked for.   Shapes: any -> bool.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"is_inf">, X>>()>
+constexpr auto is_inf(const X& x, infinity_options a = {}, origin_of<X> = {}) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+  return (x == (a.positive ? infinity : none)) || (x == (a.negative ? -infinity : none));
 }
 
 }  // namespace lamina

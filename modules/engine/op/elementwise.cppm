@@ -11,13 +11,14 @@ import lamina.std;
 namespace lamina {
 
 /// Which element types an elementwise operation takes.
-enum class domain { real, numbers, logic, any };
+enum class domain { real, numbers, integers, logic, any };
 
 namespace detail {
 constexpr bool in_domain(dtype t, domain d) {
   switch (d) {
     case domain::real: return is_real(t);
     case domain::numbers: return is_real(t) || is_integer(t);
+    case domain::integers: return is_integer(t);
     case domain::logic: return t == dtype::boolean;
     default: return true;
   }
@@ -27,6 +28,7 @@ constexpr bool takes(domain d, dtype given, inference& out) {
   if (in_domain(given, d)) return true;
   if (d == domain::real) out.refuse(given, "float32 or float64", "float");
   else if (d == domain::logic) out.refuse(given, "bool", "bool");
+  else if (d == domain::integers) out.refuse(given, "an integer type", "std::int32_t");
   else out.refuse(given, "float32, float64 or an integer type", "float");
   return false;
 }
@@ -115,7 +117,14 @@ export struct multiply : elementwise<"multiply", 2, domain::numbers, traits{.zer
 export struct divide : elementwise<"divide", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static int map(); static void gradient(gradient_call&); };
 export struct minimum : elementwise<"minimum", 2, domain::numbers, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct maximum : elementwise<"maximum", 2, domain::numbers, keeps_zero> { static int map(); static void gradient(gradient_call&); };
-export struct pow : elementwise<"pow", 2, domain::real, traits{.neutral = {1, false, true}}> { static int map(); static void gradient(gradient_call&); };
+export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static int map(); static void gradient(gradient_call&); };
+export struct mod : elementwise<"mod", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct fmod : elementwise<"fmod", 2, domain::numbers> { static int map(); static void gradient(gradient_call&); };
+export struct bit_and : elementwise<"bit_and", 2, domain::integers, traits{.zeros = zero_rule::any}> { static int map(); };
+export struct bit_or : elementwise<"bit_or", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static int map(); };
+export struct bit_xor : elementwise<"bit_xor", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static int map(); };
+export struct shift_left : elementwise<"shift_left", 2, domain::integers, traits{.neutral = {0, false, true}}> { static int map(); };
+export struct shift_right : elementwise<"shift_right", 2, domain::integers, traits{.neutral = {0, false, true}}> { static int map(); };
 export struct equal : elementwise<"equal", 2, domain::any, gives_bool> { static int map(); };
 export struct not_equal : elementwise<"not_equal", 2, domain::any, gives_bool> { static int map(); };
 export struct less : elementwise<"less", 2, domain::numbers, gives_bool> { static int map(); };
@@ -176,19 +185,21 @@ export struct stop_gradient {
 }  // namespace op
 
 using elementwise_operations =
-    operation_list<op::abs, op::acos, op::acosh, op::add, op::asin, op::asinh, op::atan, op::atanh, op::cast, op::ceil,
-                   op::clamp, op::cos, op::cosh, op::divide, op::equal, op::erf, op::exp, op::expm1, op::floor,
-                   op::gelu, op::gelu_tanh, op::greater, op::greater_equal, op::less, op::less_equal, op::log,
-                   op::log1p, op::logical_and, op::logical_not, op::logical_or, op::logical_xor, op::maximum,
-                   op::minimum, op::mish, op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu,
-                   op::round, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::softsign, op::sqrt,
-                   op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
+    operation_list<op::abs, op::acos, op::acosh, op::add, op::asin, op::asinh, op::atan, op::atanh, op::bit_and,
+                   op::bit_or, op::bit_xor, op::cast, op::ceil, op::clamp, op::cos, op::cosh, op::divide, op::equal,
+                   op::erf, op::exp, op::expm1, op::floor, op::fmod, op::gelu, op::gelu_tanh, op::greater,
+                   op::greater_equal, op::less, op::less_equal, op::log, op::log1p, op::logical_and, op::logical_not,
+                   op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod, op::multiply,
+                   op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round, op::shift_left,
+                   op::shift_right, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::softsign,
+                   op::sqrt, op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
 extern const elementwise_operations::table elementwise_records;
 template <Operation Op> requires elementwise_operations::has<Op>
 inline constexpr const operation& record<Op> = elementwise_records.of[elementwise_operations::position<Op>()];
 
 namespace rule {
 struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
+struct bit_not : elementwise<"bit_not", 1, domain::integers> {};
 }  // namespace rule
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
@@ -406,10 +417,50 @@ export template <Operand A, Operand B> requires accepted<diagnostic<applying<op:
 constexpr auto max(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b));
 }
-/// a to the power of b.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has them.
+/// a to the power of b.   Types: float and integer.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has
+/// them. Integers wrap; a negative power of one is 0 but for those of 1 and -1.
 export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::pow, A, B>>()>
 constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b));
+}
+/// What is left of a divided by b, with the sign of b (numpy.mod, Python's %).   Types: float and integer.
+/// Numerics: exact but for the one addition that gives floats the sign; an integer modulo 0 is 0.
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::mod, A, B>>()>
+constexpr auto mod(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::mod>({}, std::forward<A>(a), std::forward<B>(b));
+}
+/// The same with the sign of a (C's fmod and %).   Types: float and integer.   Numerics: exact; an integer modulo 0 is 0.
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::fmod, A, B>>()>
+constexpr auto fmod(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::fmod>({}, std::forward<A>(a), std::forward<B>(b));
+}
+/// Bits that are set in both, in either, in exactly one.   Types: integer.
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::bit_and, A, B>>()>
+constexpr auto bit_and(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::bit_and>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::bit_or, A, B>>()>
+constexpr auto bit_or(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::bit_or>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::bit_xor, A, B>>()>
+constexpr auto bit_xor(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::bit_xor>({}, std::forward<A>(a), std::forward<B>(b));
+}
+/// All bits inverted.   Types: integer.
+export template <Symbolic X> requires accepted<diagnostic<applying<rule::bit_not, X>>()>
+constexpr auto bit_not(const X& x, origin_of<X> = {}) {
+  return -x - 1;
+}
+/// a with its bits moved by b places; those that come in are 0, and from the right copies of the sign of a signed integer.
+/// Types: integer.   Numerics: a distance below 0, or of all bits and more, moves every bit out.
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::shift_left, A, B>>()>
+constexpr auto shift_left(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::shift_left>({}, std::forward<A>(a), std::forward<B>(b));
+}
+export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::shift_right, A, B>>()>
+constexpr auto shift_right(A&& a, B&& b, origin_of<A, B> = {}) {
+  return apply<op::shift_right>({}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Elementwise comparisons give bool tensors.
 export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::equal, A, B>>()>

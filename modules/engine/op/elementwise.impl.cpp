@@ -187,6 +187,15 @@ void pow::gradient(gradient_call& c) {
     return lamina::sum_like(c.gradient() * (c.result() * lamina::log(base_or_one(c(0) == 0 && c(1) >= 0))), c(1));
   });
 }
+// a - b n with the whole number n that `mod` and `fmod` differ in.
+namespace {
+void remainder_gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
+  c(1, [&] { return lamina::sum_like(-(c.gradient() * lamina::round((c(0) - c.result()) / c(1))), c(1)); });
+}
+}  // namespace
+void mod::gradient(gradient_call& c) { remainder_gradient(c); }
+void fmod::gradient(gradient_call& c) { remainder_gradient(c); }
 // Bounds that cross give the upper one, wherever x lies.
 void clamp::gradient(gradient_call& c) {
   auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
