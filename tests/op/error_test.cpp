@@ -141,8 +141,9 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
   SAYS(matmul(o.f({2, 3}), o.f({4, 5})), "matmul: the inner sizes differ: [2x3] [4x5]");
   SAYS(matmul(o.f({2}), o.f({2, 5})), "matmul: both operands must be matrices: [2] [2x5]");
   SAYS(matmul(o.f({2, 2, 3}), o.f({3, 3, 5})), "matmul: the batch shapes do not broadcast: [2x2x3] [3x3x5]");
-  SAYS(matmul(o.of(dtype::int32, {2, 2}), o.of(dtype::int32, {2, 2})),
-       "matmul: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[2x2] int32[2x2]");
+  SAYS(matmul(o.of(dtype::boolean, {2, 2}), o.of(dtype::boolean, {2, 2})),
+       "matmul: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[2x2] "
+       "bool[2x2]");
   SAYS(
       shift_left(o.f({2}), o.f({2})),
       "shift_left: takes an integer type, not float32; cast first, as in cast<std::int32_t>(x): float32[2] float32[2]");

@@ -95,6 +95,7 @@ inline const std::vector<sample_call>& examples() {
       {"lstm_gates_grad", {f({2, 12}), f({2, 3}), f({2, 3}), f({2, 3}), f({2, 3})}},
       {"matmul", {f({2, 3}), f({3, 4})}},
       {"matmul", {f({5, 2, 3}), f({3, 4})}},
+      {"matmul", {at({2, 3}), at({3, 4})}},
       {"max_pool2d", {f({1, 2, 4, 4})}},
       {"max_pool2d", {of(dtype::int8, {1, 2, 4, 4})}},
       {"max_pool2d_grad", {f({1, 2, 2, 2}), of(dtype::int32, {1, 2, 2, 2}), f({1, 2, 4, 4})}},

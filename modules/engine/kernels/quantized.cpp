@@ -1,6 +1,7 @@
 // Kernels of quantized tensors for one instruction set.
 #include "quantized.h"
 
+#include "integer_product.h"
 #include "quantized_conv.h"
 #include "quantized_pool.h"
 
@@ -197,6 +198,11 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantized_max_pool),
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
+    [] {
+      integer_products_of all{};
+      integer_products::add_all(all.of, std::make_integer_sequence<int, element_count>{});
+      return all;
+    }(),
 };
 
 }  // extern "C"

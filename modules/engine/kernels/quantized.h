@@ -95,14 +95,25 @@ struct quantized_average_args {
   const std::int8_t *x_offset, *y_offset;
 };
 
+/// c[i, j] = sum over l of a[i, l] b[l, j], which wraps; rows of c follow each other.
+struct integer_product_args {
+  const void *a, *b;
+  void* c;
+  long m, n, k, a_row, a_column, b_row, b_column;
+};
+struct integer_products_of {
+  kernel of[element_count];  // null but for integers
+};
+
 struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel max_pool;      // args: pool_args; a window that lies in the padding altogether gives -128
-  kernel average_pool;  // args: quantized_average_args
-  kernel add;           // args: quantized_add_args
+  kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel average_pool;                       // args: quantized_average_args
+  kernel add;                                // args: quantized_add_args
+  integer_products_of products_of_integers;  // args: integer_product_args
 };
 
 extern "C" {

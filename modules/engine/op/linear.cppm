@@ -39,7 +39,7 @@ export struct matmul {
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     const shape &a = in[0].dims, &b = in[1].dims;
     if (!detail::same_elements(in, out)) return;
-    if (!detail::takes(domain::real, in[0].element, out)) return;
+    if (!detail::takes(domain::numbers, in[0].element, out)) return;
     if (a.rank < 2 || b.rank < 2) {
       out.why << "both operands must be matrices";
       return;

@@ -162,12 +162,38 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer
         grain, gemm.panel_columns);
 }
 
+// Products of integers, which have no epilogue, by rows.
+void emit_integers(emission& e, const products& all) {
+  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
+  const auto run = family.products_of_integers.of[static_cast<int>(e.out_type(0).element)];
+  const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
+  const auto& p = all.one;
+  for (std::int64_t i = 0; i < all.count; ++i) {
+    const matrices first = all.at(i);
+    emission::cut(p.m, static_cast<double>(p.n) * static_cast<double>(p.k), [&](std::int64_t row, std::int64_t rows) {
+      kernels::integer_product_args a{};
+      a.m = rows;
+      a.n = p.n;
+      a.k = p.k;
+      a.a_row = p.a_row;
+      a.a_column = p.a_column;
+      a.b_row = p.b_row;
+      a.b_column = p.b_column;
+      e.step(run, a,
+             {{&a.a, e.in(0).at((first.a + row * p.a_row) * size)},
+              {&a.b, e.in(1).at(first.b * size)},
+              {&a.c, e.out(0).at((first.c + row * p.c_row) * size)}});
+    });
+  }
+}
+
 }  // namespace
 
 void matmul::emit(emission& e) {
   if (e.out_type(0).dims.size() == 0) return;
   const auto& at = e.attributes<matmul_attributes>();
   products all = products_of(at, e.in_type(0).dims, e.in_type(1).dims, e.out_type(0).dims);
+  if (is_integer(e.out_type(0).element)) return emit_integers(e, all);
   auto& p = all.one;
   const auto& tail = e.epilogue();
   p.clamp = tail.clamp;

@@ -104,7 +104,9 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
   const auto count = static_cast<std::int32_t>(r.of.nodes().size());
   for (std::int32_t i = 0; i < count; ++i) {
     const node& n = r.of.at(i);
-    if (!u.needed[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || !n.op->channels) continue;
+    if (!u.needed[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || !n.op->channels ||
+        is_integer(n.results[0].element))
+      continue;
     group g{.nodes = {i}, .result = {i, 0}};
     while (!g.tail.clamp && absorb(r, u, forms, groups, g)) {}
     if (g.nodes.size() == 1) continue;
