@@ -35,6 +35,7 @@ export import :op.normalize;
 export import :op.attention;
 export import :op.sized;           // results of which an extent is counted when they run
 export import :op.computed_shape;  // results whose shape an operand holds
+export import :op.coordinates;     // elements and rows at coordinates
 export import :op.loss;
 export import :op.quantized;
 export import :op.random;

@@ -1,6 +1,7 @@
 // The index family of one instruction set: gathers and scatters, running sums, order.
 #include "index.h"
 
+#include "coordinates.h"
 #include "counted.h"
 #include "storage.h"
 
@@ -340,6 +341,9 @@ void LAMINA_KERNEL(put_rows)(const void* args, void*) noexcept {
     if (const long at = place(a.index[k], a.length, outside, k); at >= 0)
       __builtin_memcpy(static_cast<char*>(a.out) + at * a.row, in, static_cast<std::size_t>(a.row));
 }
+void LAMINA_KERNEL(gather_nd)(const void* args, void*) noexcept {
+  coordinates::gather(*static_cast<const coordinate_args*>(args));
+}
 void LAMINA_KERNEL(product_of_others_f32)(const void* args, void* scratch) noexcept {
   product_of_others<float>(*static_cast<const product_of_others_args*>(args), scratch);
 }
@@ -353,6 +357,8 @@ extern constinit const index_functions LAMINA_KERNEL(index) = [] {
   f.take = LAMINA_KERNEL(take);
   f.one_hot = LAMINA_KERNEL(one_hot);
   f.put_rows = LAMINA_KERNEL(put_rows);
+  f.gather_nd = LAMINA_KERNEL(gather_nd);
+  coordinates::add_all(f, std::make_integer_sequence<int, element_count>{});
   f.product_of_others[0] = LAMINA_KERNEL(product_of_others_f32);
   f.product_of_others[1] = LAMINA_KERNEL(product_of_others_f64);
   add_element<element::f32>(f);

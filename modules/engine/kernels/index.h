@@ -95,8 +95,36 @@ struct order_args {
 };
 constexpr long order_scratch(long length) { return 32 * length; }
 
+/// How a result comes from an element and what is scattered to its place: replaced by it, or reduced with it.
+enum class scatter_reduction : std::int32_t { none, add, multiply, maximum, minimum };
+inline constexpr int axes_at_most = 8;
+/// Of row number r the coordinates index[r * parts + i], i < parts, in axes of `extent`, of batch r / count, each of `whole`
+/// rows.  Gathered: out[r - first] = the row of `in` there, `row` bytes. Scattered: the row of `out` there, `row` elements,
+/// reduced with in[r - first], r in ascending order.  Coordinates outside give zeros and are left out.
+struct coordinate_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long first, rows, count, whole, row, extent[axes_at_most];
+  std::int32_t parts, reduction;
+};
+/// The element of `out` at the place of index[i], but along an axis of `length` at the position that it holds, reduced with
+/// in[i], i in ascending order.  `stride` is that of `out`, 0 for the axis.
+struct put_along_axis_args {
+  const void* in;
+  const std::int64_t* index;
+  void* out;
+  std::int64_t* invalid;
+  long extent[axes_at_most], stride[axes_at_most], length, axis_stride;
+  std::int32_t rank, reduction;
+};
+
 struct index_functions {
-  kernel gather, take, one_hot, put_rows;
+  kernel gather, take, one_hot, put_rows, gather_nd;  // gather_nd: coordinate_args
+  kernel scatter_nd[element_count];                   // args: coordinate_args; reductions of numbers alone
+  kernel put_along_axis[element_count];               // likewise
+  kernel running_product[element_count];              // args: running_sum_args; float32 multiplies in double
   // null where there is no addition
   kernel scatter_rows[element_count], scatter_elements[element_count], sum_alike[element_count];
   kernel running_sum[element_count], order[element_count];

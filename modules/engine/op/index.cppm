@@ -179,6 +179,19 @@ export struct cumsum {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+export struct cumprod {
+  static constexpr std::string_view name = "cumprod";
+  static constexpr int operands = 1;
+  using attributes = cumsum_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    op::cumsum::infer(a, in, out);
+  }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return static_cast<double>(in[0].dims.size());
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 /// int64 positions in order: equal elements in that of their positions, NaN above all numbers. A second operand, of one axis,
 /// says by its extent how many there are to be; only its shape is read.
 export struct order {
@@ -253,8 +266,9 @@ export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
 };
 }  // namespace op
 
-using index_operations = operation_list<op::cumsum, op::gather, op::order, op::put_rows, op::scatter_elements,
-                                        op::scatter_rows, op::sum_rows_alike, op::take_along_axis, op::to_one_hot>;
+using index_operations =
+    operation_list<op::cumprod, op::cumsum, op::gather, op::order, op::put_rows, op::scatter_elements, op::scatter_rows,
+                   op::sum_rows_alike, op::take_along_axis, op::to_one_hot>;
 extern const index_operations::table index_records;
 template <Operation Op> requires index_operations::has<Op>
 inline constexpr const operation& record<Op> = index_records.of[index_operations::position<Op>()];
@@ -408,6 +422,18 @@ constexpr auto cumsum(const X& x, origin_of<X> = {}) {
 export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::cumsum, rank_of_rule, X>>()>
 constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) {
   return apply_of_rank<op::cumsum, rank_of_rule>(a, x);
+}
+
+/// Running products along an axis; otherwise as `cumsum`.   Numerics: float32 multiplies in double; integers wrap.
+/// Gradient: without division; its memory grows with the square of the extent.
+export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
+requires accepted<diagnostic<applying_fixed<op::cumprod, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
+constexpr auto cumprod(const X& x, origin_of<X> = {}) {
+  return apply_fixed<op::cumprod, cumsum_attributes{Axis, Exclusive, Reverse}>(x);
+}
+export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::cumprod, rank_of_rule, X>>()>
+constexpr auto cumprod(const X& x, cumsum_attributes a, origin_of<X> = {}) {
+  return apply_of_rank<op::cumprod, rank_of_rule>(a, x);
 }
 
 /// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.

@@ -6,9 +6,13 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.attention;
 import :op.box;
+import :op.elementwise;
 import :op.index;
+import :op.reduce;
 import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -218,7 +222,9 @@ void cumsum::gradient(gradient_call& c) {
   a.reverse = !a.reverse;
   c(lamina::cumsum(c.gradient(), a));
 }
-void cumsum::emit(emission& e) {
+namespace {
+// A kernel of running sums or products.
+void emit_running(emission& e, kernels::kernel run) {
   const auto& at = e.attributes<cumsum_attributes>();
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, at.axis);
   auto size = bytes_of(e.in_type(0));
@@ -230,9 +236,31 @@ void cumsum::emit(emission& e) {
     a.exclusive = at.exclusive;
     a.reverse = at.reverse;
     auto skip = first * length * inner * size;
-    e.step(functions(e).running_sum[static_cast<int>(e.in_type(0).element)], a,
-           {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
+    e.step(run, a, {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
   });
+}
+}  // namespace
+void cumsum::emit(emission& e) { emit_running(e, functions(e).running_sum[static_cast<int>(e.in_type(0).element)]); }
+void cumprod::emit(emission& e) {
+  emit_running(e, functions(e).running_product[static_cast<int>(e.in_type(0).element)]);
+}
+// For each element the products without it: those of rows in which it is 1.
+void cumprod::gradient(gradient_call& c) {
+  auto a = c.attributes<cumsum_attributes>();
+  const int rank = c(0).shape().rank, axis = detail::normal_axis(a.axis, rank), last = rank - 1;
+  axes order;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) order.values[order.count++] = i;
+  order.values[order.count++] = axis;
+  const value x = lamina::permute(c(0), order), g = lamina::permute(c.gradient(), order);
+  const value at = lamina::positions(x, last), mine = lamina::unsqueeze(at, axes(1)),
+              other = lamina::unsqueeze(at, axes(0));
+  const value rows = lamina::where(mine == other, 1, lamina::unsqueeze(x, axes(last)));
+  const value without = lamina::cumprod(rows, cumsum_attributes{-1, a.exclusive, a.reverse});
+  const value later =
+      a.exclusive ? (a.reverse ? other < mine : other > mine) : (a.reverse ? other <= mine : other >= mine);
+  const value terms = lamina::where(later, without * lamina::unsqueeze(g, axes(last)), 0);
+  c(lamina::permute_inverse(lamina::reduce_sum(terms, reduce_attributes{.axes = axes(-1)}), order));
 }
 
 void order::emit(emission& e) {

@@ -6,6 +6,7 @@ import :op.activation;
 import :op.attention;
 import :op.computed_shape;
 import :op.control;
+import :op.coordinates;
 import :op.elementwise;
 import :op.index;
 import :op.linear;
@@ -29,6 +30,7 @@ namespace lamina {
 constexpr attention_operations::table attention_records = attention_operations::records();
 constexpr computed_shape_operations::table computed_shape_records = computed_shape_operations::records();
 constexpr control_operations::table control_records = control_operations::records();
+constexpr coordinate_operations::table coordinate_records = coordinate_operations::records();
 constexpr elementwise_operations::table elementwise_records = elementwise_operations::records();
 constexpr index_operations::table index_records = index_operations::records();
 constexpr linear_operations::table linear_records = linear_operations::records();
@@ -56,10 +58,9 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
   std::sort(all.begin(), all.end(), [](const operation* a, const operation* b) { return a->name < b->name; });
   return all;
 }
-constexpr auto all =
-    by_name(attention_records, computed_shape_records, control_records, elementwise_records, index_records,
-            linear_records, loss_records, nn_records, normalize_records, quantized_records, random_records,
-            recurrent_records, reduce_records, shape_records, sized_records, tile_records, view_records);
+constexpr auto all = by_name(attention_records, computed_shape_records, control_records, coordinate_records,
+                             elementwise_records, index_records, linear_records, loss_records, nn_records,
+                             normalize_records, quantized_records, random_records, recurrent_records, reduce_records, shape_records, sized_records, tile_records, view_records);
 static_assert(
     [] {
       for (std::size_t i = 1; i < all.size(); ++i)
