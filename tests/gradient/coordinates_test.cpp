@@ -91,4 +91,25 @@ BOOST_AUTO_TEST_CASE(running_products) {
               [](const values& v) { return values{cumprod(v[0], {.axis = 0})}; });
 }
 
+BOOST_AUTO_TEST_CASE(reductions_over_computed_axes) {
+  constexpr reduction_kind smooth[] = {reduction_kind::sum,       reduction_kind::mean,    reduction_kind::product,
+                                       reduction_kind::l2,        reduction_kind::log_sum, reduction_kind::log_sum_exp,
+                                       reduction_kind::sum_square};
+  constexpr reduction_kind with_kinks[] = {reduction_kind::maximum, reduction_kind::minimum, reduction_kind::l1};
+  for (const auto& s : {shape{2, 3}, shape{1, 3}, shape{3, 1}, shape{3, 2, 2}, shape{4, 2}})
+    for (bool keep : {false, true}) {
+      const auto over = [&](const value& v) { return held(v, array_of(dtype::int64, {1}, {-1})); };
+      for (auto kind : smooth)
+        check_twice("reduce_by", {real(s, 1, 0.5, 2)},
+                    [&](const values& v) { return values{reduce_by(v[0], over(v[0]), {kind, keep})}; });
+      for (auto kind : with_kinks)
+        check("reduce_by", {distinct_array(s, 1)},
+              [&](const values& v) { return values{reduce_by(v[0], over(v[0]), {kind, keep})}; });
+    }
+  check_twice("reduce_by", {real({2, 0}, 1)},
+              [&](const values& v) { return values{reduce_by(v[0], held(v[0], array_of(dtype::int64, {1}, {1})))}; });
+  check_twice("reduce_log_sum_exp", {real({2, 3}, 1)},
+              [](const values& v) { return values{reduce_log_sum_exp(v[0], {.axes = {1}})}; });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

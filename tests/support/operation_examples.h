@@ -125,6 +125,7 @@ inline const std::vector<sample_call>& examples() {
       {"quantized_linear", of_products},
       {"random_normal", {at({2}), f({2, 3})}},
       {"random_uniform", {at({2}), f({2, 3})}},
+      {"reduce_by", {f({2, 3}), at({1})}, {{"kind", integer(3)}}},
       {"reduce_all", {of(dtype::boolean, {2, 3})}},
       {"reduce_any", {of(dtype::boolean, {2, 3})}},
       {"repeat", {f({2, 3})}, {{"count", integer(2)}, {"axis", integer(1)}}},

@@ -17,6 +17,7 @@ import :op.quantized;
 import :op.random;
 import :op.recurrent;
 import :op.reduce;
+import :op.reduce_by;
 import :op.shape;
 import :op.sized;
 import :op.tile;
@@ -40,6 +41,7 @@ constexpr normalize_operations::table normalize_records = normalize_operations::
 constexpr quantized_operations::table quantized_records = quantized_operations::records();
 constexpr random_operations::table random_records = random_operations::records();
 constexpr recurrent_operations::table recurrent_records = recurrent_operations::records();
+constexpr reduce_by_operations::table reduce_by_records = reduce_by_operations::records();
 constexpr reduce_operations::table reduce_records = reduce_operations::records();
 constexpr shape_operations::table shape_records = shape_operations::records();
 constexpr sized_operations::table sized_records = sized_operations::records();
@@ -60,7 +62,8 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
 }
 constexpr auto all = by_name(attention_records, computed_shape_records, control_records, coordinate_records,
                              elementwise_records, index_records, linear_records, loss_records, nn_records,
-                             normalize_records, quantized_records, random_records, recurrent_records, reduce_records, shape_records, sized_records, tile_records, view_records);
+                             normalize_records, quantized_records, random_records, recurrent_records, reduce_by_records,
+                             reduce_records, shape_records, sized_records, tile_records, view_records);
 static_assert(
     [] {
       for (std::size_t i = 1; i < all.size(); ++i)

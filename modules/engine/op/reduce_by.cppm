@@ -1,0 +1,76 @@
+// Reductions by more names, and over axes that are computed.
+export module lamina:op.reduce_by;
+import :core;
+import :dtype;
+import :op;
+import :op.reduce;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// What a reduction makes of the elements.
+export enum class reduction_kind : std::int32_t {
+  sum,
+  mean,
+  product,
+  maximum,
+  minimum,
+  l1,
+  l2,
+  log_sum,
+  log_sum_exp,
+  sum_square
+};
+
+/// Whether reduced axes stay with size 1, and whether an empty list of axes names none of them or, else, all.
+struct reduce_by_attributes {
+  reduction_kind kind = reduction_kind::sum;
+  bool keepdim = false, none_if_empty = false;
+  static constexpr void members(auto& a, auto&& f) {
+    f("kind", a.kind), f("keepdim", a.keepdim), f("none_if_empty", a.none_if_empty);
+  }
+  bool operator==(const reduce_by_attributes&) const = default;
+};
+
+namespace op {
+/// Operands: elements; the axes to reduce.
+export struct reduce_by {
+  static constexpr std::string_view name = "reduce_by";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_operands = 1u << 1;
+  using attributes = reduce_by_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
+  static void gradient(gradient_call&);
+};
+}  // namespace op
+
+using reduce_by_operations = operation_list<op::reduce_by>;
+extern const reduce_by_operations::table reduce_by_records;
+template <Operation Op> requires reduce_by_operations::has<Op>
+inline constexpr const operation& record<Op> = reduce_by_records.of[reduce_by_operations::position<Op>()];
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+//
+// Of values of programs and nets. Over no elements sums are 0, products 1, maxima the least number of the type and minima the
+// greatest.
+
+/// A reduction by its kind.   Types: sums, products, extremes and `l1`, `sum_square` of float and integer, extremes of bool too;
+/// the others of float.
+export value reduce(reduction_kind kind, const value& x, reduce_attributes a = {}, const origin& = {});
+/// The same over axes that are computed; the rank of the result is known if the number of axes is.
+/// Shapes:  x [2, 3, 4], over = {0, -1} -> [3].   Types: as `reduce`, `over` int64.   Errors: shape_error for what are not distinct
+///          axes.   Gradient: that of the reduction; of a product by division, so not at elements of 0.
+export value reduce_by(const value& x, const value& over, reduce_by_attributes a = {}, const origin& = {});
+
+/// The sum of absolute values, the root of the sum of squares, log(sum), log(sum(exp)) without overflow, the sum of squares.
+export value reduce_l1(const value& x, reduce_attributes a = {}, const origin& = {});
+export value reduce_l2(const value& x, reduce_attributes a = {}, const origin& = {});
+export value reduce_log_sum(const value& x, reduce_attributes a = {}, const origin& = {});
+export value reduce_log_sum_exp(const value& x, reduce_attributes a = {}, const origin& = {});
+export value reduce_sum_square(const value& x, reduce_attributes a = {}, const origin& = {});
+
+}  // namespace lamina

@@ -1,0 +1,158 @@
+module lamina:op.reduce_by.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.extents;
+import :op.reduce;
+import :op.reduce_by;
+import :op.shape;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+// log(sum(exp(x))), of differences to the largest element where that is a number.
+value log_sum_exp(const value& x, reduce_attributes a) {
+  const value most = reduce_max(x, reduce_attributes{a.axes, true});
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const value from = stop_gradient(where((most == infinity) || (most == -infinity), 0, most));
+  const value sum = log(reduce_sum(exp(x - from), reduce_attributes{a.axes, true})) + from;
+  return a.keepdim ? sum : value(reshape_like(sum, reduce_sum(x, a)));
+}
+[[noreturn]] void refuse_kind(reduction_kind kind) {
+  text t;
+  detail::raise(error_kind::value, t << "reduce: the kind " << static_cast<int>(kind) << " is none");
+}
+}  // namespace
+
+value reduce(reduction_kind kind, const value& x, reduce_attributes a, const origin&) {
+  const bool truth = x.type().element == dtype::boolean;
+  switch (kind) {
+    case reduction_kind::sum: return reduce_sum(x, a);
+    case reduction_kind::mean: return reduce_mean(x, a);
+    case reduction_kind::product: return reduce_prod(x, a);
+    case reduction_kind::maximum: return truth ? value(reduce_any(x, a)) : value(reduce_max(x, a));
+    case reduction_kind::minimum: return truth ? value(reduce_all(x, a)) : value(reduce_min(x, a));
+    case reduction_kind::l1: return reduce_sum(abs(x), a);
+    case reduction_kind::l2: return sqrt(reduce_sum(square(x), a));
+    case reduction_kind::log_sum: return log(reduce_sum(x, a));
+    case reduction_kind::log_sum_exp: return log_sum_exp(x, a);
+    case reduction_kind::sum_square: return reduce_sum(square(x), a);
+  }
+  refuse_kind(kind);
+}
+value reduce_by(const value& x, const value& over, reduce_by_attributes a, const origin&) {
+  return apply<op::reduce_by>(a, x, over);
+}
+value reduce_l1(const value& x, reduce_attributes a, const origin&) { return reduce(reduction_kind::l1, x, a); }
+value reduce_l2(const value& x, reduce_attributes a, const origin&) { return reduce(reduction_kind::l2, x, a); }
+value reduce_log_sum(const value& x, reduce_attributes a, const origin&) {
+  return reduce(reduction_kind::log_sum, x, a);
+}
+value reduce_log_sum_exp(const value& x, reduce_attributes a, const origin&) {
+  return reduce(reduction_kind::log_sum_exp, x, a);
+}
+value reduce_sum_square(const value& x, reduce_attributes a, const origin&) {
+  return reduce(reduction_kind::sum_square, x, a);
+}
+
+}  // namespace lamina
+
+namespace lamina::op {
+
+namespace {
+bool takes_element(reduction_kind kind, dtype element, inference& out) {
+  if (kind < reduction_kind::sum || kind > reduction_kind::sum_square) {
+    out.why << "the kind " << static_cast<int>(kind) << " of reduction is none";
+    return false;
+  }
+  if (kind == reduction_kind::maximum || kind == reduction_kind::minimum)
+    return element == dtype::boolean || detail::takes(domain::numbers, element, out);
+  const bool real = kind == reduction_kind::mean || kind == reduction_kind::l2 || kind == reduction_kind::log_sum ||
+                    kind == reduction_kind::log_sum_exp;
+  return detail::takes(real ? domain::real : domain::numbers, element, out);
+}
+// The axes as attributes; false where an int64 is none.
+bool axes_of(const any_tensor& t, int rank, axes& a) {
+  unsigned bits = 0;
+  for (std::int64_t at : t.elements<std::int64_t>()) {
+    const int axis = detail::normal_axis(at, rank);
+    if (axis < 0 || bits >> axis & 1u) return false;
+    bits |= 1u << axis;
+    a.values[a.count++] = axis;
+  }
+  return true;
+}
+}  // namespace
+
+void reduce_by::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const shape &x = in[0].dims, &over = in[1].dims;
+  if (!takes_element(a.kind, in[0].element, out)) return;
+  if (in[1].element != dtype::int64) return out.refuse(in[1].element, "int64 axes", "std::int64_t");
+  if (over.rank != 1 || !over[0].is_number()) {
+    out.why << "the axes are expected as one vector of a known length";
+    return;
+  }
+  const std::int64_t n = over.at(0);
+  if (n > x.rank) {
+    out.why << n << " axes are not distinct ones of the operand";
+    return;
+  }
+  if (n == 0 && a.none_if_empty) return out.result(in[0].element, x);
+  axes named;
+  unsigned bits = 0;
+  if (const any_tensor* known = out.elements_of(1)) {
+    if (!axes_of(*known, x.rank, named)) {
+      out.why << "the axes are not distinct ones of the operand";
+      return;
+    }
+    detail::reduced_axes({named, a.keepdim}, x.rank, bits);
+    return out.result(in[0].element, detail::reduced_shape(x, bits, a.keepdim));
+  }
+  shape s;
+  const int rank = a.keepdim ? x.rank : n == 0 ? 0 : x.rank - static_cast<int>(n);
+  for (int i = 0; i < rank; ++i) s.push_back(n == 0 ? dim(1) : dim(dyn));
+  out.result(in[0].element, s);
+}
+value reduce_by::bind(const attributes& a, view<const value> in) {
+  axes named;
+  axes_of(in[1].owner().at(in[1].id()).constant, in[0].shape().rank, named);
+  if (named.count > 0 || !a.none_if_empty) return lamina::reduce(a.kind, in[0], {named, a.keepdim});
+  switch (a.kind) {  // each element is reduced alone
+    case reduction_kind::l1:
+    case reduction_kind::l2: return lamina::abs(in[0]);
+    case reduction_kind::log_sum: return lamina::log(in[0]);
+    case reduction_kind::sum_square: return lamina::square(in[0]);
+    default: return in[0];
+  }
+}
+void reduce_by::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto kept = c.attributes<attributes>();
+    kept.keepdim = true;
+    const value& x = c(0);
+    const value y = apply<op::reduce_by>(kept, x, c(1)), g = lamina::reshape_like(c.gradient(), y);
+    const auto over = [&](const value& of) {
+      return value(apply<op::reduce_by>(reduce_by_attributes{reduction_kind::sum, true, kept.none_if_empty}, of, c(1)));
+    };
+    switch (kept.kind) {
+      case reduction_kind::sum: return value(lamina::broadcast_like(g, x));
+      case reduction_kind::mean: return value(lamina::broadcast_like(g / over(detail::constant_like(x, 1)), x));
+      case reduction_kind::product: return value(g * y / x);
+      case reduction_kind::l1: return value(g * lamina::sign(x));
+      case reduction_kind::l2: return value(g * x / lamina::where(y == 0, 1, y));
+      case reduction_kind::log_sum: return value(lamina::broadcast_like(g / lamina::exp(y), x));
+      case reduction_kind::log_sum_exp: return value(g * lamina::exp(x - y));
+      case reduction_kind::sum_square: return value(g * (x * 2));
+      default: break;
+    }
+    const value mine = detail::converted(x == y, x.type().element);
+    return value(mine * (g / lamina::max(over(mine), 1)));
+  });
+}
+
+}  // namespace lamina::op
