@@ -38,6 +38,7 @@ export import :op.computed_shape;  // results whose shape an operand holds
 export import :op.coordinates;     // elements and rows at coordinates
 export import :op.reduce_by;       // reductions over axes that are computed
 export import :op.contraction;     // einsum, determinants
+export import :op.signal;          // Fourier transforms, windows
 export import :op.loss;
 export import :op.quantized;
 export import :op.random;

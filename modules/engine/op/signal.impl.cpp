@@ -1,0 +1,184 @@
+module lamina:op.signal.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.computed_shape;
+import :op.elementwise;
+import :op.extents;
+import :op.index;
+import :op.linear;
+import :op.shape;
+import :op.signal;
+import :op.tile;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+using namespace detail;
+
+namespace {
+
+constexpr std::int64_t longest = 1 << 14;  // of a transform: its matrix has the square
+constexpr double pi = 3.14159265358979323846;
+
+std::int64_t known_extent(std::string_view function, const value& x, int axis) {
+  const dim n = x.shape()[axis];
+  if (n.is_number()) return n.code;
+  text t;
+  raise(error_kind::shape,
+        t << function << ": the extent of axis " << axis << " is to be known: give it as a number, or a length");
+}
+// cos and sin of 2 pi k / n.
+struct turn {
+  double cosine, sine;
+  turn(std::int64_t k, std::int64_t n) {
+    const double angle = 2 * pi * static_cast<double>(k % n) / static_cast<double>(n);
+    cosine = std::cos(angle);
+    sine = std::sin(angle);
+  }
+};
+// The matrix [given * parts, wanted * results] that transforms `given` numbers of `parts` parts.
+std::vector<double> matrix_of(const dft_attributes& a, std::int64_t n, std::int64_t given, int parts,
+                              std::int64_t wanted, int results) {
+  std::vector<double> m(static_cast<std::size_t>(given * parts * wanted * results));
+  const bool half = a.inverse && a.onesided;
+  const double by = a.inverse ? 1. / static_cast<double>(n) : 1.;
+  for (std::int64_t t = 0; t < given; ++t)
+    for (std::int64_t k = 0; k < wanted; ++k) {
+      const turn angle(t * k, n);
+      const double sine = a.inverse ? -angle.sine : angle.sine;
+      const double both = half && t > 0 && 2 * t != n ? 2 : 1;  // this one and its mirror
+      const auto at = [&](int part, int result) -> double& {
+        return m[static_cast<std::size_t>(((t * parts + part) * wanted + k) * results + result)];
+      };
+      at(0, 0) = by * both * angle.cosine;
+      if (results == 2) at(0, 1) = -by * sine;
+      if (parts == 2) {
+        at(1, 0) = by * both * sine;
+        if (results == 2) at(1, 1) = by * angle.cosine;
+      }
+    }
+  return m;
+}
+
+value window_of(const value& size, bool periodic, dtype element, const std::function<value(const value&)>& f) {
+  program& p = size.owner();
+  const value n = reshape(converted(size, dtype::int64), lamina::shape{});
+  const value at = arange(p.number(std::int64_t(0), dtype::int64), n, p.number(std::int64_t(1), dtype::int64));
+  const value whole = max(periodic ? n : value(n - 1), 1);
+  return converted(f(converted(at, dtype::float64) * (2 * pi) / converted(whole, dtype::float64)), element);
+}
+
+}  // namespace
+
+value dft(const value& x, dft_attributes a, const origin&) {
+  const auto& s = x.shape();
+  const int rank = s.rank, axis = axis_of("dft", a.axis, s);
+  if (axis == rank - 1 || (s.back() != dim(1) && s.back() != dim(2))) {
+    text t;
+    raise(
+        error_kind::shape,
+        t << "dft: numbers of one or two parts in the last axis, and another axis to transform, are expected of " << s);
+  }
+  const bool half = a.inverse && a.onesided;
+  const int parts = static_cast<int>(s.back().code), results = half ? 1 : 2;
+  const std::int64_t given = known_extent("dft", x, axis);
+  const std::int64_t n = a.length ? *a.length : half ? 2 * (given - 1) : given;
+  if (n < 1 || n > longest) {
+    text t;
+    raise(error_kind::value, t << "dft: a length of " << n << " is outside 1.." << longest);
+  }
+  value rows = with_axis_moved(x, axis, rank - 2);
+  const std::int64_t used = std::min(given, half ? n / 2 + 1 : n);  // the others would meet zeros
+  if (used < given) rows = slice(rows, slice_attributes{0, used, rank - 2, 1});
+  const std::int64_t wanted = a.onesided && !a.inverse ? n / 2 + 1 : n;
+  const value matrix = constant_list(x.owner(), x.type().element, matrix_of(a, n, used, parts, wanted, results),
+                                     {dim(used * parts), dim(wanted * results)});
+  std::vector<int> together(static_cast<std::size_t>(rank - 2), 1);
+  together.push_back(2);
+  const bool single = rank == 2;
+  value flat = merged(rows, together);
+  if (single) flat = unsqueeze(flat, axes(0));
+  value y = matmul(flat, matrix);
+  if (single) y = squeeze(y, axes(0));
+  std::vector<extent> to;
+  for (int i = 0; i < rank - 2; ++i) to.push_back(extent_of(y, i));
+  to.push_back({dim(wanted), {}});
+  to.push_back({dim(results), {}});
+  return with_axis_moved(reshaped(y, to), rank - 2, axis);
+}
+
+value stft(const value& signal, const std::optional<value>& window, stft_attributes a, const origin&) {
+  const value x = signal.shape().rank == 2 ? value(unsqueeze(signal, axes(2))) : signal;
+  text t;
+  if (x.shape().rank != 3)
+    raise(error_kind::shape, t << "stft: signals [B, L] or [B, L, 1 or 2] are expected, not " << signal.shape());
+  const std::int64_t length = known_extent("stft", x, 1), n = window     ? known_extent("stft", *window, 0)
+                                                              : a.length ? *a.length
+                                                                         : length;
+  if (n < 1 || n > length)
+    raise(error_kind::shape, t << "stft: frames of " << n << " positions do not fit a signal of " << length);
+  if (a.step < 1) raise(error_kind::value, t << "stft: a step of " << a.step << " is below 1");
+  const std::int64_t frames = 1 + (length - n) / a.step;
+  std::vector<std::int64_t> at;
+  for (std::int64_t f = 0; f < frames; ++f)
+    for (std::int64_t i = 0; i < n; ++i) at.push_back(f * a.step + i);
+  value cut = gather(x, constant_list(x.owner(), dtype::int64, at, {dim(frames), dim(n)}), 1);
+  if (window) cut = cut * unsqueeze(converted(*window, x.type().element), axes(1));
+  return dft(cut, {.axis = 2, .onesided = a.onesided});
+}
+
+value hann_window(const value& size, bool periodic, dtype element, const origin&) {
+  return window_of(size, periodic, element, [](const value& turns) { return value(square(sin(turns * 0.5))); });
+}
+value hamming_window(const value& size, bool periodic, dtype element, const origin&) {
+  constexpr double alpha = 25. / 46;
+  return window_of(size, periodic, element, [](const value& turns) { return value(alpha - cos(turns) * (1 - alpha)); });
+}
+value blackman_window(const value& size, bool periodic, dtype element, const origin&) {
+  return window_of(size, periodic, element,
+                   [](const value& turns) { return value(cos(turns) * -0.5 + cos(turns * 2) * 0.08 + 0.42); });
+}
+
+any_tensor mel_weight_matrix(mel_attributes a, dtype element) {
+  constexpr std::int64_t most = 1 << 20;
+  text t;
+  if (a.bands < 1 || a.bands > most || a.length < 1 || a.length > most || a.rate < 1 ||
+      !(a.low >= 0 && a.low <= a.high) || (a.length / 2 + 1) * a.bands > (std::int64_t(1) << 28))
+    raise(error_kind::value, t << "mel_weight_matrix: " << a.bands << " bands of transforms of " << a.length
+                               << " samples at " << a.rate << " Hz from " << a.low << " to " << a.high
+                               << " Hz are none");
+  const std::int64_t bins = a.length / 2 + 1;
+  const auto mel = [](double hertz) { return 2595 * std::log1p(hertz / 700) / std::log(10.); };
+  const double from = mel(a.low), step = (mel(a.high) - from) / static_cast<double>(a.bands + 2);
+  const auto bin = [&](std::int64_t i) {
+    const double hertz = 700 * std::expm1((static_cast<double>(i) * step + from) / 2595 * std::log(10.));
+    return static_cast<std::int64_t>(
+        std::floor(static_cast<double>(a.length + 1) * hertz / static_cast<double>(a.rate)));
+  };
+  std::vector<double> weights(static_cast<std::size_t>(bins * a.bands));
+  for (std::int64_t i = 0; i < a.bands; ++i) {
+    const std::int64_t low = bin(i), center = bin(i + 1), high = bin(i + 2);
+    const auto set = [&](std::int64_t j, double v) {
+      if (j < bins) weights[static_cast<std::size_t>(j * a.bands + i)] = v;
+    };
+    if (low == center) set(center, 1);
+    else
+      for (std::int64_t j = low; j <= center && j < bins; ++j)
+        set(j, static_cast<double>(j - low) / static_cast<double>(center - low));
+    for (std::int64_t j = center; j < high && j < bins; ++j)
+      set(j, static_cast<double>(high - j) / static_cast<double>(high - center));
+  }
+  any_tensor m(tensor_type{element, {dim(bins), dim(a.bands)}});
+  with_type(element, [&]<class T>() {
+    T* to = reinterpret_cast<T*>(m.mutable_data());
+    for (std::size_t i = 0; i < weights.size(); ++i) to_element(weights[i], to[i]);
+  });
+  return m;
+}
+
+}  // namespace lamina
