@@ -40,6 +40,7 @@ export import :op.reduce_by;       // reductions over axes that are computed
 export import :op.contraction;     // einsum, determinants
 export import :op.signal;          // Fourier transforms, windows
 export import :op.loss;
+export import :op.weighted_loss;
 export import :op.quantized;
 export import :op.random;
 export import :op.control;

@@ -112,4 +112,22 @@ BOOST_AUTO_TEST_CASE(reductions_over_computed_axes) {
               [](const values& v) { return values{reduce_log_sum_exp(v[0], {.axes = {1}})}; });
 }
 
+BOOST_AUTO_TEST_CASE(contractions) {
+  check_twice("einsum", {real({2, 3, 4}, 1), real({4, 2}, 2), real({3}, 3)},
+              [](const values& v) { return values{einsum("abc,ca,b->cb", v)}; });
+  check_twice("einsum", {real({3, 3, 2}, 1)}, [](const values& v) { return values{einsum("iij->j", v)}; });
+  check_twice("einsum", {real({2, 1, 3}, 1), real({4, 3}, 2)},
+              [](const values& v) { return values{einsum("...a,...a->...", v)}; });
+  check_twice(
+      "det", {real({2, 3, 3}, 1)}, [](const values& v) { return values{det(v[0])}; }, true, extents_known::when_built);
+  check_twice(
+      "dft", {real({2, 5, 2}, 1)}, [](const values& v) { return values{dft(v[0], {.length = 4})}; }, true,
+      extents_known::when_built);
+  check_twice("trilu", {real({3, 4}, 1)}, [](const values& v) { return values{trilu(v[0], 1)}; });
+  const array labels = array_of(dtype::int64, {2, 2}, {0, 2, 1, 1});
+  check_twice("softmax_cross_entropy", {real({2, 3, 2}, 1), real({3}, 2, 0.5, 2)}, [&](const values& v) {
+    return values{softmax_cross_entropy(v[0], held(v[0], labels), v[1], {.ignore_index = 2}).loss};
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
