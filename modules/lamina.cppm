@@ -43,6 +43,7 @@ export import :op.loss;
 export import :op.weighted_loss;
 export import :op.quantized;
 export import :op.random;
+export import :op.seeded_random;
 export import :op.control;
 export import :expression.data;
 export import :op.recurrent;
