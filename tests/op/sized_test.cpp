@@ -383,4 +383,83 @@ BOOST_AUTO_TEST_CASE(boxes_with_nan_and_boxes_without_area) {
              "non_max_suppression: -2 boxes at most: [5x4] [5]");
 }
 
+// Of the slices of an axis, against comparisons of whole slices.
+BOOST_AUTO_TEST_CASE(distinct_slices) {
+  for (auto element : numbers)
+    for (const auto& s : {shape{7, 2}, shape{3, 6, 2}, shape{2, 2, 9}, shape{5}, shape{1, 4}, shape{0, 3}, shape{4, 0}})
+      for (int axis = 0; axis < s.rank; ++axis)
+        for (bool sorted : {true, false}) {
+          array x = coarse(element, s, 1, 1.5);
+          if (element == dtype::float32 && s.size() > 9) x.values[1] = x.values[5] = x.values[7] = not_a_number;
+          const std::int64_t n = s.at(axis), inner = s.size(axis + 1, s.rank), outer = s.size(0, axis);
+          std::vector<std::vector<double>> slices(static_cast<std::size_t>(n));
+          for (std::int64_t k = 0; k < n; ++k)
+            for (std::int64_t o = 0; o < outer; ++o)
+              for (std::int64_t i = 0; i < inner; ++i)
+                slices[static_cast<std::size_t>(k)].push_back(
+                    x.values[static_cast<std::size_t>((o * n + k) * inner + i)]);
+          const auto less = [](const auto& a, const auto& b) {
+            return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), before);
+          };
+          std::vector<std::size_t> first;
+          for (std::size_t k = 0; k < slices.size(); ++k)
+            if (std::none_of(first.begin(), first.end(),
+                             [&](auto f) { return !less(slices[f], slices[k]) && !less(slices[k], slices[f]); }))
+              first.push_back(k);
+          if (sorted) std::sort(first.begin(), first.end(), [&](auto a, auto b) { return less(slices[a], slices[b]); });
+          std::vector<double> indices, inverse, counts(first.size());
+          for (auto f : first) indices.push_back(static_cast<double>(f));
+          for (const auto& slice : slices) {
+            const auto at = std::find_if(first.begin(), first.end(),
+                                         [&](auto f) { return !less(slices[f], slice) && !less(slice, slices[f]); }) -
+                            first.begin();
+            inverse.push_back(static_cast<double>(at));
+            ++counts[static_cast<std::size_t>(at)];
+          }
+          for (bool open : {false, true}) {
+            const auto y = counted_results(
+                {x}, [&](auto& v) { return outputs_of(unique_slices(v[0], {axis}, {.sorted = sorted})); }, 1, open);
+            BOOST_TEST(y[1].values == indices);
+            BOOST_TEST(y[2].values == inverse);
+            BOOST_TEST(y[3].values == counts);
+            BOOST_TEST(
+                same_bits(y[0], result_of({x, ints(indices)}, [&](auto& v) { return gather(v[0], v[1], axis); })));
+          }
+        }
+}
+
+BOOST_AUTO_TEST_CASE(slices_of_a_mask_that_ends_early) {
+  const array x = random_array(dtype::float32, {3, 2}, 1), mask = array_of(dtype::boolean, {2}, {0, 1}),
+              row = array_of(dtype::boolean, {5}, {0, 1, 0, 0, 1});
+  const auto y = counted_results({x, mask, row}, [](auto& v) {
+    return std::vector<value>{compress_first(v[0], v[1], 0), compress_first(v[0], v[1], -1),
+                              compress_first(v[0], v[2])};
+  });
+  const auto& d = x.values;
+  BOOST_TEST(same_bits(y[0], array_of(dtype::float32, {1, 2}, {d[2], d[3]})));
+  BOOST_TEST(same_bits(y[1], array_of(dtype::float32, {3, 1}, {d[1], d[3], d[5]})));
+  BOOST_TEST(same_bits(y[2], array_of(dtype::float32, {2}, {d[1], d[4]})));
+}
+
+BOOST_AUTO_TEST_CASE(boxes_by_numbers_that_are_computed) {
+  const array boxes = random_array(dtype::float32, {2, 30, 4}, 1, 0, 1),
+              scores = random_array(dtype::float32, {2, 3, 30}, 2, 0, 1);
+  for (std::int64_t most : {0, 1, 4, 100})
+    for (double overlap : {0., 0.25, 0.5})
+      for (double score : {-infinity, 0.5}) {
+        const suppression_attributes with{.iou_threshold = overlap, .score_threshold = score, .most = most};
+        const auto want = counted_results(
+            {boxes, scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; });
+        const auto got = counted_results(
+            {boxes, scores, count_of(most), array_of(dtype::float32, {1}, {overlap}),
+             array_of(dtype::float32, {}, {score})},
+            [](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], v[2], v[3], v[4])}; });
+        BOOST_TEST(same_bits(got[0], want[0]));
+      }
+  const auto none = counted_results(
+      {boxes, scores, count_of(-5), array_of(dtype::float32, {1}, {0.5}), array_of(dtype::float32, {}, {0})},
+      [](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], v[2], v[3], v[4])}; });
+  BOOST_TEST((none[0].shape() == shape{0, 3}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

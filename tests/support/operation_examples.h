@@ -73,6 +73,7 @@ inline const std::vector<sample_call>& examples() {
       {"bit_or", {at({2, 3}), at({3})}},
       {"bit_xor", {at({2, 3}), at({3})}},
       {"clamp", {f({2, 3}), f({}), f({3})}},
+      {"computed_suppression", {f({4, 4}), f({4}), at({4}), at({}), f({}), f({1})}},
       {"concat", {f({2, 3}), f({1, 3})}},
       {"concat_part", {f({3, 3}), f({2, 3}), f({1, 3})}, {{"part", integer(1)}}},
       {"cond", {of(dtype::boolean, {}), f({2, 3})}},

@@ -31,6 +31,12 @@ export struct suppression_attributes {
   }
   bool operator==(const suppression_attributes&) const = default;
 };
+/// Of a suppression whose numbers are computed.
+struct computed_suppression_attributes {
+  bool centers = false;
+  static constexpr void members(auto& a, auto&& f) { f("centers", a.centers); }
+  bool operator==(const computed_suppression_attributes&) const = default;
+};
 struct computed_top_k_attributes {
   std::int64_t axis = -1;
   bool largest = true;
@@ -149,9 +155,30 @@ export struct non_max_suppression {
   }
   static void emit(emission&);
 };
+/// The same with three more operands: how many boxes there are to be at most of each class of each image, an int64 number;
+/// the overlap from which on boxes are suppressed and the score that boxes are to be above, of the type of the boxes.
+export struct computed_suppression {
+  static constexpr std::string_view name = "computed_suppression";
+  static constexpr int operands = 6, results = 2;
+  static constexpr bool may_fail = true;
+  using attributes = computed_suppression_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    if (!detail::is_count(in[3], out)) return;
+    for (std::size_t i : {4u, 5u})
+      if (in[i].element != in[0].element || in[i].dims.rank > 1 ||
+          (in[i].dims.rank == 1 && !may_equal(in[i].dims[0], 1))) {
+        out.of_elements = in[i].element != in[0].element;
+        out.why << "the thresholds are expected as one number each, of the type of the boxes";
+        return;
+      }
+    op::non_max_suppression::infer({.centers = a.centers}, {in.data(), 3}, out);
+  }
+  static void emit(emission&);
+};
 }  // namespace op
 
-using sized_operations = operation_list<op::non_max_suppression, op::non_zero, op::truncate, op::unique>;
+using sized_operations =
+    operation_list<op::computed_suppression, op::non_max_suppression, op::non_zero, op::truncate, op::unique>;
 extern const sized_operations::table sized_records;
 template <Operation Op> requires sized_operations::has<Op>
 inline constexpr const operation& record<Op> = sized_records.of[sized_operations::position<Op>()];
@@ -342,6 +369,23 @@ constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_
                                              argsort(scores, sort_attributes{.axis = -1, .descending = true}));
   return truncate(left[0], left[1]);
 }
+
+/// The same where all three numbers are values: at most `most` boxes, an int64, of each class of each image, thresholds of the
+/// type of the boxes.   Errors: none for numbers outside of their ranges; below 0 `most` is none.
+export value non_max_suppression(const value& boxes, const value& scores, const value& most, const value& iou_threshold,
+                                 const value& score_threshold, computed_suppression_attributes a = {},
+                                 const origin& = {});
+
+/// The distinct slices of x along an axis: `unique` with rows of all other axes as its elements, compared in their order (ONNX
+/// Unique with an axis, numpy.unique).
+/// Shapes:  x [A, N, B], axis 1 -> values [A, n, B], indices [n], inverse [N], counts [n].   Types: float and integer.
+/// Cost:    compares each slice with each other one; its memory is that of N copies of x.
+export unique_result<value, value> unique_slices(const value& x, axis_attributes along, unique_attributes a = {},
+                                                 const origin& = {});
+/// The slices along an axis, or of x laid out in a row its elements, where a mask is true that may end before the axis does
+/// (ONNX Compress).   Shapes: x [3, V, 4], mask [U], U <= V, axis 1 -> [3, n, 4].   Types: any, mask bool.
+export value compress_first(const value& x, const value& mask, std::optional<std::int64_t> axis = {},
+                            const origin& = {});
 
 // ---- programs -------------------------------------------------------------------------------------------------------
 

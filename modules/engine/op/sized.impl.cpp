@@ -11,9 +11,13 @@ import :op;
 import :op.attention;
 import :op.box;
 import :op.control;
+import :op.elementwise;
+import :op.extents;
 import :op.index;
+import :op.reduce;
 import :op.shape;
 import :op.sized;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -105,6 +109,8 @@ struct suppression_args {
   std::int64_t *out, *total, *invalid;
   std::int64_t images, classes, n, most;
   double overlap, score;
+  const std::int64_t* most_at;  // null where the numbers are those above
+  const void *overlap_at, *score_at;
   bool centers, rows;  // rows {image, class, box}
 };
 struct corners {
@@ -132,7 +138,12 @@ bool overlaps(const corners& a, const corners& b, double part) {
   return both > part * (one + other - both);
 }
 template <class T> void suppress(const void* p, void* scratch) noexcept {
-  const auto& a = *static_cast<const suppression_args*>(p);
+  auto a = *static_cast<const suppression_args*>(p);
+  if (a.most_at) {
+    a.most = *a.most_at < a.most ? *a.most_at : a.most;
+    a.overlap = static_cast<double>(*static_cast<const T*>(a.overlap_at));
+    a.score = static_cast<double>(*static_cast<const T*>(a.score_at));
+  }
   auto* kept = static_cast<corners*>(scratch);
   std::int64_t* out = a.out;
   const bool any_score = a.score == -std::numeric_limits<double>::infinity();
@@ -218,33 +229,77 @@ void unique::emit(emission& e) {
   });
 }
 
-void non_max_suppression::emit(emission& e) {
-  const auto& at = e.attributes<suppression_attributes>();
+namespace {
+void emit_suppression(emission& e, suppression_args a) {
   const shape& scores = e.in_type(1).dims;
-  suppression_args a{};
   a.n = scores.back().code;
   a.rows = scores.rank == 3;
   a.images = a.rows ? scores.at(0) : 1;
   a.classes = a.rows ? scores.at(1) : 1;
-  a.most = at.most == suppression_attributes::all ? a.n : std::min(at.most, a.n);
+  a.most = a.most == suppression_attributes::all ? a.n : std::min(a.most, a.n);
+  std::vector<address> where{{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)},
+                             {&a.out, e.out(0)},  {&a.total, e.out(1)}, {&a.invalid, order_check(e, a.n, 2)}};
+  if (e.of().inputs.size() > 3) {
+    where.push_back({&a.most_at, e.in(3)});
+    where.push_back({&a.overlap_at, e.in(4)});
+    where.push_back({&a.score_at, e.in(5)});
+  }
+  of_numbers(e.in_type(0).element,
+             [&]<class T>() { e.step(&suppress<T>, a, where, static_cast<std::size_t>(a.most) * sizeof(corners)); });
+}
+}  // namespace
+void non_max_suppression::emit(emission& e) {
+  const auto& at = e.attributes<suppression_attributes>();
+  suppression_args a{};
+  a.most = at.most;
   a.overlap = at.iou_threshold;
   a.score = at.score_threshold;
   a.centers = at.centers;
-  of_numbers(e.in_type(0).element, [&]<class T>() {
-    e.step(&suppress<T>, a,
-           {{&a.boxes, e.in(0)},
-            {&a.scores, e.in(1)},
-            {&a.order, e.in(2)},
-            {&a.out, e.out(0)},
-            {&a.total, e.out(1)},
-            {&a.invalid, order_check(e, a.n, 2)}},
-           static_cast<std::size_t>(a.most) * sizeof(corners));
-  });
+  emit_suppression(e, a);
+}
+void computed_suppression::emit(emission& e) {
+  suppression_args a{};
+  a.most = suppression_attributes::all;
+  a.centers = e.attributes<attributes>().centers;
+  emit_suppression(e, a);
 }
 
 }  // namespace lamina::op
 
 namespace lamina {
+
+value non_max_suppression(const value& boxes, const value& scores, const value& most, const value& iou_threshold,
+                          const value& score_threshold, computed_suppression_attributes a, const origin&) {
+  auto left = apply<op::computed_suppression>(a, boxes, scores,
+                                              argsort(scores, sort_attributes{.axis = -1, .descending = true}), most,
+                                              iou_threshold, score_threshold);
+  return truncate(left[0], left[1]);
+}
+
+// Each slice has the number of the slices before it in order as its key: equal ones have equal keys.
+unique_result<value, value> unique_slices(const value& x, axis_attributes along, unique_attributes a, const origin&) {
+  const int axis = detail::axis_of("unique_slices", along.axis, x.shape()), rank = x.shape().rank;
+  const value rows = detail::merged(detail::with_axis_moved(x, axis, 0), {1, rank - 1});
+  const value one = lamina::unsqueeze(rows, axes(1)), other = lamina::unsqueeze(rows, axes(0));  // [N, 1, B], [1, N, B]
+  value different = one != other, above = one > other;
+  if (is_real(x.type().element)) {  // NaN is one number above all others
+    const value nan = one != one, other_nan = other != other;
+    different = different && !(nan && other_nan);
+    above = above || (nan && !other_nan);
+  }
+  const value differs = detail::converted(different, dtype::int64), after = detail::converted(above, dtype::int64);
+  // In which column both differ first: the only one that is not 0 behind columns that are all 0.
+  const value before = lamina::cumsum(differs, cumsum_attributes{.axis = -1, .exclusive = true});
+  const value first = lamina::where(before == 0, after, 0);
+  auto found = unique(lamina::reduce_sum(first, reduce_attributes{.axes = axes(1, 2)}), a);
+  return {lamina::gather(x, found.indices, axis), found.indices, found.inverse, found.counts};
+}
+
+value compress_first(const value& x, const value& mask, std::optional<std::int64_t> axis, const origin&) {
+  const value from = axis ? x : value(lamina::reshape(x, lamina::shape{dyn}));
+  return lamina::gather(from, lamina::squeeze(argwhere(mask), axes(1)),
+                        axis ? detail::axis_of("compress_first", *axis, x.shape()) : 0);
+}
 
 std::string spelling_of(const program& p, const node& n) {
   const node& rows = p.at(n.inputs[0]);
