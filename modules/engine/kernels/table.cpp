@@ -14,6 +14,7 @@ extern "C" const table* LAMINA_KERNEL(kernels)() noexcept {
       &LAMINA_KERNEL(reduce),
       &LAMINA_KERNEL(cell),
       &LAMINA_KERNEL(index),
+      &LAMINA_KERNEL(sample),
       &LAMINA_KERNEL(transformer),
       &LAMINA_KERNEL(quantized),
   };

@@ -7,6 +7,7 @@
 #include "index.h"
 #include "quantized.h"
 #include "reduce.h"
+#include "sample.h"
 #include "transformer.h"
 
 namespace lamina::kernels {
@@ -20,6 +21,7 @@ struct table {
   const reduce_functions* reduce;
   const cell_functions* cell;
   const index_functions* index;
+  const sample_functions* sample;
   const transformer_functions* transformer;
   const quantized_functions* quantized;
 };

@@ -1,0 +1,53 @@
+// Elements at tabled positions of one axis: weighted sums of them, their adjoints, and the largest of them.
+#pragma once
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// A position outside of 0..length-1 stands for no element: it adds nothing and is never the largest.  Tables are
+/// [tables, points, taps]; each serves `rows` of the [outer, length, inner] slices, which are tables * rows.
+
+/// out[o, p, :] = sum over k of weight[o / rows, p, k] * in[o, at[o / rows, p, k], :], for the `count` pairs
+/// o * points + p from `first` on.
+struct resample_args {
+  const void* in;
+  const std::int64_t* at;
+  const void* weight;
+  void* out;  // of pair `first`
+  long first, count, rows, length, points, taps, inner;
+};
+/// out[o, at[o / rows, p, k], :] += weight[o / rows, p, k] * in[o, p, :] in ascending p and k, from zeros, for `count`
+/// slices o from `first` on.
+struct resample_grad_args {
+  const void* in;  // [outer, points, inner]
+  const std::int64_t* at;
+  const void* weight;
+  void* out;  // of slice `first`
+  long first, count, rows, length, points, taps, inner;
+};
+/// out[b, p, k] = sum over the rows o of table b and over i of grad[o, p, i] * in[o, at[b, p, k], i], added in double, for
+/// the `count` pairs b * points + p from `first` on.
+struct resample_weight_grad_args {
+  const void* grad;
+  const void* in;
+  const std::int64_t* at;
+  void* out;  // of pair `first`
+  long first, count, rows, length, points, taps, inner;
+};
+/// out[o, p, :] = the largest of in[o, at[p, k], :] over k, index[o, p, :] its position: of equal ones the first in the order
+/// of k, of NaNs the first NaN.  Without a position the lowest number, at position 0.  Pairs as above.
+struct max_windows_args {
+  const void* in;
+  const std::int64_t* at;
+  void* out;            // of pair `first`
+  std::int64_t* index;  // of pair `first`; null: not wanted
+  long first, count, length, points, taps, inner;
+};
+
+struct sample_functions {
+  kernel resample[2], resample_grad[2], resample_weight_grad[2];  // [f32, f64]
+  kernel max_windows[element_count];                              // null where there is no order
+};
+LAMINA_OF_EACH_SET(sample_functions, lamina_sample);
+
+}  // namespace lamina::kernels
