@@ -39,6 +39,8 @@ export import :op.coordinates;     // elements and rows at coordinates
 export import :op.reduce_by;       // reductions over axes that are computed
 export import :op.contraction;     // einsum, determinants
 export import :op.signal;          // Fourier transforms, windows
+export import :op.sample;          // weighted sums and maxima of elements at tabled positions
+export import :op.spatial;         // convolution, pooling, resizing of images and volumes
 export import :op.loss;
 export import :op.weighted_loss;
 export import :op.quantized;

@@ -142,7 +142,7 @@ term product(const term& left, const term& right, const std::function<bool(int)>
   };
   const value y = inner.empty() ? value(grouped(a, rows, {}) * grouped(b, {}, columns))
                                 : value(matmul(grouped(a, rows, inner), grouped(b, inner, columns)));
-  std::vector<extent> to;
+  std::vector<extent_value> to;
   for (int l : batch) to.push_back(broadcast_extent(y.owner(), extent_of(a.x, a.axis(l)), extent_of(b.x, b.axis(l))));
   for (int l : rows) to.push_back(extent_of(a.x, a.axis(l)));
   for (int l : columns) to.push_back(extent_of(b.x, b.axis(l)));

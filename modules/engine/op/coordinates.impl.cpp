@@ -191,7 +191,7 @@ value gather_elements(const value& x, const value& index, axis_attributes a, con
       continue;
     cut.values[cut.count++] = i;
     starts.push_back(constant_list(x.owner(), {0}));
-    stops.push_back(value_of(x.owner(), extent_of(index, i)));
+    stops.push_back(extent_of(index, i).in(x.owner()));
   }
   if (!cut.count) return take_along_axis(x, index, a);
   return take_along_axis(
@@ -242,7 +242,7 @@ value last_position(const value& x, argmax_attributes a, bool largest) {
   const int axis = axis_of(largest ? "last_argmax" : "last_argmin", a.axis, x.shape());
   const value turned = reversed(x, {axis}),
               at = largest ? value(argmax(turned, {axis, a.keepdim})) : value(argmin(turned, {axis, a.keepdim}));
-  const value n = lamina::reshape(value_of(x.owner(), extent_of(x, axis)), lamina::shape{});
+  const value n = lamina::reshape(extent_of(x, axis).in(x.owner()), lamina::shape{});
   return n - 1 - at;
 }
 }  // namespace
@@ -268,7 +268,7 @@ value tensor_scatter(const value& cache, const value& updates, const value& star
   if (axis == 0) refuse("tensor_scatter", "the first axis is that of the batch");
   const value rows = with_axis_moved(cache, axis, 1), from = with_axis_moved(updates, axis, 1);
   value at = lamina::unsqueeze(starts, axes(1)) + positions(from, 1);
-  if (a.circular) at = mod(at, lamina::reshape(value_of(cache.owner(), extent_of(rows, 1)), lamina::shape{}));
+  if (a.circular) at = mod(at, lamina::reshape(extent_of(rows, 1).in(cache.owner()), lamina::shape{}));
   const value put = scatter_nd(rows, lamina::unsqueeze(at, axes(2)), from, {.batch_dims = 1});
   return axis == 1 ? put : value(permute_inverse(put, moved_axis(cache.shape().rank, axis, 1)));
 }

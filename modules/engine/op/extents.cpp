@@ -1,4 +1,4 @@
-// Extents of values as numbers where they are known, else as values that a plan knows: what formulas reshape with.
+// Extents of values, known or found when a plan is made, for functions that are written with operations of a program.
 module lamina:op.extents;
 import :core;
 import :dtype;
@@ -7,6 +7,7 @@ import :op.attention;
 import :op.computed_shape;
 import :op.elementwise;
 import :op.shape;
+import :op.tile;
 import :op.view;
 import :program;
 import :shape;
@@ -15,12 +16,12 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// An extent: a number, or an int64 value of one element.
-struct extent {
-  dim number = dyn;
-  value computed;
-  bool known() const { return number.is_number(); }
-};
+/// A list of int64 as a constant.
+value int_list(program& p, view<const std::int64_t> numbers) {
+  any_tensor t(tensor_type{dtype::int64, {dim(static_cast<std::int64_t>(numbers.size()))}});
+  std::copy(numbers.begin(), numbers.end(), reinterpret_cast<std::int64_t*>(t.mutable_data()));
+  return p.constant(std::move(t));
+}
 
 template <class T> value constant_list(program& p, dtype element, const std::vector<T>& list, const shape& s) {
   any_tensor t(tensor_type{element, s});
@@ -33,52 +34,86 @@ template <class T> value constant_list(program& p, dtype element, const std::vec
   return p.constant(std::move(t));
 }
 value constant_list(program& p, const std::vector<std::int64_t>& list) {
-  return constant_list(p, dtype::int64, list, shape{dim(static_cast<std::int64_t>(list.size()))});
+  return int_list(p, view<const std::int64_t>(list));
 }
 
-extent extent_of(const value& x, int axis) {
-  const dim n = x.shape()[axis];
-  if (n.is_number()) return {n, {}};
-  return {dyn, lamina::slice(lamina::shape_of(x), slice_attributes{axis, axis + 1, 0, 1})};
-}
-/// As an int64 value of shape [1].
-value value_of(program& p, const extent& e) { return e.known() ? constant_list(p, {e.number.code}) : e.computed; }
-/// Of two that broadcast: that which is not 1.
-extent broadcast_extent(program& p, const extent& a, const extent& b) {
-  if (a.known()) return a.number == dim(1) ? b : a;
-  if (b.known()) return b.number == dim(1) ? a : b;
-  const value one = constant_list(p, {1});
-  return {dyn, lamina::where(a.computed == one, b.computed, a.computed)};
-}
-extent product_of(program& p, const std::vector<extent>& all) {
-  std::int64_t number = 1;
+/// A number of elements: known, or an int64 value [1] that a plan knows.
+struct extent_value {
+  std::int64_t number = -1;
   value computed;
-  for (const extent& e : all) {
-    if (e.known()) number *= e.number.code;
-    else computed = computed.empty() ? e.computed : value(computed * e.computed);
+  bool known() const { return computed.empty(); }
+  /// As an int64 value [1].
+  value in(program& p) const { return known() ? int_list(p, view<const std::int64_t>(&number, 1)) : computed; }
+  /// As a number of an element type: a constant of rank 0, or [1].
+  value in(program& p, dtype element) const {
+    if (known()) return p.number(static_cast<double>(number), element);
+    return apply<op::cast>({element}, computed);
   }
-  if (computed.empty()) return {dim(number), {}};
-  return {dyn, number == 1 ? computed : value(computed * value_of(p, {dim(number), {}}))};
+};
+extent_value known_extent(std::int64_t n) { return {n, {}}; }
+extent_value extent_of(const value& x, int axis) {
+  if (const dim d = x.shape()[axis]; d.is_number()) return {d.code, {}};
+  return {-1, lamina::slice(lamina::shape_of(x), {.start = axis, .stop = axis + 1})};
 }
-/// x under these extents.
-value reshaped(const value& x, const std::vector<extent>& to) {
-  if (std::all_of(to.begin(), to.end(), [](const extent& e) { return e.known(); })) {
-    shape s;
-    for (const extent& e : to) s.push_back(e.number);
-    return x.shape() == s ? x : value(lamina::reshape(x, s));
+extent_value times(program& p, const extent_value& a, const extent_value& b) {
+  if (a.known() && b.known()) {
+    std::int64_t n = 0;
+    if (__builtin_mul_overflow(a.number, b.number, &n))
+      raise(error_kind::shape, origin::words() + "the elements are too many to be counted");
+    return {n, {}};
   }
+  if (a.number == 1) return b;
+  if (b.number == 1) return a;
+  return {-1, a.in(p)*b.in(p)};
+}
+/// Of two that broadcast: that which is not 1.
+extent_value broadcast_extent(program& p, const extent_value& a, const extent_value& b) {
+  if (a.known()) return a.number == 1 ? b : a;
+  if (b.known()) return b.number == 1 ? a : b;
+  const value one = known_extent(1).in(p);
+  return {-1, lamina::where(a.computed == one, b.computed, a.computed)};
+}
+/// Extents as one int64 value.
+value list_of(program& p, view<const extent_value> all) {
+  std::vector<std::int64_t> numbers;
   std::vector<value> parts;
-  for (const extent& e : to) parts.push_back(value_of(x.owner(), e));
-  return lamina::reshape_to(x, value(apply_all<op::concat>({0}, parts)));
+  for (const auto& e : all) {
+    if (e.known()) numbers.push_back(e.number);
+    parts.push_back(e.in(p));
+  }
+  if (numbers.size() == all.size()) return int_list(p, view<const std::int64_t>(numbers));
+  return parts.size() == 1 ? parts[0] : lamina::concat(view<const value>(parts), 0);
+}
+/// x under other extents, of which any may become known only when a plan is made.
+value reshaped(const value& x, const std::vector<extent_value>& to) {
+  shape s;
+  int open = 0;
+  bool empty = false;
+  for (const auto& e : to) {
+    s.push_back(e.known() ? dim(e.number) : dim(dyn));
+    open += !e.known();
+    empty = empty || e.number == 0;
+  }
+  if (open == 0 && x.shape() == s) return x;
+  if (open == 0 || (open == 1 && !empty)) return lamina::reshape(x, s);
+  return lamina::reshape_to(x, list_of(x.owner(), view<const extent_value>(to)));
+}
+/// The axes [from, to) of x as one.
+value merged(const value& x, int from, int to) {
+  std::vector<extent_value> s;
+  for (int i = 0; i < x.shape().rank; ++i)
+    if (i <= from || i >= to) s.push_back(extent_of(x, i));
+    else s.back() = times(x.owner(), s.back(), extent_of(x, i));
+  return to - from == 1 ? x : reshaped(x, s);
 }
 /// x with runs of neighboring axes made one: `groups` has the number of axes of each; none is a new axis of 1.
 value merged(const value& x, const std::vector<int>& groups) {
-  std::vector<extent> to;
+  std::vector<extent_value> to;
   int axis = 0;
   for (int n : groups) {
-    std::vector<extent> of;
-    for (int i = 0; i < n; ++i) of.push_back(extent_of(x, axis++));
-    to.push_back(product_of(x.owner(), of));
+    extent_value all = known_extent(1);
+    for (int i = 0; i < n; ++i) all = times(x.owner(), all, extent_of(x, axis++));
+    to.push_back(all);
   }
   return reshaped(x, to);
 }
@@ -117,6 +152,37 @@ axes moved_axis(int rank, int from, int to) {
 }
 value with_axis_moved(const value& x, int from, int to) {
   return from == to ? x : value(lamina::permute(x, moved_axis(x.shape().rank, from, to)));
+}
+/// The elements of an int64 or float value that is a constant; empty for others.
+std::optional<std::vector<double>> known_numbers(const value& v) {
+  const node& n = v.owner().at(v.id());
+  if (n.kind != node_kind::constant) return {};
+  std::vector<double> all;
+  with_type(n.constant.type().element, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>)
+      for (T e : n.constant.template elements<T>()) all.push_back(static_cast<double>(e));
+  });
+  return all;
+}
+
+/// Options that name a number for each spatial axis, or none: then all are `otherwise`.
+std::vector<std::int64_t> per_axis(const std::vector<std::int64_t>& given, int axes, std::int64_t otherwise,
+                                   std::string_view function, std::string_view option) {
+  if (given.empty()) return std::vector<std::int64_t>(static_cast<std::size_t>(axes), otherwise);
+  if (static_cast<int>(given.size()) == axes) return given;
+  text t;
+  t << std::string_view(origin::words()) << function << ": " << option << " has "
+    << static_cast<std::int64_t>(given.size()) << " numbers; expected one for each of the " << axes << " spatial axes";
+  raise(error_kind::value, t);
+}
+/// The number of axes after [N, C]. Errors: shape_error where it is not 1 to `most`.
+int spatial_axes(const value& x, int most, std::string_view function) {
+  const int axes = x.shape().rank - 2;
+  if (axes >= 1 && axes <= most) return axes;
+  text t;
+  t << std::string_view(origin::words()) << function << ": " << x.shape() << " is not [N, C, ...] with 1 to " << most
+    << " spatial axes";
+  raise(error_kind::shape, t);
 }
 
 }  // namespace lamina::detail

@@ -105,7 +105,7 @@ value dft(const value& x, dft_attributes a, const origin&) {
   if (single) flat = unsqueeze(flat, axes(0));
   value y = matmul(flat, matrix);
   if (single) y = squeeze(y, axes(0));
-  std::vector<extent> to;
+  std::vector<extent_value> to;
   for (int i = 0; i < rank - 2; ++i) to.push_back(extent_of(y, i));
   to.push_back({dim(wanted), {}});
   to.push_back({dim(results), {}});

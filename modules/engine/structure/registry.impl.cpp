@@ -18,6 +18,7 @@ import :op.random;
 import :op.recurrent;
 import :op.reduce;
 import :op.reduce_by;
+import :op.sample;
 import :op.shape;
 import :op.sized;
 import :op.tile;
@@ -43,6 +44,7 @@ constexpr random_operations::table random_records = random_operations::records()
 constexpr recurrent_operations::table recurrent_records = recurrent_operations::records();
 constexpr reduce_by_operations::table reduce_by_records = reduce_by_operations::records();
 constexpr reduce_operations::table reduce_records = reduce_operations::records();
+constexpr sample_operations::table sample_records = sample_operations::records();
 constexpr shape_operations::table shape_records = shape_operations::records();
 constexpr sized_operations::table sized_records = sized_operations::records();
 constexpr tile_operations::table tile_records = tile_operations::records();
@@ -63,7 +65,7 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
 constexpr auto all = by_name(attention_records, computed_shape_records, control_records, coordinate_records,
                              elementwise_records, index_records, linear_records, loss_records, nn_records,
                              normalize_records, quantized_records, random_records, recurrent_records, reduce_by_records,
-                             reduce_records, shape_records, sized_records, tile_records, view_records);
+                             reduce_records, sample_records, shape_records, sized_records, tile_records, view_records);
 static_assert(
     [] {
       for (std::size_t i = 1; i < all.size(); ++i)

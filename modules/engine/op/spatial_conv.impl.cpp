@@ -1,0 +1,301 @@
+module lamina:op.spatial_conv.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.attention;
+import :op.computed_shape;
+import :op.elementwise;
+import :op.extents;
+import :op.grid;
+import :op.linear;
+import :op.nn;
+import :op.sample;
+import :op.shape;
+import :op.spatial;
+import :op.tile;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::extent_of, detail::extent_value, detail::known_extent, detail::per_axis, detail::reshaped,
+    detail::spatial_axes, detail::times;
+using numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();
+
+struct conv_numbers {
+  numbers strides, before, after, dilations, more;
+  std::int64_t groups;
+  // Those of an axis of extent 1 lead.
+  void add_row() {
+    strides.insert(strides.begin(), 1), dilations.insert(dilations.begin(), 1);
+    before.insert(before.begin(), 0), after.insert(after.begin(), 0), more.insert(more.begin(), 0);
+  }
+  // Those of the first axis go.
+  conv_numbers frames() const {
+    conv_numbers c = *this;
+    for (numbers* n : {&c.strides, &c.before, &c.after, &c.dilations, &c.more}) n->erase(n->begin());
+    return c;
+  }
+};
+template <class Options> conv_numbers numbers_of(const Options& o, int axes, std::string_view function) {
+  conv_numbers c{per_axis(o.strides, axes, 1, function, "strides"),
+                 per_axis(o.paddings_before, axes, 0, function, "paddings_before"),
+                 per_axis(o.paddings_after, axes, 0, function, "paddings_after"),
+                 per_axis(o.dilations, axes, 1, function, "dilations"),
+                 numbers(static_cast<std::size_t>(axes), 0),
+                 o.groups};
+  if constexpr (requires { o.output_paddings; })
+    c.more = per_axis(o.output_paddings, axes, 0, function, "output_paddings");
+  return c;
+}
+void check_filters(const value& x, const value& w, std::string_view function) {
+  if (w.shape().rank == x.shape().rank && w.shape().rank >= 3) return;
+  text t;
+  t << std::string_view(origin::words()) << function << ": filters " << w.shape() << " for " << x.shape()
+    << "; expected one axis for each of those";
+  detail::raise(error_kind::shape, t);
+}
+// The number of filters along the first spatial axis.
+std::int64_t depth_of(const value& w, std::string_view function) {
+  if (w.shape()[2].is_number() && w.shape().at(2) > 0) return w.shape().at(2);
+  text t;
+  t << std::string_view(origin::words()) << function << ": the extents of the filters " << w.shape()
+    << " must be known and positive";
+  detail::raise(error_kind::shape, t);
+}
+
+value conv_image(value x, const value& w, const conv_numbers& c) {
+  std::int64_t same[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    if (c.before[k] == c.after[k]) same[k] = c.before[k];
+    else x = pad(x, {.axis = 2 + i, .before = c.before[k], .after = c.after[k]});
+  }
+  return conv2d(x, w,
+                {.stride = {c.strides[0], c.strides[1]},
+                 .padding = {same[0], same[1]},
+                 .dilation = {c.dilations[0], c.dilations[1]},
+                 .groups = c.groups});
+}
+// Volumes [N, C, D, ...] as images [N D, C, ...], and back.
+value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }
+value volumes_of(const value& frames, const extent_value& count, const extent_value& depth) {
+  return reshaped(frames, {count, depth, extent_of(frames, 1), extent_of(frames, 2), extent_of(frames, 3)});
+}
+value conv_volume(value x, const value& w, const conv_numbers& c) {
+  const std::int64_t depth = depth_of(w, "conv");
+  if (c.before[0] || c.after[0]) x = pad(x, {.axis = 2, .before = c.before[0], .after = c.after[0]});
+  value sum;
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const std::int64_t rest = (depth - 1 - k) * c.dilations[0];
+    const value part =
+        slice(x, {.start = k * c.dilations[0], .stop = rest ? -rest : to_the_end, .axis = 2, .step = c.strides[0]});
+    const value y =
+        volumes_of(conv_image(frames_of(part), select(w, 2, k), c.frames()), extent_of(x, 0), extent_of(part, 2));
+    sum = sum.empty() ? y : value(sum + y);
+  }
+  return permute(sum, axes(0, 2, 1, 3, 4));
+}
+
+// What is outside of the paddings of an axis goes, and the output padding comes.
+value trimmed(value y, int axis, std::int64_t before, std::int64_t after, std::int64_t more) {
+  if (more > after) y = pad(y, {.axis = axis, .after = more - after});
+  if (before || after > more)
+    y = slice(y, {.start = before, .stop = after > more ? more - after : to_the_end, .axis = axis});
+  return y;
+}
+value transposed_image(const value& x, const value& w, const conv_numbers& c) {
+  bool plain = true;
+  for (std::size_t i = 0; i < 2; ++i)
+    plain = plain && c.before[i] == c.after[i] && c.more[i] >= 0 && c.more[i] < c.strides[i];
+  conv_transpose2d_attributes a{
+      .stride = {c.strides[0], c.strides[1]}, .dilation = {c.dilations[0], c.dilations[1]}, .groups = c.groups};
+  if (plain) {
+    a.padding = {c.before[0], c.before[1]};
+    a.output_padding = {c.more[0], c.more[1]};
+    return conv_transpose2d(x, w, a);
+  }
+  value y = conv_transpose2d(x, w, a);
+  for (int i = 0; i < 2; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    y = trimmed(y, 2 + i, c.before[k], c.after[k], c.more[k]);
+  }
+  return y;
+}
+// Frames of axis 1 with stride - 1 zeros between them.
+value spread_frames(const value& y, std::int64_t stride) {
+  if (stride == 1) return y;
+  value z = pad(unsqueeze(y, axes(2)), {.axis = 2, .after = stride - 1});
+  return slice(detail::merged(z, 1, 3), {.stop = 1 - stride, .axis = 1});
+}
+value transposed_volume(const value& x, const value& w, const conv_numbers& c) {
+  const std::int64_t depth = depth_of(w, "conv_transpose");
+  const value frames = frames_of(x);
+  value sum;
+  for (std::int64_t k = 0; k < depth; ++k) {
+    value y = transposed_image(frames, select(w, 2, k), c.frames());
+    y = spread_frames(volumes_of(y, extent_of(x, 0), extent_of(x, 2)), c.strides[0]);
+    const std::int64_t first = k * c.dilations[0], rest = (depth - 1 - k) * c.dilations[0];
+    if (first || rest) y = pad(y, {.axis = 1, .before = first, .after = rest});
+    sum = sum.empty() ? y : value(sum + y);
+  }
+  return permute(trimmed(sum, 1, c.before[0], c.after[0], c.more[0]), axes(0, 2, 1, 3, 4));
+}
+// Strides and others of a volume's depth, which no operation of images checks.
+void check_depth(const conv_numbers& c, std::string_view function) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  for (std::int64_t n : {c.strides[0], c.dilations[0], c.before[0] + 1, c.after[0] + 1, c.more[0] + 1})
+    if (n < 1 || n > most) {
+      text t;
+      t << std::string_view(origin::words()) << function
+        << ": strides and dilations must be positive, paddings not negative, all less than " << most;
+      detail::raise(error_kind::shape, t);
+    }
+}
+
+}  // namespace
+
+value conv(const value& x, const value& w, const conv_options& o, const origin&) {
+  const int axes_count = spatial_axes(x, 3, "conv");
+  check_filters(x, w, "conv");
+  conv_numbers c = numbers_of(o, axes_count, "conv");
+  if (axes_count == 1) {
+    c.add_row();
+    return squeeze(conv_image(unsqueeze(x, axes(2)), unsqueeze(w, axes(2)), c), axes(2));
+  }
+  if (axes_count == 2) return conv_image(x, w, c);
+  check_depth(c, "conv");
+  return conv_volume(x, w, c);
+}
+
+value conv_transpose(const value& x, const value& w, const conv_transpose_options& o, const origin&) {
+  const int axes_count = spatial_axes(x, 3, "conv_transpose");
+  check_filters(x, w, "conv_transpose");
+  conv_numbers c = numbers_of(o, axes_count, "conv_transpose");
+  if (axes_count == 1) {
+    c.add_row();
+    return squeeze(transposed_image(unsqueeze(x, axes(2)), unsqueeze(w, axes(2)), c), axes(2));
+  }
+  if (axes_count == 2) return transposed_image(x, w, c);
+  check_depth(c, "conv_transpose");
+  return transposed_volume(x, w, c);
+}
+
+namespace {
+
+// Where the elements of the filters meet an axis: positions [N G, K, OH, OW], from offsets of that shape. `along` is the axis
+// of the result, `steps` what each element of the filters adds.
+value met_positions(const value& offsets, int along, std::int64_t stride, std::int64_t before, const numbers& steps) {
+  program& p = offsets.owner();
+  const dtype element = offsets.type().element;
+  const value places = apply<op::cast>({element}, positions(offsets, along)) * stride - before;
+  const value rows = apply<op::cast>({element}, detail::int_list(p, view<const std::int64_t>(steps)));
+  return offsets + unsqueeze(places, along == 2 ? axes(1) : axes(0)) + unsqueeze(rows, axes(1, 2));
+}
+
+}  // namespace
+
+value deform_conv(const value& x, const value& w, const value& offsets, const value& mask, const conv_options& o,
+                  std::int64_t offset_groups, const origin&) {
+  check_filters(x, w, "deform_conv");
+  const shape& f = w.shape();
+  if (spatial_axes(x, 2, "deform_conv") != 2 || !f.is_static() || f.size() == 0 || offsets.shape().rank != 4 ||
+      o.groups < 1 || offset_groups < 1 || f.at(0) % o.groups || f.at(1) * o.groups % offset_groups) {
+    text t;
+    t << std::string_view(origin::words()) << "deform_conv: images [N, C, H, W], filters of known extents and offsets ["
+      << "N, 2 G K, OH, OW] are expected, groups that divide the channels; given " << x.shape() << ", " << f << ", "
+      << offsets.shape();
+    detail::raise(error_kind::shape, t);
+  }
+  const conv_numbers c = numbers_of(o, 2, "deform_conv");
+  program& p = x.owner();
+  const std::int64_t taps = f.at(2) * f.at(3), channels = f.at(1) * o.groups;
+  const extent_value count = extent_of(x, 0), high = extent_of(offsets, 2), wide = extent_of(offsets, 3),
+                     sets = times(p, count, known_extent(offset_groups)), places = times(p, high, wide);
+  const value both = reshaped(offsets, {count, known_extent(offset_groups * taps), known_extent(2), high, wide});
+  numbers down, across;
+  for (std::int64_t i = 0; i < taps; ++i) {
+    down.push_back(i / f.at(3) * c.dilations[0]);
+    across.push_back(i % f.at(3) * c.dilations[1]);
+  }
+  const auto coordinate = [&](std::int64_t which, const numbers& steps) {
+    const auto k = static_cast<std::size_t>(which);
+    const value off = reshaped(select(both, 2, which), {sets, known_extent(taps), high, wide});
+    return flatten<1>(met_positions(off, 2 + static_cast<int>(which), c.strides[k], c.before[k], steps));
+  };
+  const value coordinates[] = {coordinate(0, down), coordinate(1, across)};
+  const extent_value extents[] = {extent_of(x, 2), extent_of(x, 3)};
+  auto [at, weights] = detail::neighbors_of(coordinates, extents, {.align_corners = true});
+  if (!mask.empty())
+    weights = weights * unsqueeze(reshaped(mask, {sets, times(p, known_extent(taps), places)}), axes(2));
+  const value images = reshaped(x, {sets, known_extent(channels / offset_groups), times(p, extents[0], extents[1])});
+  const value columns = reshaped(resample(images, at, weights, {.axis = 2, .batch_axes = 1}),
+                                 {count, known_extent(o.groups), known_extent(f.at(1) * taps), places});
+  const value filters = reshape(w, shape{o.groups, f.at(0) / o.groups, f.at(1) * taps});
+  return reshaped(matmul(filters, columns), {count, known_extent(f.at(0)), high, wide});
+}
+
+value col2im(const value& x, const numbers& image, const numbers& block, const conv_options& o, const origin&) {
+  const auto refuse = [&](std::string_view why) {
+    text t;
+    t << std::string_view(origin::words()) << "col2im: " << x.shape() << " as blocks of an image: " << why;
+    detail::raise(error_kind::shape, t);
+  };
+  const int count = static_cast<int>(image.size());
+  if (x.shape().rank != 3 || count < 1 || count > 3) refuse("[N, C K, blocks] and 1 to 3 axes are expected");
+  const conv_numbers c = numbers_of(o, count, "col2im");
+  const numbers kernel = per_axis(block, count, 1, "col2im", "block");
+  numbers blocks;
+  std::int64_t taps = 1, all = 1, places = 1;
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    window_attributes a{.kernel = kernel[i],
+                        .stride = c.strides[i],
+                        .dilation = c.dilations[i],
+                        .before = c.before[i],
+                        .after = c.after[i]};
+    text why;
+    blocks.push_back(detail::windows_of(a, image[i], why));
+    if (!why.empty()) refuse(std::string_view(why.view()));
+    if (__builtin_mul_overflow(taps, kernel[i], &taps) || __builtin_mul_overflow(all, blocks[i], &all) ||
+        __builtin_mul_overflow(places, image[i], &places) || taps > 1 << 20 || all > 1 << 26 || taps * all > 1 << 26)
+      refuse("too many places");
+  }
+  if (!x.shape()[1].is_number() || x.shape().at(1) % taps) refuse("the channels are no multiple of a block");
+  if (!may_equal(x.shape()[2], all)) {
+    text t;
+    t << "the image has " << all << " blocks";
+    refuse(std::string_view(t.view()));
+  }
+  numbers at;
+  for (std::int64_t k = 0; k < taps; ++k)
+    for (std::int64_t b = 0; b < all; ++b) {
+      std::int64_t place = 0, step = 1, rest_k = k, rest_b = b;
+      for (std::size_t i = image.size(); i-- > 0; rest_k /= kernel[i], rest_b /= blocks[i], step *= image[i]) {
+        const std::int64_t q = rest_b % blocks[i] * c.strides[i] - c.before[i] + rest_k % kernel[i] * c.dilations[i];
+        place = q < 0 || q >= image[i] || place < 0 ? -1 : place + q * step;
+        if (place < 0) break;
+      }
+      at.push_back(place);
+    }
+  program& p = x.owner();
+  const extent_value n = extent_of(x, 0), channels = known_extent(x.shape().at(1) / taps);
+  const value table = unsqueeze(detail::int_list(p, view<const std::int64_t>(at)), axes(1));
+  const dtype element = x.type().element;
+  const value ones = broadcast_like(p.number(1.0, element), table);
+  const extent_value like[] = {n, channels, known_extent(places)};
+  std::vector<extent_value> to{n, channels};
+  for (std::int64_t e : image) to.push_back(known_extent(e));
+  const value flat = reshaped(x, {n, channels, known_extent(taps * all)});
+  return reshaped(
+      apply<op::resample_grad>({.axis = 2}, flat, table, ones, full(detail::list_of(p, like), p.number(0.0, element))),
+      to);
+}
+
+}  // namespace lamina

@@ -1,0 +1,286 @@
+module lamina:op.spatial_pool.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.attention;
+import :op.computed_shape;
+import :op.elementwise;
+import :op.extents;
+import :op.index;
+import :op.nn;
+import :op.reduce;
+import :op.sample;
+import :op.shape;
+import :op.spatial;
+import :op.tile;
+import :op.view;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+using detail::extent_of, detail::extent_value, detail::known_extent, detail::per_axis, detail::spatial_axes,
+    detail::times;
+
+constexpr int max_axes = max_rank - 2;
+
+// The windows along each spatial axis.
+std::vector<window_attributes> windows_for(const value& x, const pool_options& o, std::string_view function) {
+  const int axes_count = spatial_axes(x, max_axes, function);
+  if (o.kernel.empty())
+    detail::raise(error_kind::value, origin::words() + std::string(function) +
+                                         ": kernel is empty; expected the "
+                                         "extents of the windows");
+  const auto kernel = per_axis(o.kernel, axes_count, 1, function, "kernel"),
+             strides = per_axis(o.strides, axes_count, 1, function, "strides"),
+             before = per_axis(o.paddings_before, axes_count, 0, function, "paddings_before"),
+             after = per_axis(o.paddings_after, axes_count, 0, function, "paddings_after"),
+             dilations = per_axis(o.dilations, axes_count, 1, function, "dilations");
+  std::vector<window_attributes> all;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    window_attributes a{.kernel = kernel[i], .stride = strides[i], .dilation = dilations[i]};
+    a.before = before[i];
+    a.after = after[i];
+    a.ceil = o.ceil_mode;
+    a.count_padding = o.count_padding;
+    all.push_back(a);
+  }
+  return all;
+}
+std::vector<window_attributes> parts_for(const value& x, const std::vector<std::int64_t>& sizes,
+                                         std::string_view function) {
+  const auto parts = per_axis(sizes, spatial_axes(x, max_axes, function), 1, function, "sizes");
+  std::vector<window_attributes> all;
+  for (std::int64_t n : parts) {
+    if (n < 1) detail::raise(error_kind::value, origin::words() + std::string(function) + ": sizes must be positive");
+    all.push_back({.parts = n});
+  }
+  return all;
+}
+bool trivial(const window_attributes& a) {
+  return !a.parts && a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0;
+}
+
+// The windows as attributes of the operations that pool images, where those have them: of one or two axes, without dilation.
+// `after` holds what is missing behind the axes, for windows that may be padded with a number.
+struct image_pool {
+  pool2d_attributes attributes;
+  std::int64_t after[2] = {0, 0};
+};
+std::optional<image_pool> as_image(const value& x, const std::vector<window_attributes>& windows, bool may_pad) {
+  const int axes_count = static_cast<int>(windows.size());
+  const dtype t = x.type().element;
+  if (axes_count > 2 || (t != dtype::float32 && t != dtype::float64)) return {};
+  std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0};
+  image_pool p;
+  for (int i = 0; i < axes_count; ++i) {
+    const window_attributes& a = windows[static_cast<std::size_t>(i)];
+    const std::size_t k = static_cast<std::size_t>(i + 2 - axes_count);
+    const dim extent = x.shape()[2 + i];
+    if (a.parts || a.dilation != 1) return {};
+    std::int64_t missing = a.after - a.before;
+    if (a.ceil) {
+      text why;
+      if (!extent.is_number()) return {};
+      const std::int64_t n = detail::windows_of(a, extent.code, why);
+      if (n < 0) return {};
+      missing = (n - 1) * a.stride + a.kernel - extent.code - 2 * a.before;
+      if (missing < 0 && missing > -a.stride) missing = 0;  // positions that no window reaches
+    }
+    kernel[k] = a.kernel, stride[k] = a.stride, padding[k] = a.before;
+    p.after[k] = missing;
+    const bool fits = missing == 0 || (may_pad && missing > 0);
+    if (!fits || a.before < 0 || a.before > a.kernel / 2) return {};
+  }
+  p.attributes = {.kernel_size = {kernel[0], kernel[1]},
+                  .stride = {stride[0], stride[1]},
+                  .padding = {padding[0], padding[1]},
+                  .count_padding = windows[0].count_padding};
+  return p;
+}
+// Calls f with x as images [N, C, H, W].
+template <class F> value on_images(const value& x, F f) {
+  if (x.shape().rank == 4) return f(x);
+  return squeeze(f(value(unsqueeze(x, axes(2)))), axes(2));
+}
+
+value extent_list(const value& x, int axis) { return extent_of(x, axis).in(x.owner()); }
+value mean_along(const value& x, int axis, window_attributes a) {
+  if (trivial(a)) return x;
+  a.element = x.type().element;
+  const value extent = extent_list(x, axis);
+  return resample(x, apply<op::window_positions>(a, extent), apply<op::window_weights>(a, extent), {.axis = axis});
+}
+value means(value x, const std::vector<window_attributes>& windows) {
+  for (std::size_t i = windows.size(); i-- > 0;) x = mean_along(x, 2 + static_cast<int>(i), windows[i]);
+  return x;
+}
+// Maxima along one axis after the other, and the position along each axis where they were found.
+struct maxima {
+  value values;
+  std::vector<value> positions;
+};
+maxima maxima_of(const value& x, const std::vector<window_attributes>& windows) {
+  maxima m{x, std::vector<value>(windows.size())};
+  for (std::size_t i = windows.size(); i-- > 0;) {
+    const int axis = 2 + static_cast<int>(i);
+    window_attributes a = windows[i];
+    a.filled = true;
+    const auto found =
+        apply<op::max_windows>({axis}, m.values, apply<op::window_positions>(a, extent_list(m.values, axis)));
+    m.values = found[0];
+    for (std::size_t k = i + 1; k < windows.size(); ++k)
+      m.positions[k] = take_along_axis(m.positions[k], found[1], axis);
+    m.positions[i] = found[1];
+  }
+  return m;
+}
+value padded_maxima(const value& x, const image_pool& p) {
+  return on_images(x, [&](value y) {
+    for (int i = 0; i < 2; ++i)
+      if (p.after[i] > 0)
+        y = pad(y, {.axis = 2 + i, .after = p.after[i], .value = -std::numeric_limits<double>::infinity()});
+    return max_pool2d(y, p.attributes);
+  });
+}
+value power(const value& x, double p) {
+  if (p == 1) return abs(x);
+  return p == 2 ? value(square(x)) : value(pow(abs(x), p));
+}
+value root(const value& x, double p) {
+  if (p == 1) return x;
+  return p == 2 ? value(sqrt(x)) : value(pow(x, 1 / p));
+}
+void check_power(double p, std::string_view function) {
+  if (p > 0 && std::isfinite(p)) return;
+  text t;
+  t << std::string_view(origin::words()) << function << ": p is " << p << "; expected a positive number";
+  detail::raise(error_kind::value, t);
+}
+reduce_attributes maps_of(const value& x, std::string_view function) {
+  reduce_attributes a{.keepdim = true};
+  const int axes_count = spatial_axes(x, max_axes, function);
+  for (int i = 0; i < axes_count; ++i) a.axes.values[a.axes.count++] = 2 + i;
+  return a;
+}
+
+}  // namespace
+
+value max_pool(const value& x, const pool_options& o, const origin&) {
+  const auto windows = windows_for(x, o, "max_pool");
+  if (const auto p = as_image(x, windows, true)) return padded_maxima(x, *p);
+  return maxima_of(x, windows).values;
+}
+
+pooled max_pool_with_indices(const value& x, const pool_options& o, bool column_major, const origin&) {
+  const maxima m = maxima_of(x, windows_for(x, o, "max_pool_with_indices"));
+  program& p = x.owner();
+  const int axes_count = static_cast<int>(m.positions.size());
+  extent_value step = known_extent(1);
+  value at;
+  for (int i = 0; i < axes_count; ++i) {
+    const int axis = column_major ? i : axes_count - 1 - i;
+    const value& along = m.positions[static_cast<std::size_t>(axis)];
+    const value part = step.number == 1 ? along : value(along * step.in(p, dtype::int64));
+    at = at.empty() ? part : value(at + part);
+    step = times(p, step, extent_of(x, 2 + axis));
+  }
+  value maps = reshape(positions(x, 0), shape{dyn, 1}) * extent_of(x, 1).in(p, dtype::int64) + positions(x, 1);
+  for (int i = 0; i < axes_count; ++i) maps = unsqueeze(maps, axes(-1));
+  return {m.values, at + maps * step.in(p, dtype::int64)};
+}
+
+value avg_pool(const value& x, const pool_options& o, const origin&) {
+  const auto windows = windows_for(x, o, "avg_pool");
+  if (const auto p = as_image(x, windows, false))
+    return on_images(x, [&](const value& y) { return value(avg_pool2d(y, p->attributes)); });
+  return means(x, windows);
+}
+
+value lp_pool(const value& x, const pool_options& o, double p, const origin&) {
+  check_power(p, "lp_pool");
+  auto windows = windows_for(x, o, "lp_pool");
+  for (auto& a : windows) a.sum = a.count_padding = true;
+  const value y = power(x, p);
+  const auto image = as_image(y, windows, false);
+  if (!image) return root(means(y, windows), p);
+  const extent2d k = image->attributes.kernel_size;
+  return root(on_images(y,
+                        [&](const value& z) {
+                          return value(avg_pool2d(z, image->attributes) *
+                                       (static_cast<double>(k.h) * static_cast<double>(k.w)));
+                        }),
+              p);
+}
+
+value global_max_pool(const value& x, const origin&) { return reduce_max(x, maps_of(x, "global_max_pool")); }
+value global_avg_pool(const value& x, const origin&) { return reduce_mean(x, maps_of(x, "global_avg_pool")); }
+value global_lp_pool(const value& x, double p, const origin&) {
+  check_power(p, "global_lp_pool");
+  return root(reduce_sum(power(x, p), maps_of(x, "global_lp_pool")), p);
+}
+
+value adaptive_avg_pool(const value& x, const std::vector<std::int64_t>& sizes, const origin&) {
+  const auto windows = parts_for(x, sizes, "adaptive_avg_pool");
+  bool whole = true;
+  for (const auto& a : windows) whole = whole && a.parts == 1;
+  return whole ? reduce_mean(x, maps_of(x, "adaptive_avg_pool")) : means(x, windows);
+}
+value adaptive_max_pool(const value& x, const std::vector<std::int64_t>& sizes, const origin&) {
+  return maxima_of(x, parts_for(x, sizes, "adaptive_max_pool")).values;
+}
+
+value max_unpool(const value& x, const value& indices, const pool_options& o, const value& to, const origin&) {
+  const auto windows = windows_for(x, o, "max_unpool");
+  program& p = x.owner();
+  std::vector<extent_value> extents{extent_of(x, 0), extent_of(x, 1)};
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const auto& a = windows[i];
+    const extent_value n = extent_of(x, 2 + static_cast<int>(i));
+    const std::int64_t more = a.kernel - a.stride - a.before - a.after;
+    if (n.known()) extents.push_back(known_extent(std::max<std::int64_t>(n.number * a.stride + more, 0)));
+    else extents.push_back({-1, n.computed * a.stride + more});
+  }
+  extent_value all = known_extent(1);
+  for (const auto& e : extents) all = times(p, all, e);
+  const dtype element = x.type().element;
+  const value zeros = full(all.in(p), p.number(0.0, element));
+  const value elements = reshape(x, shape{dyn}), at = reshape(indices, shape{dyn});
+  const value counts = full(shape_of(elements), p.number(1.0, element));
+  const value sum = apply<op::scatter_elements>({0}, elements, at, zeros),
+              each = max(apply<op::scatter_elements>({0}, counts, at, zeros), 1);
+  const value y = detail::reshaped(sum / each, extents);
+  if (to.empty()) return y;
+  std::vector<extent_value> none(extents.size(), known_extent(0));
+  const value parts[] = {detail::list_of(p, view<const extent_value>(none)),
+                         to - detail::list_of(p, view<const extent_value>(extents))};
+  axes every;
+  for (int i = 0; i < x.shape().rank; ++i) every.values[every.count++] = i;
+  return pad_by(y, concat(parts, 0), {.axes = every});
+}
+
+value lrn(const value& x, std::int64_t size, lrn_options o, const origin&) {
+  if (size < 1 || x.shape().rank < 2) {
+    text t;
+    t << std::string_view(origin::words()) << "lrn: size " << size << " of " << x.shape()
+      << "; expected a positive one, and [N, C, ...]";
+    detail::raise(error_kind::value, t);
+  }
+  window_attributes a{.kernel = size};
+  a.before = (size - 1) / 2;
+  a.after = size - 1 - a.before;
+  a.sum = true;
+  const value around = mean_along(square(x), 1, a);
+  return x / pow(around * (o.alpha / static_cast<double>(size)) + o.bias, o.beta);
+}
+
+value mean_variance_normalization(const value& x, axes over, const origin&) {
+  const value centered = x - reduce_mean(x, {.axes = over, .keepdim = true});
+  return centered / (sqrt(reduce_mean(square(centered), {.axes = over, .keepdim = true})) + 1e-9);
+}
+
+}  // namespace lamina
