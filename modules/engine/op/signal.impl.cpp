@@ -107,8 +107,8 @@ value dft(const value& x, dft_attributes a, const origin&) {
   if (single) y = squeeze(y, axes(0));
   std::vector<extent_value> to;
   for (int i = 0; i < rank - 2; ++i) to.push_back(extent_of(y, i));
-  to.push_back({dim(wanted), {}});
-  to.push_back({dim(results), {}});
+  to.push_back(known_extent(wanted));
+  to.push_back(known_extent(results));
   return with_axis_moved(reshaped(y, to), rank - 2, axis);
 }
 
