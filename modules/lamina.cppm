@@ -12,6 +12,7 @@ export import :stop;          // ending runs from outside
 export import :dtype;         // element types
 export import :tensor;        // tensors and data without storage
 export import :tensor.growable;
+export import :any_value;         // tensors, sequences of them, and either that may be missing
 export import :random;            // random numbers that depend on their position alone
 export import :random.sample;     // drawing by scores
 export import :io;                // safetensors, npy, npz, idx, files replaced as a whole or not at all

@@ -13,12 +13,21 @@ import lamina.std;
 
 namespace lamina {
 
-/// A type of values: element type and shape. Shapes may hold unknown and named dimensions.
+/// What values of a program are: a tensor, a list of tensors, or one of both that may be missing.
+export enum class value_kind : std::uint8_t { tensor, sequence, optional, optional_sequence };
+
+/// A type of values: element type and shape. Shapes may hold unknown and named dimensions. Of sequences and optionals they
+/// are those of the tensors inside, with `dyn` for an extent in which they differ.
 export struct tensor_type {
   dtype element = dtype::float32;
   shape dims;
+  value_kind kind = value_kind::tensor;
   constexpr bool operator==(const tensor_type&) const = default;
+  constexpr bool is_tensor() const { return kind == value_kind::tensor; }
   [[gnu::noinline]] constexpr friend text& operator<<(text& t, const tensor_type& x) {
+    if (x.kind == value_kind::sequence) t << "sequence of ";
+    if (x.kind == value_kind::optional) t << "optional ";
+    if (x.kind == value_kind::optional_sequence) t << "optional sequence of ";
     return t << x.element << x.dims;
   }
   /// Bytes of a tensor of this type. Errors: shape_error unless every dimension is a number and 64 bits hold the product.

@@ -94,6 +94,10 @@ void propagate(program& p, std::int32_t i, const std::vector<char>& leads, gradi
   if (!leads_on) return;
   if (!n.op->gradient) {
     text t;
+    if (n.op->host) {
+      if (!n.path.empty()) t << n.path << ": ";
+      detail::raise(error_kind::value, t << n.op->name << ": it runs on the host, between plans, and has no gradient");
+    }
     if (!is_floating(n.results[0].element)) return;
     if (!n.path.empty()) t << n.path << ": ";
     detail::raise(error_kind::value, t << n.op->name << ": this operation has no gradient");

@@ -27,6 +27,7 @@ namespace op {
 export struct call {
   static constexpr std::string_view name = "call";
   static constexpr int operands = -1, subprograms = 1;
+  static constexpr bool takes_kinds = true;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void gradient(gradient_call&);

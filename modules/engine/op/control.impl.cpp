@@ -40,8 +40,8 @@ void check_subprogram(const program* owner, std::string_view function, const pro
 void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what,
                    std::size_t i, const tensor_type& wanted, std::string_view which) {
   text t;
-  if (wanted.element == given.element && fits(wanted.dims, given.dims)) return;
-  refuse(&owner, function, wanted.element != given.element ? error_kind::type : error_kind::shape,
+  if (accepts(wanted, given)) return;
+  refuse(&owner, function, wanted.element != given.element || wanted.kind != given.kind ? error_kind::type : error_kind::shape,
          t << what << " " << i << " is " << given << ", and the " << which << " takes " << wanted);
 }
 const tensor_type& input_type(const program& p, std::size_t i) { return p.at(p.inputs()[i]).results[0]; }

@@ -205,6 +205,19 @@ template <class Op, class F> consteval bool wrong_emit() {
   if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
   else return false;
 }
+// Whether it runs on the host. A kernel may be called `run` too: what counts is what it takes.
+template <class Op> inline constexpr bool runs_on_host = requires(host_call& c) { Op::run(c); };
+// Whether a member that is there instead of `emit` takes something else.
+template <class Op> consteval bool wrong_run() {
+  if constexpr (requires { &Op::emit; } || requires { &Op::map; }) return false;
+  else return !runs_on_host<Op> && requires { &Op::run; };
+}
+// Whether sequences and optionals could reach a plan.
+template <class Op> consteval bool plans_kinds() {
+  if constexpr (requires { Op::takes_kinds; })
+    return Op::takes_kinds && !runs_on_host<Op> && !type_name<Op>().starts_with("lamina::");
+  else return false;
+}
 template <class Op> consteval bool wrong_map_axis() {
   if constexpr (requires { &Op::map_axis; })
     return !requires(const typename Op::attributes& a, axis_map& m) { Op::map_axis(a, m); };
@@ -244,6 +257,13 @@ template <class Op> struct operation_check {
       lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
     else if constexpr (wrong_emit<Op, void (*)(emission&)>())
       lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
+    else if constexpr (wrong_run<Op>()) lacks("`static void run(host_call&)`: its `run` is declared otherwise");
+    else if constexpr (runs_on_host<Op> && (requires { &Op::emit; } || requires { &Op::map; }))
+      t << "the operation " << type_name<Op>()
+        << " has `run`, which runs it on the host, and `emit` or `map`, which plans it; it needs one of them";
+    else if constexpr (plans_kinds<Op>())
+      t << "the operation " << type_name<Op>()
+        << " has `takes_kinds`, and plans hold tensors alone; it needs `static void run(host_call&)` too";
     else if constexpr (lacks_bind<Op>())
       lacks(
           "`static value bind(const attributes&, view<const value> operands)`: what it is once the elements of its "
@@ -285,6 +305,7 @@ template <Operation Op> struct recorded {
   {
     return std::make_shared<const attributes>(bound_to(*static_cast<const attributes*>(a), names));
   }
+  static void host(host_call& c) requires runs_on_host<Op> { Op::run(c); }
   static void emit(emission& e) requires requires { typename Op::cases; } {
     emit_first<Op>(e, static_cast<typename Op::cases*>(nullptr));
   }
@@ -309,6 +330,8 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
+    if constexpr (requires { Op::takes_kinds; }) r.takes_kinds = Op::takes_kinds;
+    if constexpr (requires { Op::results_vary; }) r.results_vary = Op::results_vary;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
     if constexpr (requires { &Op::channels; } && Op::operands >= 2)
       r.channels = [](const void* a, const shape& result, const shape& weights) {
@@ -352,6 +375,7 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
     if constexpr (requires { typename Op::cases; }) r.emit = &emit;
     else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
+    if constexpr (runs_on_host<Op>) r.host = &host;
     if constexpr (requires { &Op::map; }) r.map = &Op::map;
     if constexpr (holds_shape<attributes>) r.bound = &bound;
     if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;

@@ -89,6 +89,9 @@ class specializer {
       detail::raise(error_kind::value, "a program is planned with fewer input shapes than it has inputs");
     const shape& given = given_[next_input_++];
     text w;
+    if (!t.is_tensor())
+      detail::raise(error_kind::unsupported, w << named(n, next_input_) << " is " << t
+                                               << ", and a plan takes tensors; such a program runs in a session");
     if (!fits(t.dims, given))
       detail::raise(error_kind::shape, w << named(n, next_input_) << " is " << t.dims << " and is given " << given);
     if (dim clash = names_.bind(t.dims, given); clash.is_name()) {
@@ -127,6 +130,10 @@ class specializer {
 
   // What an operation on these operands becomes; `names` are those of the program in which it stands.
   std::vector<value> add(const node& n, view<const value> in, const dimension_names& names) {
+    if (n.op->host)
+      fail(error_kind::unsupported, text() << n.op->name
+                                           << ": it runs on the host, between plans; such a program runs in segments, "
+                                              "which one plan cannot hold");
     if (is_call_of<op::scan>(n) || is_call_of<op::cond>(n)) return add_control(n, in);
     if (!n.subprograms.empty()) {
       ++counters_.inlined_calls;

@@ -34,7 +34,9 @@ text& dims(text& t, const shape& s) {
   return t << "]";
 }
 text& type(text& t, const tensor_type& v) {
-  return dims(t << "{\"dtype\": \"" << v.element << "\", \"shape\": ", v.dims) << "}";
+  dims(t << "{\"dtype\": \"" << v.element << "\", \"shape\": ", v.dims);
+  if (!v.is_tensor()) t << ", \"kind\": \"" << kind_names[static_cast<std::size_t>(v.kind)] << '"';
+  return t << "}";
 }
 
 text& attribute(text& t, const attribute_value& v) {

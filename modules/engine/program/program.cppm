@@ -24,6 +24,7 @@ export class emission;  // how a node becomes kernel calls, in :emission
 export struct node;
 export struct gradient_call;  // how a node passes its gradient on
 export struct axis_map;       // how calls on several samples become one
+export class host_call;       // what an operation sees that runs on the host, in :host
 
 /// One result of one node.
 export struct value_id {
@@ -43,8 +44,8 @@ export struct inference {
   view<const any_tensor* const> known{};  // operands whose elements the rule may use; null where they are not known yet
   /// The elements of operand i, which is one of the operation's `shape_operands`, or null while they are not known.
   constexpr const any_tensor* elements_of(std::size_t i) const { return i < known.size() ? known[i] : nullptr; }
-  constexpr void result(dtype element, const shape& dims) {
-    if (count < max_results) results[count] = {element, dims};
+  constexpr void result(dtype element, const shape& dims, value_kind kind = value_kind::tensor) {
+    if (count < max_results) results[count] = {element, dims, kind};
     ++count;
   }
   /// Refuses an element type: `refuse(in[0].element, "float32 or float64", "float")` says what is taken, what was given,
@@ -134,7 +135,8 @@ export struct operation {
   void (*infer)(const void* attributes, view<const tensor_type> in, inference& out);
   void (*gradient)(gradient_call&) = nullptr;  // null: not differentiable
   void (*emit)(emission&) = nullptr;
-  int (*map)() = nullptr;  // the kernel's micro-operation of an elementwise operation, or null
+  void (*host)(host_call&) = nullptr;  // instead of `emit`: runs on the host, between plans
+  int (*map)() = nullptr;              // the kernel's micro-operation of an elementwise operation, or null
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
   /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
@@ -161,6 +163,8 @@ export struct operation {
   bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
   bool plain_images = false;    // a plan in which it stands keeps images in the plain layout
   int updates = -1;             // the result may be written over this operand, element by element or row by row
+  bool takes_kinds = false;     // operands and results may be sequences and optionals
+  bool results_vary = false;    // subprograms of a node may give results of different extents
   /// What subprogram `s` of a node is, in drawings.
   std::string_view (*subprogram_name)(int s) = nullptr;
   /// The channels of a product with weights, whose `emit` applies the emission's `epilogue` to each of them.
@@ -354,6 +358,8 @@ std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
 /// What JSON of programs says it is.
 inline constexpr std::string_view program_format = "lamina program";
 inline constexpr std::int64_t program_format_version = 1;
+/// The kinds of values, as it writes them.
+inline constexpr std::string_view kind_names[] = {"tensor", "sequence", "optional", "optional_sequence"};
 
 // As a base, what has functions of `lamina` found without their namespace for an argument of a class in an inner one.
 struct found_in_lamina {};
@@ -467,6 +473,18 @@ class path_of {
   bool origins_;
 };
 
+/// Whether a value of a type may stand where another type is expected: the same kind, element type and rank, and extents that
+/// may be equal.
+constexpr bool accepts(const tensor_type& wanted, const tensor_type& given) {
+  return wanted.kind == given.kind && wanted.element == given.element && fits(wanted.dims, given.dims);
+}
+/// The extents that two shapes of one rank have in common; `dyn` where they differ.
+constexpr shape common_extents(shape a, const shape& b) {
+  for (int i = 0; i < a.rank; ++i)
+    if (a[i] != b[i]) a[i] = dyn;
+  return a;
+}
+
 /// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
 /// Errors: shape_error where a name would mean two numbers.
 dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op,
@@ -555,7 +573,7 @@ constexpr text mismatch_diagnostic(std::string_view op, const inference& found, 
   text t;
   t << op << ": " << found.why << ":";
   bool elements = found.of_elements;
-  for (const auto& x : in) elements = elements || x.element != in[0].element;
+  for (const auto& x : in) elements = elements || x.element != in[0].element || !x.is_tensor();
   for (const auto& x : in) {
     if (elements) t << " " << x;
     else t << " " << x.dims;

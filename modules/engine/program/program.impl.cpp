@@ -32,7 +32,8 @@ std::uint64_t hash_text(std::uint64_t h, std::string_view s) { return hash_bytes
 std::uint64_t hash_type(std::uint64_t h, const tensor_type& t) {
   h = mix(h, static_cast<std::uint64_t>(t.element));
   for (int i = 0; i < t.dims.rank; ++i) h = mix(h, static_cast<std::uint64_t>(t.dims[i].code));
-  return mix(h, static_cast<std::uint64_t>(t.dims.rank));
+  h = mix(h, static_cast<std::uint64_t>(t.dims.rank));
+  return t.is_tensor() ? h : mix(h, static_cast<std::uint64_t>(t.kind));
 }
 
 std::vector<program_id> ids_of(const std::vector<std::shared_ptr<const program>>& subprograms) {
@@ -88,7 +89,7 @@ text begin_at(std::string_view place) {
 }
 
 error_kind mismatch_of(const tensor_type& a, const tensor_type& b) {
-  return a.element == b.element ? error_kind::shape : error_kind::type;
+  return a.element == b.element && a.kind == b.kind ? error_kind::shape : error_kind::type;
 }
 
 }  // namespace
@@ -247,6 +248,9 @@ std::int32_t program::find_input(std::string_view name) const {
 }
 
 value program::state(std::string_view name, const tensor_type& type) {
+  if (!type.is_tensor())
+    detail::raise(error_kind::type, begin_at(place())
+                                        << "state `" << name << "` is " << type << ", and states are tensors");
   if (auto known = find_state(name); known >= 0) {
     if (at(known).results[0] != type) {
       const tensor_type& is = at(known).results[0];
@@ -269,7 +273,7 @@ value program::state(std::string_view name, const tensor_type& type) {
 value program::constant(any_tensor data) {
   node n;
   n.kind = node_kind::constant;
-  n.results = {data.type()};
+  n.results = {{data.element(), data.shape()}};
   n.constant = std::move(data);
   n.hash = hash_node(n, {}, 1, 0, nullptr);
   for (auto known : known_[n.hash])
@@ -307,8 +311,7 @@ void check_subprogram(const program& sub, view<const tensor_type> operands, text
   else if (sub.inputs().size() != operands.size())
     why << "the subprogram takes " << sub.inputs().size() << " operands and is given " << operands.size();
   for (std::size_t i = 0; i < operands.size() && why.empty(); ++i)
-    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0];
-        wanted.element != operands[i].element || !fits(wanted.dims, operands[i].dims))
+    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0]; !accepts(wanted, operands[i]))
       why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
 }
 // The results of a subprogram, with the names of its extents replaced by what its operands make of them.
@@ -344,6 +347,15 @@ std::vector<const any_tensor*> known_elements(const operation& op, view<const va
   return known;
 }
 
+// The one place that keeps sequences and optionals from operations that do not say that they take them.
+void check_kinds(const operation& op, view<const tensor_type> types, std::string_view what, std::string_view place) {
+  if (op.takes_kinds) return;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (!types[i].is_tensor())
+      detail::raise(error_kind::type, begin_at(place) << op.name << ": " << what << " " << i << " is " << types[i]
+                                                      << ", and the operation takes and gives tensors");
+}
+
 // Refuses numbers of operands and subprograms that an operation does not take.
 void check_counts(const operation& op, std::size_t operands, std::size_t subprograms, std::string_view place) {
   const bool fits = op.operands < 0 ? operands != 0 : operands == static_cast<std::size_t>(op.operands);
@@ -366,7 +378,10 @@ void program::same_results(const program& other, view<const tensor_type> inside,
   if (!why.empty()) return;
   const auto types = output_types(other, inside, op.name, path);
   for (std::size_t i = 0; i < results.size() && why.empty(); ++i)
-    if (types[i].element != results[i].element || !fits(results[i].dims, types[i].dims))
+    if (op.results_vary && types[i].element == results[i].element && types[i].kind == results[i].kind &&
+        types[i].dims.rank == results[i].dims.rank)
+      results[i].dims = common_extents(results[i].dims, types[i].dims);
+    else if (op.results_vary || !accepts(results[i], types[i]))
       why << "result " << i << " is " << results[i] << " of one program and " << types[i] << " of another";
 }
 
@@ -383,6 +398,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     n.inputs.push_back(v.id());
     in.push_back(v.type());
   }
+  check_kinds(op, in, "operand", n.path);
   if (subprograms.empty()) n.results = inferred_types(op, n.attributes.get(), in, known_elements(op, inputs), n.path);
   else {
     text why;
@@ -397,6 +413,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
     }
     if (!why.empty()) detail::raise(error_kind::shape, begin_at(n.path) << op.name << ": " << why);
   }
+  check_kinds(op, n.results, "result", n.path);
   n.subprograms = std::move(subprograms);
   n.hash = hash_node(n, ids_of(n.subprograms), 1, 0, [&](std::int32_t i) { return at(i).hash; });
   if (op.pure && common_subexpressions)
@@ -434,7 +451,7 @@ void program::assign(const value& state, const value& v) {
   if (s.kind != node_kind::state) fail(error_kind::state, t << "assign: the target is no state");
   if (is_assigned(state.id().node))
     fail(error_kind::state, t << "state `" << s.name << "` is assigned twice in one run");
-  if (s.results[0].element != v.type().element || !fits(s.results[0].dims, v.type().dims))
+  if (!accepts(s.results[0], v.type()))
     fail(mismatch_of(s.results[0], v.type()),
          t << "state `" << s.name << "` is " << s.results[0] << " and is assigned " << v.type());
   assignments_.push_back({state.id().node, v.id()});

@@ -111,6 +111,13 @@ class program_reader {
     suggest_names(t, printable(name), names);
     unsupported("the element type `", printable(name), "` is not known", t);
   }
+  value_kind kind(std::string_view name) const {
+    for (std::size_t i = 0; i < std::size(kind_names); ++i)
+      if (kind_names[i] == name) return static_cast<value_kind>(i);
+    text t;
+    suggest_names(t, printable(name), kind_names);
+    unsupported("the kind `", printable(name), "` of values is not known", t);
+  }
   shape dims(const json_value& v, std::string_view what) {
     need(v, json_kind::array, what);
     if (v.size() > static_cast<std::size_t>(max_rank))
@@ -149,8 +156,9 @@ class program_reader {
   }
   tensor_type type(const json_value& v, std::string_view what) {
     need(v, json_kind::object, what);
-    known(v, {"dtype", "shape"}, what);
-    const tensor_type t{element(v["dtype"]), dims(v["shape"], "`shape`")};
+    known(v, {"dtype", "shape", "kind"}, what);
+    tensor_type t{element(v["dtype"]), dims(v["shape"], "`shape`")};
+    if (const json_value named = v["kind"]) t.kind = kind(need(named, json_kind::string, "`kind`").string());
     check_size(t);
     return t;
   }
@@ -168,6 +176,7 @@ class program_reader {
 
   any_tensor constant(const json_value& n) {
     const tensor_type t = type(n["type"], "`type`");
+    if (!t.is_tensor()) fail("a constant is ", t, ", and constants are tensors");
     if (!t.dims.is_static()) fail("a constant is ", t, ", whose extents are to be numbers");
     const json_value data = n["data"];
     if (data && data.is(json_kind::string)) return from_digits(t, data.string());

@@ -31,6 +31,15 @@ struct mapped_op : again {
 struct bound_op : again {
   static constexpr unsigned shape_operands = 1;
 };
+struct run_op : again {
+  static void run(emission&) {}
+};
+struct twice_op : whole_op {
+  static void run(host_call&) {}
+};
+struct kinds_op : whole_op {
+  static constexpr bool takes_kinds = true;
+};
 
 void use(const vector<float>& x) {
 #ifdef BAD
@@ -56,5 +65,23 @@ void use(const vector<float>& x) {
   auto b = apply<bound_op>({}, x);
 #else
   auto b = apply<whole_op>({}, x);
+#endif
+#ifdef BAD
+  // expect below: the operation run_op lacks `static void run(host_call&)`: its `run` is declared otherwise
+  auto r = apply<run_op>({}, x);
+#else
+  auto r = apply<whole_op>({}, x);
+#endif
+#ifdef BAD
+  // expect below: the operation twice_op has `run`, which runs it on the host, and `emit` or `map`, which plans it; it needs one of them
+  auto t = apply<twice_op>({}, x);
+#else
+  auto t = apply<whole_op>({}, x);
+#endif
+#ifdef BAD
+  // expect below: the operation kinds_op has `takes_kinds`, and plans hold tensors alone; it needs `static void run(host_call&)` too
+  auto k = apply<kinds_op>({}, x);
+#else
+  auto k = apply<whole_op>({}, x);
 #endif
 }
