@@ -18,6 +18,7 @@ export import :random.sample;     // drawing by scores
 export import :io;                // safetensors, npy, npz, idx, files replaced as a whole or not at all
 export import :program;           // the graph of operations that every door leads to
 export import :emission;          // how an operation becomes kernel calls
+export import :host;              // how an operation runs on the host
 export import :initializer;       // how parameters begin
 export import :parameter;         // named states that outlive a run
 export import :parameter.naming;  // how they are named, shared, saved and loaded
@@ -48,6 +49,7 @@ export import :op.quantized;
 export import :op.random;
 export import :op.seeded_random;
 export import :op.control;
+export import :op.host;  // control flow on the host, sequences, optionals
 export import :expression.data;
 export import :op.recurrent;
 export import :structure;   // operations by name, programs from files

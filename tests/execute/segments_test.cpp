@@ -3,12 +3,14 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 import lamina;
@@ -391,6 +393,167 @@ BOOST_AUTO_TEST_CASE(factories_of_programs_run_in_segments) {
     factory.update(other);
     BOOST_TEST(!same_bits(from_tensor(one(in)[0]), expected));
     BOOST_TEST(same_bits(from_tensor(one(in)[0]), from_tensor(two(in)[0])));
+  }
+}
+
+// ---- operations on the host -----------------------------------------------------------------------------------------
+
+namespace {
+// Adds 1 to a state after a loop on the host whose iterations double x, and gives what they made.
+struct looping {
+  explicit looping(small_graph& g, const array& x) {
+    const value in = g.input(x), n = g.input(array_of(dtype::int64, {}, {3})), w = g.state("w", real({6, 6}, 1));
+    auto body = std::make_shared<program>();
+    (void)body->input("i", {dtype::int64, {}});
+    const value go = body->input("go", {dtype::boolean, {}}), v = body->input("v", {dtype::float32, {dyn, 6}}),
+                u = body->input("u", {dtype::float32, {6, 6}});
+    const value next = matmul(v, u) * 0.5f;
+    body->output("go", go), body->output("v", concat({next, next}, 0)), body->output("sum", reduce_sum(next));
+    const auto made = host_loop({n, {}}, body, {kept_rows(in)}, {w});
+    g.output(made[0]), g.output(made[1]);
+    g.output(masked_select(made[0], made[0] > 0));
+    const value count = g.state("count", array_of(dtype::float32, {}, {0}));
+    g.p.assign(count, count + 1);
+    g.output(count);
+  }
+};
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_host_stands_between_segments) {
+  const array x = real({25, 6}, 3);
+  small_graph g;
+  const looping made(g, x);
+  segment_run runs(g);
+  const auto y = runs();
+  array expected = positive_rows(x);
+  std::vector<double> sums;
+  for (int t = 0; t < 3; ++t) {
+    small_graph one;
+    const value v = matmul(one.input(expected), one.input(from_tensor(g.store.find("w")->value()))) * 0.5f;
+    one.output(concat({v, v}, 0)), one.output(reduce_sum(v));
+    const auto next = one.run();
+    expected = next[0];
+    sums.push_back(next[1].values[0]);
+  }
+  BOOST_TEST(same_bits(y[0], expected));
+  BOOST_TEST(y[1].values == sums, boost::test_tools::per_element());
+  std::vector<double> positive;
+  for (double v : expected.values)
+    if (v > 0) positive.push_back(v);
+  BOOST_TEST(y[2].values == positive, boost::test_tools::per_element());
+  BOOST_TEST(y[3].values[0] == 0);
+  BOOST_TEST(g.now("count").values[0] == 1);
+  const shape extents[] = {x.shape(), {}};
+  const auto words = runs.plans.explain(extents);
+  BOOST_TEST(lines_of(words, "then runs on the host: host_loop\n") == 1u);
+  BOOST_TEST(lines_of(words, "then counts: ") == 1u);
+  BOOST_TEST(words.ends_with("is planned, as what follows, once the host has run\n"));
+  BOOST_TEST(runs.plans.plans(extents).size() == 2u);
+  // By tensors, values and names the same; a run of any of them counts.
+  const any_tensor in[] = {to_tensor(x), runs.in[1]};
+  BOOST_TEST(same_bits(from_tensor(runs.plans.run(in)[0]), expected));
+  const std::vector<any_value> values{in[0], in[1]};
+  BOOST_TEST(same_bits(from_tensor(runs.plans.run(values)[0].as_tensor()), expected));
+  BOOST_TEST(g.now("count").values[0] == 3);
+  // Times of the host are lines of their own.
+  std::vector<any_tensor> out;
+  std::vector<timed_plan> times;
+  for (int i = 0; i < 2; ++i) runs.plans.run_timed(in, out, times);
+  BOOST_TEST(same_bits(from_tensor(out[0]), expected));
+  std::size_t on_host = 0;
+  for (const auto& t : times) {
+    if (t.plan) continue;
+    ++on_host;
+    BOOST_TEST(t.lines().size() == 1u);
+    BOOST_TEST(t.lines()[0].what == "host_loop");
+    BOOST_TEST(t.nanoseconds[0] > 0);
+  }
+  BOOST_TEST(on_host == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_fails_on_the_host_assigns_nothing) {
+  small_graph g;
+  const value x = g.input(real({4}, 1)), at = g.input(array_of(dtype::int64, {}, {0}));
+  const value count = g.state("count", array_of(dtype::float32, {}, {0}));
+  g.p.path = "layer";
+  g.output(sequence_at(sequence_of(std::vector<value>{x, x * 2}), at) + 1);
+  g.p.assign(count, count + 1);
+  segment_run runs(g);
+  const auto y = runs({g.data[0], array_of(dtype::int64, {}, {-1})});
+  BOOST_TEST(y[0].values[0] == g.data[0].values[0] * 2 + 1, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(g.now("count").values[0] == 1);
+  BOOST_TEST(message_of([&] { runs({g.data[0], array_of(dtype::int64, {}, {2})}); }) ==
+             "layer: sequence_at: position 2 is outside -2..1");
+  BOOST_TEST(g.now("count").values[0] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(states_that_operations_keep_are_those_before_the_run) {
+  small_graph g;
+  const value x = g.input(array_of(dtype::float32, {2}, {1, 1})),
+              s = g.state("s", array_of(dtype::float32, {2}, {0, 5})),
+              w = g.state("w", array_of(dtype::float32, {2}, {3, 4}));
+  g.p.output("all", sequence_of(std::vector<value>{s, w, x}));
+  g.p.assign(s, s + x);
+  session runs(read_program(g.p.to_json()), {&g.store, nullptr});
+  const std::vector<any_value> in{to_tensor(g.data[0])};
+  const auto first = runs.run(in), second = runs.run(in);
+  std::memset(g.store.find("w")->mutable_data(), 0, 8);
+  BOOST_TEST(first[0].print() ==
+             any_value::sequence({to_tensor(array_of(dtype::float32, {2}, {0, 5})),
+                                  to_tensor(array_of(dtype::float32, {2}, {3, 4})), in[0].as_tensor()})
+                 .print());
+  BOOST_TEST(second[0].elements()[0].print() == to_tensor(array_of(dtype::float32, {2}, {1, 6})).print());
+  BOOST_TEST(second[0].elements()[1].print() == to_tensor(array_of(dtype::float32, {2}, {3, 4})).print());
+  const std::vector<named_value> named{{"x", in[0]}};
+  const auto by_name = runs.run(named);
+  BOOST_TEST(by_name[0].name == "all");
+  BOOST_TEST(by_name[0].value.elements().size() == 3u);
+  BOOST_TEST(message_of([&] {
+               runs.run(std::vector<named_value>{{"z", in[0]}});
+             }).starts_with("the program has no input `z`"));
+  BOOST_TEST(message_of([&] { runs.run(std::vector<any_tensor>{in[0].as_tensor()}); }) ==
+             "the program gives values that are no tensors; run it on values");
+}
+
+BOOST_AUTO_TEST_CASE(factories_of_programs_that_run_on_the_host) {
+  const array x = real({25, 6}, 3);
+  small_graph g;
+  {
+    const value in = g.input(x), n = g.input(array_of(dtype::int64, {}, {4})), w = g.state("w", real({6, 6}, 1));
+    auto body = std::make_shared<program>();
+    (void)body->input("i", {dtype::int64, {}});
+    const value go = body->input("go", {dtype::boolean, {}}), v = body->input("v", {dtype::float32, {dyn, 6}}),
+                all = body->input("all", {dtype::float32, {dyn, 6}, value_kind::sequence}),
+                u = body->input("u", {dtype::float32, {6, 6}});
+    const value next = kept_rows(matmul(v, u));
+    body->output("go", go), body->output("v", next), body->output("all", sequence_insert(all, next));
+    const auto made = host_loop({n, {}}, body, {matmul(in, w), sequence_empty(g.p, {dtype::float32, {dyn, 6}})}, {w});
+    g.output(made[0]), g.output(concat_sequence(made[1])), g.p.output("all", made[1]);
+  }
+  const std::vector<any_value> in{to_tensor(x), to_tensor(array_of(dtype::int64, {}, {4}))};
+  const auto expected = session(read_program(g.p.to_json()), {&g.store, nullptr}).run(in);
+  for (const bool lend : {false, true}) {
+    program_factory factory(read_program(g.p.to_json()), g.store,
+                            {.optimize = lend, .arenas = lend ? std::make_shared<arena_pool>(1 << 20) : nullptr});
+    std::vector<std::thread> all;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 6; ++t)
+      all.emplace_back([&] {
+        auto one = factory.create();
+        for (int i = 0; i < 20; ++i) {
+          const auto y = one(in);
+          for (std::size_t r = 0; r < y.size(); ++r) wrong += y[r].print() != expected[r].print();
+        }
+      });
+    for (auto& t : all) t.join();
+    BOOST_TEST(wrong == 0);
+    auto one = factory.create();
+    parameter_store other(g.store);
+    other.find("w")->assign(to_tensor(real({6, 6}, 9)));
+    factory.update(other);
+    BOOST_TEST(one(in)[1].print() != expected[1].print());
+    BOOST_TEST(expected[2].elements().size() == 4u);
+    BOOST_TEST(factory.origin()(in)[1].print() == one(in)[1].print());
   }
 }
 

@@ -193,6 +193,32 @@ BOOST_AUTO_TEST_CASE(a_run_in_segments_of_extents_that_were_met_allocates_nothin
   }
 }
 
+// Of a loop on the host the number of iterations is no number of allocations, and no plan is made again.
+BOOST_AUTO_TEST_CASE(iterations_on_the_host_allocate_nothing) {
+  auto body = std::make_shared<program>();
+  (void)body->input("i", {dtype::int64, {}});
+  const value go = body->input("go", {dtype::boolean, {}}), v = body->input("v", {dtype::float32, {16, 20}}),
+              u = body->input("u", {dtype::float32, {20, 20}});
+  body->output("go", go), body->output("v", tanh(matmul(v, u)));
+  small_graph g;
+  const value x = g.input(real({16, 20}, 1)), n = g.input(array_of(dtype::int64, {}, {3})),
+              w = g.state("w", real({20, 20}, 2));
+  g.output(host_loop({n, {}}, body, {x}, {w})[0]);
+  session runs(read_program(g.p.to_json()), {&g.store, nullptr});
+  const auto allocated = [&](std::int64_t iterations) {
+    const any_tensor in[] = {to_tensor(g.data[0]),
+                             to_tensor(array_of(dtype::int64, {}, {static_cast<double>(iterations)}))};
+    std::vector<any_tensor> out;
+    runs.run(in, out);
+    const std::size_t a = allocations;
+    runs.run(in, out);
+    return allocations - a;
+  };
+  const auto few = allocated(4);
+  BOOST_TEST(allocated(300) == few);
+  BOOST_TEST(few < 60u);
+}
+
 BOOST_AUTO_TEST_CASE(a_bound_run_makes_no_system_call) {
   int control = forbidden_calls([] { syscall(SYS_getpid); });
   if (control == 3) {

@@ -117,7 +117,7 @@ std::shared_ptr<const plan> small_graph::make(const pass_options& options) const
 }
 
 std::vector<array> small_graph::run(const pass_options& options, int threads) {
-  if (!counted_when_run_in(p).empty()) {
+  if (!counted_when_run_in(p).empty() || !run_on_host_in(p).empty()) {
     session plans(read_back(p), {&store, nullptr}, std::make_shared<context>(threads, target_isa()), options);
     std::vector<any_tensor> in;
     for (const auto& a : data) in.push_back(to_tensor(a));

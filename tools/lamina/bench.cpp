@@ -40,7 +40,7 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
   std::vector<std::int64_t> spent;
   std::int64_t copies = 0;
   for (const auto& t : times) {
-    lines.insert(lines.end(), t.plan->lines().begin(), t.plan->lines().end());
+    lines.insert(lines.end(), t.lines().begin(), t.lines().end());
     spent.insert(spent.end(), t.nanoseconds.begin(), t.nanoseconds.end() - 1);
     copies += t.nanoseconds.back();
   }
@@ -78,6 +78,10 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
 void bench(const bench_arguments& o) {
   saved_net net = load_model(o.model);
   const program& p = *net.program;
+  for (auto i : p.inputs())
+    if (const node& n = p.at(i); !n.results[0].is_tensor())
+      throw unsupported_error(words(o.model, ": input `", printable(n.name), "` is ", n.results[0],
+                                    ", and the numbers that are made up are tensors"));
   const auto extents = extents_of(o.model, p, o.shapes);
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
   auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));

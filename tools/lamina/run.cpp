@@ -54,6 +54,14 @@ void make_folder(const std::string& folder) {
 // The inputs that options name, each from its file. Errors: value_error for one that is given twice, or not at all.
 std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
   std::vector<any_tensor> inputs(p.inputs().size());
+  for (auto i : p.inputs())
+    if (const node& n = p.at(i); !n.results[0].is_tensor())
+      throw unsupported_error(words(model, ": input `", printable(n.name), "` is ", n.results[0],
+                                    ", and files hold tensors; run this net by a session"));
+  for (const auto& o : p.outputs())
+    if (!p.type(o.value).is_tensor())
+      throw unsupported_error(words(model, ": output `", printable(o.name), "` is ", p.type(o.value),
+                                    ", and files hold tensors; run this net by a session"));
   for (const auto& option : options) {
     const auto [input, file] = given_for(model, p, option);
     if (inputs[input])
@@ -93,7 +101,7 @@ void write_trace(const std::string& file, session& net, std::vector<any_tensor> 
     now += spent;
   };
   for (const auto& t : times) {
-    const auto& lines = t.plan->lines();
+    const auto lines = t.lines();
     for (std::size_t i = 0; i < lines.size(); ++i) add(lines[i].what, t.segment, t.nanoseconds[i], json_of(lines[i]));
     if (t.nanoseconds.back()) add("copies", t.segment, t.nanoseconds.back(), json::object());
   }

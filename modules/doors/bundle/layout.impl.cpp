@@ -470,6 +470,12 @@ image image_of(view<const program_entry> parts, const options& o) {
         << "run this net by a session, or give the bundle all rows and a mask";
       fail(error_kind::unsupported, o.name, t);
     }
+  for (const auto& p : parts)
+    if (const auto found = run_on_host_in(p.of); !found.empty())
+      fail(error_kind::unsupported, o.name,
+           t << found
+             << ": it runs on the host, and a bundle has plans alone; run this net "
+                "by a session");
   const kernel_table kernels;
   constants weights;
   for (const auto& p : parts) {

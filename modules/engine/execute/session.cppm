@@ -1,5 +1,6 @@
 // A program with its states in a context: what models, reference models, training, nets by name and the tool run.
 export module lamina:session;
+import :any_value;
 import :context;
 import :core;
 import :execute;
@@ -19,14 +20,19 @@ namespace lamina {
 export using output_place = std::function<void*(std::size_t i, const tensor_type& type)>;
 
 /// What operations took in runs of one plan. Of a program in segments each has its own, one for each plan that its runs
-/// took.
+/// took, and one for each operation that runs on the host, with what its subprograms took.
 export struct timed_plan {
-  std::shared_ptr<const lamina::plan> plan;
+  std::shared_ptr<const lamina::plan> plan;  // null: of an operation on the host
   std::size_t segment = 0;
   std::vector<shape> inputs;              // extents that it is for
   std::vector<std::int64_t> nanoseconds;  // of each line, and last of what belongs to no line
   std::shared_ptr<executor> run;
   std::vector<std::byte> known_elements{};  // of inputs that decide shapes, that it is for
+  std::int32_t node = -1;                   // of an operation on the host
+  plan_line line{};                         // its one line
+  view<const plan_line> lines() const {
+    return plan ? view<const plan_line>(plan->lines()) : view<const plan_line>(&line, 1);
+  }
 };
 
 namespace ir {
@@ -39,6 +45,9 @@ namespace ir {
 /// segments, which are planned and run one after the other, each for the extents that those before it have found. Values
 /// that pass from one to the next lie in memory of the session, which grows to the largest: runs of extents that were met
 /// before allocate nothing. States are assigned in the last segment, so that a run that fails assigns none.
+///
+/// Operations that run on the host (`host_loop`, `sequence_at`, ...) stand between segments too. Their subprograms run in
+/// sessions that this one keeps, so that iterations find the plans of those before them.
 ///
 /// Where an assignment has given the shared store other parameters, executors read those from the next run on. A `stop_scope`
 /// of the thread ends a run.
@@ -74,6 +83,19 @@ export class session {
   }
   /// Inputs and results by name. Errors: also value_error for a name that is unknown, missing or given twice.
   std::vector<named_tensor> run(view<const named_tensor> inputs);
+  /// The same for inputs and results that need not be tensors, as lists of `any_value` and `named_value`. Results of operations
+  /// on the host share their memory. Errors: also type_error for a value of another kind.
+  template <ValueList R> std::vector<any_value> run(const R& inputs) {
+    std::vector<any_value> results;
+    run(view<const any_value>(inputs), results, nullptr);
+    return results;
+  }
+  template <ValueList R> void run(const R& inputs, std::vector<any_value>& results) {
+    run(view<const any_value>(inputs), results, nullptr);
+  }
+  template <NamedValueList R> std::vector<named_value> run(const R& inputs) {
+    return run_named(view<const named_value>(inputs));
+  }
   /// The same on memory: the extents of inputs, where they lie, and where outputs go.
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place) {
     run(extents, inputs, place, nullptr);
@@ -103,6 +125,8 @@ export class session {
   struct implementation;
   implementation& made() const;
   void run(view<const any_tensor> inputs, std::vector<any_tensor>& results, std::vector<timed_plan>* times);
+  void run(view<const any_value> inputs, std::vector<any_value>& results, std::vector<timed_plan>* times);
+  std::vector<named_value> run_named(view<const named_value> inputs);
   void run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
            std::vector<timed_plan>* times);
   std::unique_ptr<implementation> impl_;

@@ -1,7 +1,9 @@
 module lamina:session.impl;
+import :any_value;
 import :context;
 import :core;
 import :execute;
+import :host;
 import :io;
 import :op.sized;
 import :passes;
@@ -152,11 +154,19 @@ struct session::implementation {
     const std::byte* data = nullptr;
     shape dims;
     storage own;
+    any_value held{};  // of an operation on the host, or that one reads, while a run lasts
+  };
+  // An operation on the host: the sessions of its subprograms, and its operands and results while it runs.
+  struct host_operation {
+    std::vector<session> sessions;
+    std::vector<any_value> operands, results;
   };
   struct cut {
     segmented_program whole;
     std::vector<session> sessions;  // of the segments; one that computes nothing has none
     std::vector<between> slots;
+    std::vector<host_operation> hosts;
+    std::vector<any_tensor> lent;    // memory of states that operations on the host read in this run
     std::vector<shape> extents;      // of the inputs of one segment
     std::vector<known_input> known;  // of one segment
   };
@@ -167,9 +177,20 @@ struct session::implementation {
                 std::vector<timed_plan>* times);
   const shape& extents_of(const segment_source& s, const request& q) const;
   const void* data_of(const segment_source& s, const request& q) const;
-  void copy_out(std::size_t number, std::size_t from, const request& q) const;
+  void copy_out(std::size_t number, std::size_t from, const request& q);
   void bind_slot(executor& e, std::size_t i, std::size_t number, const request& q);
   void run_segment(std::size_t k, const request& q);
+  void run_segments(const request& q);
+  void count(const counted_rows& c, const request& q);
+  void run_on_host(const host_step& s, std::size_t segment, const request& q);
+  void add_time(const node& n, const host_step& s, std::size_t segment, std::int64_t nanoseconds,
+                std::vector<timed_plan>& times) const;
+  any_value value_of(const segment_source& s, const request& q);
+  any_tensor state_of(const node& n);
+  void give(std::size_t output, any_value v, const request& q);
+  void check_inputs(const request& q) const;
+  bool gives_values() const;
+  void check_input(std::size_t i, const any_value& v) const;
   void check_count(std::size_t count) const;
 
   std::shared_ptr<const program> source;
@@ -190,6 +211,7 @@ struct session::implementation {
   std::function<void(view<const shape>)> explain{};  // of extents that do not fit
   std::vector<shape> given{};                        // of a run on tensors
   std::vector<const void*> data{};
+  bool inner = false;  // of a subprogram: its results stay inside
 };
 
 session::session() = default;
@@ -202,7 +224,7 @@ session::session(std::shared_ptr<const program> p, state_source states, std::sha
   auto& r = *impl_;
   if (!r.source) detail::raise(error_kind::value, "session: it is given no program");
   if (!r.where) r.where = std::make_shared<context>(1, target_isa());
-  if (counted_when_run_in(*r.source).empty()) return;
+  if (why_in_segments(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);
   // A segment is one plan: what decides its shapes is known once it is planned.
@@ -213,6 +235,7 @@ session::session(std::shared_ptr<const program> p, state_source states, std::sha
           new implementation{s.body, r.states, r.where, r.passes, r.packs, r.arenas});
   }
   r.segments->slots.resize(r.segments->whole.slots.size());
+  r.segments->hosts.resize(r.segments->whole.host_steps);
 }
 
 session session::owning(std::shared_ptr<const program> p, parameter_store states, std::shared_ptr<context> where,
@@ -241,9 +264,8 @@ executor& session::at(view<const shape> inputs, view<const known_input> known) {
   }
   if (r.segments) [[unlikely]] {
     text t;
-    detail::raise(error_kind::unsupported, t << counted_when_run_in(*r.source)
-                                             << ": the extent of its result is known only when it has run; such a "
-                                                "program runs in segments, which one plan cannot hold");
+    detail::raise(error_kind::unsupported,
+                  t << why_in_segments(*r.source) << "; such a program runs in segments, which one plan cannot hold");
   }
   std::size_t i = r.last;
   if (i == implementation::nothing || !r.is_for(r.entries[i], inputs, known)) {
@@ -284,6 +306,9 @@ void session::rest() noexcept {
   if (!impl_->segments) return;
   for (auto& s : impl_->segments->sessions)
     if (s.impl_) s.rest();
+  for (auto& h : impl_->segments->hosts)
+    for (auto& s : h.sessions)
+      if (s.impl_) s.rest();
 }
 
 std::size_t session::bytes() const {
@@ -294,6 +319,9 @@ std::size_t session::bytes() const {
   for (const auto& s : impl_->segments->sessions)
     if (s.impl_) n += s.bytes();
   for (const auto& s : impl_->segments->slots) n += s.own.bytes();
+  for (const auto& h : impl_->segments->hosts)
+    for (const auto& s : h.sessions)
+      if (s.impl_) n += s.bytes();
   return n;
 }
 
@@ -305,6 +333,22 @@ template <class Ask> auto asked_for(const executor& e, const Ask& ask) {
   try {
     return ask();
   } catch (const out_of_memory& error) { detail::no_memory_for(e.plan(), e.planned_bytes(), error); }
+}
+// A value with its own copies of the tensors for which `is_lent` holds.
+template <class F> any_value with_copies(any_value v, const F& is_lent) {
+  switch (v.kind()) {
+    case value_kind::tensor:
+      if (is_lent(v.as_tensor())) v = v.as_tensor().copy();
+      return v;
+    case value_kind::sequence: {
+      const auto& all = v.elements();
+      if (std::none_of(all.begin(), all.end(), is_lent)) return v;
+      std::vector<any_tensor> copies;
+      for (const auto& t : all) copies.push_back(is_lent(t) ? t.copy() : t);
+      return any_value::sequence(std::move(copies));
+    }
+    default: return v.has_value() ? any_value::optional(with_copies(v.held(), is_lent)) : v;
+  }
 }
 // How many rows there are to be, as a segment has left it.
 std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
@@ -324,6 +368,8 @@ struct session::implementation::request {
   view<const void* const> inputs;
   const output_place& place;
   std::vector<timed_plan>* times;
+  view<const any_value> values{};           // the inputs, where they are values
+  std::vector<any_value>* taken = nullptr;  // takes outputs that are in memory of their own
 };
 // The executor of a segment, or of the whole, and where its times go.
 struct session::implementation::chosen {
@@ -339,7 +385,8 @@ session::implementation::chosen session::implementation::choose(session& of, std
   if (!times) return {of.at(extents, known_inputs), nullptr};
   const program& p = *of.impl_->source;
   const auto is = [&](const timed_plan& t) {
-    return t.segment == segment && same(t.inputs, extents) && same(p, t.known_elements, extents, known_inputs);
+    return t.plan && t.segment == segment && same(t.inputs, extents) &&
+           same(p, t.known_elements, extents, known_inputs);
   };
   auto known = std::find_if(times->begin(), times->end(), is);
   if (known == times->end()) {
@@ -362,31 +409,39 @@ session::implementation::chosen session::implementation::choose(session& of, std
 }
 
 const shape& session::implementation::extents_of(const segment_source& s, const request& q) const {
-  return s.is_input ? q.extents[s.at] : segments->slots[s.at].dims;
+  return s.is == segment_source::kind::input ? q.extents[s.at] : segments->slots[s.at].dims;
 }
 const void* session::implementation::data_of(const segment_source& s, const request& q) const {
-  return s.is_input ? q.inputs[s.at] : segments->slots[s.at].data;
+  return s.is == segment_source::kind::input ? q.inputs[s.at] : segments->slots[s.at].data;
 }
 
 // To the outputs from number `from` on that a slot is.
-void session::implementation::copy_out(std::size_t number, std::size_t from, const request& q) const {
+void session::implementation::copy_out(std::size_t number, std::size_t from, const request& q) {
   const auto& slot = segments->slots[number];
-  const auto& [type, outputs] = segments->whole.slots[number];
+  const auto& [type, outputs, kept] = segments->whole.slots[number];
+  if (slot.held) {
+    for (std::size_t o = from; o < outputs.size(); ++o) give(outputs[o], slot.held, q);
+    return;
+  }
   const tensor_type now{type.element, slot.dims};
   for (std::size_t o = from; o < outputs.size(); ++o)
     if (void* to = q.place(outputs[o], now); now.bytes()) std::memcpy(to, slot.data, now.bytes());
 }
 
-// Memory for a result of a segment: that of its first output, or of the session where it is none.
+// Memory for a result of a segment: that of its first output, or of the session where it is none. What operations on the
+// host read is memory that nothing else writes while they keep it.
 void session::implementation::bind_slot(executor& e, std::size_t i, std::size_t number, const request& q) {
   auto& slot = segments->slots[number];
-  const auto& outputs = segments->whole.slots[number].outputs;
+  const auto& [unused, outputs, kept] = segments->whole.slots[number];
   const tensor_type& type = e.plan().output_types()[i];
   std::byte* to;
-  if (outputs.empty()) {
-    if (slot.own.bytes() < type.bytes())
-      slot.own = asked_for(e, [&] { return storage(std::max(type.bytes(), slot.own.bytes() + slot.own.bytes() / 2)); });
+  if (outputs.empty() || kept) {
+    if (!slot.own || slot.own.bytes() < type.bytes() || !slot.own.unique())
+      slot.own = asked_for(e, [&] {
+        return storage(std::max(type.bytes(), slot.own.unique() ? slot.own.bytes() + slot.own.bytes() / 2 : 0));
+      });
     to = static_cast<std::byte*>(slot.own.data());
+    if (kept) slot.held = any_tensor(slot.own, type);
   } else to = static_cast<std::byte*>(asked_for(e, [&] { return q.place(outputs[0], type); }));
   slot.data = to;
   slot.dims = type.dims;
@@ -407,15 +462,178 @@ void session::implementation::run_segment(std::size_t k, const request& q) {
     for (std::size_t i = 0; i < segment.outputs.size(); ++i) bind_slot(with.run, i, segment.outputs[i], q);
     with();
     cut.sessions[k].rest();
-    for (auto s : segment.outputs) copy_out(s, 1, q);
+    for (auto s : segment.outputs) copy_out(s, cut.whole.slots[s].kept ? 0 : 1, q);
   }
-  for (const auto& c : segment.ends) {
-    auto& slot = cut.slots[c.slot];
-    slot.dims = extents_of(c.rows, q);
-    slot.dims[0] = counted(c, data_of(c.count, q), slot.dims.at(0));
-    slot.data = static_cast<const std::byte*>(data_of(c.rows, q));
-    copy_out(c.slot, 0, q);
+  for (const auto& end : segment.ends)
+    if (const auto* rows = std::get_if<counted_rows>(&end)) count(*rows, q);
+    else run_on_host(*std::get_if<host_step>(&end), k, q);
+}
+
+void session::implementation::run_segments(const request& q) {
+  auto& cut = *segments;
+  // Whatever happens, nothing of a run stays but memory that the next one writes.
+  struct ending {
+    session::implementation::cut& of;
+    ~ending() {
+      for (std::size_t i = 0; i < of.slots.size(); ++i) {
+        of.slots[i].held = any_value();
+        // the caller has it alone
+        if (of.whole.slots[i].kept && !of.whole.slots[i].outputs.empty()) of.slots[i].own = storage();
+      }
+      for (auto& h : of.hosts) h.operands.clear(), h.results.clear();
+      of.lent.clear();
+    }
+  } const end{cut};
+  check_inputs(q);
+  for (std::size_t k = 0; k < cut.sessions.size(); ++k) run_segment(k, q);
+  for (const auto& [input, output] : cut.whole.passed) give(output, q.values[input], q);
+}
+
+void session::implementation::count(const counted_rows& c, const request& q) {
+  auto& slot = segments->slots[c.slot];
+  slot.dims = extents_of(c.rows, q);
+  slot.dims[0] = counted(c, data_of(c.count, q), slot.dims.at(0));
+  slot.data = static_cast<const std::byte*>(data_of(c.rows, q));
+  const auto& known = segments->whole.slots[c.slot];
+  if (known.kept) {
+    const any_value rows = value_of(c.rows, q);
+    const auto first = static_cast<std::size_t>(slot.data - static_cast<std::byte*>(rows.as_tensor().memory().data()));
+    slot.held = any_tensor(rows.as_tensor().memory(), {known.type.element, slot.dims}, first);
   }
+  copy_out(c.slot, 0, q);
+}
+
+// ---- operations on the host -----------------------------------------------------------------------------------------
+
+// That inputs have the extents that the program says: what runs on the host asks no plan.
+void session::implementation::check_inputs(const request& q) const {
+  if (segments->whole.host_steps == 0) return;
+  for (std::size_t i = 0; i < q.extents.size(); ++i) {
+    const node& n = source->at(source->inputs()[i]);
+    text t;
+    if (!n.results[0].is_tensor()) {
+      if (q.values.empty())
+        detail::raise(error_kind::type, t << "input `" << n.name << "` is " << n.results[0]
+                                          << ", and is given as memory of a tensor; run the program on values");
+    } else if (!fits(n.results[0].dims, q.extents[i]))
+      detail::raise(error_kind::shape,
+                    t << "input `" << n.name << "` is " << n.results[0].dims << " and is given " << q.extents[i]);
+  }
+}
+
+// The elements of a state, where they are. Those that the run is to assign are copied: the operation may keep them.
+any_tensor session::implementation::state_of(const node& n) {
+  parameter* s = states.own ? states.own->find(n.name) : nullptr;
+  if (!s && states.shared) s = states.shared->find(n.name);
+  text t;
+  if (!s) detail::raise(error_kind::state, t << "state `" << n.name << "` is not in the parameter store");
+  auto lock = packing();
+  s->keep();
+  if (s->value().type() != n.results[0])
+    detail::raise(s->value().element() == n.results[0].element ? error_kind::shape : error_kind::type,
+                  t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << s->value().type()
+                    << " in the parameter store");
+  if (source->is_assigned(source->find_state(n.name))) return s->copy();
+  segments->lent.push_back(s->value());
+  return s->value();
+}
+
+any_value session::implementation::value_of(const segment_source& s, const request& q) {
+  using from = segment_source::kind;
+  if (s.is == from::slot) return segments->slots[s.at].held;
+  if (s.is == from::state) return state_of(segments->whole.whole->nodes()[s.at]);
+  if (s.is == from::constant) return segments->whole.whole->nodes()[s.at].constant;
+  if (!q.values.empty()) return q.values[s.at];
+  const tensor_type type{source->at(source->inputs()[s.at]).results[0].element, q.extents[s.at]};
+  return any_tensor(storage::borrowed(q.inputs[s.at], type.bytes()), type);
+}
+
+namespace {
+// Runs subprograms of a node in sessions that are kept.
+template <class Make> class kept_sessions final : public subprogram_runner {
+ public:
+  kept_sessions(const node& of, std::vector<session>& kept, const Make& make) : of_(of), kept_(kept), make_(make) {}
+  void run(std::size_t which, view<const any_value> operands, std::vector<any_value>& results) override {
+    if (which >= of_.subprograms.size())
+      detail::no_such_part(of_.op->name, "run", "subprogram", which, of_.subprograms.size());
+    if (kept_.empty()) kept_.resize(of_.subprograms.size());
+    make_(kept_[which], of_.subprograms[which]);
+    kept_[which].run(operands, results);
+    kept_[which].rest();
+  }
+
+ private:
+  const node& of_;
+  std::vector<session>& kept_;
+  const Make& make_;
+};
+}  // namespace
+
+void session::implementation::add_time(const node& n, const host_step& s, std::size_t segment, std::int64_t nanoseconds,
+                                       std::vector<timed_plan>& times) const {
+  auto known = std::find_if(times.begin(), times.end(), [&](const timed_plan& t) { return t.node == s.node; });
+  if (known == times.end()) {
+    timed_plan made{nullptr, segment, {}, {0, 0}, nullptr};
+    made.node = s.node;
+    made.line = {std::string(n.op->name), n.results.empty() ? tensor_type() : n.results[0], {}, 0, 0, 0};
+    made.line.where = n.path;
+    const auto after = [&](const timed_plan& t) { return t.segment > segment; };
+    known = times.insert(std::find_if(times.begin(), times.end(), after), std::move(made));
+  }
+  known->nanoseconds[0] += nanoseconds;
+}
+
+void session::implementation::run_on_host(const host_step& s, std::size_t segment, const request& q) {
+  const node& n = segments->whole.whole->at(s.node);
+  auto& h = segments->hosts[s.number];
+  h.operands.clear();
+  for (const auto& o : s.operands) h.operands.push_back(value_of(o, q));
+  h.results.assign(n.results.size(), any_value());
+  const auto make = [this](session& of, const std::shared_ptr<const program>& sub) {
+    if (of.impl_) return;
+    of = session(sub, {}, where, passes, nullptr, arenas);
+    of.impl_->inner = true;
+  };
+  kept_sessions runner(n, h.sessions, make);
+  host_call call(n, h.operands, h.results, runner);
+  const auto begin = q.times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  n.op->host(call);
+  if (q.times) {
+    const auto spent = std::chrono::steady_clock::now() - begin;
+    add_time(n, s, segment, std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(), *q.times);
+  }
+  h.operands.clear();
+  if (h.results.size() != n.results.size()) h.results.resize(n.results.size());
+  for (std::size_t i = 0; i < n.results.size(); ++i) {
+    if (const text why = mismatch_of(h.results[i], n.results[i]); !why.empty()) {
+      text t;
+      call.fail(error_kind::value, t << "result " << i << " " << why);
+    }
+    auto& slot = segments->slots[s.results[i]];
+    slot.held = std::move(h.results[i]);
+    if (n.results[i].is_tensor()) {
+      slot.dims = slot.held.as_tensor().shape();
+      slot.data = slot.held.as_tensor().data();
+    }
+    copy_out(s.results[i], 0, q);
+  }
+}
+
+// Hands a value out, which leaves the session: memory that the caller or an assignment may write is not shared.
+void session::implementation::give(std::size_t output, any_value v, const request& q) {
+  if (!q.taken) {
+    const any_tensor& t = v.as_tensor();
+    if (void* to = q.place(output, t.type()); t.bytes()) std::memcpy(to, t.data(), t.bytes());
+    return;
+  }
+  const auto is_lent = [&](const any_tensor& t) {
+    const auto same_memory = [&](const any_tensor& other) { return t.memory() && other.memory().same(t.memory()); };
+    return std::any_of(segments->lent.begin(), segments->lent.end(), same_memory) ||
+           std::any_of(q.values.begin(), q.values.end(), [&](const any_value& in) {
+             return in.kind() == value_kind::tensor && same_memory(in.as_tensor());
+           });
+  };
+  (*q.taken)[output] = inner ? std::move(v) : with_copies(std::move(v), is_lent);
 }
 
 void session::implementation::check_count(std::size_t count) const {
@@ -431,8 +649,9 @@ void session::run(view<const shape> extents, view<const void* const> inputs, con
   r.check_count(inputs.size());
   r.check_count(extents.size());
   if (r.segments) [[unlikely]] {
-    for (std::size_t k = 0; k < r.segments->sessions.size(); ++k) r.run_segment(k, {extents, inputs, place, times});
-    return;
+    if (r.gives_values())
+      detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
+    return r.run_segments({extents, inputs, place, times});
   }
   const auto with = r.choose(*this, 0, extents, {}, times);
   executor& e = with.run;
@@ -446,9 +665,22 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
   auto& r = made();
   const program& p = *r.source;
   r.check_count(inputs.size());
+  if (r.segments && r.segments->whole.host_steps) {  // whose results have memory of their own
+    if (r.gives_values())
+      detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
+    const std::vector<any_value> values(inputs.begin(), inputs.end());
+    std::vector<any_value> made;
+    for (auto& t : results) made.emplace_back(std::move(t));
+    run(view<const any_value>(values), made, times);
+    results.clear();
+    for (auto& v : made) results.push_back(std::move(v.as_tensor()));
+    for (auto& t : results) t.detach();  // of several that share memory
+    return;
+  }
   r.given.clear(), r.data.clear();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const node& n = p.at(p.inputs()[i]);
+    if (!n.results[0].is_tensor()) r.check_input(i, inputs[i]);
     if (inputs[i].element() != n.results[0].element) {
       text t;
       detail::raise(error_kind::type,
@@ -467,17 +699,54 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
       },
       times);
 }
+
+bool session::implementation::gives_values() const {
+  const auto& all = source->outputs();
+  return std::any_of(all.begin(), all.end(), [&](const auto& o) { return !source->type(o.value).is_tensor(); });
+}
+void session::implementation::check_input(std::size_t i, const any_value& v) const {
+  const node& n = source->at(source->inputs()[i]);
+  text t;
+  if (v.kind() == value_kind::tensor && n.results[0].is_tensor()) {
+    if (v.as_tensor().element() != n.results[0].element)
+      detail::raise(error_kind::type,
+                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << v.as_tensor().type());
+  } else if (const text why = mismatch_of(v, n.results[0]); !why.empty())
+    detail::raise(error_kind::type, t << "input `" << n.name << "` " << why);
+}
+
+void session::run(view<const any_value> inputs, std::vector<any_value>& results, std::vector<timed_plan>* times) {
+  auto& r = made();
+  r.check_count(inputs.size());
+  r.given.clear(), r.data.clear();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    r.check_input(i, inputs[i]);
+    const bool is_tensor = inputs[i].kind() == value_kind::tensor;
+    r.given.push_back(is_tensor ? inputs[i].as_tensor().shape() : shape());
+    r.data.push_back(is_tensor ? inputs[i].as_tensor().data() : nullptr);
+  }
+  results.resize(r.source->outputs().size());
+  const output_place place = [&results](std::size_t i, const tensor_type& type) -> void* {
+    any_value& v = results[i];
+    const bool fits = v.kind() == value_kind::tensor && v && v.as_tensor().type() == type;
+    if (!fits || !v.as_tensor().memory().unique()) v = any_tensor(type);
+    return v.as_tensor().mutable_data();
+  };
+  if (!r.segments) return run(view<const shape>(r.given), view<const void* const>(r.data), place, times);
+  r.run_segments({view<const shape>(r.given), view<const void* const>(r.data), place, times, inputs, &results});
+}
 std::vector<any_tensor> session::run(view<const any_tensor> inputs) {
   std::vector<any_tensor> results;
   run(inputs, results);
   return results;
 }
 
-std::vector<named_tensor> session::run(view<const named_tensor> inputs) {
-  const program& p = *made().source;
+namespace {
+// Inputs by name, in the order of a program's.
+template <class Value, class Named> std::vector<Value> in_order(const program& p, view<const Named> inputs) {
   std::vector<std::string_view> names;
   for (auto i : p.inputs()) names.push_back(p.at(i).name);
-  std::vector<any_tensor> ordered(names.size());
+  std::vector<Value> ordered(names.size());
   text t;
   for (const auto& x : inputs) {
     const auto at = static_cast<std::size_t>(std::find(names.begin(), names.end(), x.name) - names.begin());
@@ -493,10 +762,24 @@ std::vector<named_tensor> session::run(view<const named_tensor> inputs) {
     if (!ordered[i])
       detail::raise(error_kind::value,
                     t << "input `" << names[i] << "` (" << p.at(p.inputs()[i]).results[0] << ") is not given");
-  auto made = run(view<const any_tensor>(ordered));
-  std::vector<named_tensor> results;
+  return ordered;
+}
+template <class Named, class Value> std::vector<Named> with_names(const program& p, std::vector<Value> made) {
+  std::vector<Named> results;
   for (std::size_t i = 0; i < made.size(); ++i) results.push_back({p.outputs()[i].name, std::move(made[i])});
   return results;
+}
+}  // namespace
+
+std::vector<named_tensor> session::run(view<const named_tensor> inputs) {
+  const program& p = *made().source;
+  const auto ordered = in_order<any_tensor>(p, inputs);
+  return with_names<named_tensor>(p, run(view<const any_tensor>(ordered)));
+}
+std::vector<named_value> session::run_named(view<const named_value> inputs) {
+  const program& p = *made().source;
+  const auto ordered = in_order<any_value>(p, inputs);
+  return with_names<named_value>(p, run(ordered));
 }
 
 namespace {
@@ -510,10 +793,16 @@ template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const pro
     return made;
   }
   const auto& whole = *segments;
-  std::vector<shape> dims(whole.slots.size()), extents;
-  const auto dims_of = [&](const segment_source& s) -> const shape& { return s.is_input ? inputs[s.at] : dims[s.at]; };
+  std::vector<shape> dims, extents;
+  for (const auto& slot : whole.slots) dims.push_back(slot.type.dims);
+  const auto dims_of = [&](const segment_source& s) -> const shape& {
+    return s.is == segment_source::kind::input ? inputs[s.at] : dims[s.at];
+  };
+  const auto is_open = [&](const segment_source& s) { return !dims_of(s).is_static(); };
   for (const auto& segment : whole.segments) {
-    if (!segment.known.empty()) break;  // it is planned once the elements are computed that decide its shapes
+    // It is planned once the elements are computed that decide its shapes, or the host has run.
+    if (!segment.known.empty()) break;
+    if (segment.body && std::any_of(segment.inputs.begin(), segment.inputs.end(), is_open)) break;
     if (segment.body) {
       extents.clear();
       for (const auto& s : segment.inputs) extents.push_back(dims_of(s));
@@ -521,7 +810,8 @@ template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const pro
       for (std::size_t i = 0; i < segment.outputs.size(); ++i)
         dims[segment.outputs[i]] = made.back()->output_types()[i].dims;
     }
-    for (const auto& c : segment.ends) dims[c.slot] = dims_of(c.rows);
+    for (const auto& end : segment.ends)
+      if (const auto* rows = std::get_if<counted_rows>(&end)) dims[rows->slot] = dims_of(rows->rows);
   }
   return made;
 }
@@ -554,9 +844,16 @@ std::string session::explain(view<const shape> inputs) const {
     ++number;
     words += t.string();
     if (made == all.size() && segment.body)
-      return words + "is planned, as what follows, once the elements are computed that decide its shapes\n";
+      return words + (segment.known.empty()
+                          ? "is planned, as what follows, once the host has run\n"
+                          : "is planned, as what follows, once the elements are computed that decide its shapes\n");
     if (segment.body) words += all[made++]->explain();
-    for (const auto& c : segment.ends) words += "then counts: " + c.what + "\n";
+    for (const auto& end : segment.ends)
+      if (const auto* rows = std::get_if<counted_rows>(&end)) words += "then counts: " + rows->what + "\n";
+      else {
+        const node& n = impl_->segments->whole.whole->at(std::get_if<host_step>(&end)->node);
+        words += "then runs on the host: " + (n.path.empty() ? "" : n.path + ": ") + std::string(n.op->name) + "\n";
+      }
   }
   return words;
 }

@@ -309,10 +309,14 @@ std::string spelling_of(const program& p, const node& n) {
 }
 
 void refuse_counted(const program& sub, std::string_view op, std::string_view path) {
-  const std::string found = counted_when_run_in(sub);
-  if (found.empty()) return;
   text t;
   if (!path.empty()) t << path << ": ";
+  if (const std::string host = run_on_host_in(sub); !host.empty())
+    detail::raise(error_kind::unsupported, t << op << ": its program has `" << host
+                                             << "`, which runs on the host, and the program is planned as one; "
+                                                "`host_cond` and `host_loop` run programs that have such operations");
+  const std::string found = counted_when_run_in(sub);
+  if (found.empty()) return;
   t << op << ": its program has `" << found
     << "`: the extent of that result is known only when it has run, and the program is planned as one; "
     << "count outside of it, or give it all rows and a mask";
@@ -350,7 +354,7 @@ class known_elements {
   std::string counted_by(std::int32_t i, const node& n) {
     if (n.op == &record<op::truncate>) return spelling_of(p_, n);
     const std::string path = n.path.empty() ? "" : n.path + ": ";
-    bool all = n.op->pure && n.subprograms.empty();
+    bool all = n.op->pure && !n.op->host && n.subprograms.empty();
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.op->decides_shape(k) && !known_[n.inputs[k]]) return path + std::string(n.op->name);
       all = all && (!n.reads_data(k) || known_[n.inputs[k]]);
@@ -358,6 +362,7 @@ class known_elements {
     std::vector<char> results(n.results.size(), all);
     const bool is_call = is_call_of<op::call>(n);
     for (const auto& sub : n.subprograms) {
+      if (n.op->host) break;  // which runs it as a program of its own
       std::vector<char> given(sub->inputs().size());
       for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known_[n.inputs[k]];
       known_elements inside(*sub, std::move(given));
@@ -379,7 +384,40 @@ bool may_count(const program& p) {
     return std::any_of(n.subprograms.begin(), n.subprograms.end(), [](const auto& sub) { return may_count(*sub); });
   });
 }
+bool may_run_on_host(const program& p) {
+  return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
+    if (n.op && n.op->host) return true;
+    return std::any_of(n.subprograms.begin(), n.subprograms.end(),
+                       [](const auto& sub) { return may_run_on_host(*sub); });
+  });
+}
 }  // namespace
+
+std::string run_on_host_in(const program& p) {
+  if (!may_run_on_host(p)) return {};
+  const auto reached = p.reachable();
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const node& n = p.nodes()[i];
+    if (!reached[i] || n.kind != node_kind::operation) continue;
+    const std::string path = n.path.empty() ? "" : n.path + ": ";
+    if (n.op->host) return path + std::string(n.op->name);
+    for (const auto& sub : n.subprograms)
+      if (auto found = run_on_host_in(*sub); !found.empty()) return path + found;
+  }
+  return {};
+}
+
+std::string why_in_segments(const program& p) {
+  if (auto found = counted_when_run_in(p); !found.empty())
+    return found + ": the extent of its result is known only when it has run";
+  if (auto found = run_on_host_in(p); !found.empty()) return found + ": it runs on the host, between plans";
+  for (auto i : p.inputs()) {
+    const node& n = p.at(i);
+    text t;
+    if (!n.results[0].is_tensor()) return (t << "input `" << n.name << "` is " << n.results[0]).string();
+  }
+  return {};
+}
 
 std::string counted_when_run_in(const program& p) {
   if (!may_count(p)) return {};

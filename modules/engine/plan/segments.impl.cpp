@@ -17,6 +17,9 @@ namespace lamina {
 namespace {
 
 bool counts(const node& n) { return n.op == &record<op::truncate>; }
+bool runs_on_host(const node& n) { return n.op && n.op->host; }
+// Whether it runs once the plan of its segment has.
+bool ends(const node& n) { return counts(n) || runs_on_host(n); }
 bool is_call(const node& n) { return is_call_of<op::call>(n); }
 
 value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
@@ -35,14 +38,14 @@ std::vector<value> copied(program& to, const node& n, view<const value> in) {
 std::shared_ptr<const program> without_calls(const program& p) {
   return with_calls_inlined(p, [](const node& n) {
     for (const auto& sub : n.subprograms)
-      if (!is_call(n)) refuse_counted(*sub, n.op->name, n.path);
+      if (!is_call(n) && !n.op->host) refuse_counted(*sub, n.op->name, n.path);
     return is_call(n);
   });
 }
 
 class cutter {
  public:
-  explicit cutter(const program& p) : p_(p), size_(p.nodes().size()) {}
+  explicit cutter(std::shared_ptr<const program> p) : p_(*p), size_(p->nodes().size()) { made_.whole = std::move(p); }
 
   segmented_program run() {
     number();
@@ -53,13 +56,13 @@ class cutter {
     }
     for (std::size_t i = 0; i < size_; ++i)
       if (reached_[i] && p_.nodes()[i].kind == node_kind::operation) build(i);
-    for (std::size_t i = 0; i < size_; ++i)
-      if (reached_[i] && counts(p_.nodes()[i])) slot_of({static_cast<std::int32_t>(i), 0});
+    keep_memory();
     finish();
     return std::move(made_);
   }
 
  private:
+  using from = segment_source::kind;
   struct under_way {
     std::shared_ptr<program> body;
     std::map<value_id, value> here;
@@ -68,7 +71,7 @@ class cutter {
   const node& at(std::size_t i) const { return p_.nodes()[i]; }
   static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
 
-  // The segment that computes each operation; of rows that are counted the one that has them. What needs states and
+  // The segment that computes each operation; of what ends a segment the next one. What needs states and
   // constants alone is in each segment: it costs little or is computed once, and a packed weight is one only beside its product.
   void number() {
     reached_ = p_.reachable();
@@ -81,25 +84,27 @@ class cutter {
       loose_[i] = n.kind == node_kind::state || n.kind == node_kind::constant;
       known_[i] = n.kind == node_kind::constant;
       if (n.kind != node_kind::operation || !reached_[i]) continue;
-      loose_[i] = n.op->pure && !counts(n) && !n.op->may_fail && n.subprograms.empty();
-      known_[i] = n.op->pure && !counts(n) && n.subprograms.empty();
+      loose_[i] = n.op->pure && !ends(n) && !n.op->may_fail && n.subprograms.empty();
+      known_[i] = n.op->pure && !ends(n) && n.subprograms.empty();
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         const std::size_t from = of(n.inputs[k]);
-        level_[i] = std::max(level_[i], level_[from] + (n.op->decides_shape(k) && is_computed(from) ? 1 : 0));
+        // operations on the host run one after the other
+        const int here = level_[from] - (runs_on_host(n) && ends(at(from)) ? 1 : 0);
+        level_[i] = std::max(level_[i], here + (n.op->decides_shape(k) && is_computed(from) ? 1 : 0));
         loose_[i] = loose_[i] && loose_[from] && !(n.op->decides_shape(k) && !known_[from]);
         known_[i] = known_[i] && (!n.reads_data(k) || known_[from]);
       }
       if (loose_[i]) level_[i] = 0;
-      if (counts(n)) ++level_[i];
+      if (ends(n)) ++level_[i];
       last = std::max(last, level_[i]);
     }
     bodies_.resize(static_cast<std::size_t>(last) + 1);
   }
   // Whether a value that a plan does not know is computed by an operation, whose segment has to have run before its elements
-  // can decide a shape. Rows that were counted are there once they are.
+  // can decide a shape. What ends a segment is there in the next.
   bool is_computed(std::size_t i) const {
     const node& n = at(i);
-    return !known_[i] && ((n.kind == node_kind::operation && !counts(n)) || n.kind == node_kind::state);
+    return !known_[i] && ((n.kind == node_kind::operation && !ends(n)) || n.kind == node_kind::state);
   }
   // The segments that read each operation that is computed again there.
   void place_loose() {
@@ -120,17 +125,17 @@ class cutter {
         for (std::size_t k : wanted_[i]) want(v, k);
     }
   }
-  // Which segment computes it; for rows that are counted, what they are counted of.
-  std::size_t segment_of(std::size_t i) const { return static_cast<std::size_t>(level_[i]) - (counts(at(i)) ? 1 : 0); }
+  // Which segment computes it, or ends with it.
+  std::size_t segment_of(std::size_t i) const { return static_cast<std::size_t>(level_[i]) - (ends(at(i)) ? 1 : 0); }
 
   void build(std::size_t i) {
     const node& n = at(i);
-    if (counts(n)) return;
+    if (ends(n)) return end_segment(i);
     for (std::size_t k : wanted_[i]) {
       // Attributes may name dimensions of inputs that the segment does not read; inputs say what they mean.
       if (n.op->bound)
         for (auto input : p_.inputs())
-          if (names(p_.at(input).results[0].dims)) read(k, {input, 0});
+          if (const auto& type = p_.at(input).results[0]; type.is_tensor() && names(type.dims)) read(k, {input, 0});
       std::vector<value> in;
       for (std::size_t o = 0; o < n.inputs.size(); ++o) {
         const value_id v = n.inputs[o];
@@ -178,14 +183,14 @@ class cutter {
     switch (n.kind) {
       case node_kind::input:
         made = named_input(*s.body, n);
-        made_.segments[k].inputs.push_back({true, input_number(v.node)});
+        made_.segments[k].inputs.push_back({from::input, input_number(v.node)});
         break;
       case node_kind::state: made = s.body->state(n.name, n.results[0]); break;
       case node_kind::constant: made = s.body->constant(n.constant); break;
       case node_kind::operation: {
         const auto slot = slot_of(v);
         made = s.body->input(n.op->name, p_.type(v));
-        made_.segments[k].inputs.push_back({false, slot});
+        made_.segments[k].inputs.push_back({from::slot, slot});
         break;
       }
     }
@@ -196,18 +201,51 @@ class cutter {
     return static_cast<std::size_t>(std::find(all.begin(), all.end(), node) - all.begin());
   }
 
+  // What runs, or is counted, once the plan of a segment has run. Results have slots.
+  void end_segment(std::size_t i) {
+    const node& n = at(i);
+    const std::size_t k = segment_of(i);
+    if (counts(n)) {
+      counted_rows rows{source_of(k, n.inputs[0]), source_of(k, n.inputs[1]), made_.slots.size(), spelling_of(p_, n)};
+      slots_[{static_cast<std::int32_t>(i), 0}] = rows.slot;
+      made_.slots.push_back({n.results[0], {}});
+      made_.segments[k].ends.push_back(std::move(rows));
+      return;
+    }
+    host_step step{static_cast<std::int32_t>(i), made_.host_steps++, {}, {}};
+    for (auto v : n.inputs) step.operands.push_back(operand_of(k, v));
+    for (std::size_t r = 0; r < n.results.size(); ++r) {
+      step.results.push_back(made_.slots.size());
+      slots_[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}] = made_.slots.size();
+      made_.slots.push_back({n.results[r], {}});
+    }
+    made_.segments[k].ends.push_back(std::move(step));
+  }
+  // An operand of an operation on the host. States are not copied.
+  segment_source operand_of(std::size_t k, value_id v) {
+    const node_kind kind = p_.at(v).kind;
+    if (kind == node_kind::state) return {from::state, of(v)};
+    if (kind == node_kind::constant) return {from::constant, of(v)};
+    const segment_source source = source_of(k, v);
+    if (source.is == from::slot) made_.slots[source.at].kept = true;
+    return source;
+  }
+  // Rows that were counted are memory of what they were counted of.
+  void keep_memory() {
+    for (std::size_t k = made_.segments.size(); k-- > 0;)
+      for (std::size_t e = made_.segments[k].ends.size(); e-- > 0;)
+        if (const auto* rows = std::get_if<counted_rows>(&made_.segments[k].ends[e]);
+            rows && made_.slots[rows->slot].kept && rows->rows.is == from::slot)
+          made_.slots[rows->rows.at].kept = true;
+  }
+
   // The slot of an operation's result.
   std::size_t slot_of(value_id v) {
     auto [known, fresh] = slots_.try_emplace(v, made_.slots.size());
     if (!fresh) return known->second;
     const std::size_t slot = known->second;
     made_.slots.push_back({p_.type(v), {}});
-    const node& n = p_.at(v);
-    const std::size_t k = segment_of(of(v));
-    if (counts(n)) {
-      counted_rows rows{source_of(k, n.inputs[0]), source_of(k, n.inputs[1]), slot, spelling_of(p_, n)};
-      made_.segments[k].ends.push_back(std::move(rows));
-    } else give(k, v, slot);
+    give(segment_of(of(v)), v, slot);
     return slot;
   }
   void give(std::size_t k, value_id v, std::size_t slot, std::string_view name = {}) {
@@ -216,18 +254,22 @@ class cutter {
   }
   segment_source source_of(std::size_t k, value_id v) {
     const node& n = p_.at(v);
-    if (n.kind == node_kind::input) return {true, input_number(v.node)};
-    if (n.kind == node_kind::operation && !loose_[of(v)]) return {false, slot_of(v)};
+    if (n.kind == node_kind::input) return {from::input, input_number(v.node)};
+    if (n.kind == node_kind::operation && !loose_[of(v)]) return {from::slot, slot_of(v)};
     made_.slots.push_back({p_.type(v), {}});
     const std::size_t slot = made_.slots.size() - 1;
     give(k, v, slot, n.name);
-    return {false, slot};
+    return {from::slot, slot};
   }
 
   void finish() {
     const std::size_t last = bodies_.size() - 1;
     for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
       const auto& [name, v] = p_.outputs()[o];
+      if (p_.at(v).kind == node_kind::input && !p_.type(v).is_tensor()) {
+        made_.passed.emplace_back(input_number(v.node), o);
+        continue;
+      }
       const bool computed = p_.at(v).kind == node_kind::operation && !loose_[of(v)];
       const std::size_t slot = computed ? slot_of(v) : made_.slots.size();
       if (!computed) {
@@ -263,6 +305,6 @@ class cutter {
 
 }  // namespace
 
-segmented_program segmented(const program& p) { return cutter(*without_calls(p)).run(); }
+segmented_program segmented(const program& p) { return cutter(without_calls(p)).run(); }
 
 }  // namespace lamina

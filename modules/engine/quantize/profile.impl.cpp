@@ -79,6 +79,7 @@ quantization_profile profile(const program& p, const parameter_store& states,
                              view<const std::vector<any_tensor>> samples) {
   text t;
   if (samples.empty()) detail::raise(error_kind::value, "profile: there are no samples to run the net on");
+  refuse_host(p, "profile");
   detail::product_finder found(p, states);
   const auto values = observed_values(found);
   const auto observing = std::make_shared<const program>(with_extrema(found.of(), found.needed(), values));

@@ -50,6 +50,9 @@ export quantization_profile read_profile(std::string_view json, std::string_view
 export void save_profile(const std::string& path, const quantization_profile& p);
 export quantization_profile load_profile(const std::string& path);
 
+/// Errors: unsupported_error for a program with operations on the host: programs are quantized that are one plan.
+void refuse_host(const program& p, std::string_view who);
+
 /// Runs a program on samples, each a tensor for every input, and records the range of every value that quantizing it needs:
 /// operands and results of its products with parameters, sums and averages of what comes of them. Extents may differ between samples; a batch counts as one.
 /// Errors: value_error without samples, for a value that is not finite, naming it and the sample; those of a run.

@@ -305,6 +305,7 @@ quantized_program quantize(const program& p, const parameter_store& states, cons
     detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
   if (ranges.samples < 1)
     detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
+  refuse_host(p, "quantize");
   detail::product_finder found(p, states);
   return rewriting(found, ranges, o).run();
 }

@@ -1,6 +1,8 @@
-// From ranges to scales and offsets.
+// From ranges to scales and offsets, and what is not quantized at all.
 module lamina:quantize.schema.impl;
 import :core;
+import :op.sized;
+import :program;
 import :quantize;
 import lamina.std;
 
@@ -51,6 +53,15 @@ quantization_numbers numbers_for(double low, double high, quantization_schema s)
   int exponent = 0;
   const double fraction = std::frexp(largest, &exponent);  // fraction * 2^exponent, fraction in [0.5, 1)
   return {held(std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent)), 0};
+}
+
+void refuse_host(const program& p, std::string_view who) {
+  const std::string found = run_on_host_in(p);
+  if (found.empty()) return;
+  text t;
+  detail::raise(error_kind::unsupported,
+                t << who << ": " << found
+                  << ": it runs on the host, between plans, and programs are quantized that are one plan");
 }
 
 }  // namespace lamina

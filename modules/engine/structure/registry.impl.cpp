@@ -8,6 +8,7 @@ import :op.computed_shape;
 import :op.control;
 import :op.coordinates;
 import :op.elementwise;
+import :op.host;
 import :op.index;
 import :op.linear;
 import :op.loss;
@@ -34,6 +35,7 @@ constexpr computed_shape_operations::table computed_shape_records = computed_sha
 constexpr control_operations::table control_records = control_operations::records();
 constexpr coordinate_operations::table coordinate_records = coordinate_operations::records();
 constexpr elementwise_operations::table elementwise_records = elementwise_operations::records();
+constexpr host_operations::table host_records = host_operations::records();
 constexpr index_operations::table index_records = index_operations::records();
 constexpr linear_operations::table linear_records = linear_operations::records();
 constexpr loss_operations::table loss_records = loss_operations::records();
@@ -63,7 +65,7 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
   return all;
 }
 constexpr auto all = by_name(attention_records, computed_shape_records, control_records, coordinate_records,
-                             elementwise_records, index_records, linear_records, loss_records, nn_records,
+                             elementwise_records, host_records, index_records, linear_records, loss_records, nn_records,
                              normalize_records, quantized_records, random_records, recurrent_records, reduce_by_records,
                              reduce_records, sample_records, shape_records, sized_records, tile_records, view_records);
 static_assert(

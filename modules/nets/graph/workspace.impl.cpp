@@ -156,7 +156,7 @@ class instance {
         const auto mean = [&](std::size_t line) {
           return static_cast<double>(plan.nanoseconds[line]) / static_cast<double>(times);
         };
-        const auto& lines = plan.plan->lines();
+        const auto lines = plan.lines();
         for (std::size_t l = 0; l < lines.size(); ++l) {
           t.operations.push_back(cost_of(lines[l]));
           t.operations.back().nanoseconds = mean(l);

@@ -1,5 +1,6 @@
 // Reference models: many executors over one set of weights, one for each thread that serves.
 export module lamina:reference;
+import :any_value;
 import :cache;
 import :context;
 import :core;
@@ -137,6 +138,7 @@ class reference_runner {
   std::size_t planned(const reference_core& core, view<const shape> inputs);
   /// Runs a program on tensors in order.
   std::vector<any_tensor> run(const reference_core& core, view<const any_tensor> inputs);
+  std::vector<any_value> run(const reference_core& core, view<const any_value> inputs);
 
  private:
   friend class origin_loan;
@@ -345,6 +347,10 @@ export class program_reference : public sharing<"a reference model"> {
   std::vector<any_tensor> operator()(view<const any_tensor> inputs) {
     return runner_.run(detail::shared_by(core_), inputs);
   }
+  /// The same for inputs and results that need not be tensors.
+  template <ValueList R> std::vector<any_value> operator()(const R& inputs) {
+    return runner_.run(detail::shared_by(core_), view<const any_value>(inputs));
+  }
   /// As of a `reference_model`.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
   std::size_t planned(std::initializer_list<shape> inputs) {
@@ -362,6 +368,9 @@ class program_origin : public sharing<"the origin of a factory"> {
  public:
   explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
   std::vector<any_tensor> operator()(view<const any_tensor> inputs) { return loan_.runner().run(loan_.core(), inputs); }
+  template <ValueList R> std::vector<any_value> operator()(const R& inputs) {
+    return loan_.runner().run(loan_.core(), view<const any_value>(inputs));
+  }
 
  private:
   origin_loan loan_;

@@ -1,4 +1,5 @@
 module lamina:reference.impl;
+import :any_value;
 import :cache;
 import :context;
 import :core;
@@ -271,6 +272,10 @@ std::size_t reference_runner::planned(const reference_core& core, view<const sha
   return all.in_segments() ? 0 : all.at(inputs).planned_bytes();
 }
 std::vector<any_tensor> reference_runner::run(const reference_core& core, view<const any_tensor> inputs) {
+  const detail::resting after{*this};
+  return ready(core).run(inputs);
+}
+std::vector<any_value> reference_runner::run(const reference_core& core, view<const any_value> inputs) {
   const detail::resting after{*this};
   return ready(core).run(inputs);
 }

@@ -110,6 +110,11 @@ class stream_maker {
                                                << ": how many rows there are is known only when a block has run, and a "
                                                   "stream gives as many as it is given");
     }
+    if (const auto found = run_on_host_in(p_); !found.empty()) {
+      text t;
+      detail::raise(error_kind::unsupported,
+                    t << "stream: " << found << ": it runs on the host, and the block of a stream is one plan");
+    }
     const dim time = dim::named(options_.time);
     std::vector<tensor_type> probed;
     bool any = false;
