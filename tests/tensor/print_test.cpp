@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <vector>
 
 import lamina;
 
@@ -33,6 +34,26 @@ std::string printed(const any_tensor& t) { return t.print(); }
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(printing)
+
+BOOST_AUTO_TEST_CASE(types_that_are_only_stored_print_as_their_numbers) {
+  BOOST_CHECK_EQUAL(printed(vector<std::uint16_t>{1, 65535}), "[    1 65535]");
+  BOOST_CHECK_EQUAL(printed(vector<std::uint64_t>{1, std::numeric_limits<std::uint64_t>::max()}),
+                    "[                   1 18446744073709551615]");
+  BOOST_CHECK_EQUAL(printed(vector<float8_e4m3fn>{0.5f, 448.f, -1.75f}), "[  0.5  448.    -1.75]");
+  BOOST_CHECK_EQUAL(printed(vector<float8_e5m2>{float8_e5m2::narrow(infinity, false), 1.f}), "[inf  1.]");
+  BOOST_CHECK_EQUAL(printed(vector<float4_e2m1>{0.5f, 6.f}), "[0.5 6. ]");
+  BOOST_CHECK_EQUAL(printed(vector<int4>{-8, 7}), "[-8  7]");
+  BOOST_CHECK_EQUAL(printed(vector<uint2>{3, 0}), "[3 0]");
+  BOOST_CHECK_EQUAL(printed(scalar<float8_e8m0fnu>(8.f)), "8.0");
+}
+
+BOOST_AUTO_TEST_CASE(strings_print_in_quotes) {
+  const std::vector<std::string> words{"a", "it's", "", "tab\t", "\xc3\xa4", "back\\"};
+  BOOST_CHECK_EQUAL(printed(any_tensor::of_strings({2, 3}, words)),
+                    "[['a' 'it\\'s' '']\n ['tab\\x09' '\xc3\xa4' 'back\\\\']]");
+  BOOST_CHECK_EQUAL(printed(any_tensor::of_strings({}, std::vector<std::string>{"one"})), "one");
+  BOOST_CHECK_EQUAL(printed(any_tensor(tensor_type{dtype::string, {2}})), "['' '']");
+}
 
 BOOST_AUTO_TEST_CASE(numbers_align_at_the_point) {
   BOOST_CHECK_EQUAL(printed(matrix<float>{{0, 0.1f}, {1.5f, 2}}), "[[0.  0.1]\n [1.5 2. ]]");

@@ -6,8 +6,10 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 import lamina;
 
@@ -337,6 +339,35 @@ BOOST_AUTO_TEST_CASE(a_view_outlives_its_tensor) {
     BOOST_CHECK_EQUAL(element, 3);
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);
+}
+
+BOOST_AUTO_TEST_CASE(strings_are_held_and_read) {
+  any_tensor t;
+  {
+    std::vector<std::string> words{"first", "", "a longer one than what fits into the object itself"};
+    t = any_tensor::of_strings({3}, words);
+    words.assign(3, "overwritten");
+  }
+  const any_tensor shared = t, copy = t.copy();
+  t = any_tensor();
+  for (const any_tensor* one : {&shared, &copy}) {
+    const auto all = one->elements<std::string_view>();
+    BOOST_TEST_REQUIRE(all.size() == 3u);
+    BOOST_TEST(all[0] == "first");
+    BOOST_TEST(all[1] == "");
+    BOOST_TEST(all[2].substr(0, 8) == "a longer");
+    BOOST_TEST((one->element() == dtype::string));
+  }
+  BOOST_TEST((shared.elements<std::string_view>()[0].data() != copy.elements<std::string_view>()[0].data()));
+  any_tensor written = shared;
+  BOOST_CHECK_THROW(written.mutable_data(), state_error);
+  BOOST_CHECK_THROW(shared.elements<float>(), type_error);
+  BOOST_CHECK_THROW(any_tensor(vector<float>{1}).elements<std::string_view>(), type_error);
+  BOOST_CHECK_THROW(any_tensor::of_strings({2}, std::vector<std::string>{"one"}), shape_error);
+  BOOST_CHECK_THROW(any_tensor::of_strings({dyn}, std::vector<std::string>{"one"}), shape_error);
+  const any_tensor none = any_tensor::of_strings({0, 2}, std::vector<std::string>{});
+  BOOST_TEST(none.elements<std::string_view>().size() == 0u);
+  BOOST_TEST(none.copy().print() == "[]");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

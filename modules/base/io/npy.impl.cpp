@@ -16,7 +16,11 @@ constexpr std::string_view npy_magic = "\x93NUMPY";
 // NumPy's own limit is 10,000 unless the caller says otherwise.
 constexpr std::size_t largest_npy_header = std::size_t(1) << 16;
 // bfloat16 is no type of NumPy; ml_dtypes, which adds it, writes it as two bytes of nothing in particular.
-constexpr std::string_view npy_names[] = {"f4", "f8", "f2", "V2", "i1", "i2", "i4", "i8", "u1", "b1"};
+// Types of a byte that NumPy does not have are written as the integers in that byte; no file is read as one of them.
+constexpr std::string_view npy_names[] = {"f4", "f8", "f2", "V2", "i1", "i2", "i4", "i8", "u1", "b1", "u2", "u4",
+                                          "u8", "u1", "u1", "u1", "u1", "u1", "u1", "i1", "u1", "i1", "u1"};
+static_assert(std::size(npy_names) == number_type_count);
+constexpr int npy_known = static_cast<int>(dtype::uint64) + 1;
 
 /// What a header says.
 struct npy_header {
@@ -94,7 +98,7 @@ class npy_header_reader {
     skip_space();
     if (rest_.starts_with('[')) unknown("a structure of several");
     const auto descr = string();
-    for (int i = 0; i < dtype_count; ++i)
+    for (int i = 0; i < npy_known; ++i)
       if (descr.size() == 3 && std::string_view("<>=|").find(descr[0]) != std::string_view::npos &&
           descr.substr(1) == npy_names[i]) {
         h.type.element = static_cast<dtype>(i);
@@ -107,7 +111,7 @@ class npy_header_reader {
   [[noreturn]] void unknown(std::string_view descr) const {
     text t;
     t << where_ << ": the element type `" << printable(descr, 40) << "` is not one of lamina's, which are";
-    for (auto n : npy_names) t << ' ' << n;
+    for (int i = 0; i < npy_known; ++i) t << ' ' << npy_names[i];
     raise(error_kind::unsupported, t);
   }
   shape dims() {
@@ -213,6 +217,8 @@ any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
 
 /// Everything that stands before the elements.
 std::string npy_words(const tensor_type& t) {
+  if (t.element == dtype::string)
+    raise(error_kind::unsupported, "npy: strings are not written; NumPy's format has none of varying length");
   const char order = size_of(t.element) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
   text dict;
   dict << "{'descr': '" << order << npy_names[static_cast<int>(t.element)] << "', 'fortran_order': False, 'shape': (";

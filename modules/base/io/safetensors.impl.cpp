@@ -19,7 +19,11 @@ using detail::file_failure;
 
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr std::string_view metadata_key = "__metadata__";
-constexpr std::string_view format_names[] = {"F32", "F64", "F16", "BF16", "I8", "I16", "I32", "I64", "U8", "BOOL"};
+// In the order of `dtype`; empty where the format has no such type.
+constexpr std::string_view format_names[] = {"F32", "F64",     "F16", "BF16", "I8",  "I16",     "I32", "I64",
+                                             "U8",  "BOOL",    "U16", "U32",  "U64", "F8_E4M3", "",    "F8_E5M2",
+                                             "",    "F8_E8M0", "",    "",     "",    "",        "",    ""};
+static_assert(std::size(format_names) == dtype_count);
 
 /// One tensor as the header describes it.
 struct description {
@@ -162,10 +166,11 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
   auto fail = [&] { file_failure(path, t); };
 
   int type = 0;
-  while (type < dtype_count && format_names[type] != d.type) ++type;
+  while (type < dtype_count && (format_names[type].empty() || format_names[type] != d.type)) ++type;
   if (type == dtype_count) {
     t << "dtype is to be one of";
-    for (auto n : format_names) t << ' ' << n;
+    for (auto n : format_names)
+      if (!n.empty()) t << ' ' << n;
     t << ", and this is " << printable(d.type, 40);
     fail();
   }
@@ -344,6 +349,12 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
       e << path << ": tensor `" << printable(t.name)
         << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
       detail::raise(error_kind::value, e);
+    }
+    if (format_names[static_cast<int>(t.value.element())].empty()) {
+      text e;
+      e << path << ": tensor `" << printable(t.name) << "`: safetensors has no type for " << t.value.element();
+      if (t.value.element() != dtype::string) e << "; write its bytes, as bit_cast to uint8 or int8 gives them";
+      detail::raise(error_kind::unsupported, e);
     }
     order.push_back(&t);
   }

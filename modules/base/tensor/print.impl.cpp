@@ -199,6 +199,27 @@ template <std::integral T> class column<T> {
   std::size_t width_ = 0;
 };
 
+/// Strings in quotes, as Python writes them: what is no printable ASCII is escaped.
+std::string in_quotes(std::string_view s) {
+  std::string out = "'";
+  for (const char c : s) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\'' || c == '\\') (out += '\\') += c;
+    else if (code >= 0x80 || (code >= 0x20 && code < 0x7f)) out += c;
+    else {
+      constexpr std::string_view digits = "0123456789abcdef";
+      ((out += "\\x") += digits[code >> 4]) += digits[code & 15];
+    }
+  }
+  return out += '\'';
+}
+template <> class column<std::string_view> {
+ public:
+  void see(std::string_view) {}
+  void settle() {}
+  std::string operator()(std::string_view v) const { return in_quotes(v); }
+};
+
 template <> class column<bool> {
  public:
   void see(bool) {}
@@ -208,16 +229,29 @@ template <> class column<bool> {
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
 
+/// Element `at` of a memory.
+template <class T> T element_of(const std::byte* data, std::int64_t at) {
+  T v;
+  std::memcpy(&v, data + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
+  return v;
+}
+/// The same as a type that holds every number of T.
+template <class Wide, class T> Wide wide_element_of(const std::byte* data, std::int64_t at) {
+  return static_cast<Wide>(element_of<T>(data, at));
+}
+
 template <class T> class printer {
  public:
-  printer(const void* data, const shape& s)
-      : data_(static_cast<const std::byte*>(data)), shape_(s), shortened_(s.size() > threshold) {}
+  using reader = T (*)(const std::byte*, std::int64_t);
+  printer(const void* data, const shape& s, reader read)
+      : data_(static_cast<const std::byte*>(data)), shape_(s), read_(read), shortened_(s.size() > threshold) {}
 
   std::string run() {
     if (shape_.size() == 0) return "[]";
     if (shape_.rank == 0) {
       T v = element(0);
       if constexpr (std::same_as<T, bool>) return v ? "True" : "False";
+      else if constexpr (std::same_as<T, std::string_view>) return std::string(v);
       else if constexpr (std::integral<T>) return std::to_string(v);
       else return alone(v);
     }
@@ -227,11 +261,7 @@ template <class T> class printer {
   }
 
  private:
-  T element(std::int64_t at) const {
-    T v;
-    std::memcpy(&v, data_ + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
-    return v;
-  }
+  T element(std::int64_t at) const { return read_(data_, at); }
   bool cut(int a) const { return shortened_ && shape_.at(a) > 2 * edge_items; }
   // Calls f for the indices of an axis that are shown, and f(-1) where some are left out.
   template <class F> void indices(int a, F f) const {
@@ -276,6 +306,7 @@ template <class T> class printer {
 
   const std::byte* data_;
   const shape& shape_;
+  reader read_;
   bool shortened_;
   column<T> column_;
 };
@@ -284,7 +315,16 @@ template <class T> class printer {
 
 std::string print(const void* data, dtype type, const shape& s) {
   if (!data) return s.size() == 0 ? "[]" : "none";
-  return with_type(type, [&]<class T>() { return printer<T>(data, s).run(); });
+  if (type == dtype::string) return printer<std::string_view>(data, s, &element_of<std::string_view>).run();
+  return with_type(type, [&]<class T>() {
+    if constexpr (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, std::uint64_t>)
+      return printer<std::int64_t>(data, s, &wide_element_of<std::int64_t, T>).run();
+    else if constexpr (is_small_integer<T>)
+      return printer<std::int64_t>(data, s, &wide_element_of<std::int64_t, T>).run();
+    else if constexpr (std::is_class_v<T> && sizeof(T) == 1)
+      return printer<float>(data, s, &wide_element_of<float, T>).run();
+    else return printer<T>(data, s, &element_of<T>).run();
+  });
 }
 
 }  // namespace lamina::detail

@@ -498,6 +498,10 @@ export class any_tensor {
   }
   ~any_tensor() = default;
 
+  /// Strings, row by row, which are copied and cannot be written. Nothing computes with them: they are held, read and printed.
+  /// Errors: shape_error if there are more or fewer than the shape has elements.
+  static any_tensor of_strings(const lamina::shape& s, view<const std::string> strings);
+
   const tensor_type& type() const { return type_; }
   const lamina::shape& shape() const { return type_.dims; }
   dtype element() const { return type_.element; }
@@ -530,6 +534,11 @@ export class any_tensor {
   template <Element T, class E> operator tensor<T, E>() const { return as<T, E>(); }
   template <Element T> view<const T> elements() const {
     check_type(dtype_of<T>);
+    return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
+  }
+  /// Strings, which live as long as this tensor or a copy of it.   Errors: type_error, state_error.
+  template <std::same_as<std::string_view> T> view<const T> elements() const {
+    check_type(dtype::string);
     return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
   }
   std::string print() const { return detail::print(data_, type_.element, type_.dims); }

@@ -49,8 +49,41 @@ any_tensor::any_tensor(const tensor_type& type)
   if (type.bytes()) std::memset(data_, 0, type.bytes());
 }
 
+namespace {
+/// Strings one behind the other, and where each of them is.
+struct held_strings {
+  std::string characters;
+  std::vector<std::string_view> strings;
+};
+template <class S> any_tensor tensor_of_strings(const shape& s, view<const S> strings) {
+  const auto made = std::make_shared<held_strings>();
+  std::size_t length = 0;
+  for (const S& one : strings) length += one.size();
+  made->characters.reserve(length);
+  made->strings.reserve(strings.size());
+  for (const S& one : strings) {
+    made->strings.emplace_back(made->characters.data() + made->characters.size(), one.size());
+    made->characters += one;
+  }
+  const void* first = made->strings.data();
+  return any_tensor(storage::borrowed(first, strings.size() * sizeof(std::string_view), made), {dtype::string, s});
+}
+}  // namespace
+
+any_tensor any_tensor::of_strings(const lamina::shape& s, view<const std::string> strings) {
+  detail::check_extents(s, s);
+  if (s.size() != static_cast<std::int64_t>(strings.size())) {
+    text t;
+    t << "any_tensor::of_strings: " << strings.size() << " strings are given for the shape " << s << ", which has "
+      << s.size() << " elements";
+    detail::raise(error_kind::shape, t);
+  }
+  return tensor_of_strings(s, strings);
+}
+
 any_tensor any_tensor::copy() const {
   const std::byte* from = held();
+  if (element() == dtype::string) return tensor_of_strings(shape(), elements<std::string_view>());
   any_tensor t(storage(bytes()), type_);
   if (bytes()) std::memcpy(t.data_, from, bytes());
   return t;

@@ -10,9 +10,10 @@ namespace lamina::bundle {
 namespace {
 
 std::string_view c_type(dtype t) {
-  constexpr std::string_view names[] = {"float",   "double",  "uint16_t", "uint16_t", "int8_t",
-                                        "int16_t", "int32_t", "int64_t",  "uint8_t",  "uint8_t"};
-  return names[static_cast<int>(t)];
+  constexpr std::string_view names[] = {"float",   "double",  "uint16_t", "uint16_t", "int8_t",   "int16_t", "int32_t",
+                                        "int64_t", "uint8_t", "uint8_t",  "uint16_t", "uint32_t", "uint64_t"};
+  if (t == dtype::int4 || t == dtype::int2) return "int8_t";
+  return t > dtype::uint64 ? "uint8_t" : names[static_cast<int>(t)];  // one byte each; strings are never planned
 }
 
 constexpr std::string_view codes = R"(#ifndef LAMINA_BUNDLE_OK

@@ -110,6 +110,45 @@ template <> struct element_of_impl<dtype::uint8> {
 template <> struct element_of_impl<dtype::boolean> {
   using type = bool;
 };
+template <> struct element_of_impl<dtype::uint16> {
+  using type = std::uint16_t;
+};
+template <> struct element_of_impl<dtype::uint32> {
+  using type = std::uint32_t;
+};
+template <> struct element_of_impl<dtype::uint64> {
+  using type = std::uint64_t;
+};
+template <> struct element_of_impl<dtype::float8_e4m3fn> {
+  using type = float8_e4m3fn;
+};
+template <> struct element_of_impl<dtype::float8_e4m3fnuz> {
+  using type = float8_e4m3fnuz;
+};
+template <> struct element_of_impl<dtype::float8_e5m2> {
+  using type = float8_e5m2;
+};
+template <> struct element_of_impl<dtype::float8_e5m2fnuz> {
+  using type = float8_e5m2fnuz;
+};
+template <> struct element_of_impl<dtype::float8_e8m0fnu> {
+  using type = float8_e8m0fnu;
+};
+template <> struct element_of_impl<dtype::float4_e2m1> {
+  using type = float4_e2m1;
+};
+template <> struct element_of_impl<dtype::int4> {
+  using type = int4;
+};
+template <> struct element_of_impl<dtype::uint4> {
+  using type = uint4;
+};
+template <> struct element_of_impl<dtype::int2> {
+  using type = int2;
+};
+template <> struct element_of_impl<dtype::uint2> {
+  using type = uint2;
+};
 /// The C++ type of an element type.
 export template <dtype D> using element_of = typename element_of_impl<D>::type;
 

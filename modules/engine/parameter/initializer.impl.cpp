@@ -134,7 +134,8 @@ void check(std::string_view name, const initializer& how, const tensor_type& typ
 }
 
 template <class T> T as(double v) {
-  if constexpr (std::is_class_v<T>) return T(static_cast<float>(v));
+  if constexpr (is_small_integer<T>) return T(static_cast<int>(std::floor(v)));
+  else if constexpr (std::is_class_v<T>) return T(static_cast<float>(v));
   else if constexpr (std::is_integral_v<T>) return static_cast<T>(std::floor(v));
   else return static_cast<T>(v);
 }

@@ -55,12 +55,17 @@ text& attribute(text& t, const attribute_value& v) {
   return t;
 }
 
+// Whether a number is one that JSON has, and that is read back as it is.
+template <class T> bool is_plain(const T& v) {
+  if constexpr (std::same_as<T, std::uint64_t>) return v <= std::uint64_t(std::numeric_limits<std::int64_t>::max());
+  else return std::isfinite(static_cast<double>(v));
+}
+
 text& elements(text& t, const any_tensor& c) {
-  const bool plain =
-      c.shape().size() <= max_numbers && with_type(c.element(), [&]<class T>() {
-        const auto all = c.elements<T>();
-        return std::all_of(all.begin(), all.end(), [](const T& v) { return std::isfinite(static_cast<double>(v)); });
-      });
+  const bool plain = c.shape().size() <= max_numbers && with_type(c.element(), [&]<class T>() {
+                       const auto all = c.elements<T>();
+                       return std::all_of(all.begin(), all.end(), is_plain<T>);
+                     });
   if (!plain) {
     constexpr std::string_view digits = "0123456789abcdef";
     t << '"';

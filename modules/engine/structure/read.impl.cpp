@@ -178,6 +178,7 @@ class program_reader {
     const tensor_type t = type(n["type"], "`type`");
     if (!t.is_tensor()) fail("a constant is ", t, ", and constants are tensors");
     if (!t.dims.is_static()) fail("a constant is ", t, ", whose extents are to be numbers");
+    if (t.element == dtype::string) unsupported("a constant is ", t, ", and strings are not read");
     const json_value data = n["data"];
     if (data && data.is(json_kind::string)) return from_digits(t, data.string());
     need(data, json_kind::array, "`data`");
@@ -191,12 +192,21 @@ class program_reader {
         if constexpr (std::is_integral_v<T>) {
           const auto i = need(v, json_kind::integer, "a number of `data`").integer();
           if (!detail::to_element(i, x)) fail("`data` holds ", i, ", which is no ", t.element);
-        } else detail::to_element(real(v, "a number of `data`"), x);
+        } else if (const double r = real(v, "a number of `data`"); !detail::to_element(r, x))
+          fail("`data` holds ", r, ", which is no ", t.element);
         std::memcpy(out, &x, sizeof x);
         out += sizeof x;
       });
     });
     return made;
+  }
+  // Whether a byte is one of an element type of fewer bits.
+  static bool fits_in_byte(dtype element, unsigned byte) {
+    if (element == dtype::float4_e2m1) return byte < 16;
+    return with_type(element, [&]<class T>() {
+      if constexpr (!is_small_integer<T>) return true;
+      else return static_cast<unsigned>(static_cast<std::uint8_t>(T(static_cast<int>(byte)).v)) == byte;
+    });
   }
   any_tensor from_digits(const tensor_type& t, std::string_view digits) const {
     const auto bytes = static_cast<std::size_t>(t.dims.size()) * size_of(t.element);
@@ -211,6 +221,7 @@ class program_reader {
     for (std::size_t i = 0; i < bytes; ++i) {
       const unsigned byte = digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]);
       if (t.element == dtype::boolean && byte > 1) fail("`data` holds a bool that is neither 0 nor 1");
+      if (!fits_in_byte(t.element, byte)) fail("`data` holds a byte that is no ", t.element);
       made.mutable_data()[i] = static_cast<std::byte>(byte);
     }
     return made;
