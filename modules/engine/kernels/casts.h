@@ -71,7 +71,9 @@ template <class To, class From> LAMINA_INLINE To to_integer(From x) {
   constexpr From low = is_signed ? -limit : From(0);
   constexpr From high = value_bits <= digits ? limit - 1 : limit - limit / From(std::uint64_t{1} << digits);
   const From inside = x >= low ? (x <= high ? x : high) : low;  // NaN gives low
-  const auto whole = static_cast<To>(static_cast<std::conditional_t<bits == 64, std::int64_t, std::int32_t>>(inside));
+  using whole_type = std::conditional_t<bits == 64, std::conditional_t<is_signed, std::int64_t, std::uint64_t>,
+                                        std::conditional_t<value_bits == 32, std::int64_t, std::int32_t>>;
+  const auto whole = static_cast<To>(static_cast<whole_type>(inside));
   const To saturated = x >= limit ? std::numeric_limits<To>::max() : whole;
   return x == x ? saturated : To(0);
 }

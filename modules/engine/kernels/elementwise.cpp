@@ -4,6 +4,7 @@
 #include "chain.h"
 #include "map.h"
 #include "register_chain.h"
+#include "stored.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -43,18 +44,36 @@ template <int... E> constexpr maps_holder make_maps(std::integer_sequence<int, E
   return m;
 }
 
-template <int... Pair> constexpr casts_holder make_casts(std::integer_sequence<int, Pair...>) {
+template <element From, element To, class Rule = cast_rule<>> constexpr map_function cast_of() {
+  constexpr bool computed = static_cast<int>(From) < element_count && static_cast<int>(To) < element_count;
+  if constexpr (computed) return map_cast<storage<To>, storage<From>>;
+  else return stored_casts::function_of<storage<From>, storage<To>, Rule>();
+}
+template <element From, int... To> constexpr void add_casts(casts_holder& c, std::integer_sequence<int, To...>) {
+  auto& row = c.table[static_cast<int>(From)];
+  ((row[To] = cast_of<From, static_cast<element>(To)>()), ...);
+  const auto rule = [&row]<element E, bool Saturate, power_rounding R = power_rounding::up>() {
+    row[cast_column(E, Saturate, R)] = cast_of<From, E, cast_rule<Saturate, R>>();
+  };
+  rule.template operator()<element::e4m3fn, false>();
+  rule.template operator()<element::e4m3fnuz, false>();
+  rule.template operator()<element::e5m2, false>();
+  rule.template operator()<element::e5m2fnuz, false>();
+  rule.template operator()<element::e8m0, false>();
+  rule.template operator()<element::e8m0, true, power_rounding::down>();
+  rule.template operator()<element::e8m0, false, power_rounding::down>();
+  rule.template operator()<element::e8m0, true, power_rounding::nearest>();
+  rule.template operator()<element::e8m0, false, power_rounding::nearest>();
+}
+template <int... From> constexpr casts_holder make_casts(std::integer_sequence<int, From...> all) {
   casts_holder c{};
-  ((c.table[Pair / element_count][Pair % element_count] =
-        map_cast<storage<static_cast<element>(Pair % element_count)>,
-                 storage<static_cast<element>(Pair / element_count)>>),
-   ...);
+  (add_casts<static_cast<element>(From)>(c, all), ...);
   return c;
 }
 
 template <class T> constexpr const register_chains::table<T>& register_chain = register_chains::steps_of<T>;
 constexpr maps_holder maps = make_maps(std::make_integer_sequence<int, element_count>{});
-constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, element_count * element_count>{});
+constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, stored_element_count>{});
 
 }  // namespace
 }  // namespace LAMINA_KERNEL_SET

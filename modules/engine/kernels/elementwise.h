@@ -18,8 +18,33 @@ static_assert(map_op_count <= 64, "a set of micro-operations is a word");
 /// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no
 /// meaning.
 using map_table = map_function[map_op_count][element_count];
-/// Conversions [from][to]; float to integer truncates toward zero and saturates, NaN gives 0; to bool: != 0.
-using cast_table = map_function[element_count][element_count];
+/// How a number becomes a power of two (e8m0).
+enum class power_rounding : std::int32_t { up, down, nearest };
+/// The column of a conversion: that of the type, or behind them one of its own for what does not saturate or rounds
+/// otherwise.
+constexpr int cast_column(element to, bool saturate, power_rounding rounding) {
+  const int e = static_cast<int>(to), first = static_cast<int>(element::e4m3fn);
+  if (to == element::e8m0 && (!saturate || rounding != power_rounding::up))
+    return stored_element_count + 3 + 2 * static_cast<int>(rounding) + (saturate ? 0 : 1);
+  return !saturate && e >= first && to <= element::e5m2fnuz ? stored_element_count + e - first : e;
+}
+inline constexpr int cast_columns = stored_element_count + 9;
+/// Conversions [from][cast_column(to...)]; float to integer truncates toward zero and saturates, NaN gives 0; to integers of
+/// fewer than 8 bits what is beyond them wraps; to bool: != 0. Null where it goes through `cast_between`.
+using cast_table = map_function[stored_element_count][cast_columns];
+/// What the numbers of a type go through where there is no function between two types: one that holds them all.
+constexpr element cast_between(element from) {
+  const bool integer = (from >= element::i8 && from <= element::u64) || from >= element::i4;
+  return integer ? element::i64 : element::f64;
+}
+/// Whether there is a function between two types.
+constexpr bool casts_at_once(element from, element to) {
+  const auto computed = [](element e) { return e <= element::boolean; };
+  const auto same_bits = [&](element a, element b) { return (from == a && to == b) || (from == b && to == a); };
+  return (computed(from) && computed(to)) || from == element::u64 || from == cast_between(from) ||
+         to == cast_between(from) || from == to || same_bits(element::i4, element::u4) ||
+         same_bits(element::i2, element::u2);
+}
 
 inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;

@@ -27,8 +27,33 @@ constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2
 /// Declares the object of a name and type that each set has under the C name `name_<set>`.
 #define LAMINA_OF_EACH_SET(type, name) extern "C" const type name##_sse2, name##_avx2, name##_avx512, name##_neon64
 
-/// Element types in the order of `lamina::dtype`.
-enum class element : std::int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, boolean };
-inline constexpr int element_count = 10;
+/// Element types in the order of `lamina::dtype`. Tables of kernels have an entry for each of the first ten; the others move
+/// as those of their size, and are cast.
+enum class element : std::int32_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  boolean,
+  u16,
+  u32,
+  u64,
+  e4m3fn,
+  e4m3fnuz,
+  e5m2,
+  e5m2fnuz,
+  e8m0,
+  e2m1,
+  i4,
+  u4,
+  i2,
+  u2
+};
+inline constexpr int element_count = 10, stored_element_count = 23;
 
 }  // namespace lamina::kernels
