@@ -217,8 +217,6 @@ any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
 
 /// Everything that stands before the elements.
 std::string npy_words(const tensor_type& t) {
-  if (t.element == dtype::string)
-    raise(error_kind::unsupported, "npy: strings are not written; NumPy's format has none of varying length");
   const char order = size_of(t.element) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
   text dict;
   dict << "{'descr': '" << order << npy_names[static_cast<int>(t.element)] << "', 'fortran_order': False, 'shape': (";
@@ -240,6 +238,8 @@ any_tensor read_npy(const std::string& path) {
 }
 
 void write_npy(const std::string& path, const any_tensor& v) {
+  if (v.element() == dtype::string)
+    detail::raise(error_kind::unsupported, path + ": strings are not written: npy has none of varying length");
   write_file_atomically(path, [&](writer& out) {
     out.write(detail::npy_words(v.type()));
     out.write(v.data(), v.bytes());

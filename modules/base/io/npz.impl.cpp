@@ -3,6 +3,7 @@ module;
 // NumPy's format for several arrays: a zip archive of npy files, stored or deflated.
 module lamina:io.npz.impl;
 import :core;
+import :dtype;
 import :io;
 import :io.file.impl;
 import :io.npy.impl;
@@ -211,6 +212,8 @@ void write_npz(const std::string& path, view<const named_tensor> arrays, bool co
     t << path << ": array `" << printable(a.name) << "`: ";
     if (!names.insert(a.name).second) detail::raise(error_kind::value, t << "two arrays have this name");
     if (a.name.empty() || a.name.size() > 65000) detail::raise(error_kind::value, t << "a name has 1 to 65000 bytes");
+    if (a.value.element() == dtype::string)
+      detail::raise(error_kind::unsupported, t << "strings are not written: npy has none of varying length");
     if (a.value.bytes() >= all_ones - 1024)
       detail::raise(error_kind::value,
                     t << a.value.type() << " takes 4 GiB or more, which is not written; use safetensors");

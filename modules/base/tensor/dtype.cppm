@@ -93,7 +93,7 @@ struct small_float_layout {
 /// A floating number of at most 8 bits, of which there are as many as its layout says, as a storage type; arithmetic goes
 /// through float. Numbers beyond the largest become the largest, as infinities do; `narrow(v, false)` gives infinity or NaN
 /// where the format has one.
-export template <small_float_layout L> struct small_float {
+template <small_float_layout L> struct small_float {
   std::uint8_t bits = 0;
   constexpr small_float() = default;
   constexpr small_float(float v) : bits(narrow(v).bits) {}
@@ -194,7 +194,7 @@ export struct float8_e8m0fnu {
 };
 
 /// An integer of a few bits in a byte of its own; the sign fills the byte.
-export template <int Bits, class Byte> struct small_integer {
+template <int Bits, class Byte> struct small_integer {
   Byte v = 0;
   static constexpr int lowest = std::is_signed_v<Byte> ? -(1 << (Bits - 1)) : 0, highest = lowest + (1 << Bits) - 1;
   constexpr small_integer() = default;
