@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(every_element_type) {
   for (const operation* op : operations()) {
     if (op->subprograms) continue;
     for (const auto& e : examples_of(*op))
-      for (int t = 0; t < 10; ++t) {
+      for (int t = 0; t < dtype_count; ++t) {
         auto in = e.in;
         for (auto& x : in)
           if (x.element == e.in[0].element) x.element = static_cast<dtype>(t);

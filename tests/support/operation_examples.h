@@ -225,7 +225,7 @@ inline void change(attribute_value& a, number_source& random) {
   if (a.is == form::integer) a.integer = odd_numbers[random.below(std::size(odd_numbers))];
   else if (a.is == form::real) a.real = odd_reals[random.below(std::size(odd_reals))];
   else if (a.is == form::boolean) a.integer = !a.integer;
-  else if (a.is == form::element) a.element = static_cast<dtype>(random.below(10));
+  else if (a.is == form::element) a.element = static_cast<dtype>(random.below(lamina::dtype_count));
   else if (a.is == form::dims) a.dims = changed(a.dims, random);
   else {
     a.list = axes();
@@ -247,7 +247,7 @@ inline variant varied(const operation& op, const sample_call& e, number_source& 
     auto& operand = v.in[random.below(v.in.size())];
     switch (random.below(count ? 5 : 3)) {
       case 0: operand.dims = changed(operand.dims, random); break;
-      case 1: operand.element = static_cast<dtype>(random.below(10)); break;
+      case 1: operand.element = static_cast<dtype>(random.below(lamina::dtype_count)); break;
       case 2:
         if (op.operands >= 0) operand = v.in[random.below(v.in.size())];
         else if (random.below(2)) v.in.push_back(operand);

@@ -2,6 +2,7 @@
 export module lamina:op.elementwise;
 import :core;
 import :dtype;
+import :emission;
 import :op;
 import :program;
 import :shape;
@@ -20,7 +21,7 @@ constexpr bool in_domain(dtype t, domain d) {
     case domain::numbers: return is_real(t) || is_integer(t);
     case domain::integers: return is_integer(t);
     case domain::logic: return t == dtype::boolean;
-    default: return true;
+    default: return is_real(t) || is_integer(t) || t == dtype::boolean;
   }
 }
 /// Whether an operation on `d` takes an element type; if not, the reason says so.
@@ -29,6 +30,7 @@ constexpr bool takes(domain d, dtype given, inference& out) {
   if (d == domain::real) out.refuse(given, "float32 or float64", "float");
   else if (d == domain::logic) out.refuse(given, "bool", "bool");
   else if (d == domain::integers) out.refuse(given, "an integer type", "std::int32_t");
+  else if (d == domain::any) out.refuse(given, "float32, float64, an integer type up to int64 or bool", "float");
   else out.refuse(given, "float32, float64 or an integer type", "float");
   return false;
 }
@@ -59,11 +61,36 @@ export template <fixed_string Name, int Operands, domain Domain, elementwise_tra
   }
 };
 
+/// `saturate` says what becomes of numbers beyond the largest one of a format of 8 bits, `round_mode` how numbers become
+/// powers of two; no other type reads them.
 export struct cast_attributes {
   dtype to = dtype::float32;
-  static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
+  bool saturate = true;
+  power_rounding round_mode = power_rounding::up;
+  static constexpr void members(auto& a, auto&& f) {
+    f("to", a.to), f("saturate", a.saturate), f("round_mode", a.round_mode);
+  }
   bool operator==(const cast_attributes&) const = default;
 };
+export struct bit_cast_attributes {
+  dtype to = dtype::int32;
+  static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
+  bool operator==(const bit_cast_attributes&) const = default;
+};
+namespace detail {
+/// Bits that say which number an element is.
+constexpr std::size_t bits_of(dtype t) {
+  if (t == dtype::int2 || t == dtype::uint2) return 2;
+  if (t == dtype::int4 || t == dtype::uint4 || t == dtype::float4_e2m1) return 4;
+  return 8 * size_of(t);
+}
+constexpr bool casts(dtype from, dtype to, inference& out) {
+  if (from != dtype::string && to != dtype::string) return true;
+  out.why << "strings are neither cast nor made of numbers";
+  out.of_elements = true;
+  return false;
+}
+}  // namespace detail
 
 namespace op {
 using traits = elementwise_traits;
@@ -165,10 +192,37 @@ export struct cast {
   static constexpr auto identity = identity_rule::if_types_agree;
   using attributes = cast_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
-    out.result(a.to, in[0].dims);
+    if (a.round_mode < power_rounding::up || a.round_mode > power_rounding::nearest) {
+      out.why << "the rounding " << static_cast<std::int64_t>(a.round_mode)
+              << " is none of up (0), down (1), nearest (2)";
+      return;
+    }
+    if (detail::casts(in[0].element, a.to, out)) out.result(a.to, in[0].dims);
   }
+  /// The element type that numbers go through on their way: `to` where they need none.
+  static dtype between(dtype from, dtype to);
   static int map();
   static void gradient(gradient_call&);
+};
+/// The bits of the operand as another element type of as many.
+export struct bit_cast {
+  static constexpr std::string_view name = "bit_cast";
+  static constexpr int operands = 1;
+  static constexpr auto identity = identity_rule::if_types_agree;
+  static constexpr bool any_element = true;
+  using attributes = bit_cast_attributes;
+  static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
+    const dtype from = in[0].element;
+    if (!detail::casts(from, a.to, out)) return;
+    if (a.to == dtype::boolean && from != dtype::boolean)
+      out.why << "a byte may be neither true nor false; compare with 0, or cast";
+    else if (detail::bits_of(from) != detail::bits_of(a.to))
+      out.why << from << " has " << detail::bits_of(from) << " bits and " << a.to << " has " << detail::bits_of(a.to);
+    else return out.result(a.to, in[0].dims);
+    out.of_elements = true;
+  }
+  static void emit(emission&);
+  static void map_axis(const attributes&, axis_map&);
 };
 /// The operand, seen as a constant by the gradient.
 export struct stop_gradient {
@@ -186,8 +240,8 @@ export struct stop_gradient {
 
 using elementwise_operations =
     operation_list<op::abs, op::acos, op::acosh, op::add, op::asin, op::asinh, op::atan, op::atanh, op::bit_and,
-                   op::bit_or, op::bit_xor, op::cast, op::ceil, op::clamp, op::cos, op::cosh, op::divide, op::equal,
-                   op::erf, op::exp, op::expm1, op::floor, op::fmod, op::gelu, op::gelu_tanh, op::greater,
+                   op::bit_cast, op::bit_or, op::bit_xor, op::cast, op::ceil, op::clamp, op::cos, op::cosh, op::divide,
+                   op::equal, op::erf, op::exp, op::expm1, op::floor, op::fmod, op::gelu, op::gelu_tanh, op::greater,
                    op::greater_equal, op::less, op::less_equal, op::log, op::log1p, op::logical_and, op::logical_not,
                    op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod, op::multiply,
                    op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round, op::shift_left,
@@ -519,9 +573,26 @@ export template <Operand A, Operand B, Operand L> requires accepted<diagnostic<a
 constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) {
   return a * l + b * (1 - l);
 }
-/// The same numbers in another element type. Float to integer truncates toward zero and saturates; NaN gives 0.
+/// The same numbers in another element type.   Types: any but strings.
+/// Numerics: integers wrap; float to integer truncates toward zero and saturates, or wraps where the type has fewer than 8 bits;
+///           NaN gives 0. Floating types round to the nearest, ties to even. What is beyond the largest number is infinity, or
+///           that number in formats of 8 bits and fewer; to float8_e8m0fnu numbers are rounded up.
+/// Gradient: of floating types of 16 bits and more.
 export template <Element T, Symbolic X> constexpr auto cast(X&& x, origin_of<X> = {}) {
   return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x));
+}
+/// The same with the attributes of the operation: `cast<cast_attributes{dtype::float8_e5m2, false}>(x)` gives infinity or NaN
+/// for what is beyond the largest number.
+export template <cast_attributes A, Symbolic X> requires accepted<diagnostic<applying_fixed<op::cast, A, X>>()>
+constexpr auto cast(X&& x, origin_of<X> = {}) {
+  return apply_fixed<op::cast, A>(std::forward<X>(x));
+}
+/// The same bits as another element type of as many: `bit_cast<std::int32_t>(x)` of floats.   Types: any but strings; to bool
+/// from bool alone.   Errors: type_error where the numbers of bits differ.   Gradient: none.
+export template <Element T, Symbolic X>
+requires accepted<diagnostic<applying_fixed<op::bit_cast, bit_cast_attributes{dtype_of<T>}, X>>()>
+constexpr auto bit_cast(X&& x, origin_of<X> = {}) {
+  return apply_fixed<op::bit_cast, bit_cast_attributes{dtype_of<T>}>(std::forward<X>(x));
 }
 /// The operand, through which no gradient flows.
 export template <Symbolic X> constexpr auto stop_gradient(X&& x, origin_of<X> = {}) {

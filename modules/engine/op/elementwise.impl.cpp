@@ -1,8 +1,9 @@
 module;
-#include "../kernels/elementwise.h"
+#include "../kernels/table.h"
 module lamina:op.elementwise.impl;
 import :core;
 import :dtype;
+import :emission;
 import :op;
 import :op.elementwise;
 import :op.shape;
@@ -85,6 +86,32 @@ LAMINA_MAP(where)
 #undef LAMINA_MAP
 int stop_gradient::map() { return static_cast<int>(map_op::copy); }
 int cast::map() { return -1; }  // its function depends on two element types
+
+dtype cast::between(dtype from, dtype to) {
+  const auto a = static_cast<kernels::element>(from), b = static_cast<kernels::element>(to);
+  return kernels::casts_at_once(a, b) ? to : static_cast<dtype>(kernels::cast_between(a));
+}
+
+// The sign of a few bits fills their byte, so that between a type with a sign and one without they are cast.
+void bit_cast::emit(emission& e) {
+  const auto as_integer = [](dtype t) { return t == dtype::float4_e2m1 ? dtype::uint4 : t; };
+  const dtype from = as_integer(e.in_type(0).element), to = as_integer(e.out_type(0).element);
+  const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).elementwise;
+  const auto size = static_cast<std::int64_t>(size_of(to));
+  kernels::map_args a{};
+  a.steps = 1;
+  const bool cast = from != to && detail::bits_of(to) < 8;
+  a.run = cast ? (*f.casts)[static_cast<int>(from)][static_cast<int>(to)]
+               : (*f.maps)[static_cast<int>(map_op::copy)][static_cast<int>(detail::moved_as(to))];
+  emission::cut(
+      e.out_type(0).dims.size(), 8,
+      [&](std::int64_t first, std::int64_t count) {
+        a.n = count;
+        e.step(f.map, a, {{&a.in[0], e.in(0).at(first * size)}, {&a.out, e.out(0).at(first * size)}});
+      },
+      400e3, 64);
+}
+void bit_cast::map_axis(const attributes&, axis_map& m) { m.elementwise(); }
 
 // Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
 

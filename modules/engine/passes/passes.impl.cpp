@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :op;
 import :op.control;
+import :op.elementwise;
 import :op.shape;
 import :op.sized;
 import :passes;
@@ -70,6 +71,7 @@ class specializer {
     const auto loops = joined_loops(p_, needed);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()); ++i) {
       const node& n = p_.at(i);
+      check_numbers(n, next_input_ + 1);
       if (n.kind == node_kind::input) copy_.set({i, 0}, bound_input(n));
       else if (!needed[static_cast<std::size_t>(i)]) continue;
       else if (n.kind != node_kind::operation) copy_.copy(i);
@@ -82,6 +84,18 @@ class specializer {
   }
 
  private:
+  // Strings are held by programs, and no plan is made with them.
+  void check_numbers(const node& n, std::size_t next_input = 0) const {
+    for (const auto& t : n.results) {
+      if (t.element != dtype::string) continue;
+      text w;
+      if (n.kind == node_kind::input) w << named(n, next_input);
+      else if (n.kind == node_kind::state) w << "state `" << n.name << "`";
+      else if (n.kind == node_kind::constant) w << "a constant";
+      else w << "a result of `" << n.op->name << "`";
+      fail(error_kind::unsupported, w << " is " << t << ", and strings are not computed with");
+    }
+  }
   // An input with the extents that it is given, which say what its names mean.
   value bound_input(const node& n) {
     tensor_type t = n.results[0];
@@ -140,6 +154,24 @@ class specializer {
       return in_place_of_call(*n.subprograms[0], n, in);
     }
     if (n.op->bind) return with_known_shapes(n, in);
+    if (is_call_of<op::cast>(n))
+      if (const auto through = through_another(n, in[0]); !through.inputs.empty()) {
+        const auto between = add(through, in, names);
+        return add_alone(n, between, names);
+      }
+    return add_alone(n, in, names);
+  }
+  // The first of two casts that stand for one; without operands where it needs no other.
+  node through_another(const node& cast, const value& x) const {
+    const auto& a = cast.attributes_as<cast_attributes>();
+    node first;
+    const dtype between = op::cast::between(x.type().element, a.to);
+    if (between == a.to) return first;
+    first = cast;
+    first.attributes = std::make_shared<cast_attributes>(cast_attributes{between});
+    return first;
+  }
+  std::vector<value> add_alone(const node& n, view<const value> in, const dimension_names& names) {
     const auto before = to_.nodes().size();
     const value_id id = to_.add(*n.op, n.op->bound ? n.op->bound(n.attributes.get(), names) : n.attributes, in);
     const node made = to_.at(id);
@@ -244,6 +276,7 @@ class specializer {
     std::size_t next = 0;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(sub.nodes().size()); ++i) {
       const node& m = sub.at(i);
+      check_numbers(m);
       if (m.kind == node_kind::input) inner.set({i, 0}, in[next++]);
       else if (!reached[static_cast<std::size_t>(i)]) continue;
       else if (m.kind != node_kind::operation) inner.copy(i);

@@ -8,6 +8,7 @@ import :core;
 import :dtype;
 import :emission;
 import :emitter;
+import :op.elementwise;
 import :passes;
 import :plan;
 import :plan.phases;
@@ -21,10 +22,18 @@ namespace lamina {
 kernels::map_function map_function_of(const request& r, const node& n) {
   const auto& e = *kernels::kernels_of(static_cast<kernels::isa>(r.isa)).elementwise;
   // The last operand has the type that counts: the first one may be a condition.
-  const auto element = static_cast<std::size_t>(r.of.type(n.inputs.back()).element);
+  const dtype element = r.of.type(n.inputs.back()).element;
   const int code = n.op->map();  // below 0: of a function between two element types
-  const kernels::map_function f =
-      code < 0 ? (*e.casts)[element][static_cast<std::size_t>(n.results[0].element)] : (*e.maps)[code][element];
+  kernels::map_function f = nullptr;
+  if (code < 0) {
+    const auto& a = n.attributes_as<cast_attributes>();
+    f = (*e.casts)[static_cast<int>(element)][kernels::cast_column(static_cast<kernels::element>(a.to), a.saturate,
+                                                                   static_cast<kernels::power_rounding>(a.round_mode))];
+  } else {
+    const auto op = static_cast<kernels::map_op>(code);
+    const bool moves = op == kernels::map_op::copy || op == kernels::map_op::where;
+    if (moves || element <= dtype::boolean) f = (*e.maps)[code][static_cast<int>(detail::moved_as(element))];
+  }
   if (!f) {
     text t;
     t << n.op->name << ": not available for " << r.of.type(n.inputs[0]).element;

@@ -82,6 +82,7 @@ text& elements(text& t, const any_tensor& c) {
       t << (std::exchange(first, false) ? "" : ", ");
       if constexpr (std::same_as<T, bool>) t << (v ? 1 : 0);
       else if constexpr (std::is_integral_v<T>) t << static_cast<std::int64_t>(v);
+      else if constexpr (is_small_integer<T>) t << static_cast<int>(v);
       else number(t, static_cast<double>(v));
     }
   });

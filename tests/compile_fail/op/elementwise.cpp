@@ -92,3 +92,44 @@ void interpolate_shapes() {
   auto y = interpolate(matrix<float, 3, 4>(), vector<float, 4>(), 0.5);
 #endif
 }
+
+// case: equal_of_stored
+// expect: equal: takes float32, float64, an integer type up to int64 or bool, not float8_e5m2; cast first, as in cast<float>(x): float8_e5m2[3] float8_e5m2[3]
+void equal_of_stored() {
+  vector<float8_e5m2, 3> x;
+#ifdef BAD
+  auto y = x == x;
+#else
+  auto y = cast<float>(x) == cast<float>(x);
+#endif
+}
+
+// case: bit_cast_sizes
+// expect: bit_cast: float32 has 32 bits and int64 has 64: float32[3]
+void bit_cast_sizes() {
+#ifdef BAD
+  auto y = bit_cast<std::int64_t>(vector<float, 3>());
+#else
+  auto y = bit_cast<std::int32_t>(vector<float, 3>());
+#endif
+}
+
+// case: bit_cast_to_bool
+// expect: bit_cast: a byte may be neither true nor false; compare with 0, or cast: uint8[3]
+void bit_cast_to_bool() {
+#ifdef BAD
+  auto y = bit_cast<bool>(vector<std::uint8_t, 3>());
+#else
+  auto y = cast<bool>(vector<std::uint8_t, 3>());
+#endif
+}
+
+// case: cast_rounding
+// expect: cast: the rounding 3 is none of up (0), down (1), nearest (2): float32[3]
+void cast_rounding() {
+#ifdef BAD
+  auto y = cast<cast_attributes{dtype::float8_e8m0fnu, true, static_cast<power_rounding>(3)}>(vector<float, 3>());
+#else
+  auto y = cast<cast_attributes{dtype::float8_e8m0fnu, true, power_rounding::nearest}>(vector<float, 3>());
+#endif
+}
