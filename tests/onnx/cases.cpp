@@ -35,7 +35,7 @@ struct wrong : std::exception {
 std::vector<double> numbers_of(const any_tensor& t) {
   std::vector<double> all;
   with_type(t.element(), [&]<class T>() {
-    if constexpr (std::is_convertible_v<T, double>)
+    if constexpr (std::is_convertible_v<T, float>)
       for (auto v : t.elements<T>()) all.push_back(static_cast<double>(v));
   });
   return all;
@@ -50,9 +50,13 @@ std::string text_of(const auto&... parts) {
 void compare(std::size_t output, const any_tensor& is, const any_tensor& expected, double relative, double absolute) {
   if (is.type() != expected.type())
     throw wrong(text_of("output ", output, " is ", is.type(), ", expected ", expected.type()));
-  if (is_integer(is.element()) || is.element() == dtype::boolean) {
-    if (std::memcmp(is.data(), expected.data(), is.bytes()) == 0) return;
+  if (is.element() == dtype::string) {
+    const auto a = is.elements<std::string_view>(), b = expected.elements<std::string_view>();
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (a[i] != b[i]) throw wrong(text_of("output ", output, ": element ", i, " is ", a[i], ", expected ", b[i]));
+    return;
   }
+  if (is.bytes() == 0 || std::memcmp(is.data(), expected.data(), is.bytes()) == 0) return;
   // Expected values of bfloat16 are rounded after each step of a formula, results here once.
   if (is.element() == dtype::bfloat16) relative = std::max(relative, 1.0 / 64);
   const auto a = numbers_of(is), b = numbers_of(expected);
@@ -67,27 +71,44 @@ void compare(std::size_t output, const any_tensor& is, const any_tensor& expecte
                         first, " is ", a[first], ", expected ", b[first]));
 }
 
-// The files PREFIX_0.pb, PREFIX_1.pb, ... of a folder.
-std::vector<any_tensor> tensors_of(const fs::path& folder, const std::string& prefix) {
-  std::vector<any_tensor> all;
-  for (std::size_t i = 0;; ++i) {
-    const auto file = folder / (prefix + "_" + std::to_string(i) + ".pb");
-    if (!fs::exists(file)) return all;
-    all.push_back(onnx::load_tensor(file.string()).value);
+void compare(std::size_t output, const any_value& is, const any_value& expected, double relative, double absolute) {
+  if (is.kind() == value_kind::tensor) return compare(output, is.as_tensor(), expected.as_tensor(), relative, absolute);
+  if (is.kind() == value_kind::sequence) {
+    if (is.elements().size() != expected.elements().size())
+      throw wrong(
+          text_of("output ", output, " has ", is.elements().size(), " tensors, expected ", expected.elements().size()));
+    for (std::size_t i = 0; i < is.elements().size(); ++i)
+      compare(output, is.elements()[i], expected.elements()[i], relative, absolute);
+    return;
   }
+  if (is.has_value() != expected.has_value())
+    throw wrong(text_of("output ", output, " is there or not, unlike expected"));
+  if (is.has_value()) compare(output, is.held(), expected.held(), relative, absolute);
+}
+
+// The files PREFIX_0.pb, PREFIX_1.pb, ... of a folder, as values of these types.
+std::vector<any_value> values_of(const fs::path& folder, const std::string& prefix,
+                                 const std::vector<named_type>& types) {
+  std::vector<any_value> all;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const auto file = folder / (prefix + "_" + std::to_string(i) + ".pb");
+    if (!fs::exists(file)) break;
+    all.push_back(onnx::load_value(file.string(), types[i].type.kind).value);
+  }
+  return all;
 }
 
 void run_case(const fs::path& folder) {
   double relative = 1e-3, absolute = 1e-7;
   std::ifstream(folder / "tolerance") >> relative >> absolute;
   auto net = onnx::load((folder / "model.onnx").string());
+  const auto given = net.inputs(), made = net.outputs();
   ir::session run = ir::session::owning(net.program, std::move(net.states));
   for (std::size_t n = 0;; ++n) {
     const auto data = folder / ("test_data_set_" + std::to_string(n));
     if (!fs::exists(data)) return;
-    const auto inputs = tensors_of(data, "input"), expected = tensors_of(data, "output");
-    const auto results =
-        run.run(view<const any_tensor>(inputs.data(), std::min(inputs.size(), net.program->inputs().size())));
+    const auto inputs = values_of(data, "input", given), expected = values_of(data, "output", made);
+    const auto results = run.run(view<const any_value>(inputs));
     if (results.size() != expected.size()) throw wrong(text_of(results.size(), " outputs, expected ", expected.size()));
     for (std::size_t i = 0; i < results.size(); ++i) compare(i, results[i], expected[i], relative, absolute);
   }

@@ -242,12 +242,12 @@ BOOST_AUTO_TEST_CASE(external_data_lie_beneath_the_folder) {
 
 BOOST_AUTO_TEST_CASE(a_tensor_in_a_file_of_its_own) {
   const folder here;
-  const auto good = onnx::load_tensor(here.write("t.pb", t::longs("n", {2}, {4, 5})));
+  const auto good = onnx::load_value(here.write("t.pb", t::longs("n", {2}, {4, 5})));
   BOOST_TEST(good.name == "n");
-  BOOST_TEST(numbers_of(good.value) == (list{4, 5}));
+  BOOST_TEST(numbers_of(good.value.as_tensor()) == (list{4, 5}));
   const auto path = here.write("t.pb", t::longs("n", {3}, {4, 5}));
-  BOOST_TEST(has(message_of([&] { onnx::load_tensor(path); }), "t.pb: the tensor: holds 2 numbers"));
-  BOOST_CHECK_THROW(onnx::load_tensor((here.path / "none").string()), file_error);
+  BOOST_TEST(has(message_of([&] { onnx::load_value(path); }), "t.pb: the tensor: holds 2 numbers"));
+  BOOST_CHECK_THROW(onnx::load_value((here.path / "none").string()), file_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -26,13 +26,91 @@ void if_(node_call& c) {
     operands.push_back(c[0]);
     for (auto& b : branches) b.body->input("predicate", c.type(0));
   }
+  const auto give = [&](const std::vector<value>& made) {
+    for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
+  };
+  const value predicate = lamina::reshape(c[0], shape{});
+  const view<const value> all(operands);
+  for (const auto& b : branches)
+    for (const auto& e : b.open)
+      if (e) c.unsupported("a branch gives a sequence without tensors, whose rank nothing says");
+  if (branches[0].results == branches[1].results) {
+    try {
+      return give(lamina::cond(predicate, branches[0].body, branches[1].body, all));
+    } catch (const unsupported_error&) {}  // which runs on the host
+  }
+  give(lamina::host_cond(predicate, branches[0].body, branches[1].body, all));
+}
+
+// Extents of a carry that an iteration changes are open in the next ones; false where nothing changes.
+bool relax(node_call& c, tensor_type& carry, const tensor_type& next) {
+  if (carry.element != next.element || carry.kind != next.kind)
+    c.fail("a value that its iterations pass on is ", carry, " at first and ", next, " afterwards");
+  if (carry.dims.rank != next.dims.rank)
+    c.unsupported("a value that its iterations pass on changes its rank, from ", carry, " to ", next);
+  bool changed = false;
+  for (int i = 0; i < carry.dims.rank; ++i)
+    if (carry.dims[i] != next.dims[i] && carry.dims[i] != dim(dyn)) carry.dims[i] = dyn, changed = true;
+  return changed;
+}
+
+// What the iterations of a loop pass on, and their program.
+struct iterations {
+  std::vector<tensor_type> types{{dtype::int64, {}}, {dtype::boolean, {}}};
+  std::vector<std::optional<dtype>> open{{}, {}};
+  subgraph inside{};
+};
+// The types of carries, until iterations change nothing of them.
+iterations settled(node_call& c, const graph_message& body, std::size_t carries) {
+  iterations all;
+  for (std::size_t i = 2; i < 2 + carries; ++i) {
+    if (!c.has(i)) c.fail("operand ", i, ", a value that its iterations pass on, is missing");
+    all.open.push_back(c.operand(i).open_sequence);
+    all.types.push_back(all.open.back() ? tensor_type{} : c.type(i));
+  }
+  for (bool changed = true; changed;) {
+    all.inside = c.subgraphs({&body}, all.types, all.open)[0];
+    changed = false;
+    for (std::size_t i = 2; i < 2 + carries; ++i) {
+      const auto& next = all.inside.results[i - 1];
+      if (!all.open[i]) {
+        if (all.inside.open[i - 1]) c.unsupported("a sequence that its iterations pass on loses its tensors");
+        changed = relax(c, all.types[i], next) || changed;
+      } else if (!all.inside.open[i - 1]) {
+        all.types[i] = next;
+        for (int k = 0; k < next.dims.rank; ++k) all.types[i].dims[k] = dyn;
+        all.open[i].reset();
+        changed = true;
+      }
+    }
+  }
+  return all;
+}
+void loop(node_call& c) {
+  const graph_message& body = c.graph("body");
+  if (body.inputs.size() < 2 || body.outputs.size() + 1 < body.inputs.size())
+    c.fail("its graph has ", body.inputs.size(), " inputs and ", body.outputs.size(), " outputs");
+  const std::size_t carries = body.inputs.size() - 2;
+  const auto all = settled(c, body, carries);
+  std::vector<value> first;
+  for (std::size_t i = 2; i < 2 + carries; ++i) {
+    if (all.open[i]) c.unsupported("a sequence that its iterations pass on never has a tensor");
+    tensor_type of = all.types[i];
+    of.kind = value_kind::tensor;
+    first.push_back(c.operand(i).open_sequence ? lamina::sequence_empty(c.p, of) : c[i]);
+  }
+  host_loop_bounds bounds;
+  if (c.has(0)) bounds.trips = lamina::reshape(c.cast_to(c[0], dtype::int64), shape{});
+  if (c.has(1)) bounds.condition = lamina::reshape(c[1], shape{});
+  if (!c.has(0) && !c.has(1)) c.fail("it has neither a trip count nor a condition, and would never end");
   const auto made =
-      lamina::cond(lamina::reshape(c[0], shape{}), branches[0].body, branches[1].body, view<const value>(operands));
+      lamina::host_loop(bounds, all.inside.body, view<const value>(first), view<const value>(all.inside.captured));
   for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
 }
 
 constexpr converter_entry entries[] = {
     {"If", 1, if_, false},
+    {"Loop", 1, loop, false},
 };
 
 }  // namespace

@@ -19,10 +19,11 @@ using ir::value;
 
 /// A value of a graph: what the program has for it, and what is known of its elements before anything runs.
 struct known_value {
-  value v{};                  // empty until it is asked for
-  any_tensor data{};          // all elements, of constants and of what follows from them
-  bool is_parameter = false;  // data that become a state of the program
-  std::string name{};         // of the state
+  value v{};                             // empty until it is asked for
+  any_tensor data{};                     // all elements, of constants and of what follows from them
+  bool is_parameter = false;             // data that become a state of the program
+  std::string name{};                    // of the state
+  std::optional<dtype> open_sequence{};  // a sequence without tensors, of which only the element type is known
   std::optional<std::vector<dim>>
       extents{};  // of int64 numbers and vectors that follow from shapes: what they are, as far as known
 };
@@ -33,8 +34,9 @@ class scope;
 /// A program made of a graph inside of a node, and the values of the graphs around it that it reads.
 struct subgraph {
   std::shared_ptr<program> body;
-  std::vector<value> captured;       // operands of the program around it: the last inputs of `body`
-  std::vector<tensor_type> results;  // of the outputs
+  std::vector<value> captured;               // operands of the program around it: the last inputs of `body`
+  std::vector<tensor_type> results;          // of the outputs
+  std::vector<std::optional<dtype>> open{};  // outputs that are sequences without tensors, whose rank is not known
 };
 
 /// One node while it is converted.
@@ -55,7 +57,8 @@ class node_call {
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i]; }
   /// Operand i. Errors: file_error where it is left out.
   value operator[](std::size_t i);
-  /// The same in a type that arithmetic runs in: float16, bfloat16 and float8 as float32; `like` gives it back.
+  /// The same in a type that arithmetic runs in: float16, bfloat16 and float8 as float32, unsigned integers above 8 bits as int64;
+  /// `give_like` gives it back.
   value number(std::size_t i);
   const tensor_type& type(std::size_t i) { return operator[](i).type(); }
   const shape& dims(std::size_t i) { return type(i).dims; }
@@ -87,6 +90,8 @@ class node_call {
   std::optional<any_tensor> sparse_tensor(std::string_view name) const;
   const graph_message& graph(std::string_view name) const;
   const type_message* type_attribute(std::string_view name) const;
+  /// The type that a message declares. Errors: file_error, unsupported_error.
+  tensor_type type_in(const type_message& m) const;
   /// An element type by its number. Errors: unsupported_error for one that lamina does not have.
   dtype element(std::string_view name, dtype otherwise) const;
 
@@ -131,9 +136,11 @@ class node_call {
 
   // ---- graphs inside of the node ----
 
-  /// Programs of graphs that take the same values from around them. Inputs of `types`, then the captured values.
+  /// Programs of graphs that take the same values from around them. Inputs of `types`, then the captured values. Inputs that
+  /// `open` names are sequences without tensors: no inputs of the program.
   std::vector<subgraph> subgraphs(const std::vector<const graph_message*>& graphs,
-                                  const std::vector<tensor_type>& types);
+                                  const std::vector<tensor_type>& types,
+                                  const std::vector<std::optional<dtype>>& open = {});
   /// Puts a graph in place of the node: its inputs are these values.
   std::vector<known_value> inlined(const graph_message& g, const std::vector<known_value>& inputs = {});
 
@@ -161,6 +168,7 @@ converter_list image_converters();
 converter_list normalize_converters();
 converter_list gather_converters();
 converter_list control_converters();
+converter_list sequence_converters();
 converter_list recurrent_converters();
 converter_list attention_converters();
 converter_list quantized_converters();

@@ -21,12 +21,17 @@ node_call::node_call(const node_message& n, std::int64_t version, program& to, s
 
 value node_call::operator[](std::size_t i) {
   if (!has(i)) fail("operand ", i, " is missing");
+  if (operands_[i]->open_sequence)
+    unsupported("operand ", i, " is a sequence without tensors, whose rank nothing says");
   return around.value_of(*operands_[i]);
 }
 value node_call::number(std::size_t i) {
   value v = operator[](i);
   const dtype e = v.type().element;
-  return is_floating(e) && !is_real(e) ? cast_to(v, dtype::float32) : v;
+  if (is_real(e) || is_integer(e) || e == dtype::boolean) return v;
+  if (e == dtype::string) unsupported("it computes with strings");
+  const bool is_float = is_floating(e) || (e >= dtype::float8_e4m3fn && e <= dtype::float4_e2m1);
+  return cast_to(v, is_float ? dtype::float32 : dtype::int64);
 }
 const any_tensor* node_call::known(std::size_t i) const {
   return has(i) && operands_[i]->data ? &operands_[i]->data : nullptr;
@@ -216,7 +221,8 @@ void node_call::unsupported(const text& why) const { detail::raise(error_kind::u
 // ---- graphs inside of a node ----------------------------------------------------------------------------------------
 
 std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message*>& graphs,
-                                           const std::vector<tensor_type>& types) {
+                                           const std::vector<tensor_type>& types,
+                                           const std::vector<std::optional<dtype>>& open) {
   std::vector<std::string_view> names;
   std::set<std::string_view> known;
   for (const auto* g : graphs)
@@ -234,12 +240,13 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
       fail("its graph `", printable(g->name), "` has ", g->inputs.size(), " inputs, and ", types.size(),
            " are expected");
     for (std::size_t i = 0; i < types.size(); ++i)
-      inside.define(g->inputs[i].name, {.v = s.body->input(g->inputs[i].name, types[i])});
+      if (i < open.size() && open[i]) inside.define(g->inputs[i].name, {.open_sequence = open[i]});
+      else inside.define(g->inputs[i].name, {.v = s.body->input(g->inputs[i].name, types[i])});
     for (auto name : names) {
       known_value* k = around.find(name);
       if (!k) fail("its graph `", printable(g->name), "` reads `", printable(name), "`, which nothing gives");
-      if (k->data && !k->is_parameter) {
-        inside.define(name, {.data = k->data});
+      if (k->open_sequence || (k->data && !k->is_parameter)) {
+        inside.define(name, {.data = k->data, .open_sequence = k->open_sequence});
         continue;
       }
       const value v = around.value_of(*k);
@@ -251,6 +258,11 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
     std::vector<std::string_view> outputs;
     for (const auto& o : g->outputs) outputs.push_back(o.name);
     for (auto& k : inside.outputs(outputs)) {
+      s.open.push_back(k.open_sequence);
+      if (k.open_sequence) {
+        s.results.emplace_back();
+        continue;
+      }
       const value v = inside.value_of(k);
       s.body->output(outputs[s.results.size()], v);
       s.results.push_back(v.type());
@@ -285,6 +297,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", reduce_converters()},
       {"", linear_converters()},
       {"", control_converters()},
+      {"", sequence_converters()},
       {"", image_converters()},
       {"", gather_converters()},
       {"", normalize_converters()},
@@ -336,29 +349,54 @@ dim named_extent(std::string_view name) {
 }
 }  // namespace
 
-tensor_type type_of(const value_message& v, const source& from) {
+namespace {
+// The type that a message declares; `name` is in messages. Sequences and optionals hold what their inner types say.
+tensor_type type_inside(const type_message& m, const text& name, const source& from, int depth) {
+  using form = type_message::form;
   text t;
   const auto unsupported = [&](std::string_view why) {
-    detail::raise(error_kind::unsupported,
-                  t << printable(from.file, 1024) << ": input `" << printable(v.name) << "` " << why);
+    detail::raise(error_kind::unsupported, t << printable(from.file, 1024) << ": " << name << " " << why);
   };
-  if (v.type.is == type_message::form::none) from.fail(t << "input `" << printable(v.name) << "` has no type");
-  if (v.type.is != type_message::form::tensor) unsupported("is no tensor; sequences, optionals and maps are not read");
-  const auto element = element_of(v.type.element);
+  if (m.is == form::none) from.fail(t << name << " has no type");
+  if (m.is == form::sequence || m.is == form::optional) {
+    if (!m.inner || depth > 2) unsupported("is a sequence or optional of what lamina has not");
+    tensor_type inner = type_inside(*m.inner, name, from, depth + 1);
+    const bool fits =
+        m.is == form::sequence ? inner.is_tensor() : inner.is_tensor() || inner.kind == value_kind::sequence;
+    if (!fits) unsupported("is a sequence of sequences, or an optional of an optional");
+    inner.kind = m.is == form::sequence ? value_kind::sequence
+                 : inner.is_tensor()    ? value_kind::optional
+                                        : value_kind::optional_sequence;
+    return inner;
+  }
+  if (m.is != form::tensor) unsupported("is a map or a sparse tensor, which are not read");
+  const auto element = element_of(m.element);
   if (!element) {
     text why;
-    why << "is " << name_of(v.type.element) << ", which lamina has no element type for";
+    why << "is " << name_of(m.element) << ", which lamina has no element type for";
     unsupported(why.view());
   }
-  if (!v.type.has_shape) unsupported("has no shape; give one: read_options{.shapes = {{\"name\", {1, 3, 224, 224}}}}");
-  if (v.type.extents.size() > static_cast<std::size_t>(max_rank)) unsupported("has more than 8 axes");
+  if (!m.has_shape) unsupported("has no shape; give one: read_options{.shapes = {{\"name\", {1, 3, 224, 224}}}}");
+  if (m.extents.size() > static_cast<std::size_t>(max_rank)) unsupported("has more than 8 axes");
   tensor_type type{*element, {}};
-  for (const auto& e : v.type.extents) {
-    if (e.number && *e.number < -1) from.fail(t << "input `" << printable(v.name) << "` has the extent " << *e.number);
+  for (const auto& e : m.extents) {
+    if (e.number && *e.number < -1) from.fail(t << name << " has the extent " << *e.number);
     type.dims.push_back(e.number && *e.number >= 0 ? dim(*e.number) : named_extent(e.name));
   }
-  if (!type.dims.countable()) from.fail(t << "input `" << printable(v.name) << "` has more bytes than 63 bits count");
+  if (!type.dims.countable()) from.fail(t << name << " has more bytes than 63 bits count");
   return type;
+}
+}  // namespace
+
+tensor_type type_of(const value_message& v, const source& from) {
+  text name;
+  name << "input `" << printable(v.name) << "`";
+  return type_inside(v.type, name, from, 0);
+}
+tensor_type node_call::type_in(const type_message& m) const {
+  text name;
+  name << "attribute `type`";
+  return type_inside(m, name, around.context().from, 0);
 }
 
 // ---- extents that are known before a run ----------------------------------------------------------------------------

@@ -75,7 +75,8 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
 
 // Whether a result can be of the shape that the file declares for it.
 bool agree(const shape& is, const type_message& declared) {
-  if (!declared.has_shape || !is.is_static()) return true;  // exporters declare what is not so where shapes are computed
+  if (!declared.has_shape || !is.is_static())
+    return true;  // exporters declare what is not so where shapes are computed
   if (declared.extents.size() != static_cast<std::size_t>(is.rank)) return false;
   for (int i = 0; i < is.rank; ++i) {
     const auto n = declared.extents[static_cast<std::size_t>(i)].number;
@@ -200,12 +201,31 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
   return unsupported_in(model);
 }
 
-named_tensor load_tensor(const std::string& path) {
+named_value load_value(const std::string& path, value_kind kind) {
   const file_bytes file(path);
-  const auto t = parse_tensor(file.all(), path);
   const source from = source_of(path);
-  from.account->add(file.all().size());
-  return {std::string(t.name), elements_of(t, from, "the tensor")};
+  const auto sequence_of = [&](const sequence_message& m) {
+    std::vector<any_tensor> all;
+    for (const auto& t : m.tensors) all.push_back(elements_of(t, from, "a tensor of the sequence"));
+    return any_value::sequence(std::move(all));
+  };
+  switch (kind) {
+    case value_kind::tensor: {
+      const auto t = parse_tensor(file.all(), path);
+      return {std::string(t.name), elements_of(t, from, "the tensor")};
+    }
+    case value_kind::sequence: {
+      const auto m = parse_sequence(file.all(), path);
+      return {std::string(m.name), sequence_of(m)};
+    }
+    default: {
+      const auto m = parse_optional(file.all(), path);
+      if (!m.tensors.empty())
+        return {std::string(m.name), any_value::optional(elements_of(m.tensors[0], from, "the tensor"))};
+      if (!m.sequences.empty()) return {std::string(m.name), any_value::optional(sequence_of(m.sequences[0]))};
+      return {std::string(m.name), any_value::none(kind)};
+    }
+  }
 }
 
 std::vector<operator_entry> operators() {

@@ -34,8 +34,9 @@ export struct unsupported_node {
 /// All nodes of a file whose operators lamina does not know. Errors: those of `load` for a damaged file.
 export std::vector<unsupported_node> unsupported(const std::string& path);
 
-/// A tensor in a file of its own (TensorProto), as ONNX's test data are. Errors: as those of `load`.
-export named_tensor load_tensor(const std::string& path);
+/// A tensor, a sequence or an optional in a file of its own (TensorProto, SequenceProto, OptionalProto), as ONNX's test data are.
+/// Errors: as those of `load`.
+export named_value load_value(const std::string& path, value_kind kind = value_kind::tensor);
 
 /// An operator that is supported: since which opset of its domain its entry is true.
 export struct operator_entry {

@@ -20,9 +20,7 @@ LAMINA_REDUCTION(prod)
 LAMINA_REDUCTION(max)
 LAMINA_REDUCTION(min)
 #undef LAMINA_REDUCTION
-    value l1(const value& x, lamina::axes over, bool keepdim) {
-  return sum(lamina::abs(x), over, keepdim);
-}
+value l1(const value& x, lamina::axes over, bool keepdim) { return sum(lamina::abs(x), over, keepdim); }
 value l2(const value& x, lamina::axes over, bool keepdim) { return lamina::sqrt(sum(x * x, over, keepdim)); }
 value sum_square(const value& x, lamina::axes over, bool keepdim) { return sum(x * x, over, keepdim); }
 value log_sum(const value& x, lamina::axes over, bool keepdim) { return lamina::log(sum(x, over, keepdim)); }

@@ -240,7 +240,7 @@ void scope::convert_checked(const node_message& n, std::int64_t opset) {
 void scope::take_results(const node_message& n, std::vector<known_value> results) {
   for (std::size_t i = 0; i < n.outputs.size(); ++i) {
     if (n.outputs[i].empty()) continue;
-    if (i >= results.size() || (results[i].v.empty() && !results[i].data)) {
+    if (i >= results.size() || (results[i].v.empty() && !results[i].data && !results[i].open_sequence)) {
       text t;
       detail::raise(error_kind::unsupported,
                     t << "its result " << i << ", `" << printable(n.outputs[i]) << "`, is not supported");

@@ -48,33 +48,37 @@ struct element_entry {
   std::optional<dtype> element;
   int bits;
 };
-constexpr element_entry entries[] = {{"undefined", {}, 0},
-                                     {"float32", dtype::float32, 32},
-                                     {"uint8", dtype::uint8, 8},
-                                     {"int8", dtype::int8, 8},
-                                     {"uint16", {}, 16},
-                                     {"int16", dtype::int16, 16},
-                                     {"int32", dtype::int32, 32},
-                                     {"int64", dtype::int64, 64},
-                                     {"string", {}, 0},
-                                     {"bool", dtype::boolean, 8},
-                                     {"float16", dtype::float16, 16},
-                                     {"float64", dtype::float64, 64},
-                                     {"uint32", {}, 32},
-                                     {"uint64", {}, 64},
-                                     {"complex64", {}, 64},
-                                     {"complex128", {}, 128},
-                                     {"bfloat16", dtype::bfloat16, 16},
-                                     {"float8e4m3fn", {}, 8},
-                                     {"float8e4m3fnuz", {}, 8},
-                                     {"float8e5m2", {}, 8},
-                                     {"float8e5m2fnuz", {}, 8},
-                                     {"uint4", {}, 4},
-                                     {"int4", {}, 4},
-                                     {"float4e2m1", {}, 4},
-                                     {"float8e8m0", {}, 8},
-                                     {"uint2", {}, 2},
-                                     {"int2", {}, 2}};
+// clang-format off
+constexpr element_entry entries[] = {
+    {"undefined", {}, 0},
+    {"float32", dtype::float32, 32},
+    {"uint8", dtype::uint8, 8},
+    {"int8", dtype::int8, 8},
+    {"uint16", dtype::uint16, 16},
+    {"int16", dtype::int16, 16},
+    {"int32", dtype::int32, 32},
+    {"int64", dtype::int64, 64},
+    {"string", dtype::string, 0},
+    {"bool", dtype::boolean, 8},
+    {"float16", dtype::float16, 16},
+    {"float64", dtype::float64, 64},
+    {"uint32", dtype::uint32, 32},
+    {"uint64", dtype::uint64, 64},
+    {"complex64", {}, 64},
+    {"complex128", {}, 128},
+    {"bfloat16", dtype::bfloat16, 16},
+    {"float8e4m3fn", dtype::float8_e4m3fn, 8},
+    {"float8e4m3fnuz", dtype::float8_e4m3fnuz, 8},
+    {"float8e5m2", dtype::float8_e5m2, 8},
+    {"float8e5m2fnuz", dtype::float8_e5m2fnuz, 8},
+    {"uint4", dtype::uint4, 4},
+    {"int4", dtype::int4, 4},
+    {"float4e2m1", dtype::float4_e2m1, 4},
+    {"float8e8m0", dtype::float8_e8m0fnu, 8},
+    {"uint2", dtype::uint2, 2},
+    {"int2", dtype::int2, 2},
+};
+// clang-format on
 const element_entry& entry_of(element_code code) {
   const auto i = static_cast<std::size_t>(code);
   return i < std::size(entries) ? entries[i] : entries[0];
@@ -213,9 +217,10 @@ class decoder {
     unpack_bits(bytes, made.mutable_data(), count);
     return made;
   }
-  any_tensor texts(const tensor_type&, std::size_t n) const {
+  any_tensor texts(const tensor_type& type, std::size_t n) const {
     check_count(t_.strings.size(), n);
-    fail("strings are not read");
+    std::vector<std::string> all(t_.strings.begin(), t_.strings.end());
+    return any_tensor::of_strings(type.dims, view<const std::string>(all));
   }
 
   // ---- data in another file ----
