@@ -141,8 +141,22 @@ void clip(node_call& c) {
 }
 
 void where(node_call& c) { c.give(0, lamina::where(c[0], c[1], c[2])); }
-void cast(node_call& c) { c.give(0, c.cast_to(c[0], c.element("to", dtype::float32))); }
-void cast_like(node_call& c) { c.give(0, c.cast_to(c[0], c.type(1).element)); }
+void cast_into(node_call& c, dtype to) {
+  const value x = c[0];
+  if (x.type().element == to) return c.give(0, x);
+  const auto mode = c.string("round_mode", "up");
+  c.give(0, lamina::apply<op::cast>(cast_attributes{.to = to,
+                                                    .saturate = c.flag("saturate", true),
+                                                    .round_mode = mode == "up"     ? power_rounding::up
+                                                                  : mode == "down" ? power_rounding::down
+                                                                                   : power_rounding::nearest},
+                                    x));
+}
+void cast(node_call& c) { cast_into(c, c.element("to", dtype::float32)); }
+void cast_like(node_call& c) { cast_into(c, c.type(1).element); }
+void bit_cast(node_call& c) {
+  c.give(0, lamina::apply<op::bit_cast>(bit_cast_attributes{c.element("to", dtype::float32)}, c[0]));
+}
 void identity(node_call& c) { c.results[0] = c.operand(0); }
 void dropout(node_call& c) {
   if (c.has(2) && c.known_number(2, "training mode", 0) != 0)
@@ -174,6 +188,7 @@ constexpr converter_entry entries[] = {
     {"Asinh", 9, unary<asinh_of>},
     {"Atan", 7, unary<atan_of>},
     {"Atanh", 9, unary<atanh_of>},
+    {"BitCast", 26, bit_cast},
     {"Cast", 6, cast},
     {"CastLike", 15, cast_like},
     {"Ceil", 6, unary<ceil_of>},
