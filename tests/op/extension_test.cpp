@@ -586,8 +586,8 @@ BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
   program p;
   BOOST_TEST(message_of([&] { apply<fewer_results_op>({}, p.input("x", {dtype::float64, {2}})); }) ==
              "wrong: its `infer` gives 1 result and no reason, and 2 results are expected: [2]");
-  for (const auto& said :
-       {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(), wrong<no_type_op<1, dtype_count>>()})
+  for (const auto& said : {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(),
+                           wrong<no_type_op<1, dtype_count>>()})
     BOOST_TEST(said.starts_with("wrong: its `infer` gives result 0 the rank "), said);
   BOOST_TEST(wrong<larger_view_op>() == "wrong: a view of operand 0 cannot be float64[1000]: [2x3]");
   BOOST_TEST(wrong<view_of_nothing_op>() == "wrong: it is a view of operand 3, and has 1: [2x3]");

@@ -125,7 +125,7 @@ void bit_cast_to_bool() {
 }
 
 // case: cast_rounding
-// expect: cast: the rounding 3 is none of up (0), down (1), nearest (2): float32[3]
+// expect: cast: the rounding 3 is none of up (0), down (1), nearest (2): [3]
 void cast_rounding() {
 #ifdef BAD
   auto y = cast<cast_attributes{dtype::float8_e8m0fnu, true, static_cast<power_rounding>(3)}>(vector<float, 3>());
