@@ -178,6 +178,7 @@ converter_list microsoft_quantized_converters();
 converter_list preview_attention_converters();
 converter_list machine_learning_converters();
 converter_list training_converters();
+converter_list tree_converters();
 
 /// The converter of an operator in an opset of its domain; null where there is none.
 const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset);

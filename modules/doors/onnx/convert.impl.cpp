@@ -305,6 +305,8 @@ const std::vector<domain_converters>& all_converters() {
       {"", recurrent_converters()},
       {"", quantized_converters()},
       {"ai.onnx.preview", preview_attention_converters()},
+      {"ai.onnx.ml", machine_learning_converters()},
+      {"ai.onnx.ml", tree_converters()},
       {"ai.onnx.preview.training", training_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},
