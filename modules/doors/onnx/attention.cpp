@@ -25,6 +25,8 @@ struct attention_result {
 };
 attention_result attend(node_call& c, const attention_call& a, int stage = -1);
 
+/// The attribute NAME as a number of heads: at least 1, and small enough that products of two fit 64 bits.
+std::int64_t head_count(node_call& c, std::string_view name);
 /// [N, T, H * D] as [N, H, T, D], and the other way.
 value split_heads(node_call& c, const value& x, std::int64_t heads);
 value join_heads(const value& x);

@@ -16,6 +16,11 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 void attention_call::see(const value& which) { seen = seen.empty() ? which : value(seen && which); }
 void attention_call::add(const value& b) { bias = bias.empty() ? b : value(bias + b); }
 
+std::int64_t head_count(node_call& c, std::string_view name) {
+  const std::int64_t n = c.integer(name);
+  if (n < 1 || n > std::numeric_limits<std::int32_t>::max()) c.fail("`", name, "` is ", n);
+  return n;
+}
 value split_heads(node_call& c, const value& x, std::int64_t heads) {
   const shape& s = x.shape();
   if (s.rank != 3 || heads < 1) c.fail("heads of ", s, ", and their number is ", heads);
@@ -138,7 +143,7 @@ void attention(node_call& c) {
   attention_call a{.q = c.number(0), .k = c.cast_to(c.number(1), e), .v = c.cast_to(c.number(2), e)};
   const bool packed = a.q.shape().rank == 3;
   if (packed) {
-    const std::int64_t heads = c.integer("q_num_heads"), own = c.integer("kv_num_heads");
+    const std::int64_t heads = head_count(c, "q_num_heads"), own = head_count(c, "kv_num_heads");
     a.q = split_heads(c, a.q, heads), a.k = split_heads(c, a.k, own), a.v = split_heads(c, a.v, own);
   }
   for (const value* x : {&a.q, &a.k, &a.v})
@@ -219,7 +224,7 @@ void rotary_embedding(node_call& c) {
   const dtype e = given.type().element;
   value x;  // [N, T, H, D]
   if (packed) {
-    const std::int64_t heads = c.integer("num_heads");
+    const std::int64_t heads = head_count(c, "num_heads");
     x = lamina::permute(split_heads(c, given, heads), axes(0, 2, 1, 3));
   } else if (given.shape().rank == 4) x = lamina::permute(given, axes(0, 2, 1, 3));
   else c.fail("its operand has rank ", given.shape().rank, "; 3 or 4 is expected");
@@ -295,7 +300,7 @@ std::shared_ptr<ir::program> linear_attention_step(const value& state, const std
 }
 
 void linear_attention(node_call& c) {
-  const std::int64_t heads = c.integer("q_num_heads"), own = c.integer("kv_num_heads");
+  const std::int64_t heads = head_count(c, "q_num_heads"), own = head_count(c, "kv_num_heads");
   const std::string rule = c.string("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
   if (!gated && !delta && rule != "linear") c.fail("its update rule is `", printable(rule), "`");

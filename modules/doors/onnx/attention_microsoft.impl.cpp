@@ -74,7 +74,7 @@ void attention(node_call& c) {
   const dtype e = x.type().element;
   value all = lamina::matmul(x, c.cast_to(c.number(1), e));
   if (c.has(2)) all = all + c.cast_to(c.number(2), e);
-  const std::int64_t columns = known_extent(c, c[1], 1), heads = c.integer("num_heads");
+  const std::int64_t columns = known_extent(c, c[1], 1), heads = head_count(c, "num_heads");
   const auto made =
       parts_of(c, all, c.node_call::integers("qkv_hidden_sizes", {columns / 3, columns / 3, columns / 3}));
   if (made.size() != 3) c.fail("`qkv_hidden_sizes` has ", made.size(), " numbers, and 3 are expected");
@@ -132,7 +132,7 @@ void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
 void multi_head_attention(node_call& c) {
   if (c.has(8) || c.has(9)) c.unsupported("past and present in one buffer");
   attention_call a{.scale = c.real("scale", 0)};
-  read_heads(c, a, c.integer("num_heads"));
+  read_heads(c, a, head_count(c, "num_heads"));
   const dtype e = a.q.type().element;
   const value past = c.has(6) ? c[6] : value();
   a.k = along_past(c, 6, a.k), a.v = along_past(c, 7, a.v);
@@ -187,7 +187,7 @@ void normalize_heads(node_call& c, attention_call& a) {
 void group_query_attention(node_call& c) {
   if (c.has(12) || c.has(13) || c.integer("kv_cache_bit_width", 0) > 0) c.unsupported("quantized keys and values");
   if (c.has(16) || c.flag("sliding_window_cache")) c.unsupported("chunks of different lengths and sliding buffers");
-  const std::int64_t heads = c.integer("num_heads"), own = c.integer("kv_num_heads");
+  const std::int64_t heads = head_count(c, "num_heads"), own = head_count(c, "kv_num_heads");
   const value x = c.number(0);
   const dtype e = x.type().element;
   attention_call a{.scale = c.real("scale", 0), .softcap = c.real("softcap", 0)};

@@ -130,6 +130,11 @@ window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
   if (sizes.size() != n) c.fail("`kernel_shape` has ", sizes.size(), " numbers, and ", n, " are expected");
   const auto strides = c.node_call::integers("strides"), dilations = c.node_call::integers("dilations"),
              pads = c.node_call::integers("pads");
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  for (const std::vector<std::int64_t>* list :
+       std::initializer_list<const std::vector<std::int64_t>*>{&sizes, &strides, &dilations, &pads})
+    for (auto v : *list)
+      if (v < 0 || v > most) c.fail("its windows have the number ", v);
   window_sizes w;
   const auto of = [&](const std::vector<std::int64_t>& list, std::size_t from, std::int64_t otherwise) {
     return n == 1 ? extent2d(otherwise, element(list, from, otherwise))

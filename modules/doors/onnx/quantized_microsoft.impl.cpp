@@ -198,7 +198,9 @@ void matmul_n_bits(node_call& c) {
   const std::int64_t k = c.integer("K"), n = c.integer("N"), bits = c.integer("bits", 4),
                      block = c.integer("block_size");
   check_bits(c, bits);
-  if (k < 1 || n < 1 || block < 1) c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (k < 1 || n < 1 || block < 1 || std::max({k, n, block}) > most)
+    c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
   if (c.flag("weight_prepacked")) c.unsupported("prepacked weights");
   if (c.has(4)) c.unsupported("`g_idx`");
   const std::int64_t blocks = (k + block - 1) / block;
@@ -227,6 +229,7 @@ void gather_block_quantized(node_call& c) {
   const std::int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
   const bool bytes = c.type(0).element == dtype::uint8;
   check_bits(c, bits);
+  if (block < 1 || block > std::numeric_limits<std::int32_t>::max()) c.fail("blocks of ", block, " numbers");
   const int rank = c.rank(0);
   const int along = c.axis(c.integer("quantize_axis", 1), rank), from = c.axis(c.integer("gather_axis", 0), rank);
   const value at = c[1];
