@@ -578,6 +578,9 @@ BOOST_AUTO_TEST_CASE(borders_and_blocks) {
         {-1, 0.5, 2.5, -1.5, 2, -2, 0, 1.5, -0.5, 1, -2.5, -1, 2.5, -1.5, 0.5, 2});
   check({data({1, 2, 2, 4})}, [](auto& v) { return space_to_depth(v[0], 2); }, {1, 8, 1, 2},
         {-1, 0.5, -0.5, 1, 2.5, -1.5, -2.5, -1, 2, -2, 2.5, -1.5, 0, 1.5, 0.5, 2});
+  check(
+      {data({1, 2, 2, 4})}, [](auto& v) { return depth_to_space(space_to_depth(v[0], 2, true), 2, true); },
+      {1, 2, 2, 4}, data({1, 2, 2, 4}).values);
   BOOST_TEST(says(message(data({1, 6, 2, 2}), [](auto& v) { return depth_to_space(v[0], 2); }),
                   "axis 1 does not divide into parts of 4"));
 }
@@ -790,6 +793,14 @@ BOOST_AUTO_TEST_CASE(regions_of_images) {
           {x, rois, ints({0, 1, 0})}, [&](auto& v) { return roi_align(v[0], v[1], v[2], o); }, {3, 2, 2, 2},
           c.expected);
     }
+}
+// Expected numbers are those of ONNX Runtime 1.32.
+BOOST_AUTO_TEST_CASE(largest_elements_of_regions) {
+  const array x = data({2, 2, 4, 5}),
+              rois = floats({4, 5}, {0, 0, 0, 3, 2, 1, 1, 1, 5, 3, 0, 2, 2, 2, 2, 1, -1, 0, 1, 6});
+  check({x, rois}, [](auto& v) { return max_roi_pool(v[0], v[1], 2, 2, 0.75); }, {4, 2, 2, 2},
+        {2.5, 2.5, 1,   2.5, 2, 2, 2, 2, 0.5, 2,   1.5, 1,   2.5, 0.5, 0,    1.5,
+         2.5, 2.5, 2.5, 2.5, 1, 1, 1, 1, 2.5, 2.5, -1,  2.5, 2,   2,   -2.5, 1});
 }
 BOOST_AUTO_TEST_CASE(deformed_convolutions) {
   array mask = data({1, 4, 2, 3}, 4, 0.5);

@@ -137,8 +137,8 @@ export value center_crop_pad(const value& x, const value& to, axes along = {}, c
 /// torch.pixel_shuffle), else the outermost.
 /// Shapes:  [N, C B B, H, W] -> [N, C, H B, W B].   Errors: shape_error where the extents do not divide.
 export value depth_to_space(const value& x, std::int64_t block, bool column_row_depth = false, const origin& = {});
-/// Shapes:  [N, C, H B, W B] -> [N, B B C, H, W].
-export value space_to_depth(const value& x, std::int64_t block, const origin& = {});
+/// Shapes:  [N, C, H B, W B] -> [N, B B C, H, W], or [N, C B B, H, W] where it is the innermost.
+export value space_to_depth(const value& x, std::int64_t block, bool column_row_depth = false, const origin& = {});
 
 // ---- computed places ------------------------------------------------------------------------------------------------
 
@@ -168,5 +168,12 @@ export struct roi_options {
 /// Gradient: of x and of the regions.
 /// Source:  He, Gkioxari, Dollar, Girshick, "Mask R-CNN" (2017), arXiv:1703.06870.
 export value roi_align(const value& x, const value& rois, const value& images, roi_options o = {}, const origin& = {});
+
+/// Largest element of each bin of regions of whole elements (ONNX MaxRoiPool); 0 for a bin without one.
+/// Shapes:  x [N, C, H, W], rois [R, 5] = {image, x1, y1, x2, y2} -> [R, C, height, width].
+/// Errors:  as of `roi_align`; how many elements a bin has is counted in a run.   Gradient: of x.
+/// Source:  Girshick, "Fast R-CNN" (2015), arXiv:1504.08083.
+export value max_roi_pool(const value& x, const value& rois, std::int64_t height, std::int64_t width,
+                          double spatial_scale = 1, const origin& = {});
 
 }  // namespace lamina

@@ -182,4 +182,64 @@ value roi_align(const value& x, const value& rois, const value& images, roi_opti
   return permute(y, axes(1, 0, 2, 3));
 }
 
+namespace {
+
+// The elements of all bins of regions along one axis: positions and whether there is one, [R, bins, most].
+struct bin_elements {
+  value positions, counted;
+};
+bin_elements elements_along(const value& first, const value& last, const extent_value& extent,
+                            const extent_value& stride, std::int64_t bins, double scale) {
+  program& p = first.owner();
+  const dtype element = first.type().element;
+  const auto whole = [&](const value& v) { return value(floor(stop_gradient(v) * scale + 0.5)); };
+  const value begin = whole(first), size = max(whole(last) - begin + 1, 1), n = extent.in(p, element);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < bins; ++i) numbers.push_back(i);
+  const value places =
+      apply<op::cast>({element}, detail::spatial::int_list(p, view<const std::int64_t>(numbers)));  // [bins]
+  const value bin = unsqueeze(size, axes(1)) / static_cast<double>(bins), start = unsqueeze(begin, axes(1));
+  const auto held = [&](const value& v) { return value(clamp(v + start, n * 0, n)); };
+  const value low = held(floor(places * bin)), count = max(held(ceil((places + 1) * bin)) - low, 0);  // [R, bins]
+  const value none = p.number(std::int64_t(0), dtype::int64), one = p.number(std::int64_t(1), dtype::int64);
+  const value most = apply<op::cast>({dtype::int64}, reduce_max(count));
+  const value next = apply<op::cast>({element}, arange(none, most, one));
+  const value counted = next < unsqueeze(count, axes(2));
+  const value at = apply<op::cast>({dtype::int64}, unsqueeze(low, axes(2)) + next) * stride.in(p, dtype::int64);
+  return {where(counted, at, detail::no_position), counted};
+}
+
+}  // namespace
+
+value max_roi_pool(const value& x, const value& rois, std::int64_t height, std::int64_t width, double spatial_scale,
+                   const origin&) {
+  if (x.shape().rank != 4 || rois.shape().rank != 2 || !may_equal(rois.shape()[1], 5) ||
+      x.type().element != rois.type().element)
+    refuse("max_roi_pool", "images [N, C, H, W] and regions [R, 5] of one floating type are expected", x, rois);
+  if (height < 1 || width < 1 || height > 1 << 15 || width > 1 << 15)
+    detail::raise(error_kind::value, origin::words() + "max_roi_pool: height and width must be 1 to 32768");
+  program& p = x.owner();
+  const extent_value count = extent_of(rois, 0), high = extent_of(x, 2), wide = extent_of(x, 3),
+                     map = times(p, high, wide), one = known_extent(1);
+  const auto corner = [&](std::int64_t i) { return value(select(rois, 1, i)); };
+  const bin_elements down = elements_along(corner(2), corner(4), high, wide, height, spatial_scale),
+                     across = elements_along(corner(1), corner(3), wide, one, width, spatial_scale);
+  // [R, height, width, elements down, elements across]
+  const auto rows = [](const value& v) { return unsqueeze(v, axes(2, 4)); };
+  const auto columns = [](const value& v) { return unsqueeze(v, axes(1, 3)); };
+  const value image = apply<op::cast>({dtype::int64}, corner(0)) * map.in(p, dtype::int64);
+  const value at = rows(down.positions) + columns(across.positions) + unsqueeze(image, axes(1, 2, 3, 4));
+  const extent_value bins = times(p, count, known_extent(height * width)),
+                     taps = times(p, extent_of(down.positions, 2), extent_of(across.positions, 2));
+  const value table = reshaped(at, {times(p, bins, taps), one});
+  const value maps = detail::spatial::merged(permute(x, axes(1, 0, 2, 3)), 1, 4);
+  const value y = reshaped(resample(maps, table, broadcast_like(p.number(1.0, x.type().element), table), {.axis = 1}),
+                           {extent_of(x, 1), count, known_extent(height), known_extent(width), taps});
+  const value counted =
+      reshaped(rows(down.counted) && columns(across.counted), {count, known_extent(height), known_extent(width), taps});
+  const value largest = reduce_max(where(counted, y, std::numeric_limits<double>::lowest()), {.axes = axes(4)});
+  const value any = reduce_any(counted, {.axes = axes(3)});
+  return permute(where(any, largest, 0), axes(1, 0, 2, 3));
+}
+
 }  // namespace lamina

@@ -81,7 +81,7 @@ std::optional<image_pool> as_image(const value& x, const std::vector<window_attr
     const window_attributes& a = windows[static_cast<std::size_t>(i)];
     const std::size_t k = static_cast<std::size_t>(i + 2 - axes_count);
     const dim extent = x.shape()[2 + i];
-    if (a.parts || a.dilation != 1) return {};
+    if (a.parts || a.dilation != 1 || (!may_pad && a.count_padding && a.before != a.after)) return {};
     std::int64_t missing = a.after - a.before;
     if (a.ceil) {
       text why;

@@ -241,13 +241,13 @@ value depth_to_space(const value& x, std::int64_t block, bool column_row_depth, 
                                        : permute(reshaped(x, {n, b, b, c, h, w}), axes(0, 3, 4, 1, 5, 2));
   return reshaped(parts, {n, c, times(p, h, b), times(p, w, b)});
 }
-value space_to_depth(const value& x, std::int64_t block, const origin&) {
+value space_to_depth(const value& x, std::int64_t block, bool column_row_depth, const origin&) {
   check_block(x, block, "space_to_depth");
   program& p = x.owner();
   const extent_value n = extent_of(x, 0), c = extent_of(x, 1), h = divided(x, 2, block, "space_to_depth"),
                      w = divided(x, 3, block, "space_to_depth"), b = known_extent(block);
-  return reshaped(permute(reshaped(x, {n, c, h, b, w, b}), axes(0, 3, 5, 1, 2, 4)),
-                  {n, times(p, c, known_extent(block * block)), h, w});
+  const axes order = column_row_depth ? axes(0, 1, 3, 5, 2, 4) : axes(0, 3, 5, 1, 2, 4);
+  return reshaped(permute(reshaped(x, {n, c, h, b, w, b}), order), {n, times(p, c, known_extent(block * block)), h, w});
 }
 
 }  // namespace lamina
