@@ -165,6 +165,7 @@ converter_list shape_converters();
 converter_list reduce_converters();
 converter_list linear_converters();
 converter_list image_converters();
+converter_list resize_converters();
 converter_list normalize_converters();
 converter_list gather_converters();
 converter_list control_converters();

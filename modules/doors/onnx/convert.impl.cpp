@@ -299,6 +299,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", control_converters()},
       {"", sequence_converters()},
       {"", image_converters()},
+      {"", resize_converters()},
       {"", gather_converters()},
       {"", normalize_converters()},
       {"", attention_converters()},

@@ -1,4 +1,4 @@
-// Operators on images: convolutions and pools.
+// Operators on images, sequences and volumes: convolutions and pools.
 module lamina.onnx:image.impl;
 import :convert;
 import :message;
@@ -13,7 +13,13 @@ namespace {
 struct windows {
   std::vector<std::int64_t> kernel, strides, dilations, before, after;
   std::size_t axes() const { return kernel.size(); }
-  bool symmetric() const { return before == after; }
+  pool_options pool() const {
+    return {.kernel = kernel,
+            .strides = strides,
+            .paddings_before = before,
+            .paddings_after = after,
+            .dilations = dilations};
+  }
 };
 
 // Padding that SAME asks for, of an extent that may be computed: as much as makes ceil(extent / stride) windows.
@@ -39,7 +45,9 @@ value padded_by_extents(node_call& c, const value& x, const windows& w, bool upp
 }
 
 // Reads kernel, strides, dilations and padding; x gets the padding that depends on its extents. `filler` is what padding holds.
-windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, double filler) {
+// Without `automatic_padding` the attribute `auto_pad` means something else, which the caller reads.
+windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, double filler,
+                     bool automatic_padding = true) {
   windows w;
   w.kernel = std::move(kernel);
   const std::size_t n = w.axes();
@@ -57,7 +65,7 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
   for (auto k : w.kernel)
     if (k < 1 || k > (std::int64_t(1) << 31)) c.fail("a window has the extent ", k);
   w.before.assign(n, 0), w.after.assign(n, 0);
-  const auto automatic = c.string("auto_pad", "NOTSET");
+  const auto automatic = automatic_padding ? c.string("auto_pad", "NOTSET") : std::string("NOTSET");
   if (automatic == "NOTSET") {
     const auto pads = list("pads", 0, 2 * n);
     w.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
@@ -80,94 +88,178 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
   return w;
 }
 
-value padded(value x, windows& w, double filler) {
-  for (std::size_t i = 0; i < w.axes(); ++i)
-    if (w.before[i] || w.after[i])
-      x = lamina::pad(
-          x, {.axis = static_cast<std::int64_t>(i) + 2, .before = w.before[i], .after = w.after[i], .value = filler});
-  w.before.assign(w.axes(), 0), w.after.assign(w.axes(), 0);
-  return x;
-}
-
-// A sequence as an image of one row.
-void as_image(value& x, windows& w) {
-  if (w.axes() != 1) return;
-  x = lamina::unsqueeze(x, axes(2));
-  for (auto* v : {&w.kernel, &w.strides, &w.dilations}) v->insert(v->begin(), 1);
-  for (auto* v : {&w.before, &w.after}) v->insert(v->begin(), 0);
-}
-
 value channel_vector(const value& b, int rank) {
   lamina::axes after;
   for (int i = 1; i < rank - 1; ++i) after.values[after.count++] = i;
   return after.count ? value(lamina::unsqueeze(b, after)) : b;
 }
-
-void conv(node_call& c) {
-  value x = c.number(0), w = c.number(1);
+std::vector<std::int64_t> filter_extents(node_call& c, const value& w) {
   std::vector<std::int64_t> kernel;
   for (int i = 2; i < w.shape().rank; ++i) {
     if (!w.shape()[i].is_number()) c.unsupported("the extents of its windows are computed");
     kernel.push_back(w.shape().at(i));
   }
-  windows win = read_windows(c, x, kernel, 0);
-  const int rank = x.shape().rank;
-  if (win.axes() < 1 || win.axes() > 2) c.unsupported("windows over ", win.axes(), " axes");
-  if (!win.symmetric()) x = padded(x, win, 0);
-  const bool row = win.axes() == 1;
-  as_image(x, win);
-  if (row) w = lamina::unsqueeze(w, axes(2));
-  value y = lamina::conv2d(x, w,
-                           {.stride = {win.strides[0], win.strides[1]},
-                            .padding = {win.before[0], win.before[1]},
-                            .dilation = {win.dilations[0], win.dilations[1]},
-                            .groups = c.integer("group", 1)});
-  if (row) y = lamina::squeeze(y, axes(2));
-  if (c.has(2)) y = y + channel_vector(c.number(2), rank);
+  return kernel;
+}
+
+void conv(node_call& c) {
+  value x = c.number(0);
+  const value w = c.number(1);
+  const windows win = read_windows(c, x, filter_extents(c, w), 0);
+  value y = lamina::conv(x, w,
+                         {.strides = win.strides,
+                          .paddings_before = win.before,
+                          .paddings_after = win.after,
+                          .dilations = win.dilations,
+                          .groups = c.integer("group", 1)});
+  if (c.has(2)) y = y + channel_vector(c.number(2), x.shape().rank);
   c.give_like(0, y);
 }
 
-void pool(node_call& c, bool largest) {
-  value x = c.number(0);
-  const double lowest = -std::numeric_limits<double>::infinity();
-  windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), largest ? lowest : 0);
-  if (w.axes() < 1 || w.axes() > 2) c.unsupported("windows over ", w.axes(), " axes");
-  if (c.flag("ceil_mode") || c.wants(1) || w.dilations != std::vector<std::int64_t>(w.axes(), 1))
-    c.unsupported("ceil_mode, dilations or positions");
-  const bool counts = c.flag("count_include_pad");
-  if (!w.symmetric()) {
-    if (!largest && !counts) c.unsupported("padding that differs between both ends and does not count");
-    x = padded(x, w, largest ? lowest : 0);
+// Padding of a transposed convolution, whose result may be given instead.
+void read_result_extents(node_call& c, const value& x, windows& w, std::vector<std::int64_t>& more) {
+  const auto automatic = c.string("auto_pad", "NOTSET");
+  const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  auto wanted = c.node_call::integers("output_shape");
+  const std::size_t n = w.axes();
+  if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if ((!wanted.empty() && wanted.size() != n) || (wanted.empty() && !same)) {
+    if (!wanted.empty()) c.fail("`output_shape` has ", wanted.size(), " numbers, and ", n, " are expected");
+    return;
   }
-  const bool row = w.axes() == 1;
-  as_image(x, w);
-  const pool2d_attributes a{.kernel_size = {w.kernel[0], w.kernel[1]},
-                            .stride = {w.strides[0], w.strides[1]},
-                            .padding = {w.before[0], w.before[1]},
-                            .count_padding = counts};
-  value y = largest ? value(lamina::max_pool2d(x, a)) : value(lamina::avg_pool2d(x, a));
-  c.give_like(0, row ? value(lamina::squeeze(y, axes(2))) : y);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    std::int64_t all = more[i] + reach - w.strides[i];  // for a result of extent times stride
+    if (!wanted.empty()) {
+      const dim extent = x.shape()[static_cast<int>(i) + 2];
+      if (!extent.is_number()) c.unsupported("`output_shape` of an operand with computed extents");
+      all = w.strides[i] * (extent.code - 1) + more[i] + reach - wanted[i];
+    }
+    more[i] += std::max<std::int64_t>(-all, 0);
+    all = std::max<std::int64_t>(all, 0);
+    w.before[i] = automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
+    w.after[i] = all - w.before[i];
+  }
 }
-void max_pool(node_call& c) { pool(c, true); }
-void average_pool(node_call& c) { pool(c, false); }
+void conv_transpose(node_call& c) {
+  value x = c.number(0);
+  const value w = c.number(1);
+  windows win = read_windows(c, x, filter_extents(c, w), 0, false);
+  auto more = c.node_call::integers("output_padding", std::vector<std::int64_t>(win.axes(), 0));
+  if (more.size() != win.axes()) c.fail("`output_padding` has ", more.size(), " numbers");
+  read_result_extents(c, x, win, more);
+  value y = lamina::conv_transpose(x, w,
+                                   {.strides = win.strides,
+                                    .paddings_before = win.before,
+                                    .paddings_after = win.after,
+                                    .output_paddings = more,
+                                    .dilations = win.dilations,
+                                    .groups = c.integer("group", 1)});
+  if (c.has(2)) y = y + channel_vector(c.number(2), x.shape().rank);
+  c.give_like(0, y);
+}
+void deform_conv(node_call& c) {
+  value x = c.number(0);
+  const value w = c.number(1);
+  if (x.shape().rank != 4) c.unsupported("an operand ", x.shape(), "; images [N, C, H, W] are expected");
+  const windows win = read_windows(c, x, filter_extents(c, w), 0);
+  value y = lamina::deform_conv(x, w, c.number(2), c.has(4) ? c.number(4) : value(),
+                                {.strides = win.strides,
+                                 .paddings_before = win.before,
+                                 .paddings_after = win.after,
+                                 .dilations = win.dilations,
+                                 .groups = c.integer("group", 1)},
+                                c.integer("offset_group", 1));
+  if (c.has(3)) y = y + channel_vector(c.number(3), 4);
+  c.give_like(0, y);
+}
+void col2im(node_call& c) {
+  const auto image = c.integers(1, "the shape of its image"), block = c.integers(2, "the shape of its blocks");
+  const std::size_t n = image.size();
+  const auto pads = c.node_call::integers("pads", std::vector<std::int64_t>(2 * n, 0));
+  if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers");
+  const auto half = pads.begin() + static_cast<std::ptrdiff_t>(n);
+  const conv_options o{.strides = c.node_call::integers("strides"),
+                       .paddings_before = {pads.begin(), half},
+                       .paddings_after = {half, pads.end()},
+                       .dilations = c.node_call::integers("dilations")};
+  c.give_like(0, lamina::col2im(c.number(0), image, block, o));
+}
 
-lamina::axes spatial(const value& x) {
-  lamina::axes a;
-  for (int i = 2; i < x.shape().rank; ++i) a.values[a.count++] = i;
-  return a;
+// Infinitely small, or the lowest number of a type.
+double lowest_of(dtype t) {
+  return with_type(t, []<class T>() {
+    if constexpr (std::is_integral_v<T>) return static_cast<double>(std::numeric_limits<T>::min());
+    else return -std::numeric_limits<double>::infinity();
+  });
 }
-void global_average_pool(node_call& c) {
-  const value x = c.number(0);
-  c.give_like(0, lamina::reduce_mean(x, {.axes = spatial(x), .keepdim = true}));
+void max_pool(node_call& c) {
+  value x = c.number(0);
+  const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), lowest_of(x.type().element));
+  pool_options o = w.pool();
+  o.ceil_mode = c.flag("ceil_mode");
+  if (!c.wants(1)) return c.give_like(0, lamina::max_pool(x, o));
+  if (x.shape() != c.dims(0)) c.unsupported("positions with padding that is computed");
+  const auto y = lamina::max_pool_with_indices(x, o, c.flag("storage_order"));
+  c.give_like(0, y.values);
+  c.give(1, y.indices);
 }
-void global_max_pool(node_call& c) {
-  const value x = c.number(0);
-  c.give_like(0, lamina::reduce_max(x, {.axes = spatial(x), .keepdim = true}));
+void average_pool(node_call& c) {
+  value x = c.number(0);
+  const value whole = x;
+  const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), 0);
+  pool_options o = w.pool();
+  o.ceil_mode = c.flag("ceil_mode");
+  o.count_padding = c.flag("count_include_pad");
+  value y = lamina::avg_pool(x, o);
+  if (!o.count_padding && !x.same(whole)) {
+    // Padding that depends on computed extents is part of the operand: its share of each mean goes again.
+    value share = lamina::broadcast_like(c.constant(1.0, whole.type().element), whole);
+    read_windows(c, share, w.kernel, 0);
+    y = y / lamina::avg_pool(share, o);
+  }
+  c.give_like(0, y);
+}
+void lp_pool(node_call& c) {
+  value x = c.number(0);
+  const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), 0);
+  pool_options o = w.pool();
+  o.ceil_mode = c.flag("ceil_mode");
+  c.give_like(0, lamina::lp_pool(x, o, static_cast<double>(c.integer("p", 2))));
+}
+void max_unpool(node_call& c) {
+  value x = c.number(0);
+  const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), 0);
+  value to;
+  if (const auto known = c.known_integers(2)) to = c.constant(*known);
+  else if (c.has(2)) to = c.cast_to(c[2], dtype::int64);
+  c.give_like(0, lamina::max_unpool(x, c.cast_to(c[1], dtype::int64), w.pool(), to));
+}
+
+void global_average_pool(node_call& c) { c.give_like(0, lamina::global_avg_pool(c.number(0))); }
+void global_max_pool(node_call& c) { c.give_like(0, lamina::global_max_pool(c.number(0))); }
+void global_lp_pool(node_call& c) {
+  c.give_like(0, lamina::global_lp_pool(c.number(0), static_cast<double>(c.integer("p", 2))));
+}
+void lrn(node_call& c) {
+  c.give_like(0,
+              lamina::lrn(c.number(0), c.integer("size"),
+                          {.alpha = c.real("alpha", 1e-4), .beta = c.real("beta", 0.75), .bias = c.real("bias", 1)}));
 }
 
 constexpr converter_entry entries[] = {
-    {"AveragePool", 1, average_pool},      {"Conv", 1, conv},        {"GlobalAveragePool", 1, global_average_pool},
-    {"GlobalMaxPool", 1, global_max_pool}, {"MaxPool", 1, max_pool},
+    {"AveragePool", 1, average_pool},
+    {"Col2Im", 18, col2im},
+    {"Conv", 1, conv},
+    {"ConvTranspose", 1, conv_transpose},
+    {"DeformConv", 19, deform_conv},
+    {"GlobalAveragePool", 1, global_average_pool},
+    {"GlobalLpPool", 2, global_lp_pool},
+    {"GlobalMaxPool", 1, global_max_pool},
+    {"LRN", 1, lrn},
+    {"LpPool", 2, lp_pool},
+    {"MaxPool", 1, max_pool},
+    {"MaxUnpool", 9, max_unpool},
 };
 
 }  // namespace

@@ -18,10 +18,11 @@ struct shape_operand {
   std::string_view op;
   std::size_t first, last;  // operands
 };
-constexpr shape_operand shape_operands[] = {{"Reshape", 1, 1}, {"Expand", 1, 1}, {"Slice", 1, 4},
-                                            {"Resize", 1, 3},  {"Tile", 1, 2},   {"Pad", 1, 1},
-                                            {"Pad", 3, 3},     {"Range", 0, 2},  {"ConstantOfShape", 0, 0},
-                                            {"OneHot", 1, 1},  {"TopK", 1, 1},   {"Upsample", 1, 1}};
+constexpr shape_operand shape_operands[] = {
+    {"Reshape", 1, 1},  {"Expand", 1, 1},   {"Slice", 1, 4},         {"Resize", 1, 3},          {"Tile", 1, 2},
+    {"Pad", 1, 1},      {"Pad", 3, 3},      {"Range", 0, 2},         {"ConstantOfShape", 0, 0}, {"OneHot", 1, 1},
+    {"TopK", 1, 1},     {"Upsample", 1, 1}, {"CenterCropPad", 1, 1}, {"AffineGrid", 1, 1},      {"Col2Im", 1, 2},
+    {"MaxUnpool", 2, 2}};
 
 void find_shape_constants(const graph_message& g, std::set<std::string_view>& found) {
   for (auto n = g.nodes.rbegin(); n != g.nodes.rend(); ++n) {
