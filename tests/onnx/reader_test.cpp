@@ -309,6 +309,17 @@ BOOST_AUTO_TEST_CASE(initializers_become_states_under_their_names) {
   BOOST_TEST(has(refusal(two), "two values of a graph are named `w`"));
 }
 
+BOOST_AUTO_TEST_CASE(names_of_one_parameter_are_one_state) {
+  auto net = read(t::model_of(
+      {t::node("Identity", {"w"}, {"v"}), t::node("Identity", {"v"}, {"u"}), t::node("MatMul", {"x", "u"}, {"g"}),
+       t::node("MatMul", {"g", "v"}, {"h"}), t::node("MatMul", {"h", "w"}, {"y"})},
+      {t::floats("w", {2, 2}, {1, 2, 3, 4})}, {t::value("x", t::float32, {1, 2})}));
+  BOOST_TEST(net.states.size() == 1u);
+  auto s = ir::session::owning(net.program, std::move(net.states));
+  const any_tensor x = tensor_of({1, 2}, {1, 0});
+  BOOST_TEST(numbers_of(s.run(view<const any_tensor>(&x, 1))[0]) == (list{37, 54}));
+}
+
 // What a function makes of parameters is a state each time; names within are its own.
 BOOST_AUTO_TEST_CASE(states_of_functions_have_names_of_their_own) {
   const t::function f{.name = "f",

@@ -24,6 +24,7 @@ struct known_value {
   bool is_parameter = false;             // data that become a state of the program
   std::string name{};                    // of the state
   std::optional<dtype> open_sequence{};  // a sequence without tensors, of which only the element type is known
+  std::shared_ptr<value> state{};        // of parameters: empty until one of the names that they have is asked for
   std::optional<std::vector<dim>>
       extents{};  // of int64 numbers and vectors that follow from shapes: what they are, as far as known
 };

@@ -92,12 +92,14 @@ known_value* scope::find(std::string_view name) {
 value scope::value_of(known_value& k) {
   if (!k.v.empty()) return k.v;
   if (!k.is_parameter) return k.v = p_.constant(k.data);
+  if (k.state && !k.state->empty()) return k.v = *k.state;
   // Graphs and functions have names of their own, which may be those of others.
   std::string name = k.name;
   const std::string within = path.empty() ? k.name : path + "/" + k.name;
   for (int again = 1; m_.states.find(name); ++again) name = again == 1 ? within : within + ":" + std::to_string(again);
   k.name = name;
   k.v = p_.state(k.name, k.data.type());
+  if (k.state) *k.state = k.v;
   const bool trainable = is_real(k.data.element());
   m_.states.add(k.name, k.data, trainable ? state_role::parameter : state_role::statistic, trainable);
   return k.v;
@@ -113,6 +115,7 @@ void scope::read_initializers(const graph_message& g) {
     // Programs inside of nodes have no states.
     k.is_parameter = !is_inner && (learned || type.bytes() > max_constant_bytes);
     k.name = name;
+    if (k.is_parameter) k.state = std::make_shared<value>();
     k.data = std::move(data);
     define(name, std::move(k));
   };
@@ -294,6 +297,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i]) continue;
     copies[i].data = operands[i]->data;
+    copies[i].state = operands[i]->state;
     given[i] = &copies[i];
   }
   here.attributes = attributes;
@@ -320,9 +324,17 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   for (std::size_t i = 0; i < c.results.size(); ++i) {
     auto& r = c.results[i];
     if (!c.wants(i)) continue;
+    // Another name of a parameter.
+    const auto same =
+        std::find_if(operands.begin(), operands.end(), [&](auto* k) { return k && r.state && k->state == r.state; });
+    if (same != operands.end()) {
+      r = **same;
+      continue;
+    }
     r.v = {};
     r.is_parameter = of_parameters && !is_inner;
     r.name = std::string(n.outputs[i]);
+    if (r.is_parameter) r.state = std::make_shared<value>();
   }
   take_results(n, std::move(c.results));
   return true;
