@@ -84,6 +84,15 @@ value conv_image(value x, const value& w, const conv_numbers& c) {
                  .dilation = {c.dilations[0], c.dilations[1]},
                  .groups = c.groups});
 }
+// Columns [N, C, H, 1] as rows, along which kernels compute.
+bool is_column(const value& x, const value& w, const conv_numbers& c) {
+  return x.shape()[3] == dim(1) && w.shape()[3] == dim(1) && x.shape()[2] != dim(1) && !c.before[1] && !c.after[1];
+}
+value conv_column(const value& x, const value& w, conv_numbers c) {
+  for (numbers* n : {&c.strides, &c.before, &c.after, &c.dilations}) std::swap((*n)[0], (*n)[1]);
+  const auto row = [](const value& v) { return unsqueeze(squeeze(v, axes(3)), axes(2)); };
+  return unsqueeze(squeeze(conv_image(row(x), row(w), c), axes(2)), axes(3));
+}
 // Volumes [N, C, D, ...] as images [N D, C, ...], and back.
 value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }
 value volumes_of(const value& frames, const extent_value& count, const extent_value& depth) {
@@ -170,7 +179,7 @@ value conv(const value& x, const value& w, const conv_options& o, const origin&)
     c.add_row();
     return squeeze(conv_image(unsqueeze(x, axes(2)), unsqueeze(w, axes(2)), c), axes(2));
   }
-  if (axes_count == 2) return conv_image(x, w, c);
+  if (axes_count == 2) return is_column(x, w, c) ? conv_column(x, w, std::move(c)) : conv_image(x, w, c);
   check_depth(c, "conv");
   return conv_volume(x, w, c);
 }
