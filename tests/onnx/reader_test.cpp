@@ -52,6 +52,11 @@ std::vector<double> numbers_of(const any_tensor& x) {
   return all;
 }
 using list = std::vector<double>;
+std::string words(const shape& s) {
+  message_text made;
+  made << s;
+  return made.string();
+}
 
 // What a file is refused with: a file_error or an unsupported_error of one line that begins with its name.
 std::string refusal(const bytes& model, bool of_file = true) {
@@ -293,7 +298,7 @@ BOOST_AUTO_TEST_CASE(shape_arithmetic_keeps_an_open_batch) {
       {t::value("x", t::float32, {"N", 2, 4})});
   const auto net = read(model);
   const shape& s = net.program->type(net.program->outputs()[0].value).dims;
-  BOOST_TEST((s == shape{dim::named("N"), dyn, 2}));
+  BOOST_TEST(words(s) == "[Nx4x2]");
   const auto y = run(model, {tensor_of({3, 2, 4}, std::vector<float>(24, 1))});
   BOOST_TEST((y[0].shape() == shape{3, 4, 2}));
 }
