@@ -12,6 +12,7 @@ using form = attribute_message::form;
 
 // Integers that converters look at while a file is read: shapes, axes, positions.
 constexpr std::int64_t max_known = 1 << 20;
+constexpr std::int64_t max_elements = std::int64_t(1) << 40;
 
 node_call::node_call(const node_message& n, std::int64_t version, program& to, scope& outer,
                      std::vector<known_value*> operands)
@@ -386,7 +387,11 @@ tensor_type type_inside(const type_message& m, const text& name, const source& f
     if (e.number && *e.number < -1) from.fail(t << name << " has the extent " << *e.number);
     type.dims.push_back(e.number && *e.number >= 0 ? dim(*e.number) : named_extent(e.name));
   }
-  if (!type.dims.countable()) from.fail(t << name << " has more bytes than 63 bits count");
+  std::int64_t elements = 1;  // as many as those of a program's file
+  for (int i = 0; i < type.dims.rank; ++i)
+    if (const dim d = type.dims[i];
+        d.is_number() && d.code > 0 && (__builtin_mul_overflow(elements, d.code, &elements) || elements > max_elements))
+      from.fail(t << name << " is " << type << ", which has more elements than 2^40");
   return type;
 }
 }  // namespace

@@ -16,6 +16,7 @@ constexpr int max_depth = 100;
 constexpr std::size_t max_opsets = 1000;
 
 struct wrong_field {};
+struct wrong_text {};
 
 // A field of another wire type than its own is damage; the reader of protozero only asserts that it is none.
 void expect(pbf_reader& r, pbf_wire_type type) {
@@ -25,6 +26,33 @@ std::string_view view_of(pbf_reader& r) {
   expect(r, pbf_wire_type::length_delimited);
   const auto v = r.get_view();
   return {v.data(), v.size()};
+}
+// Whether all characters are of UTF-8, in the shortest form, and none is a surrogate.
+bool is_utf8(std::string_view s) {
+  for (std::size_t i = 0; i < s.size();) {
+    const auto byte = [&](std::size_t k) { return i + k < s.size() ? static_cast<unsigned char>(s[i + k]) : 0u; };
+    const unsigned first = byte(0);
+    const std::size_t more = first < 0x80   ? 0
+                             : first < 0xc2 ? 9
+                             : first < 0xe0 ? 1
+                             : first < 0xf0 ? 2
+                             : first < 0xf5 ? 3
+                                            : 9;
+    if (more == 9) return false;
+    for (std::size_t k = 1; k <= more; ++k)
+      if ((byte(k) & 0xc0) != 0x80) return false;
+    if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) || (first == 0xf0 && byte(1) < 0x90) ||
+        (first == 0xf4 && byte(1) > 0x8f))
+      return false;
+    i += 1 + more;
+  }
+  return true;
+}
+// A name or another text for people.
+std::string_view text_of(pbf_reader& r) {
+  const auto s = view_of(r);
+  if (!is_utf8(s)) throw wrong_text();
+  return s;
 }
 pbf_reader message_of(pbf_reader& r) {
   expect(r, pbf_wire_type::length_delimited);
@@ -60,16 +88,18 @@ class parser {
       fail("a length is larger than the bytes that remain: the file is truncated or damaged");
     } catch (const protozero::exception&) {
       fail("it is damaged: it holds bytes that no protobuf message has");
-    } catch (const wrong_field&) { fail("it is damaged: a field is of another kind than expected"); }
+    } catch (const wrong_field&) {
+      fail("it is damaged: a field is of another kind than expected");
+    } catch (const wrong_text&) { fail("a name or text in it is no UTF-8"); }
     return message;
   }
 
   void model(pbf_reader r, model_message& m) {
     while (r.next()) switch (r.tag()) {
         case 1: m.ir_version = integer_of(r); break;
-        case 2: m.producer = view_of(r); break;
-        case 3: m.producer_version = view_of(r); break;
-        case 4: m.domain = view_of(r); break;
+        case 2: m.producer = text_of(r); break;
+        case 3: m.producer_version = text_of(r); break;
+        case 4: m.domain = text_of(r); break;
         case 7:
           if (!m.graph) m.graph.emplace();
           graph(message_of(r), *m.graph);
@@ -89,7 +119,7 @@ class parser {
         case 5: numbers(r, t.integers, &pbf_reader::get_int32, &pbf_reader::get_packed_int32); break;
         case 6: added(t.strings) = view_of(r); break;
         case 7: numbers(r, t.longs, &pbf_reader::get_int64, &pbf_reader::get_packed_int64); break;
-        case 8: t.name = view_of(r); break;
+        case 8: t.name = text_of(r); break;
         case 9:
           t.raw = view_of(r);
           t.has_raw = true;
@@ -104,7 +134,7 @@ class parser {
   void sequence(pbf_reader r, sequence_message& s) {
     const deeper in(*this);
     while (r.next()) switch (r.tag()) {
-        case 1: s.name = view_of(r); break;
+        case 1: s.name = text_of(r); break;
         case 2: s.element = small_integer_of(r); break;
         case 3: tensor(message_of(r), added(s.tensors)); break;
         case 5: sequence(message_of(r), added(s.sequences)); break;
@@ -159,14 +189,14 @@ class parser {
 
   void entry(pbf_reader r, key_value& e) {
     while (r.next()) switch (r.tag()) {
-        case 1: e.key = view_of(r); break;
-        case 2: e.value = view_of(r); break;
+        case 1: e.key = text_of(r); break;
+        case 2: e.value = text_of(r); break;
         default: r.skip();
       }
   }
   void opset(pbf_reader r, opset_message& o) {
     while (r.next()) switch (r.tag()) {
-        case 1: o.domain = view_of(r); break;
+        case 1: o.domain = text_of(r); break;
         case 2: o.version = integer_of(r); break;
         default: r.skip();
       }
@@ -182,7 +212,7 @@ class parser {
   void extent(pbf_reader r, extent_message& e) {
     while (r.next()) switch (r.tag()) {
         case 1: e.number = integer_of(r); break;
-        case 2: e.name = view_of(r); break;
+        case 2: e.name = text_of(r); break;
         default: r.skip();
       }
   }
@@ -227,7 +257,7 @@ class parser {
   }
   void value(pbf_reader r, value_message& v) {
     while (r.next()) switch (r.tag()) {
-        case 1: v.name = view_of(r); break;
+        case 1: v.name = text_of(r); break;
         case 2: type(message_of(r), v.type); break;
         default: r.skip();
       }
@@ -243,7 +273,7 @@ class parser {
     form found = form::none;
     const auto note = [&](form f) { found = f; };
     while (r.next()) switch (r.tag()) {
-        case 1: a.name = view_of(r); break;
+        case 1: a.name = text_of(r); break;
         case 2: a.real = real_of(r), note(form::real); break;
         case 3: a.integer = integer_of(r), note(form::integer); break;
         case 4: a.string = view_of(r), note(form::string); break;
@@ -259,7 +289,7 @@ class parser {
         case 14: type(message_of(r), added(a.types)), note(form::type); break;
         case 15: type(message_of(r), added(a.types)), note(form::types); break;
         case 20: a.is = static_cast<form>(small_integer_of(r)); break;
-        case 21: a.refers_to = view_of(r); break;
+        case 21: a.refers_to = text_of(r); break;
         case 22: sparse_tensor(message_of(r), added(a.sparse_tensors)), note(form::sparse_tensor); break;
         case 23: sparse_tensor(message_of(r), added(a.sparse_tensors)), note(form::sparse_tensors); break;
         default: r.skip();
@@ -269,13 +299,13 @@ class parser {
   void node(pbf_reader r, node_message& n) {
     const deeper in(*this);
     while (r.next()) switch (r.tag()) {
-        case 1: added(n.inputs) = view_of(r); break;
-        case 2: added(n.outputs) = view_of(r); break;
-        case 3: n.name = view_of(r); break;
-        case 4: n.op = view_of(r); break;
+        case 1: added(n.inputs) = text_of(r); break;
+        case 2: added(n.outputs) = text_of(r); break;
+        case 3: n.name = text_of(r); break;
+        case 4: n.op = text_of(r); break;
         case 5: attribute(message_of(r), added(n.attributes)); break;
-        case 7: n.domain = view_of(r); break;
-        case 8: n.overload = view_of(r); break;
+        case 7: n.domain = text_of(r); break;
+        case 8: n.overload = text_of(r); break;
         default: r.skip();
       }
     if (n.op.empty()) fail("a node names no operator");
@@ -284,7 +314,7 @@ class parser {
     const deeper in(*this);
     while (r.next()) switch (r.tag()) {
         case 1: node(message_of(r), added(g.nodes)); break;
-        case 2: g.name = view_of(r); break;
+        case 2: g.name = text_of(r); break;
         case 5: tensor(message_of(r), added(g.initializers)); break;
         case 11: value(message_of(r), added(g.inputs)); break;
         case 12: value(message_of(r), added(g.outputs)); break;
@@ -295,15 +325,15 @@ class parser {
   }
   void function(pbf_reader r, function_message& f) {
     while (r.next()) switch (r.tag()) {
-        case 1: f.name = view_of(r); break;
-        case 4: added(f.inputs) = view_of(r); break;
-        case 5: added(f.outputs) = view_of(r); break;
-        case 6: added(f.attributes) = view_of(r); break;
+        case 1: f.name = text_of(r); break;
+        case 4: added(f.inputs) = text_of(r); break;
+        case 5: added(f.outputs) = text_of(r); break;
+        case 6: added(f.attributes) = text_of(r); break;
         case 7: node(message_of(r), added(f.nodes)); break;
         case 9: opset(message_of(r), one_of_few(f.opsets)); break;
-        case 10: f.domain = view_of(r); break;
+        case 10: f.domain = text_of(r); break;
         case 11: attribute(message_of(r), added(f.defaults)); break;
-        case 13: f.overload = view_of(r); break;
+        case 13: f.overload = text_of(r); break;
         default: r.skip();
       }
   }
