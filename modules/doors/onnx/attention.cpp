@@ -43,6 +43,7 @@ value along_past(node_call& c, std::size_t past, const value& now);
 
 /// Pairs of the first `depth` of the last axis, turned by angles.
 /// Shapes: x [N, T, H, D], cosines and sines [N or 1, T, depth / 2].
-value rotated(const value& x, const value& cosines, const value& sines, std::int64_t depth, bool interleaved);
+value rotated(node_call& c, const value& x, const value& cosines, const value& sines, std::int64_t depth,
+              bool interleaved);
 
 }  // namespace lamina::onnx

@@ -196,8 +196,11 @@ void flex_attention(node_call& c) {
 
 }  // namespace
 
-value rotated(const value& x, const value& cosines, const value& sines, std::int64_t depth, bool interleaved) {
+value rotated(node_call& c, const value& x, const value& cosines, const value& sines, std::int64_t depth,
+              bool interleaved) {
   const shape& s = x.shape();
+  if (depth < 0 || depth % 2 || (s[3].is_number() && depth > s.at(3)))
+    c.fail("pairs in ", depth, " columns of heads ", s);
   const value rows = lamina::slice(x, {.start = 0, .stop = depth, .axis = 3});
   value a, b;
   if (interleaved) {
@@ -240,7 +243,7 @@ void rotary_embedding(node_call& c) {
     else if (half.is_number()) depth = 2 * half.code;
     else c.unsupported("the depth of its heads is not known");
   }
-  const value y = rotated(x, cosines, sines, depth, c.flag("interleaved"));
+  const value y = rotated(c, x, cosines, sines, depth, c.flag("interleaved"));
   c.give_like(0, packed ? value(lamina::reshape_like(y, given)) : value(lamina::permute(y, axes(0, 2, 1, 3))));
 }
 

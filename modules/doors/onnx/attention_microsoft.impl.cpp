@@ -97,6 +97,13 @@ void attention(node_call& c) {
   }
 }
 
+// Columns of all heads of packed queries, keys and values.
+std::int64_t depth_of_heads(node_call& c, const value& q, std::int64_t heads) {
+  std::int64_t columns = 0;
+  if (heads < 1 || __builtin_mul_overflow(known_extent(c, q, 4), heads, &columns)) c.fail("it has ", heads, " heads");
+  return columns;
+}
+
 // Queries, keys and values of MultiHeadAttention: apart, keys and values packed, all packed, or keys and values of heads.
 void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
   const dtype e = c.number(0).type().element;
@@ -106,9 +113,10 @@ void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
   std::vector<value> biases(3);
   const auto number = [&](std::size_t i) { return c.cast_to(c.number(i), e); };
   const value q = number(0);
-  const std::int64_t depth = q.shape().rank == 5 ? known_extent(c, q, 4) * heads : known_extent(c, q, 2);
+  const std::int64_t depth = q.shape().rank == 5 ? depth_of_heads(c, q, heads) : known_extent(c, q, 2);
   if (c.has(3)) {
     const std::int64_t whole = known_extent(c, c[3], 0);
+    if (depth > whole / 2) c.fail("its bias ", c.dims(3), " is shorter than heads of ", depth, " in all");
     biases = parts_of(c, number(3), {depth, depth, whole - 2 * depth});
   }
   const auto of_rows = [&](const value& x, std::size_t part) {
@@ -172,7 +180,7 @@ void rotate_heads(node_call& c, attention_call& a, const value& counts) {
   const value cosine = lamina::gather(cosines, at, 0), sine = lamina::gather(sines, at, 0);
   for (value* x : {&a.q, &a.k})
     *x = lamina::permute(
-        rotated(lamina::permute(*x, axes(0, 2, 1, 3)), cosine, sine, depth, c.flag("rotary_interleaved")),
+        rotated(c, lamina::permute(*x, axes(0, 2, 1, 3)), cosine, sine, depth, c.flag("rotary_interleaved")),
         axes(0, 2, 1, 3));
 }
 
@@ -195,7 +203,8 @@ void group_query_attention(node_call& c) {
     a.q = split_heads(c, x, heads);
     a.k = split_heads(c, c.cast_to(c.number(1), e), own), a.v = split_heads(c, c.cast_to(c.number(2), e), own);
   } else {
-    const std::int64_t depth = known_extent(c, x, 2) / std::max<std::int64_t>(heads + 2 * own, 1);
+    if (heads < 1 || own < 1) c.fail("it has ", heads, " and ", own, " heads");
+    const std::int64_t depth = known_extent(c, x, 2) / (heads + 2 * own);
     const auto made = parts_of(c, x, {heads * depth, own * depth, own * depth});
     a.q = split_heads(c, made[0], heads), a.k = split_heads(c, made[1], own), a.v = split_heads(c, made[2], own);
   }
@@ -240,7 +249,7 @@ void rotary_embedding(node_call& c) {
   value at = c.cast_to(c[1], dtype::int64);
   if (at.shape().rank < 2) at = lamina::unsqueeze(lamina::reshape(at, shape{1}) + lamina::positions(x, 1), axes(0));
   const value y =
-      rotated(x, lamina::gather(cosines, at, 0), lamina::gather(sines, at, 0), depth, c.flag("interleaved"));
+      rotated(c, x, lamina::gather(cosines, at, 0), lamina::gather(sines, at, 0), depth, c.flag("interleaved"));
   c.give_like(0, packed ? value(lamina::reshape_like(y, given)) : value(lamina::permute(y, axes(0, 2, 1, 3))));
 }
 

@@ -74,7 +74,11 @@ class node_call {
   /// Operand i as extents, as far as they are known now: of int64 vectors and numbers that follow from shapes.
   const std::optional<std::vector<dim>>& extents(std::size_t i) const;
   bool is_parameter(std::size_t i) const { return has(i) && operands_[i]->is_parameter; }
-  const known_value& operand(std::size_t i) const { return *operands_[i]; }
+  /// Errors: file_error where it is left out.
+  const known_value& operand(std::size_t i) const {
+    if (!has(i)) fail("operand ", i, " is missing");
+    return *operands_[i];
+  }
 
   // ---- attributes; the second argument is what one means that is left out. Errors: file_error for one of another kind ----
 
@@ -116,6 +120,8 @@ class node_call {
   value constant(double v, dtype element) { return p.number(v, element); }
   value constant(const std::vector<std::int64_t>& v);
   value constant(any_tensor t) { return p.constant(std::move(t)); }
+  /// Zeros of a type. Errors: unsupported_error for more than an operator has use for.
+  value zeros(const tensor_type& type);
   /// The extents of x as an int64 vector: a constant where all are numbers.
   value extents_of(const value& x);
   /// Extent `a` of x as an int64 vector of one element.
@@ -146,6 +152,7 @@ class node_call {
   std::vector<known_value> inlined(const graph_message& g, const std::vector<known_value>& inputs = {});
 
  private:
+  std::int64_t in_range(std::string_view name, std::int64_t i) const;
   const attribute_message* find(std::string_view name) const;
   const attribute_message* find(std::string_view name, attribute_message::form is) const;
   std::vector<known_value*> operands_;

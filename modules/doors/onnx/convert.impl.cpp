@@ -13,6 +13,17 @@ using form = attribute_message::form;
 // Integers that converters look at while a file is read: shapes, axes, positions.
 constexpr std::int64_t max_known = 1 << 20;
 constexpr std::int64_t max_elements = std::int64_t(1) << 40;
+// Integers of attributes that are sizes, counts and axes: the product of two is no more than 63 bits hold.
+constexpr std::int64_t max_integer = std::int64_t(1) << 31;
+// What a converter makes of zeros while a file is read.
+constexpr std::size_t max_zeros = std::size_t(64) << 20;
+
+// Attributes whose integers are data or positions: any are good.
+bool holds_data(const node_message& n, std::string_view name) {
+  constexpr std::string_view names[] = {"start", "end", "starts", "ends", "ignore_index"};
+  return n.domain == "ai.onnx.ml" || name.starts_with("value") || name.ends_with("int64") || name.ends_with("int64s") ||
+         std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
 
 node_call::node_call(const node_message& n, std::int64_t version, program& to, scope& outer,
                      std::vector<known_value*> operands)
@@ -111,14 +122,19 @@ const attribute_message* node_call::find(std::string_view name, form is) const {
   if (a && a->is != is) fail("attribute `", name, "` is of another kind than expected");
   return a;
 }
+std::int64_t node_call::in_range(std::string_view name, std::int64_t i) const {
+  if ((i > max_integer || i < -max_integer) && !holds_data(node, name))
+    fail("attribute `", name, "` holds ", i, "; -2^31 to 2^31 is expected");
+  return i;
+}
 std::int64_t node_call::integer(std::string_view name, std::int64_t otherwise) const {
   const auto* a = find(name, form::integer);
-  return a ? a->integer : otherwise;
+  return a ? in_range(name, a->integer) : otherwise;
 }
 std::int64_t node_call::integer(std::string_view name) const {
   const auto* a = find(name, form::integer);
   if (!a) fail("attribute `", name, "` is missing");
-  return a->integer;
+  return in_range(name, a->integer);
 }
 double node_call::real(std::string_view name, double otherwise) const {
   const auto* a = find(name, form::real);
@@ -130,7 +146,9 @@ std::string node_call::string(std::string_view name, std::string_view otherwise)
 }
 std::vector<std::int64_t> node_call::integers(std::string_view name, std::vector<std::int64_t> otherwise) const {
   const auto* a = find(name, form::integers);
-  return a ? a->integers : otherwise;
+  if (!a) return otherwise;
+  for (auto i : a->integers) in_range(name, i);
+  return a->integers;
 }
 std::vector<double> node_call::reals(std::string_view name, std::vector<double> otherwise) const {
   const auto* a = find(name, form::reals);
@@ -199,6 +217,11 @@ lamina::axes node_call::axes_of(const std::vector<std::int64_t>& a, int rank) co
 }
 value node_call::cast_to(const value& v, dtype element) {
   return v.type().element == element ? v : value(lamina::apply<op::cast>(cast_attributes{.to = element}, v));
+}
+value node_call::zeros(const tensor_type& type) {
+  if (!type.dims.is_static() || !type.dims.countable() || type.bytes() > max_zeros)
+    unsupported("it needs zeros ", type, "; the limit is ", max_zeros >> 20, " MiB");
+  return constant(any_tensor(type));
 }
 value node_call::constant(const std::vector<std::int64_t>& v) {
   any_tensor t({dtype::int64, {static_cast<std::int64_t>(v.size())}});

@@ -197,7 +197,7 @@ quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset) {
     if (c.type(offset).element != dtype::int8 || !c.dims(offset).is_static() || c.dims(offset).size() != s.size())
       return {};
     q.offset = lamina::reshape(c[offset], to);
-  } else q.offset = c.constant(any_tensor({dtype::int8, to}));
+  } else q.offset = c.zeros({dtype::int8, to});
   q.scale = lamina::reshape(q.scale, to);
   return q;
 }
@@ -299,7 +299,7 @@ void qlinear_matmul(node_call& c) {
   if (b.shape().rank == 2 && a.shape().rank >= 2 && fits_int8(c) &&
       (one_number(c, 4) || c.dims(4)[0] == b.shape()[1])) {
     const value weight = lamina::permute(as_int8(c, b), axes(1, 0));
-    const value bias = c.constant(any_tensor({dtype::int32, {weight.shape()[0]}}));
+    const value bias = c.zeros({dtype::int32, {weight.shape()[0]}});
     const value y = lamina::quantized_linear(as_int8(c, a), whole_scale(c, 1, 2), {weight, scales_of_weights(c), bias},
                                              whole_scale(c, 6, 7));
     return c.give(0, from_int8(c, y, e));
@@ -328,8 +328,7 @@ void qlinear_conv(node_call& c) {
                                 ? static_cast<double>((*border)[0]) - (x.type().element == dtype::uint8 ? 128 : 0)
                                 : 0;
       const value images = bordered(as_images(as_int8(c, x)), sizes, number);
-      const value bias =
-          c.has(8) ? c.cast_to(c[8], dtype::int32) : c.constant(any_tensor({dtype::int32, {w.shape()[0]}}));
+      const value bias = c.has(8) ? c.cast_to(c[8], dtype::int32) : c.zeros({dtype::int32, {w.shape()[0]}});
       const value y = lamina::quantized_conv2d(
           images, whole_scale(c, 1, 2), {as_images(as_int8(c, w)), scales_of_weights(c), bias}, whole_scale(c, 6, 7),
           {.conv = {.stride = sizes.stride,

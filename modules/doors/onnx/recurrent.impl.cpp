@@ -106,8 +106,8 @@ value bias_half(const value& biases, int which) {
 }
 value zeros(node_call& c, const direction& d) {
   const dtype e = d.x.type().element;
-  if (d.x.shape()[1].is_number()) return c.constant(any_tensor({e, {d.x.shape()[1], d.size}}));
-  const value row = c.constant(any_tensor({e, {1, d.size}}));
+  if (d.x.shape()[1].is_number()) return c.zeros({e, {d.x.shape()[1], d.size}});
+  const value row = c.zeros({e, {1, d.size}});
   const value first = lamina::slice(lamina::select(d.x, 0, 0), {.start = 0, .stop = 1, .axis = 1});
   return row + first * 0;
 }
