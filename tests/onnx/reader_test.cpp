@@ -455,6 +455,8 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
   BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {}, {"y"})})), "operand 0 is missing"));
   BOOST_TEST(has(refusal(t::model_of({t::node("Identity", {}, {"y"})})), "operand 0 is missing"));
   BOOST_TEST(has(refusal(t::model_of({t::node("Add", {"x"}, {"y"})})), "operand 1 is missing"));
+  for (const char* op : {"Identity", "Shape", "Relu", "Split"})
+    BOOST_TEST(has(refusal(t::model_of({t::node(op, {"x"}, {})})), "it has no results"));
   BOOST_TEST(
       has(unsupported(t::model_of({t::node("Relu", {"x"}, {"y", "z"})})), "its result 1, `z`, is not supported"));
   BOOST_TEST(has(refusal(t::model_of({t::node("LeakyRelu", {"x"}, {"y"}, {t::integer("alpha", 1)})})),
@@ -465,7 +467,8 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
                  "attribute `axis` holds -9223372036854775808"));
   BOOST_TEST(has(refusal(t::model_of({t::node("If", {"x"}, {"y"})})), "`then_branch`, a graph, is missing"));
   BOOST_TEST(
-      has(unsupported(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", (1LL << 32) + 1)})})), "undefined"));
+      has(refusal(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", (1LL << 32) + 1)})})), "`to` holds"));
+  BOOST_TEST(has(unsupported(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", 99)})})), "undefined"));
   BOOST_TEST(
       has(refusal(t::model_of({t::node("Add", {"x", "w"}, {"y"})}, {t::floats("w", {2}, {1, 2})})), "`y` (Add)"));
   BOOST_TEST(has(unsupported(t::model_of({t::node("Relu", {"x"}, {"y"}, {}, {.domain = "own"})})), "own.Relu"));

@@ -218,6 +218,10 @@ std::vector<known_value*> scope::operands_of(const node_message& n) {
 }
 
 void scope::convert_checked(const node_message& n, std::int64_t opset) {
+  if (n.outputs.empty()) {
+    text t;
+    detail::raise(error_kind::file, t << "it has no results");
+  }
   const auto operands = operands_of(n);
   if (const auto f = m_.functions.find({n.domain, n.op, n.overload}); f != m_.functions.end()) {
     inline_function(n, *f->second, operands);
