@@ -1,6 +1,7 @@
 // ONNX models. What is read can be written as a program and read again; where it is small it is planned and run. Mutations keep to the wire
 // format, as most others end at the first length that does not fit.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,12 @@ const std::shared_ptr<context>& here() {
   }();
   return where;
 }
+
+// A loop may be written to never end.
+struct until {
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  bool stop_requested() const noexcept { return std::chrono::steady_clock::now() >= end; }
+};
 
 // ---- the wire format ------------------------------------------------------------------------------------------------
 
@@ -306,6 +313,7 @@ void examine(const unsigned char* data, unsigned long size) {
   }
   try {
     const auto seed = hash >> 8;
+    const stop_scope limited{until{}};
     engine_test::run_small(net.program, seed, seed % 2 ? made_up::small : made_up::wild, seed / 2 % 4 != 0, where);
   } catch (const error&) {}
 }

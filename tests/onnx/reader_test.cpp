@@ -129,6 +129,11 @@ BOOST_AUTO_TEST_CASE(raw_data_of_all_element_types) {
              (list{1, -2}));
   BOOST_TEST(numbers_of(held(t::tensor("w", t::bfloat16, {2}, t::raw<std::uint16_t>({0x3f80, 0xc000})))) ==
              (list{1, -2}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::uint16, {2}, t::raw<std::uint16_t>({65535, 4})))) == (list{65535, 4}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::uint32, {1}, t::raw<std::uint32_t>({4'000'000'000})))) ==
+             (list{4'000'000'000}));
+  BOOST_TEST(numbers_of(held(t::tensor("w", t::uint64, {1}, t::raw<std::uint64_t>({1ull << 63})))) ==
+             (list{static_cast<double>(1ull << 63)}));
   BOOST_TEST((held(t::tensor("w", t::float32, {0, 3}, "")).shape() == shape{0, 3}));
   BOOST_TEST((held(t::tensor("w", t::float32, {}, t::raw<float>({4}))).shape() == shape{}));
 }
@@ -147,6 +152,37 @@ BOOST_AUTO_TEST_CASE(repeated_fields_of_all_element_types) {
   // Numbers one by one instead of packed.
   const bytes apart = t::message().one_by_one(1, {2}).number(2, t::int64).put(8, "w").one_by_one(7, {5, -6}).done();
   BOOST_TEST(numbers_of(held(apart)) == (list{5, -6}));
+}
+
+// Two or four elements in a byte, the first in its lowest bits.
+BOOST_AUTO_TEST_CASE(elements_of_less_than_a_byte) {
+  const auto bits = [](std::int32_t type, const numbers& dims, const bytes& raw) {
+    std::vector<int> all;
+    const any_tensor made = held(t::tensor("w", type, dims, raw));
+    for (std::int64_t i = 0; i < made.shape().size(); ++i) all.push_back(static_cast<signed char>(made.data()[i]));
+    return all;
+  };
+  BOOST_TEST(bits(t::uint4, {3}, "\x21\x0f") == (std::vector<int>{1, 2, 15}));
+  BOOST_TEST(bits(t::int4, {3}, "\x21\x0f") == (std::vector<int>{1, 2, -1}));
+  BOOST_TEST(bits(t::uint2, {5}, "\xe4\x03") == (std::vector<int>{0, 1, 2, 3, 3}));
+  BOOST_TEST(bits(t::int2, {5}, "\xe4\x03") == (std::vector<int>{0, 1, -2, -1, -1}));
+  BOOST_TEST(has(refusal(holding(t::tensor("w", t::uint4, {3}, "\x21"))), "take 2 bytes, and it has 1"));
+  const any_tensor typed = held(t::typed_tensor<std::int64_t>("w", t::uint4, {3}, 5, {0x21, 0x0f}));
+  BOOST_TEST(std::to_integer<int>(typed.data()[2]) == 15);
+}
+
+BOOST_AUTO_TEST_CASE(strings_are_no_raw_data) {
+  const auto strings = [](const numbers& dims, const std::vector<bytes>& all) {
+    return t::message().packed(1, dims).number(2, t::text).put(6, all).put(8, "w").done();
+  };
+  BOOST_TEST(message_of([&] { read(holding(strings({2}, {"a", bytes(1000, 'b')}))); }) == "");
+  BOOST_TEST(has(refusal(holding(strings({3}, {"a", "b"}))), "holds 2 numbers, and 3 are expected"));
+  for (std::int64_t n : {1LL, 1LL << 28, 1LL << 50})
+    BOOST_TEST(has(refusal(holding(t::tensor("w", t::text, {n}, ""))), "strings are not stored as raw data"));
+  BOOST_TEST(has(refusal(t::model{.main = {.sparse_initializers = {t::sparse_tensor(strings({1}, {"a"}),
+                                                                                    t::longs("", {1}, {0}), {2})}}}
+                             .done()),
+                 "a sparse tensor has no strings"));
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
@@ -473,6 +509,10 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
       has(refusal(t::model_of({t::node("Add", {"x", "w"}, {"y"})}, {t::floats("w", {2}, {1, 2})})), "`y` (Add)"));
   BOOST_TEST(has(unsupported(t::model_of({t::node("Relu", {"x"}, {"y"}, {}, {.domain = "own"})})), "own.Relu"));
   BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {"x"}, {"y"}, {}, {.domain = "no\nne"})})), "imports no opset"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Slice", {"x", "from", "to"}, {"y"})}, {},
+                                     {t::value("x", t::float32, {2}), t::value("from", t::int64, {1 << 29}),
+                                      t::value("to", t::int64, {1 << 29})})),
+                 "it has 536870912 starts, and the rank is 1"));
   // Of many nodes that are not supported, the message counts all.
   BOOST_TEST(has(unsupported(t::model_of({t::node("A", {"x"}, {"z"}), t::node("B", {"z"}, {"y"})})),
                  "so are 2 nodes in all, of the operators A B"));

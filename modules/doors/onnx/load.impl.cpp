@@ -205,6 +205,7 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
 named_value load_value(const std::string& path, value_kind kind) {
   const file_bytes file(path);
   const source from = source_of(path);
+  from.account->add(file.all().size());
   const auto sequence_of = [&](const sequence_message& m) {
     std::vector<any_tensor> all;
     for (const auto& t : m.tensors) all.push_back(elements_of(t, from, "a tensor of the sequence"));

@@ -91,6 +91,12 @@ known_value* scope::find(std::string_view name) {
 
 value scope::value_of(known_value& k) {
   if (!k.v.empty()) return k.v;
+  if (k.open_sequence) {
+    text t;
+    detail::raise(error_kind::unsupported, t << printable(m_.from.file, 1024) << ": " << path
+                                             << (path.empty() ? "" : ": ")
+                                             << "a sequence without tensors, whose rank nothing says, is a result");
+  }
   if (!k.is_parameter) return k.v = p_.constant(k.data);
   if (k.state && !k.state->empty()) return k.v = *k.state;
   // Graphs and functions have names of their own, which may be those of others.

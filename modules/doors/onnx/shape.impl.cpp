@@ -29,7 +29,11 @@ void constant(node_call& c) {
   c.unsupported("a constant of strings");
 }
 
+void expect_tensor(node_call& c) {
+  if (!c.type(0).is_tensor()) c.fail("a tensor is expected, not ", c.type(0));
+}
 void shape_of(node_call& c) {
+  expect_tensor(c);
   const lamina::shape& s = c.dims(0);
   const auto at = [&](std::int64_t a) { return std::clamp<std::int64_t>(a < 0 ? a + s.rank : a, 0, s.rank); };
   const auto from = at(c.integer("start", 0)), to = std::max(from, at(c.integer("end", far)));
@@ -45,6 +49,7 @@ void shape_of(node_call& c) {
   c.results[0].extents = std::move(all);
 }
 void size(node_call& c) {
+  expect_tensor(c);
   const value x = c[0];
   if (x.shape().is_static()) {
     any_tensor t({dtype::int64, {}});
@@ -260,6 +265,7 @@ void slice(node_call& c) {
     const auto n =
         starts ? starts->size()
                : static_cast<std::size_t>(c.dims(1).rank == 1 && c.dims(1)[0].is_number() ? c.dims(1).at(0) : 0);
+    if (n > static_cast<std::size_t>(rank)) c.fail("it has ", n, " starts, and the rank is ", rank);
     axes.emplace();
     for (std::size_t i = 0; i < n; ++i) axes->push_back(static_cast<std::int64_t>(i));
   }

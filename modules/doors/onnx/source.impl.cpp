@@ -107,6 +107,7 @@ class decoder {
       }
     }
     if (t_.has_raw) {
+      if (bits() == 0) fail("strings are not stored as raw data");
       check_bytes(t_.raw.size(), count);
       take(count);
       any_tensor made({*element, dims});
@@ -219,6 +220,10 @@ class decoder {
   }
   any_tensor texts(const tensor_type& type, std::size_t n) const {
     check_count(t_.strings.size(), n);
+    std::size_t chars = 0;
+    for (auto s : t_.strings) chars += s.size();
+    if (!from_.account->take(chars + n * sizeof(std::string)))
+      fail("the strings of the model take far more bytes than its files have");
     std::vector<std::string> all(t_.strings.begin(), t_.strings.end());
     return any_tensor::of_strings(type.dims, view<const std::string>(all));
   }
@@ -335,6 +340,7 @@ any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::
     text words;
     from.fail(words << what << ": " << why);
   };
+  if (values.element() == dtype::string) fail("a sparse tensor has no strings");
   tensor_type type{values.element(), {}};
   if (t.dims.empty() || t.dims.size() > static_cast<std::size_t>(max_rank)) fail("a sparse tensor has 1 to 8 extents");
   std::int64_t bytes = 8;
