@@ -37,7 +37,8 @@ inline void grow(lamina::ir::program& p, std::vector<lamina::ir::value>& all, nu
     for (int i = 0; i < given.dims.rank; ++i)
       if (random.below(8) == 0) given.dims[i] = random.below(2) ? lamina::dim(dyn) : lamina::dim("N");
     const auto name = "x" + std::to_string(p.nodes().size());
-    if (random.below(6) == 0 && given.dims.is_static()) operands.push_back(p.state(name, given));
+    if (!given.is_tensor()) operands.push_back(p.input(name, given));
+    else if (random.below(6) == 0 && given.dims.is_static()) operands.push_back(p.state(name, given));
     else if (random.below(6) == 0 && given.dims.is_static()) {
       lamina::any_tensor data(given);
       random.fill(data.mutable_data(), given, random.below(2) ? made_up::wild : made_up::small);

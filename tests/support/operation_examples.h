@@ -13,6 +13,9 @@ inline tensor_type f(const shape& s) { return {dtype::float32, s}; }
 inline tensor_type at(const shape& s) { return {dtype::int64, s}; }
 inline tensor_type of(dtype t, const shape& s) { return {t, s}; }
 
+inline tensor_type list_of(const shape& s) { return {dtype::float32, s, lamina::value_kind::sequence}; }
+inline tensor_type maybe(const shape& s) { return {dtype::float32, s, lamina::value_kind::optional}; }
+
 /// Operands that an operation takes, and attributes that are not its defaults.
 struct sample_call {
   std::string_view name;
@@ -89,6 +92,7 @@ inline const std::vector<sample_call>& examples() {
       {"computed_suppression", {f({4, 4}), f({4}), at({4}), at({}), f({}), f({1})}},
       {"concat", {f({2, 3}), f({1, 3})}},
       {"concat_part", {f({3, 3}), f({2, 3}), f({1, 3})}, {{"part", integer(1)}}},
+      {"concat_sequence", {list_of({2, 3})}, {{"new_axis", boolean(true)}}},
       {"cond", {of(dtype::boolean, {}), f({2, 3})}},
       {"conv2d", {f({1, 2, 5, 5}), f({3, 2, 3, 3})}, {{"padding_h", integer(1)}}},
       {"conv2d_input_grad", {f({1, 3, 3, 3}), f({3, 2, 3, 3}), f({1, 2, 5, 5})}},
@@ -102,6 +106,12 @@ inline const std::vector<sample_call>& examples() {
       {"gather_nd", {f({2, 5, 3}), at({2, 4, 1})}, {{"batch_dims", integer(1)}, {"coordinates", integer(1)}}},
       {"gru_gates", {f({2, 9}), f({2, 9}), f({2, 3})}},
       {"gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 3})}},
+      {"host_cond", {of(dtype::boolean, {}), f({2, 3})}},
+      {"host_cond", {of(dtype::boolean, {}), list_of({2, 3})}},
+      {"host_loop", {at({}), f({2, 3})}, {{"trips", boolean(true)}, {"carries", integer(1)}}},
+      {"host_loop",
+       {at({}), of(dtype::boolean, {}), f({2, 3})},
+       {{"trips", boolean(true)}, {"condition", boolean(true)}, {"carries", integer(1)}}},
       {"layer_norm", {f({2, 3}), f({3}), f({3})}},
       {"logical_and", {of(dtype::boolean, {2, 3}), of(dtype::boolean, {3})}},
       {"logical_not", {of(dtype::boolean, {2, 3})}},
@@ -121,6 +131,10 @@ inline const std::vector<sample_call>& examples() {
       {"non_max_suppression", {f({4, 4}), f({4}), at({4})}},
       {"non_max_suppression", {f({2, 4, 4}), f({2, 3, 4}), at({2, 3, 4})}},
       {"one_hot", {at({}), f({}), f({2, 3})}},
+      {"optional_has_value", {maybe({2, 3})}},
+      {"optional_none", {}, {{"dims", dims({2, 3})}, {"sequence", boolean(true)}}},
+      {"optional_of", {list_of({2, 3})}},
+      {"optional_value", {maybe({2, 3})}},
       {"order", {f({2, 3})}, {{"count", integer(2)}}},
       {"order", {f({2, 3}), f({2})}},
       {"pad", {f({2, 3})}, {{"before", integer(1)}, {"after", integer(2)}}},
@@ -154,6 +168,13 @@ inline const std::vector<sample_call>& examples() {
       {"scatter_elements", {f({2, 2}), at({2, 2}), f({3, 2})}},
       {"scatter_rows", {f({2, 3}), at({2}), f({4, 3})}},
       {"select", {f({2, 3})}, {{"index", integer(1)}}},
+      {"sequence_at", {list_of({2, 3}), at({})}},
+      {"sequence_empty", {}, {{"dims", dims({2, 3})}}},
+      {"sequence_erase", {list_of({2, 3}), at({})}},
+      {"sequence_insert", {list_of({2, 3}), f({2, 3}), at({})}},
+      {"sequence_length", {list_of({2, 3})}},
+      {"sequence_map", {list_of({2, 3}), f({2, 3})}},
+      {"split_to_sequence", {f({4, 3})}, {{"axis", integer(1)}, {"keepdims", boolean(false)}}},
       {"slice", {f({4, 3})}, {{"start", integer(1)}, {"stop", integer(3)}}},
       {"split", {f({4, 3})}, {{"start", integer(1)}, {"count", integer(2)}, {"whole", integer(4)}}},
       {"split_evenly", {f({4, 3})}, {{"part", integer(1)}, {"parts", integer(2)}}},
@@ -244,16 +265,21 @@ inline variant varied(const operation& op, const sample_call& e, number_source& 
   op.visit(nullptr, [&](std::string_view, attribute_value&) { ++count; });
   auto attributes = attributes_of(op, e);
   for (auto times = 1 + random.below(3); times-- > 0;) {
-    auto& operand = v.in[random.below(v.in.size())];
-    switch (random.below(count ? 5 : 3)) {
+    tensor_type none;
+    auto& operand = v.in.empty() ? none : v.in[random.below(v.in.size())];
+    switch (v.in.empty() ? 3 : random.below(count ? 5 : 3)) {
       case 0: operand.dims = changed(operand.dims, random); break;
-      case 1: operand.element = static_cast<dtype>(random.below(lamina::dtype_count)); break;
+      case 1:
+        operand.element = static_cast<dtype>(random.below(lamina::dtype_count));
+        if (op.takes_kinds && random.below(2)) operand.kind = static_cast<lamina::value_kind>(random.below(4));
+        break;
       case 2:
         if (op.operands >= 0) operand = v.in[random.below(v.in.size())];
         else if (random.below(2)) v.in.push_back(operand);
         else if (v.in.size() > 1) v.in.pop_back();
         break;
       default:
+        if (count == 0) break;
         chosen = random.below(count), k = 0;
         // A number beyond the attribute's type is an error here already.
         message_of([&] {

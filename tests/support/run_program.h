@@ -1,6 +1,6 @@
 // Runs any program that is small enough, on made-up inputs and states, as a file with one asks: each of its values in memory of
 // its own, of its exact size, so that a sanitizer sees who goes past it. Include it after `import lamina;` and <algorithm>,
-// <cstdint>, <cstring>, <limits>, <memory>, <string>, <string_view>, <type_traits>, <utility>, <vector>.
+// <atomic>, <cstdint>, <cstring>, <limits>, <memory>, <optional>, <string>, <string_view>, <type_traits>, <utility>, <vector>.
 #pragma once
 
 namespace engine_test {
@@ -157,6 +157,47 @@ class little_memory {
   bool holds_;
 };
 
+/// Whether it runs on memory of tensors.
+inline bool is_of_tensors(const lamina::ir::program& p) {
+  for (auto i : p.inputs())
+    if (!p.at(i).results[0].is_tensor()) return false;
+  for (const auto& o : p.outputs())
+    if (!p.type(o.value).is_tensor()) return false;
+  return true;
+}
+/// Ends loops on the host: after so many questions it says stop.
+struct few_steps {
+  std::shared_ptr<std::atomic<int>> left = std::make_shared<std::atomic<int>>(2000);
+  bool stop_requested() const noexcept { return --*left < 0; }
+};
+/// The same on values: sequences of two tensors, and optionals that hold one unless they are wild.
+template <class Room> std::vector<lamina::any_value> made_up_values(const std::vector<lamina::tensor_type>& in,
+                                                                    number_source& numbers, made_up how,
+                                                                    const Room& room) {
+  using enum lamina::value_kind;
+  std::vector<lamina::any_value> values;
+  for (auto t : in) {
+    const auto kind = t.kind;
+    t.kind = tensor;
+    const auto one = [&] {
+      std::byte* memory = room(t);
+      numbers.fill(memory, t, how);
+      return lamina::any_tensor(lamina::storage::borrowed(static_cast<void*>(memory), t.bytes()), t);
+    };
+    const auto list = [&] { return lamina::any_value::sequence({one(), one()}); };
+    const bool holds = how == made_up::small || numbers.below(2);
+    switch (kind) {
+      case tensor: values.emplace_back(one()); break;
+      case sequence: values.push_back(list()); break;
+      case optional: values.push_back(holds ? lamina::any_value::optional(one()) : lamina::any_value::none()); break;
+      case optional_sequence:
+        values.push_back(holds ? lamina::any_value::optional(list()) : lamina::any_value::none(sequence));
+        break;
+    }
+  }
+  return values;
+}
+
 /// Plans a program and runs it once, on inputs of these types. Raises what planning and running raise.
 inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in,
                      number_source numbers, made_up how, const std::shared_ptr<lamina::context>& where) {
@@ -174,6 +215,13 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
     if (t.bytes() > limited.largest_result()) throw lamina::value_error("a result is too large for a test");
     return memory.emplace_back(new std::byte[t.bytes()]).get();
   };
+  std::optional<lamina::stop_scope<few_steps>> until;
+  if (!lamina::run_on_host_in(*p).empty()) until.emplace(few_steps());
+  if (!is_of_tensors(*p)) {
+    const auto values = made_up_values(in, numbers, how, room);
+    lamina::ir::session(std::move(p), {&states, nullptr}, where).run(values);
+    return;
+  }
   for (const auto& t : in) {
     extents.push_back(t.dims);
     inputs.push_back(room(t));
@@ -187,7 +235,8 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
 inline bool run_small(const std::shared_ptr<const lamina::ir::program>& p, std::uint64_t seed, made_up how, bool show,
                       const std::shared_ptr<lamina::context>& where) {
   std::vector<lamina::tensor_type> in;
-  for (auto i : p->inputs()) in.push_back({p->at(i).results[0].element, bound(p->at(i).results[0].dims)});
+  for (auto i : p->inputs())
+    in.push_back({p->at(i).results[0].element, bound(p->at(i).results[0].dims), p->at(i).results[0].kind});
   for (auto s : p->states())
     if (!p->at(s).results[0].dims.is_static()) return false;
   if (small_enough small; !small(*p, in)) return false;
