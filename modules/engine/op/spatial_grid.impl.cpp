@@ -197,7 +197,7 @@ bin_elements elements_along(const value& first, const value& last, const extent_
   std::vector<std::int64_t> numbers;
   for (std::int64_t i = 0; i < bins; ++i) numbers.push_back(i);
   const value places =
-      apply<op::cast>({element}, detail::spatial::int_list(p, view<const std::int64_t>(numbers)));  // [bins]
+      apply<op::cast>({element}, detail::int_list(p, view<const std::int64_t>(numbers)));  // [bins]
   const value bin = unsqueeze(size, axes(1)) / static_cast<double>(bins), start = unsqueeze(begin, axes(1));
   const auto held = [&](const value& v) { return value(clamp(v + start, n * 0, n)); };
   const value low = held(floor(places * bin)), count = max(held(ceil((places + 1) * bin)) - low, 0);  // [R, bins]
@@ -232,7 +232,7 @@ value max_roi_pool(const value& x, const value& rois, std::int64_t height, std::
   const extent_value bins = times(p, count, known_extent(height * width)),
                      taps = times(p, extent_of(down.positions, 2), extent_of(across.positions, 2));
   const value table = reshaped(at, {times(p, bins, taps), one});
-  const value maps = detail::spatial::merged(permute(x, axes(1, 0, 2, 3)), 1, 4);
+  const value maps = detail::merged(permute(x, axes(1, 0, 2, 3)), 1, 4);
   const value y = reshaped(resample(maps, table, broadcast_like(p.number(1.0, x.type().element), table), {.axis = 1}),
                            {extent_of(x, 1), count, known_extent(height), known_extent(width), taps});
   const value counted =
