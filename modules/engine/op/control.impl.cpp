@@ -41,7 +41,8 @@ void check_operand(const program& owner, std::string_view function, const tensor
                    std::size_t i, const tensor_type& wanted, std::string_view which) {
   text t;
   if (accepts(wanted, given)) return;
-  refuse(&owner, function, wanted.element != given.element || wanted.kind != given.kind ? error_kind::type : error_kind::shape,
+  refuse(&owner, function,
+         wanted.element != given.element || wanted.kind != given.kind ? error_kind::type : error_kind::shape,
          t << what << " " << i << " is " << given << ", and the " << which << " takes " << wanted);
 }
 const tensor_type& input_type(const program& p, std::size_t i) { return p.at(p.inputs()[i]).results[0]; }

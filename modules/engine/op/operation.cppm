@@ -330,8 +330,6 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
-    if constexpr (requires { Op::takes_kinds; }) r.takes_kinds = Op::takes_kinds;
-    if constexpr (requires { Op::results_vary; }) r.results_vary = Op::results_vary;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
     if constexpr (requires { &Op::channels; } && Op::operands >= 2)
       r.channels = [](const void* a, const shape& result, const shape& weights) {
@@ -355,6 +353,11 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::map_axis; }) r.map_axis = &map_axis;
     else if constexpr (requires { &Op::map; }) r.map_axis = &map_elementwise;
   }
+  static consteval void on_host(operation& r) {
+    if constexpr (runs_on_host<Op>) r.host = &host;
+    if constexpr (requires { Op::takes_kinds; }) r.takes_kinds = Op::takes_kinds;
+    if constexpr (requires { Op::results_vary; }) r.results_vary = Op::results_vary;
+  }
   static consteval operation record() {
     operation r{.name = Op::name,
                 .type = type_name<Op>(),
@@ -375,12 +378,12 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::gradient; }) r.gradient = &Op::gradient;
     if constexpr (requires { typename Op::cases; }) r.emit = &emit;
     else if constexpr (requires { &Op::emit; }) r.emit = &Op::emit;
-    if constexpr (runs_on_host<Op>) r.host = &host;
     if constexpr (requires { &Op::map; }) r.map = &Op::map;
     if constexpr (holds_shape<attributes>) r.bound = &bound;
     if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
     if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
     traits(r);
+    on_host(r);
     return r;
   }
   static constexpr operation is = record();

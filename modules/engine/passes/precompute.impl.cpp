@@ -33,7 +33,8 @@ class settled_nodes {
   char look(const node& n) const {
     if (n.kind == node_kind::constant) return 1;
     if (n.kind == node_kind::state) return !assigned_.contains(n.name);
-    if (n.kind == node_kind::input || !n.op->pure || n.op->host || n.op->may_fail || !n.subprograms.empty() || n.results.size() != 1)
+    if (n.kind == node_kind::input || !n.op->pure || n.op->host || n.op->may_fail || !n.subprograms.empty() ||
+        n.results.size() != 1)
       return 0;
     for (auto v : n.inputs)
       if (!known_[static_cast<std::size_t>(v.node)]) return 0;
