@@ -69,10 +69,11 @@ std::shared_ptr<const program> checked(const program& p) {
 // The words of the JSON of programs: its keys, operations and attributes.
 std::set<std::string, std::less<>> words() {
   std::set<std::string, std::less<>> all{
-      "a",     "assignments", "attributes", "b",       "constant", "data",    "element", "format",
-      "index", "inf",         "-inf",       "input",   "inputs",   "kind",    "name",    "nan",
-      "nodes", "operation",   "outputs",    "path",    "programs", "results", "shape",   "sites",
-      "state", "subprograms", "type",       "uniform", "value",    "version", "dtype"};
+      "a",       "assignments", "attributes", "b",         "constant",    "data",     "element",
+      "format",  "index",       "inf",        "-inf",      "input",       "inputs",   "kind",
+      "name",    "nan",         "nodes",      "operation", "outputs",     "path",     "programs",
+      "results", "shape",       "sites",      "state",     "subprograms", "type",     "uniform",
+      "value",   "version",     "dtype",      "tensor",    "sequence",    "optional", "optional_sequence"};
   for (int i = 0; i < dtype_count; ++i) all.emplace(name_of(static_cast<dtype>(i)));
   for (const operation* o : operations()) {
     all.emplace(o->name);
