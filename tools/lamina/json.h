@@ -25,7 +25,11 @@ inline json json_of(const std::vector<lamina::shape>& shapes) {
   for (const auto& s : shapes) all.push_back(json_of(s));
   return all;
 }
-inline json json_of(const lamina::tensor_type& t) { return {{"dtype", words(t.element)}, {"shape", json_of(t.dims)}}; }
+inline json json_of(const lamina::tensor_type& t) {
+  json all{{"dtype", words(t.element)}, {"shape", json_of(t.dims)}};
+  if (!t.is_tensor()) all["kind"] = words(t);
+  return all;
+}
 
 // An operation of a plan.
 inline json json_of(const lamina::plan_line& l) {

@@ -91,9 +91,12 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
   layered_net made;
   program& p = made.program;
   std::vector<value> inputs;
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    inputs.push_back(
-        p.input(saved.at(saved.inputs()[i]).name, {saved.at(saved.inputs()[i]).results[0].element, extents[i]}));
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const node& n = saved.at(saved.inputs()[i]);
+    tensor_type type = n.results[0];
+    if (type.is_tensor()) type.dims = extents[i];
+    inputs.push_back(p.input(n.name, type));
+  }
   p.common_subexpressions = false;
   const auto outputs = p.inlined(saved, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) p.output(saved.outputs()[i].name, outputs[i]);
