@@ -235,6 +235,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_loop) {
              "host_loop: carry 0 is float64[3], and the subprogram takes float32[?]");
   BOOST_TEST(message_of([&] { host_loop({x, {}}, body([](auto& v) { return values{v[1], v[2]}; }), {x}); }) ==
              "host_loop: the number of iterations is float32[3] and must be int64 of one element");
+  BOOST_TEST(message_of([&] {
+               host_loop({n, {}}, body_of({{i64, {}}, {truth, {}}}, [](auto& v) { return values{v[1]}; }), {});
+             }) == "host_loop: there is nothing that an iteration hands on to the next or gives");
   // iterations that cannot be stacked
   made net({{i64, {}}, {f32, {3}}}, [&](const values& v) {
     return host_loop({v[0], {}}, body([](auto& u) { return values{u[1], concat({u[2], u[2]}, 0), u[2]}; }), {v[1]});
@@ -394,6 +397,19 @@ BOOST_AUTO_TEST_CASE(sequences_are_joined_and_split) {
              "split_to_sequence: a part of 2 positions, where 1 of 3 are left");
   BOOST_TEST(parts.error({x, single(2), row({4, -1}, dtype::int32)}) ==
              "split_to_sequence: a part of 4 positions, where 3 of 3 are left");
+}
+
+BOOST_AUTO_TEST_CASE(any_number_of_parts_without_elements) {
+  made net({{f32, {dyn, 0}}, {i64, {}}},
+           [](const values& x) { return values{split_to_sequence(x[0]), split_to_sequence(x[0], x[1])}; });
+  BOOST_TEST(net({table({5, 0}, {}), single(2)})[0].elements().size() == 5u);
+  const std::int64_t many = std::int64_t(1) << 50;
+  const any_tensor x(tensor_type{f32, {many, 0}});
+  BOOST_TEST(net.error({x, single(2)}) == "split_to_sequence: 1125899906842624 parts; 1048576 are the most");
+  made join({{f32, {dyn, 0}, value_kind::sequence}}, [](const values& v) { return values{concat_sequence(v[0])}; });
+  BOOST_TEST(join({any_value::sequence({x, x})})[0].as_tensor().shape().at(0) == 2 * many);
+  BOOST_TEST(join.error({any_value::sequence(std::vector<any_tensor>(1 << 13, x))}) ==
+             "concat_sequence: the tensors have more positions than 64 bits count");
 }
 
 BOOST_AUTO_TEST_CASE(sequences_are_carries_and_are_walked_through) {
@@ -612,6 +628,10 @@ BOOST_AUTO_TEST_CASE(what_one_plan_would_hold_is_refused) {
       message_of([&] { make_plan(p, extents, target_isa()); }) ==
       "host_cond: it runs on the host, between plans; such a program runs in segments, which one plan cannot hold");
   BOOST_TEST(run_on_host_in(p) == "host_cond");
+  const std::vector<any_tensor> samples[] = {
+      {any_tensor(tensor_type{f32, {4, 3}}), any_tensor(tensor_type{truth, {}}), any_tensor(tensor_type{f32, {3}})}};
+  BOOST_TEST(message_of([&] { profile(p, parameter_store(), samples); }) ==
+             "profile: host_cond: it runs on the host, between plans, and programs are quantized that are one plan");
   BOOST_TEST(counted_when_run_in(p) == "");
   session runs(read_program(p.to_json()));
   BOOST_TEST(runs.in_segments());

@@ -164,6 +164,7 @@ void op::host_loop::outside(const void* attributes, view<const tensor_type> in, 
     return;
   }
   results.erase(results.begin());
+  if (results.empty()) why << "there is nothing that an iteration hands on to the next or gives";
   for (std::size_t i = 0; i < results.size() && why.empty(); ++i) {
     tensor_type& made = results[i];
     if (i < carries) {
@@ -302,7 +303,8 @@ void op::concat_sequence::run(host_call& c) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     shape here = all[i].shape();
     if (!a.new_axis) {
-      length += here.at(axis);
+      if (__builtin_add_overflow(length, here.at(axis), &length))
+        c.fail(error_kind::value, w << "the tensors have more positions than 64 bits count");
       here[axis] = s[axis];
     }
     if (here != s)
@@ -332,14 +334,25 @@ void op::concat_sequence::run(host_call& c) {
 }
 
 namespace {
+// An axis beside one without positions may be any length: its parts are tensors all the same.
+constexpr std::int64_t max_parts = 1 << 20;
+void check_parts(const host_call& c, std::int64_t parts) {
+  if (parts <= max_parts) return;
+  text t;
+  c.fail(error_kind::value, t << parts << " parts; " << max_parts << " are the most");
+}
 // How many positions of the axis each part has.
 std::vector<std::int64_t> part_sizes(const host_call& c, std::int64_t length) {
-  if (c.operands().size() < 2) return std::vector<std::int64_t>(static_cast<std::size_t>(length), 1);
+  if (c.operands().size() < 2) {
+    check_parts(c, length);
+    return std::vector<std::int64_t>(static_cast<std::size_t>(length), 1);
+  }
   const any_tensor& given = c.tensor(1);
   text w;
   if (given.shape().rank == 0) {
     const std::int64_t each = c.number(1);
     if (each < 1) c.fail(error_kind::value, w << "parts of " << each << " positions");
+    check_parts(c, length / each);
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(length / each), each);
     if (length % each) sizes.push_back(length % each);
     return sizes;
