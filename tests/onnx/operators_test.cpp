@@ -1,0 +1,235 @@
+// Operators of nets: what no backend case says of normalization, attention, recurrences, quantized products and trees.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+import lamina;
+import lamina.onnx;
+
+#include "../support/onnx_writer.h"
+
+namespace t = onnx_test;
+using namespace lamina;
+using t::bytes;
+
+namespace {
+
+using list = std::vector<float>;
+
+saved_net read(const bytes& model) {
+  return onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx");
+}
+template <class T> any_tensor tensor_of(const shape& s, const std::vector<T>& v) {
+  any_tensor made({dtype_of<T>, s});
+  if (!v.empty()) std::memcpy(made.mutable_data(), v.data(), v.size() * sizeof(T));
+  return made;
+}
+std::vector<any_tensor> run(const bytes& model, const std::vector<any_tensor>& inputs) {
+  auto net = read(model);
+  auto s = ir::session::owning(net.program, std::move(net.states));
+  return s.run(view<const any_tensor>(inputs.data(), inputs.size()));
+}
+std::vector<double> numbers_of(const any_tensor& x) {
+  std::vector<double> all;
+  with_type(x.element(), [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>)
+      for (auto v : x.elements<T>()) all.push_back(static_cast<double>(v));
+  });
+  return all;
+}
+void close(const any_tensor& is, const std::vector<double>& expected, double within = 1e-5) {
+  const auto all = numbers_of(is);
+  BOOST_REQUIRE_EQUAL(all.size(), expected.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    BOOST_TEST(std::abs(all[i] - expected[i]) <= within,
+               "element " << i << " is " << all[i] << ", not " << expected[i]);
+}
+// Numbers without a pattern, in [-1, 1].
+list numbers(std::size_t n, std::uint32_t seed) {
+  list made;
+  for (std::size_t i = 0; i < n; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    made.push_back(static_cast<float>(seed >> 8) / 8388608.0f - 1.0f);
+  }
+  return made;
+}
+bytes strings(const bytes& name, const t::names& all) {
+  t::message m;
+  m.put(1, name).put(9, all).number(20, 8);
+  return m.done();
+}
+bytes model_of(const std::vector<bytes>& nodes, const std::vector<bytes>& initializers,
+               const std::vector<bytes>& inputs, const std::vector<bytes>& outputs = {t::untyped("y")}) {
+  return t::model{.main = {.nodes = nodes, .inputs = inputs, .outputs = outputs, .initializers = initializers},
+                  .opsets = {t::opset("", 18), t::opset("com.microsoft", 1), t::opset("ai.onnx.ml", 3)}}
+      .done();
+}
+std::string refusal(const bytes& model) {
+  try {
+    read(model);
+  } catch (const error& e) { return e.what(); }
+  BOOST_ERROR("the model loads");
+  return {};
+}
+const t::node_names microsoft{.domain = "com.microsoft"}, machine_learning{.domain = "ai.onnx.ml"};
+
+// A product and a batch norm behind it: the norm goes into the weights, and nothing else changes.
+void folds(const bytes& product, const std::vector<bytes>& weights, std::int64_t channels, const t::extents& x,
+           const shape& is) {
+  const auto c = static_cast<std::size_t>(channels);
+  list variance = numbers(c, 4);
+  for (auto& v : variance) v = std::abs(v) + 0.1f;
+  std::vector<bytes> initializers = weights;
+  for (const auto& [name, data] : std::vector<std::pair<bytes, list>>{
+           {"s", numbers(c, 1)}, {"b", numbers(c, 2)}, {"m", numbers(c, 3)}, {"v", variance}})
+    initializers.push_back(t::floats(name, {channels}, data));
+  const bytes model = model_of({product, t::node("BatchNormalization", {"p", "s", "b", "m", "v"}, {"y"})}, initializers,
+                               {t::value("x", t::float32, x)});
+  const auto given = std::vector{tensor_of(is, numbers(static_cast<std::size_t>(is.size()), 5))};
+  const auto expected = numbers_of(run(model, given)[0]);
+  auto net = read(model);
+  const program_factory factory(net.program, std::move(net.states), {.optimize = true});
+  BOOST_TEST(factory.report().folded == 1);  // the factor; the term stands behind the product
+  auto reference = factory.create();
+  close(reference(view<const any_tensor>(given.data(), 1))[0], expected, 1e-4);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(onnx_operators)
+
+BOOST_AUTO_TEST_CASE(batch_norms_go_into_the_product_before_them) {
+  folds(t::node("MatMul", {"x", "w"}, {"p"}), {t::floats("w", {3, 4}, numbers(12, 9))}, 4, {2, 3}, {2, 3});
+  folds(t::node("FusedConv", {"x", "w"}, {"p"}, {}, microsoft), {t::floats("w", {4, 3, 3, 3}, numbers(108, 9))}, 4,
+        {"n", 3, 5, 6}, {2, 3, 5, 6});
+}
+
+BOOST_AUTO_TEST_CASE(layer_norm_gives_mean_and_inverse_deviation) {
+  const auto made = run(model_of({t::node("LayerNormalization", {"x", "s"}, {"y", "m", "i"}, {t::real("epsilon", 0)})},
+                                 {t::floats("s", {2}, {1, 2})}, {t::value("x", t::float32, {2, 2})},
+                                 {t::untyped("y"), t::untyped("m"), t::untyped("i")}),
+                        {tensor_of<float>({2, 2}, {1, 3, 10, 4})});
+  close(made[0], {-1, 2, 1, -2});
+  close(made[1], {2, 7});
+  close(made[2], {1, 1.0 / 3});
+}
+
+BOOST_AUTO_TEST_CASE(a_reverse_recurrence_begins_at_the_end_of_each_sequence) {
+  for (const bytes op : {"RNN", "GRU", "LSTM"}) {
+    const std::int64_t gates = op == "RNN" ? 1 : op == "GRU" ? 3 : 4;
+    const auto net = [&](const bytes& way) {
+      return model_of({t::node(op, {"x", "w", "r", "", "n"}, {"y", "h"},
+                               {t::string("direction", way), t::integer("hidden_size", 2)})},
+                      {t::floats("w", {1, gates * 2, 1}, numbers(static_cast<std::size_t>(gates * 2), 1)),
+                       t::floats("r", {1, gates * 2, 2}, numbers(static_cast<std::size_t>(gates * 4), 2)),
+                       t::tensor("n", t::int32, {2}, t::raw(std::vector<std::int32_t>{3, 2}))},
+                      {t::value("x", t::float32, {3, 2, 1})}, {t::untyped("y"), t::untyped("h")});
+    };
+    // Sequences 1 2 3 and 4 5, and the same from their ends.
+    const auto forward = run(net("forward"), {tensor_of<float>({3, 2, 1}, {1, 4, 2, 5, 3, 9})});
+    const auto backward = run(net("reverse"), {tensor_of<float>({3, 2, 1}, {3, 5, 2, 4, 1, 9})});
+    close(backward[1], numbers_of(forward[1]));
+    const auto f = numbers_of(forward[0]), b = numbers_of(backward[0]);  // [3, 1, 2, 2]
+    const auto at = [](std::size_t position, std::size_t sample) { return position * 4 + sample * 2; };
+    for (std::size_t k = 0; k < 2; ++k) {
+      for (std::size_t p = 0; p < 3; ++p) BOOST_TEST(b[at(2 - p, 0) + k] == f[at(p, 0) + k]);
+      for (std::size_t p = 0; p < 2; ++p) BOOST_TEST(b[at(1 - p, 1) + k] == f[at(p, 1) + k]);
+      BOOST_TEST(f[at(2, 1) + k] == 0);
+      BOOST_TEST(b[at(2, 1) + k] == 0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
+  // With weights that are constants lamina's int8 kernel runs, with those of an input an exact sum.
+  std::vector<std::uint8_t> x, w;
+  for (int i = 0; i < 24; ++i) x.push_back(static_cast<std::uint8_t>(37 * i + 11));
+  for (int i = 0; i < 40; ++i) w.push_back(static_cast<std::uint8_t>(53 * i + 7));
+  const auto number = [](const bytes& name, float v) { return t::floats(name, {}, {v}); };
+  const auto byte = [](const bytes& name, std::uint8_t v) {
+    return t::tensor(name, t::uint8, {}, t::raw(std::vector<std::uint8_t>{v}));
+  };
+  const bytes node = t::node("QLinearMatMul", {"x", "xs", "xz", "w", "ws", "wz", "ys", "yz"}, {"y"});
+  const std::vector<bytes> scales{number("xs", 0.0213f), byte("xz", 119),       number("ws", 0.0317f),
+                                  byte("wz", 128),       number("ys", 0.4711f), byte("yz", 99)};
+  std::vector<bytes> all = scales;
+  all.push_back(t::tensor("w", t::uint8, {8, 5}, t::raw(w)));
+  const bytes given_x = t::value("x", t::uint8, {3, 8});
+  const auto known = run(model_of({node}, all, {given_x}), {tensor_of<std::uint8_t>({3, 8}, x)});
+  const auto open = run(model_of({node}, scales, {given_x, t::value("w", t::uint8, {8, 5})}),
+                        {tensor_of<std::uint8_t>({3, 8}, x), tensor_of<std::uint8_t>({8, 5}, w)});
+  close(known[0], numbers_of(open[0]), 0);
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_four_bits_are_unpacked_from_the_low_bits_on) {
+  // Numbers 0 to 15 less 8, times 0.5: their sum is -4.
+  std::vector<std::uint8_t> packed;
+  for (int i = 0; i < 8; ++i) packed.push_back(static_cast<std::uint8_t>(2 * i | (2 * i + 1) << 4));
+  list first(16, 0);
+  first[1] = 1;
+  list ones(16, 1);
+  ones.insert(ones.end(), first.begin(), first.end());
+  const auto made = run(
+      model_of({t::node("MatMulNBits", {"x", "q", "s"}, {"y"},
+                        {t::integer("K", 16), t::integer("N", 1), t::integer("bits", 4), t::integer("block_size", 16)},
+                        microsoft)},
+               {t::tensor("q", t::uint8, {1, 1, 8}, t::raw(packed)), t::floats("s", {1}, {0.5f})},
+               {t::value("x", t::float32, {2, 16})}),
+      {tensor_of<float>({2, 16}, ones)});
+  close(made[0], {-4, -3.5});
+}
+
+namespace {
+
+// A chain: node 2 i asks whether x <= i, and leads to leaf 2 i + 1 or on.
+bytes chain(std::int64_t levels, std::int64_t last) {
+  t::numbers trees, nodes, features, yes, no, leaves;
+  list values, weights;
+  t::names modes;
+  for (std::int64_t i = 0; i <= 2 * levels; ++i) {
+    const bool leaf = i % 2 == 1 || i == 2 * levels;
+    trees.push_back(0), nodes.push_back(i), features.push_back(0);
+    values.push_back(static_cast<float>(i / 2)), modes.push_back(leaf ? "LEAF" : "BRANCH_LEQ");
+    yes.push_back(leaf ? 0 : i + 1), no.push_back(leaf ? 0 : i + 2 == 2 * levels ? last : i + 2);
+    if (leaf) leaves.push_back(i), weights.push_back(static_cast<float>(i));
+  }
+  const t::numbers none(leaves.size(), 0);
+  return model_of(
+      {t::node("TreeEnsembleRegressor", {"x"}, {"y"},
+               {t::integer("n_targets", 1), t::integers("nodes_treeids", trees), t::integers("nodes_nodeids", nodes),
+                t::integers("nodes_featureids", features), t::integers("nodes_truenodeids", yes),
+                t::integers("nodes_falsenodeids", no), t::reals("nodes_values", values), strings("nodes_modes", modes),
+                t::integers("target_treeids", none), t::integers("target_nodeids", leaves),
+                t::integers("target_ids", none), t::reals("target_weights", weights)},
+               machine_learning)},
+      {}, {t::value("x", t::float32, {"n", 1})});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(trees_of_any_depth_are_walked_down) {
+  for (std::int64_t levels : {3, 60}) {
+    const auto made = run(chain(levels, 2 * levels), {tensor_of<float>({4, 1}, {-5, 0.5f, 2, 1000})});
+    close(made[0], {1, 3, 5, static_cast<double>(2 * levels)}, 0);
+  }
+  BOOST_TEST(refusal(chain(3, 0)).find("is reached twice") != std::string::npos);
+  BOOST_TEST(refusal(chain(3, 77)).find("has no node 77") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_heads_are_checked) {
+  for (std::int64_t heads : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{5}, INT64_MAX}) {
+    const auto said = refusal(
+        model_of({t::node("MultiHeadAttention", {"x", "x", "x"}, {"y"}, {t::integer("num_heads", heads)}, microsoft)},
+                 {}, {t::value("x", t::float32, {1, 2, 6})}));
+    BOOST_TEST(said.starts_with("m.onnx: "), said);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
