@@ -252,6 +252,18 @@ value as_layout(const value& x, bool batch_first) {  // exchanges the first two 
   return lamina::permute(x, order);
 }
 
+// How many features the state has. Errors: weights that are not those of so many blocks of rows and directions.
+std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::size_t directions) {
+  const shape &w = c.dims(1), &r = c.dims(2);
+  if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
+    c.fail("sequences and weights of rank 3 are expected, not ", x.shape(), ", ", w, " and ", r);
+  if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
+  const std::int64_t size = r.at(2);
+  if (r.at(1) != gates * size || r[0] != dim(static_cast<std::int64_t>(directions)))
+    c.fail("its weights ", r, " are not those of ", directions, " directions and ", size, " features");
+  return size;
+}
+
 // Gates is how many blocks of rows the weights have; the functions of a direction are `defaults` where they are left out.
 void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run) {
   const std::string way = c.string("direction", "forward");
@@ -261,13 +273,7 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   const bool batch_first = c.flag("layout");
   const value x = as_layout(c.number(0), batch_first);
   const dtype e = x.type().element;
-  const shape &w = c.dims(1), &r = c.dims(2);
-  if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
-    c.fail("sequences and weights of rank 3 are expected, not ", x.shape(), ", ", w, " and ", r);
-  if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
-  const std::int64_t size = r.at(2);
-  if (r.at(1) != gates * size || r[0] != dim(static_cast<std::int64_t>(count)))
-    c.fail("its weights ", r, " are not those of ", count, " directions and ", size, " features");
+  const std::int64_t size = state_size(c, x, gates, count);
   const auto act = activations_of(c, defaults, count);
   const auto of = [&](std::size_t i, int d) {
     return c.has(i) ? value(lamina::select(c.cast_to(c.number(i), e), 0, d)) : value();
