@@ -15,11 +15,34 @@ void take(node_call& c, std::vector<known_value> results) {
   c.results = std::move(results);
 }
 
+// Whether a branch is one Squeeze, beside constants: what exporters write of a squeeze of an axis that they do not know.
+bool squeezes(const graph_message& g) {
+  bool found = false;
+  for (const auto& n : g.nodes) {
+    if (n.op == "Squeeze" && !found) found = true;
+    else if (n.op != "Constant") return false;
+  }
+  return found;
+}
+bool passes_on(const graph_message& g) {
+  return std::all_of(g.nodes.begin(), g.nodes.end(), [](const auto& n) { return n.op == "Identity"; });
+}
+bool same_ranks(const subgraph& a, const subgraph& b) {
+  for (std::size_t i = 0; i < a.results.size() && i < b.results.size(); ++i)
+    if (a.results[i].dims.rank != b.results[i].dims.rank) return false;
+  return true;
+}
+
 void if_(node_call& c) {
   const graph_message &then = c.graph("then_branch"), &otherwise = c.graph("else_branch");
   if (const auto known = c.known_integers(0); known && known->size() == 1)
     return take(c, c.inlined((*known)[0] != 0 ? then : otherwise));
   auto branches = c.subgraphs({&then, &otherwise}, {});
+  if (!same_ranks(branches[0], branches[1])) {
+    // The axis is taken to have one position; another extent is refused when a plan is made.
+    if (squeezes(then) && passes_on(otherwise)) return take(c, c.inlined(then));
+    c.unsupported("its branches give results of different ranks, and its condition is computed when the model runs");
+  }
   std::vector<value> operands = branches[0].captured;
   if (operands.empty()) {
     // A conditional has an operand at least.
