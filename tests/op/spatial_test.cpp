@@ -519,6 +519,12 @@ BOOST_AUTO_TEST_CASE(resizes) {
       const array target = count ? array_of(dtype::float32, {dim(count)}, c.o.scales)
                                  : ints(numbers(c.o.sizes.begin(), c.o.sizes.end()));
       check({data(c.x), target}, 1, [&](auto& v) { return resize(v[0], v[1], rest); }, floats(c.y, c.expected));
+      if (c.o.roi.empty()) continue;
+      const array region = floats({dim(static_cast<std::int64_t>(c.o.roi.size()))}, c.o.roi);
+      rest.roi.clear();
+      check(
+          {data(c.x), target, region}, 1, [&](auto& v) { return resize(v[0], v[1], v[2], rest); },
+          floats(c.y, c.expected));
     }
 }
 BOOST_AUTO_TEST_CASE(nearest_elements_of_any_type) {
@@ -631,6 +637,10 @@ BOOST_AUTO_TEST_CASE(elements_put_back) {
        {2.5, -0.5, -1, 4, -2, -2.5, -2.5, 2.5, 2, -1.5}}};
   for (const auto& c : all)
     check({data(c.x)}, 0, [&](auto& v) { return col2im(v[0], c.image, c.block, c.o); }, floats(c.y, c.expected));
+  const array x8 = data({1, 8, 4});
+  check(
+      {x8, ints({3, 4}), ints({2, 2})}, 1, [](auto& v) { return col2im(v[0], v[1], v[2], {.strides = {1, 2}}); },
+      floats(all[0].y, all[0].expected));
   BOOST_TEST(says(message(data({1, 8, 5}), [](auto& v) { return col2im(v[0], {3, 4}, {2, 2}, {.strides = {1, 2}}); }),
                   "the image has 4 blocks"));
 }

@@ -58,12 +58,11 @@ struct resize_attributes {
   aspect_ratio policy = aspect_ratio::stretch;
   double cubic_a = -0.75;
   bool exclude_outside = false, antialias = false;
-  double roi_start = 0, roi_end = 1;
   dtype element = dtype::float32;
   static constexpr void members(auto& a, auto&& f) {
     f("which", a.which), f("mode", a.mode), f("coordinates", a.coordinates), f("rounding", a.rounding);
     f("policy", a.policy), f("cubic_a", a.cubic_a), f("exclude_outside", a.exclude_outside);
-    f("antialias", a.antialias), f("roi_start", a.roi_start), f("roi_end", a.roi_end), f("element", a.element);
+    f("antialias", a.antialias), f("element", a.element);
   }
   bool operator==(const resize_attributes&) const = default;
 };
@@ -71,6 +70,14 @@ struct border_attributes {
   border_mode mode = border_mode::reflect;
   static constexpr void members(auto& a, auto&& f) { f("mode", a.mode); }
   bool operator==(const border_attributes&) const = default;
+};
+/// Blocks of an image, with a number for each of its axes.
+struct block_attributes {
+  lamina::axes strides, dilations, before, after;
+  static constexpr void members(auto& a, auto&& f) {
+    f("strides", a.strides), f("dilations", a.dilations), f("before", a.before), f("after", a.after);
+  }
+  bool operator==(const block_attributes&) const = default;
 };
 struct affine_attributes {
   bool align_corners = false;
@@ -104,12 +111,13 @@ struct window_weights {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operands: the extents of the axes that are resized together, int64; their sizes, int64, or scales, float32 or float64.
-/// Positions [size, taps], or [size] of the nearest elements.
+/// Operands: the extents of the axes that are resized together, int64; their sizes, int64, or scales, float32 or float64;
+/// for `tf_crop_and_resize` the starts, then the ends of a region, as parts of the axes. Positions [size, taps], or [size]
+/// of the nearest elements.
 struct resize_positions {
   static constexpr std::string_view name = "resize_positions";
-  static constexpr int operands = 2;
-  static constexpr unsigned shape_operands = 0b11;
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_operands = 0b111;
   using attributes = resize_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
@@ -117,8 +125,8 @@ struct resize_positions {
 /// The weights of those positions.
 struct resize_weights {
   static constexpr std::string_view name = "resize_weights";
-  static constexpr int operands = 2;
-  static constexpr unsigned shape_operands = 0b11;
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_operands = 0b111;
   using attributes = resize_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
@@ -126,8 +134,8 @@ struct resize_weights {
 /// 1 for each position of the resized axis that lies on the axis, else 0.
 struct resize_inside {
   static constexpr std::string_view name = "resize_inside";
-  static constexpr int operands = 2;
-  static constexpr unsigned shape_operands = 0b11;
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_operands = 0b111;
   using attributes = resize_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
@@ -150,6 +158,16 @@ struct center_borders {
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static value bind(const attributes&, view<const value> in);
+};
+/// Operands: the extents of an image and of its blocks, int64 [n] each. Positions [elements of a block times blocks, 1] in the
+/// image, -1 in its padding.
+struct block_positions {
+  static constexpr std::string_view name = "block_positions";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_operands = 0b11;
+  using attributes = block_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
 };
 /// Operand: the extents [N, C, H, W] or [N, C, D, H, W] of images, int64. A row {x, y, 1} or {x, y, z, 1} for each place,
 /// with coordinates from -1 to 1.
@@ -219,8 +237,8 @@ export struct max_windows {
 }  // namespace op
 
 using sample_operations =
-    operation_list<op::affine_base, op::border_positions, op::center_borders, op::max_windows, op::resample,
-                   op::resample_grad, op::resample_weight_grad, op::resize_inside, op::resize_positions,
+    operation_list<op::affine_base, op::block_positions, op::border_positions, op::center_borders, op::max_windows,
+                   op::resample, op::resample_grad, op::resample_weight_grad, op::resize_inside, op::resize_positions,
                    op::resize_weights, op::window_positions, op::window_weights>;
 extern const sample_operations::table sample_records;
 template <Operation Op> requires sample_operations::has<Op>
@@ -230,11 +248,11 @@ namespace detail {
 /// A resized axis.
 struct resized_axis {
   std::int64_t extent = 0, size = 0, taps = 1;
-  double scale = 1;
+  double scale = 1, roi_start = 0, roi_end = 1;
 };
-/// What becomes of an axis of these extents. Raises nothing: `why` holds the reason where there is none.
+/// What becomes of an axis of these extents; `roi` may be null. Raises nothing: `why` holds the reason where there is none.
 resized_axis resize_of(const resize_attributes& a, view<const std::int64_t> extents, const any_tensor& target,
-                       text& why);
+                       const any_tensor* roi, text& why);
 /// The positions of the nearest elements.
 std::vector<std::int64_t> nearest_positions(const resize_attributes& a, const resized_axis& r);
 /// Borders before, then after, that make extents others and leave the middle where it is; all int64.

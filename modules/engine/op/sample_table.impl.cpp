@@ -17,6 +17,14 @@ constexpr std::int64_t max_extent = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t max_table = std::int64_t(1) << 26;  // entries
 
 view<const std::int64_t> numbers(const any_tensor& t) { return t.elements<std::int64_t>(); }
+std::vector<double> reals(const any_tensor& t) {
+  std::vector<double> all;
+  with_type(t.type().element, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>)
+      for (T v : t.elements<T>()) all.push_back(static_cast<double>(v));
+  });
+  return all;
+}
 const any_tensor& constant_of(const value& v) { return v.owner().at(v.id()).constant; }
 
 // Whether an operand is a list of int64 that decides a shape; its length, or -1 with a reason.
@@ -211,8 +219,8 @@ double position_of(const resize_attributes& a, const detail::resized_axis& r, st
     case resize_coordinates::half_pixel_symmetric:
       return n / 2 * (1 - static_cast<double>(r.size) / width) + (y + 0.5) / r.scale - 0.5;
     case resize_coordinates::tf_crop_and_resize: {
-      const double wide = a.roi_end - a.roi_start;
-      return (width == 1 ? wide * (n - 1) / 2 : y * wide * (n - 1) / (width - 1)) + a.roi_start * (n - 1);
+      const double wide = r.roi_end - r.roi_start;
+      return (width == 1 ? wide * (n - 1) / 2 : y * wide * (n - 1) / (width - 1)) + r.roi_start * (n - 1);
     }
     default: return (y + 0.5) / r.scale - 0.5;
   }
@@ -253,14 +261,19 @@ double bounded(double x, std::int64_t extent) {
 }  // namespace
 
 detail::resized_axis detail::resize_of(const resize_attributes& a, view<const std::int64_t> extents,
-                                       const any_tensor& target, text& why) {
+                                       const any_tensor& target, const any_tensor* roi, text& why) {
   resized_axis r;
   const auto which = static_cast<std::size_t>(a.which);
-  std::vector<double> scales;
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    with_type(target.type().element, [&]<class T>() {
-      if constexpr (std::is_arithmetic_v<T>) scales.push_back(static_cast<double>(target.elements<T>()[i]));
-    });
+  std::vector<double> scales = reals(target);
+  if (roi) {
+    const auto ends = reals(*roi);
+    r.roi_start = ends[which];
+    r.roi_end = ends[which + extents.size()];
+    if (!(std::abs(r.roi_start) <= 1e9) || !(std::abs(r.roi_end) <= 1e9)) {
+      why << "the region from " << r.roi_start << " to " << r.roi_end << " is not between -1e9 and 1e9";
+      return r;
+    }
+  }
   const bool sizes = target.type().element == dtype::int64;
   for (std::size_t i = 0; i < scales.size(); ++i) {
     if (!(scales[i] >= 0) || scales[i] > static_cast<double>(max_extent) || (!sizes && scales[i] == 0)) {
@@ -310,11 +323,15 @@ bool resize_known(const resize_attributes& a, view<const tensor_type> in, infere
     out.why << "a mode is none of those that there are";
     return false;
   }
-  for (double v : {a.cubic_a, a.roi_start, a.roi_end})
-    if (!(std::abs(v) <= 1e9)) {
-      out.why << "the coefficient or region of " << v << " is not one of -1e9 to 1e9";
-      return false;
-    }
+  if (!(std::abs(a.cubic_a) <= 1e9)) {
+    out.why << "the coefficient of " << a.cubic_a << " is not one of -1e9 to 1e9";
+    return false;
+  }
+  const bool crops = a.coordinates == resize_coordinates::tf_crop_and_resize;
+  if (in.size() != (crops ? 3u : 2u)) {
+    out.why << "takes extents, sizes or scales, and for tf_crop_and_resize a region";
+    return false;
+  }
   const int axes = list_length(in[0], "extents", max_rank, out);
   if (axes < 0) return false;
   const dtype t = in[1].element;
@@ -326,14 +343,19 @@ bool resize_known(const resize_attributes& a, view<const tensor_type> in, infere
     out.why << "a size or scale for each of the " << axes << " axes is expected, and one of them";
     return false;
   }
-  const any_tensor *extents = out.elements_of(0), *target = out.elements_of(1);
-  if (!extents || !target) return true;
-  r = detail::resize_of(a, numbers(*extents), *target, out.why);
+  if (crops && (!is_real_type(in[2].element) || in[2].dims.rank != 1 || !may_equal(in[2].dims[0], 2 * axes))) {
+    out.why << "a start and an end of float32 or float64 for each of the " << axes << " axes are expected";
+    return false;
+  }
+  const any_tensor *extents = out.elements_of(0), *target = out.elements_of(1), *roi = out.elements_of(2);
+  if (!extents || !target || (crops && !roi)) return true;
+  r = detail::resize_of(a, numbers(*extents), *target, roi, out.why);
   return out.why.empty() && table_fits(r->size, r->taps, out.why);
 }
 detail::resized_axis resize_bound(const resize_attributes& a, view<const value> in) {
   text unused;
-  return detail::resize_of(a, numbers(constant_of(in[0])), constant_of(in[1]), unused);
+  const any_tensor* roi = in.size() > 2 ? &constant_of(in[2]) : nullptr;
+  return detail::resize_of(a, numbers(constant_of(in[0])), constant_of(in[1]), roi, unused);
 }
 
 }  // namespace
@@ -464,6 +486,71 @@ any_tensor detail::borders_around(const any_tensor& extents, const any_tensor& s
 }
 value op::center_borders::bind(const attributes&, view<const value> in) {
   return in[0].owner().constant(detail::borders_around(constant_of(in[0]), constant_of(in[1])));
+}
+
+namespace {
+
+// The blocks along each axis of an image; false with a reason where it has none.
+struct blocked_axis {
+  std::int64_t extent, kernel, stride, dilation, before, count;
+};
+bool blocks_of(const block_attributes& a, view<const std::int64_t> image, view<const std::int64_t> block,
+               std::vector<blocked_axis>& all, text& why) {
+  std::int64_t points = 1;
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    const int k = static_cast<int>(i);
+    window_attributes w{.kernel = block[i], .stride = a.strides[k], .dilation = a.dilations[k]};
+    w.before = a.before[k];
+    w.after = a.after[k];
+    const std::int64_t n = detail::windows_of(w, image[i], why);
+    if (n < 0) return false;
+    std::int64_t here = 0;
+    if (__builtin_mul_overflow(n, block[i], &here) || __builtin_mul_overflow(points, here, &points) ||
+        points > max_table) {
+      why << "the blocks have more than " << max_table << " elements";
+      return false;
+    }
+    all.push_back({image[i], block[i], w.stride, w.dilation, w.before, n});
+  }
+  return true;
+}
+
+}  // namespace
+
+void op::block_positions::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  const int n = list_length(in[0], "extents of an image", 3, out);
+  if (n < 0 || !list_of(in[1], "extents of a block", n, out)) return;
+  if (a.strides.count != n || a.dilations.count != n || a.before.count != n || a.after.count != n) {
+    out.why << "a stride, a dilation and paddings are expected for each of the " << n << " axes";
+    return;
+  }
+  const any_tensor *image = out.elements_of(0), *block = out.elements_of(1);
+  if (!image || !block) return out.result(dtype::int64, {dyn, 1});
+  std::vector<blocked_axis> all;
+  if (!blocks_of(a, numbers(*image), numbers(*block), all, out.why)) return;
+  std::int64_t points = 1;
+  for (const auto& b : all) points *= b.kernel * b.count;
+  out.result(dtype::int64, {dim(points), 1});
+}
+value op::block_positions::bind(const attributes& a, view<const value> in) {
+  std::vector<blocked_axis> all;
+  text unused;
+  blocks_of(a, numbers(constant_of(in[0])), numbers(constant_of(in[1])), all, unused);
+  std::int64_t taps = 1, blocks = 1;
+  for (const auto& b : all) taps *= b.kernel, blocks *= b.count;
+  std::vector<std::int64_t> at;
+  for (std::int64_t t = 0; t < taps; ++t)
+    for (std::int64_t n = 0; n < blocks; ++n) {
+      std::int64_t place = 0, step = 1, tap = t, number = n;
+      for (std::size_t i = all.size(); i-- > 0;) {
+        const blocked_axis& b = all[i];
+        const std::int64_t q = number % b.count * b.stride - b.before + tap % b.kernel * b.dilation;
+        place = place < 0 || q < 0 || q >= b.extent ? -1 : place + q * step;
+        tap /= b.kernel, number /= b.count, step *= b.extent;
+      }
+      at.push_back(place);
+    }
+  return table(in[0], dtype::int64, {dim(taps * blocks), 1}, at);
 }
 
 void op::affine_base::infer(const attributes& a, view<const tensor_type> in, inference& out) {

@@ -51,6 +51,9 @@ export value deform_conv(const value& x, const value& w, const value& offsets, c
 /// Errors:  shape_error where the image does not have so many blocks.
 export value col2im(const value& x, const std::vector<std::int64_t>& image, const std::vector<std::int64_t>& block,
                     const conv_options& o = {}, const origin& = {});
+/// The same where the extents, int64, are computed in time for a plan.
+export value col2im(const value& x, const value& image, const value& block, const conv_options& o = {},
+                    const origin& = {});
 
 // ---- pooling --------------------------------------------------------------------------------------------------------
 
@@ -127,6 +130,8 @@ export struct resize_options {
 export value resize(const value& x, const resize_options& o, const origin& = {});
 /// The same where sizes, int64, or scales, float32 or float64, are computed in time for a plan.
 export value resize(const value& x, const value& target, const resize_options& o, const origin& = {});
+/// And where the region, float32 or float64, is.
+export value resize(const value& x, const value& target, const value& roi, const resize_options& o, const origin& = {});
 /// Borders whose elements are those of x, as numpy.pad; sizes are computed as for `pad_by` with a number.
 /// Shapes:  x [2, 3], borders = {1, 0, 0, 2}, axes {0, 1} -> [3, 5].   Types: any, borders int64.   Errors: shape_error.
 export value pad_by(const value& x, const value& borders, axes along, border_mode mode, const origin& = {});

@@ -5,13 +5,13 @@ import :op;
 import :op.attention;
 import :op.computed_shape;
 import :op.elementwise;
-import :op.extents;
 import :op.grid;
 import :op.linear;
 import :op.nn;
 import :op.sample;
 import :op.shape;
 import :op.spatial;
+import :op.spatial_extents;
 import :op.tile;
 import :op.view;
 import :program;
@@ -23,8 +23,8 @@ namespace lamina {
 
 namespace {
 
-using detail::extent_of, detail::extent_value, detail::known_extent, detail::per_axis, detail::reshaped,
-    detail::spatial_axes, detail::times;
+using detail::extent_of, detail::extent_value, detail::known_extent,
+    detail::per_axis, detail::reshaped, detail::spatial_axes, detail::times;
 using numbers = std::vector<std::int64_t>;
 
 constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();
@@ -83,15 +83,6 @@ value conv_image(value x, const value& w, const conv_numbers& c) {
                  .padding = {same[0], same[1]},
                  .dilation = {c.dilations[0], c.dilations[1]},
                  .groups = c.groups});
-}
-// Columns [N, C, H, 1] as rows, along which kernels compute.
-bool is_column(const value& x, const value& w, const conv_numbers& c) {
-  return x.shape()[3] == dim(1) && w.shape()[3] == dim(1) && x.shape()[2] != dim(1) && !c.before[1] && !c.after[1];
-}
-value conv_column(const value& x, const value& w, conv_numbers c) {
-  for (numbers* n : {&c.strides, &c.before, &c.after, &c.dilations}) std::swap((*n)[0], (*n)[1]);
-  const auto row = [](const value& v) { return unsqueeze(squeeze(v, axes(3)), axes(2)); };
-  return unsqueeze(squeeze(conv_image(row(x), row(w), c), axes(2)), axes(3));
 }
 // Volumes [N, C, D, ...] as images [N D, C, ...], and back.
 value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }
@@ -179,7 +170,7 @@ value conv(const value& x, const value& w, const conv_options& o, const origin&)
     c.add_row();
     return squeeze(conv_image(unsqueeze(x, axes(2)), unsqueeze(w, axes(2)), c), axes(2));
   }
-  if (axes_count == 2) return is_column(x, w, c) ? conv_column(x, w, std::move(c)) : conv_image(x, w, c);
+  if (axes_count == 2) return conv_image(x, w, c);
   check_depth(c, "conv");
   return conv_volume(x, w, c);
 }
@@ -251,60 +242,67 @@ value deform_conv(const value& x, const value& w, const value& offsets, const va
   return reshaped(matmul(filters, columns), {count, known_extent(f.at(0)), high, wide});
 }
 
+namespace {
+
+axes as_axes(const numbers& all) {
+  axes a;
+  for (std::int64_t n : all) a.values[a.count++] = static_cast<std::int32_t>(std::clamp<std::int64_t>(n, -1, 1 << 30));
+  return a;
+}
+// The extents that an int64 value holds.
+std::vector<extent_value> extents_in(const value& v, int count) {
+  const auto known = detail::known_numbers(v);
+  std::vector<extent_value> all;
+  for (int i = 0; i < count; ++i)
+    all.push_back(known ? known_extent(static_cast<std::int64_t>((*known)[static_cast<std::size_t>(i)]))
+                        : extent_value{-1, slice(v, {.start = i, .stop = i + 1})});
+  return all;
+}
+
+}  // namespace
+
 value col2im(const value& x, const numbers& image, const numbers& block, const conv_options& o, const origin&) {
+  program& p = x.owner();
+  return col2im(x, detail::int_list(p, view<const std::int64_t>(image)),
+                detail::int_list(p, view<const std::int64_t>(block)), o);
+}
+value col2im(const value& x, const value& image, const value& block, const conv_options& o, const origin&) {
   const auto refuse = [&](std::string_view why) {
     text t;
     t << std::string_view(origin::words()) << "col2im: " << x.shape() << " as blocks of an image: " << why;
     detail::raise(error_kind::shape, t);
   };
-  const int count = static_cast<int>(image.size());
-  if (x.shape().rank != 3 || count < 1 || count > 3) refuse("[N, C K, blocks] and 1 to 3 axes are expected");
+  const int count = image.shape().rank == 1 && image.shape()[0].is_number() && image.shape().at(0) <= 3
+                        ? static_cast<int>(image.shape().at(0))
+                        : 0;
+  if (x.shape().rank != 3 || count < 1) refuse("[N, C K, blocks] and 1 to 3 axes are expected");
   const conv_numbers c = numbers_of(o, count, "col2im");
-  const numbers kernel = per_axis(block, count, 1, "col2im", "block");
-  numbers blocks;
-  std::int64_t taps = 1, all = 1, places = 1;
-  for (std::size_t i = 0; i < image.size(); ++i) {
-    window_attributes a{.kernel = kernel[i],
-                        .stride = c.strides[i],
-                        .dilation = c.dilations[i],
-                        .before = c.before[i],
-                        .after = c.after[i]};
-    text why;
-    blocks.push_back(detail::windows_of(a, image[i], why));
-    if (!why.empty()) refuse(std::string_view(why.view()));
-    if (__builtin_mul_overflow(taps, kernel[i], &taps) || __builtin_mul_overflow(all, blocks[i], &all) ||
-        __builtin_mul_overflow(places, image[i], &places) || taps > 1 << 20 || all > 1 << 26 || taps * all > 1 << 26)
-      refuse("too many places");
-  }
-  if (!x.shape()[1].is_number() || x.shape().at(1) % taps) refuse("the channels are no multiple of a block");
-  if (!may_equal(x.shape()[2], all)) {
+  const value table = apply<op::block_positions>(
+      {as_axes(c.strides), as_axes(c.dilations), as_axes(c.before), as_axes(c.after)}, image, block);
+  program& p = x.owner();
+  extent_value taps = known_extent(1), places = known_extent(1);
+  for (const auto& e : extents_in(block, count)) taps = times(p, taps, e);
+  const auto extents = extents_in(image, count);
+  for (const auto& e : extents) places = times(p, places, e);
+  const extent_value n = extent_of(x, 0), all = extent_of(x, 1), points = extent_of(table, 0);
+  extent_value channels;
+  if (all.known() && taps.known()) {
+    if (all.number % taps.number) refuse("the channels are no multiple of a block");
+    channels = known_extent(all.number / taps.number);
+  } else channels = {-1, all.in(p) / taps.in(p)};
+  if (points.known() && taps.known() && !may_equal(x.shape()[2], points.number / taps.number)) {
     text t;
-    t << "the image has " << all << " blocks";
+    t << "the image has " << points.number / taps.number << " blocks";
     refuse(std::string_view(t.view()));
   }
-  numbers at;
-  for (std::int64_t k = 0; k < taps; ++k)
-    for (std::int64_t b = 0; b < all; ++b) {
-      std::int64_t place = 0, step = 1, rest_k = k, rest_b = b;
-      for (std::size_t i = image.size(); i-- > 0; rest_k /= kernel[i], rest_b /= blocks[i], step *= image[i]) {
-        const std::int64_t q = rest_b % blocks[i] * c.strides[i] - c.before[i] + rest_k % kernel[i] * c.dilations[i];
-        place = q < 0 || q >= image[i] || place < 0 ? -1 : place + q * step;
-        if (place < 0) break;
-      }
-      at.push_back(place);
-    }
-  program& p = x.owner();
-  const extent_value n = extent_of(x, 0), channels = known_extent(x.shape().at(1) / taps);
-  const value table = unsqueeze(detail::int_list(p, view<const std::int64_t>(at)), axes(1));
   const dtype element = x.type().element;
   const value ones = broadcast_like(p.number(1.0, element), table);
-  const extent_value like[] = {n, channels, known_extent(places)};
+  const extent_value like[] = {n, channels, places};
   std::vector<extent_value> to{n, channels};
-  for (std::int64_t e : image) to.push_back(known_extent(e));
-  const value flat = reshaped(x, {n, channels, known_extent(taps * all)});
-  return reshaped(
-      apply<op::resample_grad>({.axis = 2}, flat, table, ones, full(detail::list_of(p, like), p.number(0.0, element))),
-      to);
+  to.insert(to.end(), extents.begin(), extents.end());
+  return reshaped(apply<op::resample_grad>({.axis = 2}, reshaped(x, {n, channels, points}), table, ones,
+                                           full(detail::list_of(p, like), p.number(0.0, element))),
+                  to);
 }
 
 }  // namespace lamina

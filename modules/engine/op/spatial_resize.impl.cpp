@@ -4,13 +4,13 @@ import :dtype;
 import :op;
 import :op.computed_shape;
 import :op.elementwise;
-import :op.extents;
 import :op.index;
 import :op.linear;
 import :op.reduce;
 import :op.sample;
 import :op.shape;
 import :op.spatial;
+import :op.spatial_extents;
 import :op.tile;
 import :op.view;
 import :program;
@@ -22,7 +22,8 @@ namespace lamina {
 
 namespace {
 
-using detail::extent_of, detail::extent_value, detail::known_extent, detail::reshaped, detail::times;
+using detail::extent_of, detail::extent_value, detail::known_extent,
+    detail::reshaped, detail::times;
 
 [[noreturn]] void refuse(error_kind kind, std::string_view function, const value& x, std::string_view why) {
   text t;
@@ -59,7 +60,7 @@ struct resized {
 bool crops(const resize_attributes& a) { return a.coordinates == resize_coordinates::tf_crop_and_resize; }
 // Whether every position of the axis is one of x, at the same place.
 bool is_identity(const resized& r) {
-  if (crops(r.attributes) && (r.attributes.roi_start != 0 || r.attributes.roi_end != 1)) return false;
+  if (crops(r.attributes) && (!r.known || r.known->roi_start != 0 || r.known->roi_end != 1)) return false;
   if (r.known) return r.known->size == r.known->extent && r.known->scale == 1;
   return r.scale == 1.0;
 }
@@ -83,9 +84,13 @@ std::optional<std::int64_t> repeats_of(const resized& r) {
   if ((halves && nearest) || lower) return static_cast<std::int64_t>(*r.scale);
   return {};
 }
-std::vector<resized> resized_axes(const value& x, const value& target, const value& extents,
-                                  const std::vector<int>& along, const resize_options& o) {
-  const auto sizes = detail::known_numbers(target), from = detail::known_numbers(extents);
+// `tables`: the operands of the tables, extents, target and perhaps a region.
+std::vector<resized> resized_axes(const value& x, const std::vector<value>& tables, const std::vector<int>& along,
+                                  const resize_options& o) {
+  const value& target = tables[1];
+  const auto sizes = detail::known_numbers(target), from = detail::known_numbers(tables[0]);
+  const auto constant = [&](const value& v) { return &v.owner().at(v.id()).constant; };
+  const bool region = tables.size() > 2 && detail::known_numbers(tables[2]).has_value();
   std::vector<std::int64_t> known_extents;
   if (from)
     for (double v : *from) known_extents.push_back(static_cast<std::int64_t>(v));
@@ -99,39 +104,44 @@ std::vector<resized> resized_axes(const value& x, const value& target, const val
     a.cubic_a = o.cubic_coeff_a;
     a.exclude_outside = o.exclude_outside && o.mode != resize_mode::nearest;
     a.antialias = o.antialias && o.mode != resize_mode::nearest;
-    if (!o.roi.empty() && crops(a)) a.roi_start = o.roi[i], a.roi_end = o.roi[along.size() + i];
     a.element = x.type().element;
     if (sizes && sizes->size() == along.size()) {
       if (target.type().element != dtype::int64) r.scale = (*sizes)[i];
       text why;
-      if (from)
-        r.known =
-            detail::resize_of(a, view<const std::int64_t>(known_extents), target.owner().at(target.id()).constant, why);
+      if (from && region == (tables.size() > 2))
+        r.known = detail::resize_of(a, view<const std::int64_t>(known_extents), *constant(target),
+                                    region ? constant(tables[2]) : nullptr, why);
       if (!why.empty()) r.known.reset(), r.scale.reset();  // the operation says so
     }
     all.push_back(r);
   }
   return all;
 }
-value resized_along(const value& x, const value& target, const value& extents, const resized& r) {
+value resized_along(const value& x, const std::vector<value>& tables, const resized& r) {
   if (r.attributes.mode != resize_mode::nearest)
-    return resample(x, apply<op::resize_positions>(r.attributes, extents, target),
-                    apply<op::resize_weights>(r.attributes, extents, target), {.axis = r.axis});
+    return resample(x, apply_all<op::resize_positions>(r.attributes, tables),
+                    apply_all<op::resize_weights>(r.attributes, tables), {.axis = r.axis});
   if (!crops(r.attributes))
     if (const auto n = repeats_of(r)) return *n == 1 ? x : value(repeat(x, *n, r.axis));
-  return gather(x, apply<op::resize_positions>(r.attributes, extents, target), r.axis);
+  return gather(x, value(apply_all<op::resize_positions>(r.attributes, tables)), r.axis);
 }
 // Whether each place is inside of x along all axes that were resized.
-value inside_of(const value& x, const value& target, const value& extents, const std::vector<resized>& all) {
+value inside_of(const value& x, const std::vector<value>& tables, const std::vector<resized>& all) {
   value inside;
   for (const resized& r : all) {
     resize_attributes a = r.attributes;
     a.element = dtype::float32;
-    value one = apply<op::resize_inside>(a, extents, target);
+    value one = apply_all<op::resize_inside>(a, tables);
     for (int i = r.axis + 1; i < x.shape().rank; ++i) one = unsqueeze(one, axes(-1));
     inside = inside.empty() ? one : value(inside * one);
   }
   return inside > 0.5;
+}
+// Numbers as a constant of float64.
+value real_list(program& p, const std::vector<double>& all) {
+  any_tensor t(tensor_type{dtype::float64, {dim(static_cast<std::int64_t>(all.size()))}});
+  std::copy(all.begin(), all.end(), reinterpret_cast<double*>(t.mutable_data()));
+  return p.constant(std::move(t));
 }
 
 }  // namespace
@@ -140,20 +150,25 @@ value resize(const value& x, const resize_options& o, const origin&) {
   if (o.scales.empty() == o.sizes.empty())
     refuse(error_kind::value, "resize", x, "either scales or sizes are expected");
   if (!o.sizes.empty()) return resize(x, detail::int_list(x.owner(), view<const std::int64_t>(o.sizes)), o);
-  any_tensor t(tensor_type{dtype::float64, {dim(static_cast<std::int64_t>(o.scales.size()))}});
-  std::copy(o.scales.begin(), o.scales.end(), reinterpret_cast<double*>(t.mutable_data()));
-  return resize(x, x.owner().constant(std::move(t)), o);
+  return resize(x, real_list(x.owner(), o.scales), o);
 }
 value resize(const value& x, const value& target, const resize_options& o, const origin&) {
+  return resize(x, target, o.roi.empty() ? value() : real_list(x.owner(), o.roi), o);
+}
+value resize(const value& x, const value& target, const value& roi, const resize_options& o, const origin&) {
   const std::vector<int> along = axes_of(x, view<const std::int64_t>(o.axes), "resize");
-  if (o.coordinates == resize_coordinates::tf_crop_and_resize && o.roi.size() != 2 * along.size())
+  const bool cropping = o.coordinates == resize_coordinates::tf_crop_and_resize;
+  if (cropping &&
+      (roi.empty() || roi.shape().rank != 1 || !may_equal(roi.shape()[0], 2 * static_cast<std::int64_t>(along.size()))))
     refuse(error_kind::value, "resize", x, "tf_crop_and_resize needs a start and an end in roi for each axis");
   if (o.antialias && o.mode == resize_mode::nearest)
     refuse(error_kind::value, "resize", x, "antialias is for linear and cubic; the nearest elements are no means");
   std::vector<extent_value> from;
   for (int axis : along) from.push_back(extent_of(x, axis));
   const value extents = detail::list_of(x.owner(), view<const extent_value>(from));
-  std::vector<resized> all = resized_axes(x, target, extents, along, o);
+  std::vector<value> tables{extents, target};
+  if (cropping) tables.push_back(roi);
+  std::vector<resized> all = resized_axes(x, tables, along, o);
   // Axes that become shorter come first; of equal ones the last, whose neighbors lie side by side.
   std::reverse(all.begin(), all.end());
   const auto growth = [](const resized& r) {
@@ -164,9 +179,8 @@ value resize(const value& x, const value& target, const resize_options& o, const
   std::stable_sort(all.begin(), all.end(), [&](const resized& a, const resized& b) { return growth(a) < growth(b); });
   std::erase_if(all, is_identity);
   value y = x;
-  for (const resized& r : all) y = resized_along(y, target, extents, r);
-  if (o.coordinates == resize_coordinates::tf_crop_and_resize && !all.empty())
-    y = where(inside_of(x, target, extents, all), y, o.extrapolation_value);
+  for (const resized& r : all) y = resized_along(y, tables, r);
+  if (cropping && !all.empty()) y = where(inside_of(x, tables, all), y, o.extrapolation_value);
   return y;
 }
 
