@@ -173,9 +173,15 @@ void deform_conv(node_call& c) {
   if (c.has(3)) y = y + channel_vector(c.number(3), 4);
   c.give_like(0, y);
 }
+// An int64 list: a constant where it is known.
+value list_operand(node_call& c, std::size_t i) {
+  if (const auto known = c.known_integers(i)) return c.constant(*known);
+  return c.cast_to(c[i], dtype::int64);
+}
 void col2im(node_call& c) {
-  const auto image = c.integers(1, "the shape of its image"), block = c.integers(2, "the shape of its blocks");
-  const std::size_t n = image.size();
+  const value image = list_operand(c, 1);
+  if (image.shape().rank != 1 || !image.shape()[0].is_number()) c.unsupported("an image of an unknown number of axes");
+  const std::size_t n = static_cast<std::size_t>(std::min<std::int64_t>(image.shape().at(0), max_rank));
   const auto pads = c.node_call::integers("pads", std::vector<std::int64_t>(2 * n, 0));
   if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers");
   const auto half = pads.begin() + static_cast<std::ptrdiff_t>(n);
@@ -183,7 +189,7 @@ void col2im(node_call& c) {
                        .paddings_before = {pads.begin(), half},
                        .paddings_after = {half, pads.end()},
                        .dilations = c.node_call::integers("dilations")};
-  c.give_like(0, lamina::col2im(c.number(0), image, block, o));
+  c.give_like(0, lamina::col2im(c.number(0), image, list_operand(c, 2), o));
 }
 
 // Infinitely small, or the lowest number of a type.

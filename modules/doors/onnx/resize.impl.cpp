@@ -26,16 +26,6 @@ resize_mode mode_of(node_call& c, std::string_view otherwise) {
                               {"cubic", resize_mode::cubic},
                               {"bicubic", resize_mode::cubic}});
 }
-std::vector<double> known_reals(node_call& c, std::size_t i, std::string_view what) {
-  const any_tensor* t = c.known(i);
-  if (!t) c.unsupported(what, " is computed");
-  std::vector<double> all;
-  with_type(t->element(), [&]<class T>() {
-    if constexpr (std::is_convertible_v<T, double>)
-      for (auto v : t->elements<T>()) all.push_back(static_cast<double>(v));
-  });
-  return all;
-}
 // Whether operand i is there and has elements.
 bool filled(node_call& c, std::size_t i) { return c.has(i) && !(c.dims(i).rank == 1 && c.dims(i)[0] == dim(0)); }
 // Resizes x by scales or sizes in operand i, in a type in which there is arithmetic.
@@ -43,12 +33,10 @@ void give_resized(node_call& c, resize_options o, std::size_t operand, bool size
   value x = o.mode == resize_mode::nearest ? c[0] : c.number(0);
   const bool whole_numbers = is_integer(x.type().element) && o.mode != resize_mode::nearest;
   if (whole_numbers) x = c.cast_to(x, dtype::float32);
-  value y;
-  if (sizes) {
-    if (const auto known = c.known_integers(operand)) o.sizes = *known, y = lamina::resize(x, o);
-    else y = lamina::resize(x, c.cast_to(c[operand], dtype::int64), o);
-  } else if (c.known(operand)) o.scales = known_reals(c, operand, "a scale"), y = lamina::resize(x, o);
-  else y = lamina::resize(x, c.number(operand), o);
+  const auto known = sizes ? c.known_integers(operand) : std::nullopt;
+  const value target = known ? c.constant(*known) : sizes ? c.cast_to(c[operand], dtype::int64) : c.number(operand);
+  const bool crops = o.coordinates == resize_coordinates::tf_crop_and_resize;
+  const value y = lamina::resize(x, target, crops ? c.number(1) : value(), o);
   c.give_like(0, whole_numbers ? value(lamina::round(y)) : y);
 }
 
@@ -78,7 +66,6 @@ void resize(node_call& c) {
   o.exclude_outside = c.flag("exclude_outside");
   o.antialias = c.flag("antialias");
   o.axes = c.node_call::integers("axes");
-  if (o.coordinates == coordinates::tf_crop_and_resize) o.roi = known_reals(c, 1, "the region");
   const bool sizes = filled(c, 3);
   if (!sizes && !filled(c, 2)) c.fail("it has neither scales nor sizes");
   give_resized(c, o, sizes ? 3 : 2, sizes);
@@ -112,6 +99,23 @@ value bordered(node_call& c, const value& x, const std::optional<std::vector<std
   (void)c;
   return y;
 }
+// Borders of all axes, from those of axes that are computed.
+value spread_borders(node_call& c, int rank) {
+  if (c.rank(3) != 1 || !c.dims(3)[0].is_number()) c.unsupported("its axes are computed, and how many is not known");
+  const std::int64_t count = c.dims(3).at(0);
+  std::vector<std::int64_t> positions;
+  for (int i = 0; i < rank; ++i) positions.push_back(i);
+  const value named = lamina::unsqueeze(c.cast_to(c[3], dtype::int64), lamina::axes(1));
+  const value marked = lamina::where(named < 0, named + rank, named) == c.constant(positions);  // [axes, rank]
+  const value given = c.cast_to(c[1], dtype::int64);
+  std::vector<value> both;
+  for (std::int64_t first : {std::int64_t(0), count}) {
+    const value column =
+        lamina::unsqueeze(lamina::slice(given, {.start = first, .stop = first + count}), lamina::axes(1));
+    both.push_back(lamina::reduce_sum(lamina::where(marked, column, 0), {.axes = lamina::axes(0)}));
+  }
+  return lamina::concat(view<const value>(both), 0);
+}
 void pad(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
@@ -120,10 +124,16 @@ void pad(node_call& c) {
   else known = c.known_integers(1);
   lamina::axes along;
   for (int i = 0; i < rank; ++i) along.values[along.count++] = i;
-  if (c.has(3)) along = c.axes_of(c.integers(3, "axes"), rank);
-  if (known && known->size() != 2 * static_cast<std::size_t>(along.count))
-    c.fail("it has ", known->size(), " borders for ", along.count, " axes");
-  const value borders = known ? c.constant(*known) : c.cast_to(c[1], dtype::int64);
+  value borders;
+  if (c.has(3) && !c.known_integers(3)) {
+    borders = spread_borders(c, rank);
+    known.reset();
+  } else {
+    if (c.has(3)) along = c.axes_of(c.integers(3, "axes"), rank);
+    if (known && known->size() != 2 * static_cast<std::size_t>(along.count))
+      c.fail("it has ", known->size(), " borders for ", along.count, " axes");
+    borders = known ? c.constant(*known) : c.cast_to(c[1], dtype::int64);
+  }
   const auto mode = c.string("mode", "constant");
   if (mode != "constant") {
     const auto m = choice<border_mode>(
