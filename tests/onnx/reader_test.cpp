@@ -310,8 +310,8 @@ BOOST_AUTO_TEST_CASE(inputs_and_their_extents) {
       has(unsupported(t::model_of({}, {}, {t::value("x", t::float32, t::extents(9, 1))}, {})), "more than 8 axes"));
   BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value("x", t::float32, {1LL << 40, 1LL << 40})}, {})),
                  "more elements than 2^40"));
-  const bytes sequence = t::message().put(4, t::message().put(1, t::tensor_type(t::float32, {1})).done()).done();
-  BOOST_TEST(has(unsupported(t::model_of({}, {}, {t::value_of_type("x", sequence)}, {})), "is no tensor"));
+  const bytes map = t::message().put(5, t::message().number(1, t::int64).done()).done();
+  BOOST_TEST(has(unsupported(t::model_of({}, {}, {t::value_of_type("x", map)}, {})), "is a map or a sparse tensor"));
   bytes deep = t::tensor_type(t::float32, {1});
   for (int i = 0; i < 200; ++i) deep = t::message().put(4, t::message().put(1, deep).done()).done();
   BOOST_TEST(has(refusal(t::model_of({}, {}, {t::value_of_type("x", deep)}, {})), "nested deeper than 100"));
@@ -478,7 +478,7 @@ BOOST_AUTO_TEST_CASE(edges_and_names) {
 
 BOOST_AUTO_TEST_CASE(types_that_lie) {
   const auto declared = [](const bytes& output) {
-    return t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::value("x", t::float32, {"N", 3})}, {output});
+    return t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::value("x", t::float32, {2, 3})}, {output});
   };
   BOOST_TEST(has(refusal(declared(t::value("y", t::int64, {2, 3}))), "output `y` is declared as int64, and is"));
   BOOST_TEST(has(refusal(declared(t::value("y", t::float32, {2}))), "is declared with the extents [2], and is"));
@@ -503,7 +503,7 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
                  "attribute `axis` holds -9223372036854775808"));
   BOOST_TEST(has(refusal(t::model_of({t::node("If", {"x"}, {"y"})})), "`then_branch`, a graph, is missing"));
   BOOST_TEST(
-      has(refusal(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", (1LL << 32) + 1)})})), "`to` holds"));
+      has(unsupported(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", (1LL << 32) + 1)})})), "undefined"));
   BOOST_TEST(has(unsupported(t::model_of({t::node("Cast", {"x"}, {"y"}, {t::integer("to", 99)})})), "undefined"));
   BOOST_TEST(
       has(refusal(t::model_of({t::node("Add", {"x", "w"}, {"y"})}, {t::floats("w", {2}, {1, 2})})), "`y` (Add)"));
