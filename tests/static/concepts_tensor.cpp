@@ -19,7 +19,7 @@ static_assert(Element<std::int64_t>);
 static_assert(Element<bool>);
 static_assert(!Element<long double>);
 static_assert(!Element<char>);
-static_assert(!Element<std::uint64_t>);
+static_assert(Element<std::uint64_t>);
 static_assert(!Element<plain>);
 static_assert(!Element<const float>);
 static_assert(!Element<float&>);

@@ -11,7 +11,7 @@ import :op.nn;
 import :op.sample;
 import :op.shape;
 import :op.spatial;
-import :op.spatial_extents;
+import :op.extents;
 import :op.tile;
 import :op.view;
 import :program;

@@ -10,7 +10,7 @@ import :op.reduce;
 import :op.sample;
 import :op.shape;
 import :op.spatial;
-import :op.spatial_extents;
+import :op.extents;
 import :op.tile;
 import :op.view;
 import :program;
