@@ -470,13 +470,13 @@ BOOST_AUTO_TEST_CASE(reductions_of_every_type) {
     }
   };
   for (auto element : {dtype::float32, dtype::float64, dtype::int8, dtype::int16, dtype::int32, dtype::int64,
-                       dtype::uint8, dtype::float16, dtype::bfloat16, dtype::boolean})
+                       dtype::uint8, dtype::float16, dtype::bfloat16, dtype::boolean, dtype::uint16, dtype::uint32,
+                       dtype::uint64, dtype::float8_e4m3fn})
     for (std::int64_t rows : {0, 1, 7, 40})
       for (std::int64_t width : {0, 1, 3, 17, 70})
-        for (int k = 0;
-             k < (element == dtype::float16 || element == dtype::bfloat16 || element == dtype::boolean ? 1 : 5); ++k) {
+        for (int k = 0; k < (is_real(element) || is_integer(element) ? 5 : 1); ++k) {
           const auto reduction = static_cast<scatter_reduction>(k);
-          const double low = element == dtype::uint8 ? 0 : -2;
+          const double low = is_real(element) || element == dtype::int8 || element == dtype::int64 ? -2 : 0;
           const auto whole = [](array a) {  // exact in every type
             for (auto& v : a.values) v = a.type.element == dtype::boolean ? v : std::round(v) + 0.;
             return a;

@@ -36,6 +36,15 @@ buffer_ref coordinate_check(emission& e, std::int64_t begin = 0) {
   t << ": a position is outside of its axis";
   return e.status_with_first(t.view(), {.of = e.in_type(1).dims, .begin = begin});
 }
+// The kernel of a table for an element type; what is only moved goes by its size.
+kernels::kernel kernel_of(const kernels::kernel (&table)[kernels::element_count], dtype element) {
+  if (is_real(element) || is_integer(element)) return table[static_cast<int>(element)];
+  const std::size_t size = size_of(element);
+  return table[static_cast<int>(size == 1   ? dtype::boolean
+                                : size == 2 ? dtype::float16
+                                : size == 4 ? dtype::int32
+                                            : dtype::int64)];
+}
 void copy_operand(emission& e) {
   const buffer_ref from = e.in(0), to = e.out(0);
   if (from.buffer == to.buffer && from.offset == to.offset) return;
@@ -121,7 +130,7 @@ void scatter_nd::emit(emission& e) {
   a.reduction = static_cast<std::int32_t>(at.reduction);
   copy_operand(e);
   if (a.rows == 0) return;
-  e.step(functions(e).scatter_nd[static_cast<int>(e.out_type(0).element)], a,
+  e.step(kernel_of(functions(e).scatter_nd, e.out_type(0).element), a,
          {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, coordinate_check(e)}});
 }
 
@@ -151,7 +160,7 @@ void put_along_axis::emit(emission& e) {
     a.stride[i] = i == axis ? 0 : strides[i];
   }
   a.axis_stride = strides[axis];
-  e.step(functions(e).put_along_axis[static_cast<int>(e.out_type(0).element)], a,
+  e.step(kernel_of(functions(e).put_along_axis, e.out_type(0).element), a,
          {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, coordinate_check(e)}});
 }
 
