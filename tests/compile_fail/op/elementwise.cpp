@@ -43,6 +43,16 @@ void gelu_of_integers() {
 #endif
 }
 
+// case: bits_of_floats
+// expect: bit_and: takes an integer type, not float32; cast first, as in cast<std::int32_t>(x): float32[3x4] float32[3x4]
+void bits_of_floats() {
+#ifdef BAD
+  auto y = bit_and(matrix<float, 3, 4>(), matrix<float, 3, 4>());
+#else
+  auto y = bit_and(matrix<int, 3, 4>(), matrix<int, 3, 4>());
+#endif
+}
+
 // case: silu_of_integers
 // expect: silu: takes float32 or float64, not int32; cast first, as in cast<float>(x): int32[3x4]
 void silu_of_integers() {
