@@ -112,6 +112,16 @@ BOOST_AUTO_TEST_CASE(reductions_over_computed_axes) {
               [](const values& v) { return values{reduce_log_sum_exp(v[0], {.axes = {1}})}; });
 }
 
+BOOST_AUTO_TEST_CASE(running_along_a_computed_axis) {
+  for (const auto& s : {shape{2, 3}, shape{1, 3}, shape{3, 1}, shape{0, 2}, shape{4, 2}})
+    for (bool product : {false, true})
+      for (bool exclusive : {false, true})
+        check_twice("running_along", {real(s, 1, 0.5, 2)}, [&](const values& v) {
+          const value axis = held(v[0], array_of(dtype::int64, {}, {-1}));
+          return values{running_along(v[0], axis, {.product = product, .exclusive = exclusive, .reverse = !product})};
+        });
+}
+
 BOOST_AUTO_TEST_CASE(contractions) {
   check_twice("einsum", {real({2, 3, 4}, 1), real({4, 2}, 2), real({3}, 3)},
               [](const values& v) { return values{einsum("abc,ca,b->cb", v)}; });

@@ -168,6 +168,43 @@ BOOST_AUTO_TEST_CASE(axes_that_are_computed) {
         }
 }
 
+// How many axes there are is known when a plan is made.
+BOOST_AUTO_TEST_CASE(kept_axes_of_any_number) {
+  const array x = random_array(dtype::float32, {2, 3, 4}, 1, 0.5, 2);
+  for (const auto& over : {std::vector<double>{1}, {0, -1}, {}}) {
+    const array list = array_of(dtype::int64, {dim(static_cast<std::int64_t>(over.size()))}, over);
+    reduce_attributes a{.keepdim = true};
+    for (double axis : over) a.axes.values[a.axes.count++] = static_cast<std::int32_t>(axis);
+    small_graph g;
+    g.output(reduce_by(g.input(x), g.open_input(list), {.kind = reduction_kind::mean, .keepdim = true}));
+    BOOST_TEST(same_bits(segment_run(g)()[0], result_of({x}, [&](auto& v) { return value(reduce_mean(v[0], a)); })));
+  }
+  small_graph g;
+  BOOST_TEST(
+      message_of([&] { reduce_by(g.input(x), g.open_input(array_of(dtype::int64, {1}, {0}))); }) ==
+      "reduce_by: the axes are expected as one vector, of a known length where they are not kept: float32[2x3x4] "
+      "int64[?]");
+}
+
+BOOST_AUTO_TEST_CASE(running_along_a_computed_axis) {
+  const array x = random_array(dtype::float32, {2, 3}, 1);
+  for (double axis : {0, 1, -2})
+    for (bool product : {false, true}) {
+      const auto at = static_cast<std::int64_t>(axis);
+      const array want = result_of({x}, [&](auto& v) {
+        return product ? value(cumprod(v[0], {at, true, false})) : value(cumsum(v[0], {at, true, false}));
+      });
+      small_graph g;
+      g.output(running_along(g.input(x), g.input(array_of(dtype::int64, {}, {axis})),
+                             {.product = product, .exclusive = true}));
+      BOOST_TEST(same_bits(segment_run(g)()[0], want));
+    }
+  small_graph g;
+  g.output(running_along(g.input(x), g.input(array_of(dtype::int64, {1}, {2}))));
+  BOOST_TEST(message_of([&] { segment_run(g).run(); }) ==
+             "running_along: axis 2 is outside the rank: float32[2x3] int64[1]");
+}
+
 BOOST_AUTO_TEST_CASE(axes_that_do_not_fit) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {2, 3}, 1)),

@@ -156,6 +156,8 @@ inline const std::vector<sample_call>& examples() {
       {"random_normal", {at({2}), f({2, 3})}},
       {"random_uniform", {at({2}), f({2, 3})}},
       {"reduce_by", {f({2, 3}), at({1})}, {{"kind", integer(3)}}},
+      {"running_along", {f({2, 3}), at({})}, {{"reverse", boolean(true)}}},
+      {"running_along", {f({2, 3}), at({1})}, {{"product", boolean(true)}}},
       {"reduce_all", {of(dtype::boolean, {2, 3})}},
       {"reduce_any", {of(dtype::boolean, {2, 3})}},
       {"repeat", {f({2, 3})}, {{"count", integer(2)}, {"axis", integer(1)}}},

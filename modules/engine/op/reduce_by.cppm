@@ -35,6 +35,15 @@ struct reduce_by_attributes {
   bool operator==(const reduce_by_attributes&) const = default;
 };
 
+/// Products, not sums; each element itself left out; from the end on.
+struct running_attributes {
+  bool product = false, exclusive = false, reverse = false;
+  static constexpr void members(auto& a, auto&& f) {
+    f("product", a.product), f("exclusive", a.exclusive), f("reverse", a.reverse);
+  }
+  bool operator==(const running_attributes&) const = default;
+};
+
 namespace op {
 /// Operands: elements; the axes to reduce.
 export struct reduce_by {
@@ -46,9 +55,19 @@ export struct reduce_by {
   static value bind(const attributes& a, view<const value> in);
   static void gradient(gradient_call&);
 };
+/// Operands: elements; the axis along which running sums or products are taken.
+export struct running_along {
+  static constexpr std::string_view name = "running_along";
+  static constexpr int operands = 2;
+  static constexpr unsigned shape_operands = 1u << 1;
+  using attributes = running_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
+  static void gradient(gradient_call&);
+};
 }  // namespace op
 
-using reduce_by_operations = operation_list<op::reduce_by>;
+using reduce_by_operations = operation_list<op::reduce_by, op::running_along>;
 extern const reduce_by_operations::table reduce_by_records;
 template <Operation Op> requires reduce_by_operations::has<Op>
 inline constexpr const operation& record<Op> = reduce_by_records.of[reduce_by_operations::position<Op>()];
@@ -61,10 +80,13 @@ inline constexpr const operation& record<Op> = reduce_by_records.of[reduce_by_op
 /// A reduction by its kind.   Types: sums, products, extremes and `l1`, `sum_square` of float and integer, extremes of bool too;
 /// the others of float.
 export value reduce(reduction_kind kind, const value& x, reduce_attributes a = {}, const origin& = {});
-/// The same over axes that are computed; the rank of the result is known if the number of axes is.
+/// The same over axes that are computed; how many there are is to be known where they are not kept.
 /// Shapes:  x [2, 3, 4], over = {0, -1} -> [3].   Types: as `reduce`, `over` int64.   Errors: shape_error for what are not distinct
 ///          axes.   Gradient: that of the reduction; of a product by division, so not at elements of 0.
 export value reduce_by(const value& x, const value& over, reduce_by_attributes a = {}, const origin& = {});
+
+/// `cumsum` and `cumprod` along an axis that is computed, int64 [] or [1].   Gradient: of products by division, so not at 0.
+export value running_along(const value& x, const value& axis, running_attributes a = {}, const origin& = {});
 
 /// The sum of absolute values, the root of the sum of squares, log(sum), log(sum(exp)) without overflow, the sum of squares.
 export value reduce_l1(const value& x, reduce_attributes a = {}, const origin& = {});

@@ -4,6 +4,7 @@ import :dtype;
 import :op;
 import :op.elementwise;
 import :op.extents;
+import :op.index;
 import :op.reduce;
 import :op.reduce_by;
 import :op.shape;
@@ -47,6 +48,9 @@ value reduce(reduction_kind kind, const value& x, reduce_attributes a, const ori
 }
 value reduce_by(const value& x, const value& over, reduce_by_attributes a, const origin&) {
   return apply<op::reduce_by>(a, x, over);
+}
+value running_along(const value& x, const value& axis, running_attributes a, const origin&) {
+  return apply<op::running_along>(a, x, axis);
 }
 value reduce_l1(const value& x, reduce_attributes a, const origin&) { return reduce(reduction_kind::l1, x, a); }
 value reduce_l2(const value& x, reduce_attributes a, const origin&) { return reduce(reduction_kind::l2, x, a); }
@@ -93,9 +97,14 @@ void reduce_by::infer(const attributes& a, view<const tensor_type> in, inference
   const shape &x = in[0].dims, &over = in[1].dims;
   if (!takes_element(a.kind, in[0].element, out)) return;
   if (in[1].element != dtype::int64) return out.refuse(in[1].element, "int64 axes", "std::int64_t");
-  if (over.rank != 1 || !over[0].is_number()) {
-    out.why << "the axes are expected as one vector of a known length";
+  if (over.rank != 1 || (!over[0].is_number() && !a.keepdim)) {
+    out.why << "the axes are expected as one vector, of a known length where they are not kept";
     return;
+  }
+  if (!over[0].is_number()) {
+    shape kept;
+    for (int i = 0; i < x.rank; ++i) kept.push_back(dyn);
+    return out.result(in[0].element, kept);
   }
   const std::int64_t n = over.at(0);
   if (n > x.rank) {
@@ -152,6 +161,37 @@ void reduce_by::gradient(gradient_call& c) {
     }
     const value mine = detail::converted(x == y, x.type().element);
     return value(mine * (g / lamina::max(over(mine), 1)));
+  });
+}
+
+void running_along::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (!detail::takes(domain::numbers, in[0].element, out)) return;
+  if (in[1].element != dtype::int64) return out.refuse(in[1].element, "an int64 axis", "std::int64_t");
+  if (in[1].dims.rank > 1 || (in[1].dims.rank == 1 && !may_equal(in[1].dims[0], 1))) {
+    out.why << "the axis is not one number";
+    return;
+  }
+  const any_tensor* known = out.elements_of(1);
+  const std::int64_t axis = known ? known->elements<std::int64_t>()[0] : 0;
+  if (known && detail::normal_axis(axis, in[0].dims.rank) < 0) {
+    out.why << "axis " << axis << " is outside the rank";
+    return;
+  }
+  out.result(in[0].element, in[0].dims);
+}
+value running_along::bind(const attributes& a, view<const value> in) {
+  const cumsum_attributes at{in[1].owner().at(in[1].id()).constant.elements<std::int64_t>()[0], a.exclusive, a.reverse};
+  return a.product ? value(lamina::cumprod(in[0], at)) : value(lamina::cumsum(in[0], at));
+}
+void running_along::gradient(gradient_call& c) {
+  c(0, [&] {
+    auto back = c.attributes<attributes>();
+    const bool product = back.product;
+    back.product = false;
+    back.reverse = !back.reverse;
+    const value g = product ? value(c.gradient() * c.result()) : c.gradient();
+    const value sums = apply<op::running_along>(back, g, c(1));
+    return product ? value(sums / c(0)) : sums;
   });
 }
 
