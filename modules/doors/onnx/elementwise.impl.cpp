@@ -32,8 +32,9 @@ LAMINA_UNARY(sqrt)
 LAMINA_UNARY(reciprocal)
 LAMINA_UNARY(exp)
 LAMINA_UNARY(log)
-LAMINA_UNARY(sin) LAMINA_UNARY(cos) LAMINA_UNARY(tan) LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan)
-    LAMINA_UNARY(sinh) LAMINA_UNARY(cosh) LAMINA_UNARY(tanh) LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh)
+LAMINA_UNARY(sin)
+LAMINA_UNARY(cos) LAMINA_UNARY(tan) LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh)
+    LAMINA_UNARY(cosh) LAMINA_UNARY(tanh) LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh)
         LAMINA_UNARY(sigmoid) LAMINA_UNARY(relu) LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign)
             LAMINA_UNARY(mish) LAMINA_UNARY(hard_swish) LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round)
                 LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
@@ -61,7 +62,8 @@ void pow(node_call& c) {
   const value x = c.number(0), y = c.number(1);
   const dtype e = x.type().element;
   // An exponent of another type: in the wider of both, rounded to that of the base.
-  if (y.type().element == e && is_floating(e)) return c.give_like(0, lamina::pow(x, y));
+  if (y.type().element == e) return c.give_like(0, lamina::pow(x, y));
+  if (is_integer(e) && is_integer(y.type().element)) return c.give_like(0, lamina::pow(x, c.cast_to(y, e)));
   const dtype wide = e == dtype::float32 && !is_integer(y.type().element) ? dtype::float32 : dtype::float64;
   c.give_like(0, lamina::pow(c.cast_to(x, wide), c.cast_to(y, wide)));
 }
@@ -158,12 +160,6 @@ void bit_cast(node_call& c) {
   c.give(0, lamina::apply<op::bit_cast>(bit_cast_attributes{c.element("to", dtype::float32)}, c[0]));
 }
 void identity(node_call& c) { c.results[0] = c.operand(0); }
-void dropout(node_call& c) {
-  if (c.has(2) && c.known_number(2, "training mode", 0) != 0)
-    c.unsupported("it drops elements in training; export the model for inference");
-  c.give(0, c[0]);
-  if (c.wants(1)) c.give(1, lamina::broadcast_like(c.constant(1.0, dtype::boolean), c[0]));
-}
 void is_nan(node_call& c) {
   const value x = c.number(0);
   c.give(0, x != x);
@@ -197,7 +193,6 @@ constexpr converter_entry entries[] = {
     {"Cos", 7, unary<cos_of>},
     {"Cosh", 9, unary<cosh_of>},
     {"Div", 1, binary<quotient_of>},
-    {"Dropout", 7, dropout},
     {"Elu", 6, elu},
     {"Equal", 1, predicate<equal_of>},
     {"Erf", 9, unary<erf_of>},

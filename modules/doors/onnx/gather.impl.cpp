@@ -12,13 +12,9 @@ namespace {
 value positions(node_call& c, std::size_t i) { return c.cast_to(c[i], dtype::int64); }
 
 void gather(node_call& c) { c.give(0, lamina::gather(c[0], positions(c, 1), c.axis(c.integer("axis", 0), c.rank(0)))); }
-void gather_elements(node_call& c) {
-  c.give(0, lamina::take_along_axis(c[0], positions(c, 1), c.axis(c.integer("axis", 0), c.rank(0))));
-}
 
 constexpr converter_entry entries[] = {
     {"Gather", 1, gather},
-    {"GatherElements", 11, gather_elements},
 };
 
 }  // namespace

@@ -18,19 +18,13 @@ value numpy_product(const value& a, const value& b) {
 
 namespace {
 
-void matmul(node_call& c) {
-  value a = c.number(0), b = c.number(1);
-  if (is_integer(a.type().element)) {  // exact up to 53 bits
-    a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
-  }
-  c.give_like(0, numpy_product(a, b));
-}
+void matmul(node_call& c) { c.give_like(0, numpy_product(c.number(0), c.number(1))); }
 
 void gemm(node_call& c) {
   value a = c.number(0), b = c.number(1);
   const dtype e = a.type().element;
-  if (is_integer(e)) a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
   const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  if (is_integer(e) && (alpha != 1 || beta != 1)) a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);
   value y = lamina::matmul(a, b, {.transpose_a = c.flag("transA"), .transpose_b = c.flag("transB")});
   if (alpha != 1) y = y * alpha;
   if (c.has(2) && beta != 0) {

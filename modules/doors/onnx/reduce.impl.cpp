@@ -32,15 +32,19 @@ value log_sum_exp(const value& x, lamina::axes over, bool keepdim) {
 }
 
 // Axes are an attribute before opset `Since` and an operand since.
-template <reduction F, int Since> void reduce(node_call& c) {
+template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c) {
   value x = c.number(0);
+  if (c.opset >= Since && c.has(1) && !c.known_integers(1))
+    return c.give_like(0, lamina::reduce_by(x, c.cast_to(c[1], dtype::int64),
+                                            {Kind, c.flag("keepdims", true), c.flag("noop_with_empty_axes")}));
   std::vector<std::int64_t> over;
   if (c.opset < Since) over = c.node_call::integers("axes");
   else if (c.has(1)) over = c.integers(1, "axes");
   const int rank = x.shape().rank;
   const bool keepdim = c.flag("keepdims", true);
   if (over.empty()) {
-    if (c.opset >= Since && c.flag("noop_with_empty_axes")) return c.give_like(0, F(x, {}, true));
+    if (c.opset >= Since && c.flag("noop_with_empty_axes"))
+      return c.give_like(0, lamina::reduce_by(x, c.constant(std::vector<std::int64_t>{}), {Kind, true, true}));
     for (int i = 0; i < rank; ++i) over.push_back(i);
   }
   const bool logic = x.type().element == dtype::boolean;  // the smallest and largest of truth values
@@ -49,10 +53,11 @@ template <reduction F, int Since> void reduce(node_call& c) {
                            : F(x, c.axes_of(over, rank), keepdim));
 }
 
-template <auto F> void position(node_call& c) {
+template <auto F, auto Last> void position(node_call& c) {
   const value x = c.number(0);
-  if (c.flag("select_last_index")) c.unsupported("`select_last_index`");
-  c.give(0, F(x, c.axis(c.integer("axis", 0), x.shape().rank), c.flag("keepdims", true)));
+  const int axis = c.axis(c.integer("axis", 0), x.shape().rank);
+  const bool keepdim = c.flag("keepdims", true);
+  c.give(0, c.flag("select_last_index") ? Last(x, {.axis = axis, .keepdim = keepdim}, origin{}) : F(x, axis, keepdim));
 }
 value largest(const value& x, int axis, bool keepdim) { return lamina::argmax(x, {.axis = axis, .keepdim = keepdim}); }
 value smallest(const value& x, int axis, bool keepdim) { return lamina::argmin(x, {.axis = axis, .keepdim = keepdim}); }
@@ -67,22 +72,24 @@ template <auto F> void over_axis(node_call& c) {
   c.give_like(0, lamina::reshape_like(F(rows, 1), x));
 }
 value softmax(const value& x, int axis) { return lamina::softmax(x, {.axis = axis}); }
+value hardmax(const value& x, int axis) { return lamina::hardmax(x, {axis}); }
 value log_softmax(const value& x, int axis) { return lamina::log_softmax(x, {.axis = axis}); }
 
 constexpr converter_entry entries[] = {
-    {"ArgMax", 1, position<largest>},
-    {"ArgMin", 1, position<smallest>},
+    {"ArgMax", 1, position<largest, lamina::last_argmax>},
+    {"ArgMin", 1, position<smallest, lamina::last_argmin>},
+    {"Hardmax", 1, over_axis<hardmax>},
     {"LogSoftmax", 1, over_axis<log_softmax>},
-    {"ReduceL1", 1, reduce<l1, 18>},
-    {"ReduceL2", 1, reduce<l2, 18>},
-    {"ReduceLogSum", 1, reduce<log_sum, 18>},
-    {"ReduceLogSumExp", 1, reduce<log_sum_exp, 18>},
-    {"ReduceMax", 1, reduce<max, 18>},
-    {"ReduceMean", 1, reduce<mean, 18>},
-    {"ReduceMin", 1, reduce<min, 18>},
-    {"ReduceProd", 1, reduce<prod, 18>},
-    {"ReduceSum", 1, reduce<sum, 13>},
-    {"ReduceSumSquare", 1, reduce<sum_square, 18>},
+    {"ReduceL1", 1, reduce<l1, 18, reduction_kind::l1>},
+    {"ReduceL2", 1, reduce<l2, 18, reduction_kind::l2>},
+    {"ReduceLogSum", 1, reduce<log_sum, 18, reduction_kind::log_sum>},
+    {"ReduceLogSumExp", 1, reduce<log_sum_exp, 18, reduction_kind::log_sum_exp>},
+    {"ReduceMax", 1, reduce<max, 18, reduction_kind::maximum>},
+    {"ReduceMean", 1, reduce<mean, 18, reduction_kind::mean>},
+    {"ReduceMin", 1, reduce<min, 18, reduction_kind::minimum>},
+    {"ReduceProd", 1, reduce<prod, 18, reduction_kind::product>},
+    {"ReduceSum", 1, reduce<sum, 13, reduction_kind::sum>},
+    {"ReduceSumSquare", 1, reduce<sum_square, 18, reduction_kind::sum_square>},
     {"Softmax", 1, over_axis<softmax>},
 };
 
