@@ -28,12 +28,8 @@ const names without_gradient{"argmax",           "argmin",        "argsort",    
                              "arange",           "reduce_any",    "to_one_hot", "random_uniform", "random_normal",
                              "shape_of",         "stop_gradient", "argwhere",   "non_zero",       "non_max_suppression",
                              "cached_attention",  // which serves alone
-                             "is_nan",           "is_inf",        "bit_and",    "bit_or",         "bit_xor",
-                             "bit_not",          "shift_left",    "shift_right"};
-const names without_gradient{"argmax",   "argmin",          "argsort",    "positions",      "reduce_all",
-                             "arange",   "reduce_any",      "to_one_hot", "random_uniform", "random_normal",
-                             "shape_of", "stop_gradient",   "argwhere",   "non_zero",       "non_max_suppression",
-                             "bit_cast", "cached_attention"};  // which serves alone
+                             "bit_cast",         "is_nan",        "is_inf",     "bit_and",        "bit_or",
+                             "bit_xor",          "bit_not",       "shift_left", "shift_right"};
 // How operations are applied, not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
 // What has a gradient is one number.
