@@ -340,6 +340,16 @@ BOOST_AUTO_TEST_CASE(shape_arithmetic_keeps_an_open_batch) {
   BOOST_TEST((y[0].shape() == shape{3, 4, 2}));
 }
 
+// A shape of no extents is computed with, too.
+BOOST_AUTO_TEST_CASE(shape_arithmetic_of_no_extents) {
+  const auto model =
+      t::model_of({t::node("Shape", {"x"}, {"s"}), t::node("Slice", {"s", "two", "two"}, {"none"}),
+                   t::node("Add", {"none", "n"}, {"y"})},
+                  {t::longs("two", {1}, {2})}, {t::value("x", t::float32, {"N", "M"}), t::value("n", t::int64, {1})});
+  any_tensor n({dtype::int64, {1}});
+  BOOST_TEST((run(model, {tensor_of({1, 1}, {1}), n})[0].shape() == shape{0}));
+}
+
 BOOST_AUTO_TEST_CASE(initializers_become_states_under_their_names) {
   const auto net = read(t::model_of({t::node("MatMul", {"x", "w"}, {"h"}), t::node("Add", {"h", "b"}, {"y"})},
                                     {t::floats("w", {3, 2}, {1, 2, 3, 4, 5, 6}), t::floats("b", {}, {1})},
@@ -513,6 +523,12 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
                                      {t::value("x", t::float32, {2}), t::value("from", t::int64, {1 << 29}),
                                       t::value("to", t::int64, {1 << 29})})),
                  "it has 536870912 starts, and the rank is 1"));
+  const bytes one = t::floats("one", {}, {1});
+  BOOST_TEST(has(
+      refusal(t::model_of({t::node("QLinearMatMul", {"x", "one", "z", "w", "one", "z", "one", "one"}, {"y"})},
+                          {one, t::tensor("z", t::uint8, {}, bytes(1, '\0')), t::tensor("w", t::uint8, {3, 1}, "abc")},
+                          {t::value("x", t::uint8, {2, 3})})),
+      "an integer type is expected"));
   // Of many nodes that are not supported, the message counts all.
   BOOST_TEST(has(unsupported(t::model_of({t::node("A", {"x"}, {"z"}), t::node("B", {"z"}, {"y"})})),
                  "so are 2 nodes in all, of the operators A B"));
@@ -573,6 +589,46 @@ BOOST_AUTO_TEST_CASE(functions_that_call_each_other) {
                 t::node("Relu", {"a"}, {"b"})}}
                       .done());
   BOOST_TEST(has(refusal(model(large)), "many lie on the same ones"));
+}
+
+// Tables that attributes describe, and that the file does not have.
+BOOST_AUTO_TEST_CASE(tables_that_are_too_large) {
+  const auto model = [](const bytes& op, const std::vector<bytes>& attributes, std::int32_t element = t::float32) {
+    return t::model{.main = {.nodes = {t::node(op, {"x"}, {"y"}, attributes, {.domain = "ai.onnx.ml"})},
+                             .inputs = {t::value("x", element, {1, 1})},
+                             .outputs = {t::untyped("y")}},
+                    .opsets = {t::opset("", 18), t::opset("ai.onnx.ml", 5)}}
+        .done();
+  };
+  const auto trees = [&](std::int64_t targets, const numbers& roots) {
+    return std::vector<bytes>{t::tensor_attribute("nodes_splits", t::floats("", {1}, {0.5f})),
+                              t::tensor_attribute("nodes_modes", t::tensor("", t::uint8, {1}, bytes(1, '\0'))),
+                              t::tensor_attribute("leaf_weights", t::floats("", {2}, {3, 4})),
+                              t::integers("nodes_featureids", {0}),
+                              t::integers("nodes_truenodeids", {0}),
+                              t::integers("nodes_trueleafs", {1}),
+                              t::integers("nodes_falsenodeids", {1}),
+                              t::integers("nodes_falseleafs", {1}),
+                              t::integers("leaf_targetids", {0, 0}),
+                              t::integers("tree_roots", roots),
+                              t::integer("n_targets", targets)};
+  };
+  any_tensor small({dtype::int8, {1, 1}});
+  BOOST_TEST(numbers_of(run(model("TreeEnsemble", trees(1, {0}), t::int8), {small})[0]) == (list{3}));
+  BOOST_TEST(numbers_of(run(model("TreeEnsemble", trees(1, {0, 0})), {tensor_of({1, 1}, {1})})[0]) == (list{8}));
+  BOOST_TEST(has(unsupported(model("TreeEnsemble", trees(1 << 30, {0}))), "targets of 3 nodes"));
+  std::vector<bytes> many;
+  for (int i = 0; i < 40; ++i)
+    many.push_back(
+        t::node("TreeEnsemble", {"x"}, {"y" + std::to_string(i)}, trees(1 << 20, {0}), {.domain = "ai.onnx.ml"}));
+  BOOST_TEST(has(unsupported(t::model{.main = {.nodes = many, .inputs = {t::value("x", t::float32, {1, 1})}},
+                                      .opsets = {t::opset("", 18), t::opset("ai.onnx.ml", 5)}}
+                                 .done()),
+                 "far more than the file has"));
+  BOOST_TEST(has(refusal(model("SVMClassifier", {t::integers("vectors_per_class", {1LL << 40, 1LL << 40}),
+                                                 t::integers("classlabels_ints", {0, 1}), t::reals("rho", {1}),
+                                                 t::reals("coefficients", {1}), t::reals("support_vectors", {1})})),
+                 "coefficients"));
 }
 
 // Graphs in graphs, and functions in them, up to the limit of a message's depth.

@@ -120,6 +120,8 @@ class node_call {
   value constant(double v, dtype element) { return p.number(v, element); }
   value constant(const std::vector<std::int64_t>& v);
   value constant(any_tensor t) { return p.constant(std::move(t)); }
+  /// Counts bytes that a converter makes beyond those of the file. Errors: unsupported_error where they are too many.
+  void take(std::size_t bytes) const;
   /// Zeros of a type. Errors: unsupported_error for more than an operator has use for.
   value zeros(const tensor_type& type);
   /// The extents of x as an int64 vector: a constant where all are numbers.

@@ -218,9 +218,14 @@ lamina::axes node_call::axes_of(const std::vector<std::int64_t>& a, int rank) co
 value node_call::cast_to(const value& v, dtype element) {
   return v.type().element == element ? v : value(lamina::apply<op::cast>(cast_attributes{.to = element}, v));
 }
+void node_call::take(std::size_t bytes) const {
+  if (!around.context().from.account->take(bytes))
+    unsupported("its tables need ", bytes, " bytes, far more than the file has");
+}
 value node_call::zeros(const tensor_type& type) {
   if (!type.dims.is_static() || !type.dims.countable() || type.bytes() > max_zeros)
     unsupported("it needs zeros ", type, "; the limit is ", max_zeros >> 20, " MiB");
+  take(type.bytes());
   return constant(any_tensor(type));
 }
 value node_call::constant(const std::vector<std::int64_t>& v) {
@@ -476,7 +481,8 @@ extent_list joined(const node_call& c) {
 }
 extent_list computed(const node_call& c, std::string_view op) {
   const auto &a = c.extents(0), &b = c.extents(1);
-  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return {};
+  if (!a || !b || a->empty() || b->empty()) return {};
+  if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return {};
   std::vector<dim> made;
   for (std::size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
     const dim x = (*a)[a->size() == 1 ? 0 : i], y = (*b)[b->size() == 1 ? 0 : i];

@@ -133,7 +133,9 @@ void read_result_extents(node_call& c, const value& x, windows& w, std::vector<s
     if (!wanted.empty()) {
       const dim extent = x.shape()[static_cast<int>(i) + 2];
       if (!extent.is_number()) c.unsupported("`output_shape` of an operand with computed extents");
-      all = w.strides[i] * (extent.code - 1) + more[i] + reach - wanted[i];
+      if (__builtin_mul_overflow(w.strides[i], extent.code - 1, &all) || all > std::int64_t(1) << 61)
+        c.fail("its strides and extents ", x.shape(), " are too large");
+      all += more[i] + reach - wanted[i];
     }
     more[i] += std::max<std::int64_t>(-all, 0);
     all = std::max<std::int64_t>(all, 0);

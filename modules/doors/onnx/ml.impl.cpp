@@ -23,9 +23,10 @@ std::vector<double> numbers_of(node_call& c, std::string_view name) {
   return all;
 }
 value table_of(node_call& c, const std::vector<double>& numbers, dtype e, const shape& s) {
-  any_tensor t({e, s});
   if (static_cast<std::int64_t>(numbers.size()) != s.size())
     c.fail("it has ", numbers.size(), " numbers, and ", s.size(), " are expected");
+  if (!is_real(e)) return c.cast_to(table_of(c, numbers, dtype::float32, s), e);
+  any_tensor t({e, s});
   if (e == dtype::float64) std::memcpy(t.mutable_data(), numbers.data(), numbers.size() * sizeof(double));
   else {
     const std::vector<float> rounded(numbers.begin(), numbers.end());

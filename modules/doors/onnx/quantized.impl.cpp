@@ -11,6 +11,10 @@ namespace lamina::onnx {
 integer_range range_of(dtype e) {
   std::string_view name = name_of(e);
   const bool is_unsigned = name.starts_with("uint");
+  if (!is_unsigned && !name.starts_with("int")) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return {-infinity, infinity};
+  }
   name.remove_prefix(is_unsigned ? 4 : 3);
   int bits = 0;
   for (char d : name) bits = 10 * bits + (d - '0');
@@ -36,6 +40,7 @@ value beside(node_call& c, const value& v, const value& x, std::int64_t axis, st
 
 value saturated(node_call& c, const value& x, const value& offset, dtype e) {
   const integer_range r = range_of(e);
+  if (!std::isfinite(r.low)) c.fail("its result is ", e, ", and an integer type is expected");
   value q = lamina::round(x);
   if (!offset.empty()) q = q + c.cast_to(offset, x.type().element);
   return c.cast_to(lamina::clamp(q, r.low, r.high), e);

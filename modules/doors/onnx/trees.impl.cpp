@@ -26,12 +26,15 @@ struct forest {
 // How many steps lead from a root to the deepest leaf. Errors: nodes that are reached twice in a tree.
 std::int64_t depth_of(node_call& c, const forest& f) {
   std::int64_t deepest = 0;
+  std::size_t steps = 0;
+  const std::size_t most = 64 * f.size() + (std::size_t{1} << 22);
   std::vector<std::size_t> seen(f.size(), 0);
   for (std::size_t t = 0; t < f.roots.size(); ++t) {
     std::vector<std::pair<std::int64_t, std::int64_t>> open{{f.roots[t], 0}};
     while (!open.empty()) {
       const auto [at, level] = open.back();
       open.pop_back();
+      if (++steps > most) c.unsupported("trees that share most of their nodes");
       deepest = std::max(deepest, level);
       const auto i = static_cast<std::size_t>(at);
       if (f.modes[i] == comparison::leaf) continue;
@@ -80,6 +83,7 @@ value members_of(node_call& c, const forest& f, dtype e) {
   std::size_t most = 1;
   for (const auto& m : f.members) most = std::max(most, m.size());
   if (most > (std::size_t{1} << 24) / f.size()) c.unsupported("sets of ", most, " members");
+  c.take(f.size() * most * sizeof(double));
   std::vector<double> table(f.size() * most, std::numeric_limits<double>::quiet_NaN());
   for (std::size_t i = 0; i < f.size(); ++i)
     std::copy(f.members[i].begin(), f.members[i].end(), table.begin() + static_cast<std::ptrdiff_t>(i * most));
@@ -145,10 +149,11 @@ enum class aggregate : std::uint8_t { average, sum, min, max };
 value aggregated(node_call& c, const value& leaves, const forest& f, const votes& v, std::int64_t targets,
                  aggregate how, dtype e) {
   const auto n = static_cast<std::int64_t>(f.size());
-  if (targets < 1 || targets > (std::int64_t{1} << 26) / n) c.unsupported(targets, " targets of ", n, " nodes");
+  if (targets < 1 || targets > (std::int64_t{1} << 25) / n) c.unsupported(targets, " targets of ", n, " nodes");
   const double nothing = how == aggregate::min   ? std::numeric_limits<double>::infinity()
                          : how == aggregate::max ? -std::numeric_limits<double>::infinity()
                                                  : 0;
+  if (targets > 1) c.take(static_cast<std::size_t>(n * targets) * sizeof(float));
   std::vector<double> table(static_cast<std::size_t>(n * targets), nothing);
   for (std::size_t i = 0; i < v.nodes.size(); ++i) {
     if (v.targets[i] < 0 || v.targets[i] >= targets) c.fail("target ", v.targets[i], " of ", targets);
