@@ -66,7 +66,7 @@ class node_call {
   int rank(std::size_t i) { return type(i).dims.rank; }
   /// All elements of operand i where they are known now; else null.
   const any_tensor* known(std::size_t i) const;
-  /// The same as integers. Errors: unsupported_error where operand i is there and not known; `what` names it.
+  /// The same as integers. Errors: file_error where operand i is left out, unsupported_error where it is not known; `what` names it.
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
   std::vector<std::int64_t> integers(std::size_t i, std::string_view what) const;
   /// The number that operand i is; `otherwise` where it is left out. Errors: as `integers`.

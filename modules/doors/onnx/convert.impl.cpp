@@ -69,6 +69,7 @@ std::optional<std::vector<std::int64_t>> node_call::known_integers(std::size_t i
   return all;
 }
 std::vector<std::int64_t> node_call::integers(std::size_t i, std::string_view what) const {
+  if (!has(i)) fail("operand ", i, ", its ", what, ", is missing");
   auto all = known_integers(i);
   if (!all)
     unsupported("its ", what, ", operand ", i, " `", printable(node.inputs[i]),
