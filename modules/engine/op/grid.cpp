@@ -40,7 +40,7 @@ std::vector<axis_tap> axis_taps(value x, const value& extent, const value& strid
   const value low = o.align_corners ? extent * 0 : extent * 0 - 0.5;
   const value width = o.align_corners ? last : extent;
   if (o.mode == resize_mode::nearest) x = stop_gradient(round(x));
-  if (o.padding == grid_padding::border) x = where(x < low || x > low + width, clamp(x, extent * 0, last), x);
+  if (o.padding == grid_padding::border && o.mode != resize_mode::cubic) x = clamp(x, extent * 0, last);
   if (o.padding == grid_padding::reflection) x = where(x < low || x > low + width, mirrored(x, low, width), x);
   const auto tap = [&](const value& whole, const value& weight) {
     value at = whole;
