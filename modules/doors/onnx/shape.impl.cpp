@@ -153,8 +153,11 @@ void squeeze(node_call& c) {
   }
   auto a = axes_operand(c, 13);
   if (a.empty() && !(c.opset >= 13 && c.has(1)))
-    for (int i = 0; i < rank; ++i)
-      if (x.shape()[i] == dim(1)) a.push_back(i);  // an extent that is not known stays
+    for (int i = 0; i < rank; ++i) {
+      if (x.shape()[i] == dim(1)) a.push_back(i);  // an extent with a name stays
+      else if (x.shape()[i] == dim(dyn))
+        c.unsupported("it drops all axes of extent 1, and some extents of ", x.shape(), " are not known");
+    }
   c.give(0, a.empty() ? x : value(lamina::squeeze(x, c.axes_of(a, rank))));
 }
 void unsqueeze(node_call& c) {
