@@ -50,6 +50,7 @@ export import :op.random;
 export import :op.seeded_random;
 export import :op.control;
 export import :op.host;  // control flow on the host, sequences, optionals
+export import :op.text;  // strings
 export import :expression.data;
 export import :op.recurrent;
 export import :structure;   // operations by name, programs from files

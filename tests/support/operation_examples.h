@@ -13,6 +13,7 @@ inline tensor_type f(const shape& s) { return {dtype::float32, s}; }
 inline tensor_type at(const shape& s) { return {dtype::int64, s}; }
 inline tensor_type of(dtype t, const shape& s) { return {t, s}; }
 
+inline tensor_type texts(const shape& s) { return {dtype::string, s}; }
 inline tensor_type list_of(const shape& s) { return {dtype::float32, s, lamina::value_kind::sequence}; }
 inline tensor_type maybe(const shape& s) { return {dtype::float32, s, lamina::value_kind::optional}; }
 
@@ -179,6 +180,20 @@ inline const std::vector<sample_call>& examples() {
       {"sequence_length", {list_of({2, 3})}},
       {"sequence_map", {list_of({2, 3}), f({2, 3})}},
       {"split_to_sequence", {f({4, 3})}, {{"axis", integer(1)}, {"keepdims", boolean(false)}}},
+      {"equal_strings", {texts({2, 3}), texts({3})}},
+      {"find_strings", {texts({2, 3}), texts({4})}},
+      {"regex_full_match", {texts({2, 3}), texts({})}},
+      {"string_concat", {texts({2, 3}), texts({3})}},
+      {"string_normalize", {texts({1, 3}), texts({1})}, {{"change", integer(1)}}},
+      {"string_positions", {texts({2}), texts({2, 3})}},
+      {"string_ranks", {texts({2, 3})}},
+      {"string_split", {texts({2, 3}), texts({})}, {{"most", integer(1)}}},
+      {"string_to_number", {texts({2, 3})}},
+      {"take_strings", {texts({2}), texts({3}), at({2, 2})}},
+      {"tf_idf", {at({2, 3}), at({2}), at({1}), at({2}), f({2})}, {{"width", integer(2)}}},
+      {"tf_idf",
+       {texts({3}), texts({2}), at({1}), at({2}), f({2})},
+       {{"width", integer(2)}, {"weighted", boolean(true)}}},
       {"slice", {f({4, 3})}, {{"start", integer(1)}, {"stop", integer(3)}}},
       {"split", {f({4, 3})}, {{"start", integer(1)}, {"count", integer(2)}, {"whole", integer(4)}}},
       {"split_evenly", {f({4, 3})}, {{"part", integer(1)}, {"parts", integer(2)}}},

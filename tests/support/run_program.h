@@ -40,7 +40,14 @@ class number_source {
     }
   }
   void fill(std::byte* to, const lamina::tensor_type& t, made_up how) {
-    if (t.element == lamina::dtype::string) return;  // zeros are empty strings
+    if (t.element == lamina::dtype::string) {
+      constexpr std::string_view odd[] = {"", "1", "a b", "\xff", "(a|", "1e9"};
+      for (std::int64_t i = 0; i < t.dims.size(); ++i, to += sizeof odd[0]) {
+        const std::string_view x = how == made_up::wild ? odd[below(std::size(odd))] : below(2) ? "1" : "0";
+        std::memcpy(to, &x, sizeof x);
+      }
+      return;
+    }
     lamina::with_type(t.element, [&]<class T>() {
       for (std::int64_t i = 0; i < t.dims.size(); ++i, to += sizeof(T)) {
         const T x = element<T>(how);
@@ -159,10 +166,11 @@ class little_memory {
 
 /// Whether it runs on memory of tensors.
 inline bool is_of_tensors(const lamina::ir::program& p) {
+  const auto is = [](const lamina::tensor_type& t) { return t.is_tensor() && t.element != lamina::dtype::string; };
   for (auto i : p.inputs())
-    if (!p.at(i).results[0].is_tensor()) return false;
+    if (!is(p.at(i).results[0])) return false;
   for (const auto& o : p.outputs())
-    if (!p.type(o.value).is_tensor()) return false;
+    if (!is(p.type(o.value))) return false;
   return true;
 }
 /// Ends loops on the host: after so many questions it says stop.

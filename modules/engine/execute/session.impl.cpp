@@ -2,6 +2,7 @@ module lamina:session.impl;
 import :any_value;
 import :context;
 import :core;
+import :dtype;
 import :execute;
 import :host;
 import :io;
@@ -190,6 +191,7 @@ struct session::implementation {
   void give(std::size_t output, any_value v, const request& q);
   void check_inputs(const request& q) const;
   bool gives_values() const;
+  bool has_strings() const;
   void check_input(std::size_t i, const any_value& v) const;
   void check_count(std::size_t count) const;
 
@@ -651,6 +653,9 @@ void session::run(view<const shape> extents, view<const void* const> inputs, con
   if (r.segments) [[unlikely]] {
     if (r.gives_values())
       detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
+    if (r.has_strings())
+      detail::raise(error_kind::type,
+                    "the program takes or gives strings, which no memory of the caller holds; run it on tensors");
     return r.run_segments({extents, inputs, place, times});
   }
   const auto with = r.choose(*this, 0, extents, {}, times);
@@ -703,6 +708,13 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
 bool session::implementation::gives_values() const {
   const auto& all = source->outputs();
   return std::any_of(all.begin(), all.end(), [&](const auto& o) { return !source->type(o.value).is_tensor(); });
+}
+// Whether an input or output is of strings, whose elements are addresses.
+bool session::implementation::has_strings() const {
+  const auto holds = [&](const auto& o) { return source->type(o.value).element == dtype::string; };
+  const auto takes = [&](std::int32_t i) { return source->at(i).results[0].element == dtype::string; };
+  return std::any_of(source->outputs().begin(), source->outputs().end(), holds) ||
+         std::any_of(source->inputs().begin(), source->inputs().end(), takes);
 }
 void session::implementation::check_input(std::size_t i, const any_value& v) const {
   const node& n = source->at(source->inputs()[i]);

@@ -2,6 +2,7 @@
 // later one reads becomes an output here and an input there.
 module lamina:segments.impl;
 import :core;
+import :dtype;
 import :op;
 import :op.control;
 import :op.sized;
@@ -266,7 +267,7 @@ class cutter {
     const std::size_t last = bodies_.size() - 1;
     for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
       const auto& [name, v] = p_.outputs()[o];
-      if (p_.at(v).kind == node_kind::input && !p_.type(v).is_tensor()) {
+      if (p_.at(v).kind == node_kind::input && (!p_.type(v).is_tensor() || p_.type(v).element == dtype::string)) {
         made_.passed.emplace_back(input_number(v.node), o);
         continue;
       }

@@ -22,6 +22,7 @@ import :op.reduce_by;
 import :op.sample;
 import :op.shape;
 import :op.sized;
+import :op.text;
 import :op.tile;
 import :op.view;
 import :program;
@@ -49,6 +50,7 @@ constexpr reduce_operations::table reduce_records = reduce_operations::records()
 constexpr sample_operations::table sample_records = sample_operations::records();
 constexpr shape_operations::table shape_records = shape_operations::records();
 constexpr sized_operations::table sized_records = sized_operations::records();
+constexpr text_operations::table text_records = text_operations::records();
 constexpr tile_operations::table tile_records = tile_operations::records();
 constexpr view_operations::table view_records = view_operations::records();
 
@@ -64,10 +66,11 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
   std::sort(all.begin(), all.end(), [](const operation* a, const operation* b) { return a->name < b->name; });
   return all;
 }
-constexpr auto all = by_name(attention_records, computed_shape_records, control_records, coordinate_records,
-                             elementwise_records, host_records, index_records, linear_records, loss_records, nn_records,
-                             normalize_records, quantized_records, random_records, recurrent_records, reduce_by_records,
-                             reduce_records, sample_records, shape_records, sized_records, tile_records, view_records);
+constexpr auto all =
+    by_name(attention_records, computed_shape_records, control_records, coordinate_records, elementwise_records,
+            host_records, index_records, linear_records, loss_records, nn_records, normalize_records, quantized_records,
+            random_records, recurrent_records, reduce_by_records, reduce_records, sample_records, shape_records,
+            sized_records, text_records, tile_records, view_records);
 static_assert(
     [] {
       for (std::size_t i = 1; i < all.size(); ++i)
