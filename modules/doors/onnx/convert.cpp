@@ -194,6 +194,8 @@ converter_list preview_attention_converters();
 converter_list machine_learning_converters();
 converter_list training_converters();
 converter_list tree_converters();
+converter_list text_converters();
+converter_list machine_learning_text_converters();
 
 /// The converter of an operator in an opset of its domain; null where there is none.
 const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset);
@@ -203,6 +205,14 @@ struct domain_converters {
   converter_list entries;
 };
 const std::vector<domain_converters>& all_converters();
+
+/// Converts a node; of strings that it moves it moves positions.
+void convert_strings(node_call& c, converter convert);
+/// A value that may be a result of a program: strings are those that an operation gives.
+value as_result(const value& v);
+/// The position of each label among keys, from 1 on; of equal keys the last one counts; 0 of what is none of them.
+/// Errors: file_error for strings and numbers.
+value place_of_label(node_call& c, const value& x, const any_tensor& keys);
 
 /// The product of matrices as NumPy has it: a vector on the left is a row, one on the right a column, and the axis added for it
 /// goes again.

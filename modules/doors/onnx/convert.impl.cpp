@@ -293,7 +293,7 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
         s.results.emplace_back();
         continue;
       }
-      const value v = inside.value_of(k);
+      const value v = as_result(inside.value_of(k));
       s.body->output(outputs[s.results.size()], v);
       s.results.push_back(v.type());
     }
@@ -328,6 +328,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", linear_converters()},
       {"", control_converters()},
       {"", sequence_converters()},
+      {"", text_converters()},
       {"", image_converters()},
       {"", resize_converters()},
       {"", gather_converters()},
@@ -342,6 +343,7 @@ const std::vector<domain_converters>& all_converters() {
       {"ai.onnx.preview", preview_attention_converters()},
       {"ai.onnx.ml", machine_learning_converters()},
       {"ai.onnx.ml", tree_converters()},
+      {"ai.onnx.ml", machine_learning_text_converters()},
       {"ai.onnx.preview.training", training_converters()},
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},

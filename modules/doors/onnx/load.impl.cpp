@@ -110,7 +110,7 @@ void write_outputs(const graph_message& g, scope& root, const read_options& o) {
   for (const auto& v : g.outputs) names.push_back(v.name);
   root.outputs(names);  // raises the error of one that is not there
   for (const auto& declared : g.outputs) {
-    const value v = root.value_of(*root.find(declared.name));
+    const value v = as_result(root.value_of(*root.find(declared.name)));
     check_declared(declared, v.type(), o.shapes.empty(), root.context().from);
     root.target().output(declared.name, v);
   }

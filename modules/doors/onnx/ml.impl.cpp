@@ -379,8 +379,13 @@ void feature_vectorizer(node_call& c) {
   c.give(0, parts.size() == 1 ? parts[0] : lamina::concat(view<const value>(parts), 1));
 }
 void one_hot_encoder(node_call& c) {
-  if (c.has_attribute("cats_strings") && !c.strings("cats_strings").empty())
-    c.unsupported("categories that are strings");
+  if (const auto texts = c.strings("cats_strings"); !texts.empty()) {
+    const auto count = static_cast<std::int64_t>(texts.size());
+    const value place = place_of_label(c, c[0], any_tensor::of_strings({count}, view<const std::string>(texts)));
+    std::vector<std::int64_t> all(texts.size());
+    std::iota(all.begin(), all.end(), 1);
+    return c.give(0, c.cast_to(lamina::unsqueeze(place, axes(place.shape().rank)) == c.constant(all), dtype::float32));
+  }
   const auto categories = c.node_call::integers("cats_int64s");
   if (categories.empty()) c.fail("`cats_int64s` is missing");
   const value x = c.cast_to(c[0], dtype::int64);
@@ -400,29 +405,52 @@ std::optional<any_tensor> list_of(node_call& c, const std::string& name) {
     const auto all = c.reals(name + "_floats");
     return with(std::vector<float>(all.begin(), all.end()));
   }
-  if (c.has_attribute(name + "_strings")) c.unsupported("strings");
+  if (c.has_attribute(name + "_strings")) {
+    const auto all = c.strings(name + "_strings");
+    return any_tensor::of_strings({static_cast<std::int64_t>(all.size())}, view<const std::string>(all));
+  }
   return {};
+}
+// The labels at places from 1 on, and at 0 the default.
+void labels_that_are_strings(node_call& c, const any_tensor& values, const value& place) {
+  std::string otherwise = c.string("default_string", "_Unused");
+  if (const auto t = c.tensor("default_tensor")) {
+    if (t->element() != dtype::string || t->shape().size() != 1) c.fail("`default_tensor` holds no string");
+    otherwise = t->elements<std::string_view>()[0];
+  }
+  const value pools[] = {c.constant(any_tensor::of_strings({1}, view<const std::string>(&otherwise, 1))),
+                         c.constant(values)};
+  c.give(0, lamina::take_strings(view<const value>(pools), place));
 }
 void label_encoder(node_call& c) {
   const auto keys = list_of(c, "keys"), values = list_of(c, "values");
   if (!keys || !values || keys->shape().size() != values->shape().size())
     c.fail("its keys and values are missing, or differ in number");
   const dtype e = values->element();
+  const value place = place_of_label(c, c[0], *keys);
+  if (e == dtype::string) return labels_that_are_strings(c, *values, place);
   value otherwise;
   if (auto t = c.tensor("default_tensor"))
     otherwise = c.cast_to(lamina::reshape(c.constant(*std::move(t)), shape{1}), e);
   else if (is_integer(e))
     otherwise = c.cast_to(c.constant(std::vector<std::int64_t>{c.integer("default_int64", -1)}), e);
   else otherwise = lamina::reshape(c.constant(c.real("default_float", -0.0), e), shape{1});
-  const value x = c[0];
-  if (keys->shape().size() == 0) return c.give(0, lamina::broadcast_like(otherwise, x));
-  const value all = c.cast_to(c.constant(*keys), x.type().element), each = lamina::unsqueeze(x, axes(x.shape().rank));
-  const value found = each == all || (each != each && all != all);
-  // Of equal keys the last one counts; position 0 is the default.
-  const value place = lamina::where(found, lamina::positions(all, 0) + 1, 0);
+  if (keys->shape().size() == 0) return c.give(0, lamina::broadcast_like(otherwise, place));
   const value both[] = {otherwise, lamina::reshape(c.constant(*values), shape{dyn})};
-  c.give(0, lamina::gather(lamina::concat(view<const value>(both)),
-                           lamina::reduce_max(place, {.axes = {x.shape().rank}}), 0));
+  c.give(0, lamina::gather(lamina::concat(view<const value>(both)), place, 0));
+}
+// Opset 1: strings are keys of their positions, and positions of strings.
+void label_encoder_1(node_call& c) {
+  const auto classes = c.strings("classes_strings");
+  const auto all =
+      any_tensor::of_strings({static_cast<std::int64_t>(classes.size())}, view<const std::string>(classes));
+  if (c.type(0).element == dtype::string) {
+    const value place = place_of_label(c, c[0], all);
+    return c.give(0, lamina::where(place == 0, c.integer("default_int64", -1), place - 1));
+  }
+  const value x = c.cast_to(c[0], dtype::int64);
+  const auto count = static_cast<std::int64_t>(classes.size());
+  labels_that_are_strings(c, all, lamina::where(x >= 0 && x < count, x + 1, 0));
 }
 
 constexpr converter_entry entries[] = {
@@ -430,6 +458,7 @@ constexpr converter_entry entries[] = {
     {"Binarizer", 1, binarizer},
     {"FeatureVectorizer", 1, feature_vectorizer},
     {"Imputer", 1, imputer},
+    {"LabelEncoder", 1, label_encoder_1},
     {"LabelEncoder", 2, label_encoder},
     {"LinearClassifier", 1, linear_classifier},
     {"LinearRegressor", 1, linear_regressor},

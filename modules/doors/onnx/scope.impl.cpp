@@ -119,7 +119,7 @@ void scope::read_initializers(const graph_message& g) {
     const bool learned = is_floating(type.element) && type.dims.rank > 0 && count > 1 &&
                          !(count <= max_shape_elements && m_.shape_constants.contains(name));
     // Programs inside of nodes have no states.
-    k.is_parameter = !is_inner && (learned || type.bytes() > max_constant_bytes);
+    k.is_parameter = !is_inner && type.element != dtype::string && (learned || type.bytes() > max_constant_bytes);
     k.name = name;
     if (k.is_parameter) k.state = std::make_shared<value>();
     k.data = std::move(data);
@@ -245,7 +245,7 @@ void scope::convert_checked(const node_message& n, std::int64_t opset) {
   }
   if (fold(n, *e, opset, operands)) return;
   node_call c(n, opset, p_, *this, operands);
-  e->convert(c);
+  convert_strings(c, e->convert);
   propagate_extents(c);
   take_results(n, std::move(c.results));
 }
@@ -312,13 +312,13 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   }
   here.attributes = attributes;
   node_call c(n, opset, alone, here, given);
-  e.convert(c);
+  convert_strings(c, e.convert);
   std::vector<std::size_t> computed;
   for (std::size_t i = 0; i < c.results.size(); ++i) {
     if (!c.wants(i) || c.results[i].data) continue;
     if (c.results[i].v.empty()) return false;
     computed.push_back(i);
-    alone.output(n.outputs[i], c.results[i].v);
+    alone.output(n.outputs[i], as_result(c.results[i].v));
   }
   if (!may_compute(alone, bytes)) return false;
   if (!computed.empty()) {
@@ -342,7 +342,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
       continue;
     }
     r.v = {};
-    r.is_parameter = of_parameters && !is_inner;
+    r.is_parameter = of_parameters && !is_inner && r.data.element() != dtype::string;
     r.name = std::string(n.outputs[i]);
     if (r.is_parameter) r.state = std::make_shared<value>();
   }

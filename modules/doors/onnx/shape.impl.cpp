@@ -26,7 +26,12 @@ void constant(node_call& c) {
   if (c.has_attribute("value_ints"))
     return give(c.node_call::integers("value_ints"), count(c.node_call::integers("value_ints")));
   if (c.has_attribute("value_floats")) return give(floats(c.reals("value_floats")), count(c.reals("value_floats")));
-  c.unsupported("a constant of strings");
+  std::vector<std::string> words;
+  if (c.has_attribute("value_strings")) words = c.strings("value_strings");
+  else if (c.has_attribute("value_string")) words.push_back(c.string("value_string", ""));
+  else c.fail("it has no value");
+  const bool is_single = !c.has_attribute("value_strings");
+  c.give(0, any_tensor::of_strings(is_single ? lamina::shape{} : count(words), view<const std::string>(words)));
 }
 
 void expect_tensor(node_call& c) {
