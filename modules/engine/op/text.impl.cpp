@@ -6,6 +6,7 @@ import :any_value;
 import :core;
 import :dtype;
 import :host;
+import :io;
 import :op;
 import :op.text;
 import :program;
