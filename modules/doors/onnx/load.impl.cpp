@@ -11,7 +11,7 @@ namespace lamina::onnx {
 
 namespace {
 
-constexpr std::int64_t oldest_ir = 3, oldest_opset = 6;
+constexpr std::int64_t oldest_ir = 3, oldest_opset = 1;
 
 // Initializers that decide shapes: what is found from operands that do, backwards through the nodes that compute them.
 struct shape_operand {

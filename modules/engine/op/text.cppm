@@ -171,7 +171,7 @@ export struct string_ranks {
 /// Operands: strings, and the delimiter, one string.
 export struct string_split {
   static constexpr std::string_view name = "string_split";
-  static constexpr int operands = 2;
+  static constexpr int operands = 2, results = 2;
   static constexpr bool may_fail = true;
   using attributes = string_split_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
