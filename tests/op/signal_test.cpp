@@ -1,6 +1,7 @@
 // Fourier transforms, windows and filter banks, against values of ONNX's reference implementation.
 #include <boost/test/unit_test.hpp>
 
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -12,6 +13,7 @@
 import lamina;
 
 #include "graph.h"
+#include "segments.h"
 
 using namespace lamina;
 using namespace lamina::ir;
@@ -373,6 +375,45 @@ BOOST_AUTO_TEST_CASE(there_and_back) {
     return dft(dft(v[0], {.onesided = true}), {.length = 31, .inverse = true, .onesided = true});
   });
   BOOST_TEST(distance(real, z) < 1e-13);
+}
+
+// Axis, lengths and steps as inputs, and computed in the run.
+BOOST_AUTO_TEST_CASE(numbers_that_are_computed) {
+  const array x = random_array(dtype::float32, {2, 6, 2}, 1), signal = random_array(dtype::float32, {2, 10}, 2),
+              window = random_array(dtype::float32, {4}, 3);
+  const auto whole = [](double v) { return array_of(dtype::int64, {}, {v}); };
+  const auto hertz = [](double v) { return array_of(dtype::float32, {}, {v}); };
+  for (bool computed : {false, true}) {
+    small_graph g;
+    const auto given = [&](const array& a) { return computed ? value(g.input(a) + 0 * g.input(a)) : g.input(a); };
+    g.output(dft(g.input(x), given(whole(1)), {}, {.inverse = true}));
+    g.output(dft(g.input(x), given(whole(-3)), given(whole(4)), {}));
+    g.output(dft(g.open_input(x), given(whole(1)), {}, {.onesided = true}));
+    g.output(stft(g.input(signal), given(whole(3)), {}, g.input(window)));
+    g.output(stft(g.input(signal), given(whole(2)), given(whole(5)), {}, {.onesided = false}));
+    g.output(
+        mel_weight_matrix(given(whole(8)), given(whole(16)), given(whole(8192)), given(hertz(0)), given(hertz(4096))));
+    const auto y = segment_run(g)();
+    const auto want = results_of({x, signal, window}, [](auto& v) {
+      return std::vector<value>{dft(v[0], {.axis = 1, .inverse = true}),
+                                dft(v[0], {.axis = 0, .length = 4}),
+                                dft(v[0], {.axis = 1, .onesided = true}),
+                                stft(v[1], v[2], {.step = 3}),
+                                stft(v[1], {}, {.step = 2, .length = 5, .onesided = false}),
+                                v[0].owner().constant(mel_weight_matrix({}))};
+    });
+    for (std::size_t i = 0; i < want.size(); ++i) BOOST_TEST(same_bits(y[i], want[i]));
+  }
+  const auto failure = [&](const auto& build) {
+    small_graph g;
+    g.output(build(g));
+    return message_of([&] { segment_run(g).run(); });
+  };
+  BOOST_TEST(failure([&](auto& g) { return dft(g.input(x), g.input(whole(2)), {}); }) ==
+             "computed_dft: axis 2 is none that can be transformed: float32[2x6x2] int64[]");
+  BOOST_TEST(failure([&](auto& g) {
+               return stft(g.input(signal), g.input(whole(0)), std::optional<value>(), std::optional<value>());
+             }) == "computed_stft: frames of 10 positions every 0 do not fit: float32[2x10] int64[] int64[]");
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit) {

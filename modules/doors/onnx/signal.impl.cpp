@@ -9,30 +9,47 @@ namespace lamina::onnx {
 
 namespace {
 
-std::optional<std::int64_t> length_of(node_call& c, std::size_t i) {
-  if (!c.has(i)) return {};
-  const auto all = c.integers(i, "length");
-  if (all.size() != 1) c.fail("its length is ", all.size(), " numbers");
+std::int64_t number_of(node_call& c, std::size_t i, std::string_view what) {
+  const auto all = c.integers(i, what);
+  if (all.size() != 1) c.fail("its ", what, " is ", all.size(), " numbers");
   return all[0];
 }
+std::optional<std::int64_t> length_of(node_call& c, std::size_t i) {
+  if (!c.has(i)) return {};
+  return number_of(c, i, "length");
+}
+value whole_number(node_call& c, std::size_t i) { return c.cast_to(c[i], dtype::int64); }
 
 // The axis is an attribute before opset 20.
 void dft(node_call& c) {
   const value x = c.number(0);
-  std::int64_t axis = c.opset < 20 ? c.integer("axis", 1) : -2;
-  if (c.opset >= 20 && c.has(2)) axis = c.integers(2, "axis").at(0);
-  c.give_like(0, lamina::dft(x, {.axis = c.axis(axis, x.shape().rank),
+  const std::int64_t axis = c.opset < 20 ? c.integer("axis", 1) : -2;
+  const bool inverse = c.flag("inverse"), onesided = c.flag("onesided");
+  const bool computed = (c.opset >= 20 && c.has(2) && !c.known_integers(2)) || (c.has(1) && !c.known_integers(1));
+  if (computed) {
+    const value along =
+        c.opset >= 20 && c.has(2) ? whole_number(c, 2) : c.constant(static_cast<double>(axis), dtype::int64);
+    std::optional<value> length;
+    if (c.has(1)) length = whole_number(c, 1);
+    return c.give_like(0, lamina::dft(x, along, length, {inverse, onesided}));
+  }
+  const std::int64_t known = c.opset >= 20 && c.has(2) ? number_of(c, 2, "axis") : axis;
+  c.give_like(0, lamina::dft(x, {.axis = c.axis(known, x.shape().rank),
                                  .length = length_of(c, 1),
-                                 .inverse = c.flag("inverse"),
-                                 .onesided = c.flag("onesided")}));
+                                 .inverse = inverse,
+                                 .onesided = onesided}));
 }
 void stft(node_call& c) {
-  const auto step = length_of(c, 1);
-  if (!step) c.fail("operand 1, the step, is missing");
   std::optional<value> window;
   if (c.has(2)) window = c.number(2);
+  const bool onesided = c.flag("onesided", true);
+  if (!c.known_integers(1) || (c.has(3) && !c.known_integers(3))) {
+    std::optional<value> length;
+    if (c.has(3)) length = whole_number(c, 3);
+    return c.give_like(0, lamina::stft(c.number(0), whole_number(c, 1), length, window, {onesided}));
+  }
   c.give_like(0, lamina::stft(c.number(0), window,
-                              {.step = *step, .length = length_of(c, 3), .onesided = c.flag("onesided", true)}));
+                              {.step = number_of(c, 1, "step"), .length = length_of(c, 3), .onesided = onesided}));
 }
 template <auto F> void window(node_call& c) {
   const dtype e = c.element("output_datatype", dtype::float32);
@@ -40,13 +57,11 @@ template <auto F> void window(node_call& c) {
   c.give(0, c.cast_to(F(c[0], c.flag("periodic", true), direct ? e : dtype::float64, origin{}), e));
 }
 void mel_weights(node_call& c) {
-  mel_attributes a;
-  a.bands = c.integers(0, "number of bands").at(0);
-  a.length = c.integers(1, "length").at(0);
-  a.rate = c.integers(2, "rate").at(0);
-  a.low = c.known_number(3, "lower edge", 0);
-  a.high = c.known_number(4, "upper edge", 0);
-  c.give(0, lamina::mel_weight_matrix(a, c.element("output_datatype", dtype::float32)));
+  const dtype e = c.element("output_datatype", dtype::float32);
+  const auto edge = [&](std::size_t i) { return c.cast_to(c[i], dtype::float32); };
+  c.give(0, c.cast_to(lamina::mel_weight_matrix(whole_number(c, 0), whole_number(c, 1), whole_number(c, 2), edge(3),
+                                                edge(4), is_floating(e) ? e : dtype::float32),
+                      e));
 }
 
 void einsum(node_call& c) {

@@ -10,6 +10,60 @@ import lamina.std;
 
 namespace lamina {
 
+/// Of transforms along an axis, and to a length, that are computed.
+struct computed_dft_attributes {
+  bool inverse = false, onesided = false;
+  static constexpr void members(auto& a, auto&& f) { f("inverse", a.inverse), f("onesided", a.onesided); }
+  bool operator==(const computed_dft_attributes&) const = default;
+};
+struct computed_stft_attributes {
+  bool onesided = true;
+  static constexpr void members(auto& a, auto&& f) { f("onesided", a.onesided); }
+  bool operator==(const computed_stft_attributes&) const = default;
+};
+struct mel_weights_attributes {
+  dtype element = dtype::float32;
+  static constexpr void members(auto& a, auto&& f) { f("element", a.element); }
+  bool operator==(const mel_weights_attributes&) const = default;
+};
+
+namespace op {
+/// Operands: numbers; the axis of the transform; perhaps its length.
+export struct computed_dft {
+  static constexpr std::string_view name = "computed_dft";
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_operands = 0b110;
+  using attributes = computed_dft_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
+};
+/// Operands: signals; the step between frames; their length, or -1; perhaps a window.
+export struct computed_stft {
+  static constexpr std::string_view name = "computed_stft";
+  static constexpr int operands = -1;
+  static constexpr unsigned shape_operands = 0b110;
+  using attributes = computed_stft_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
+};
+/// Operands: numbers of bands, of samples of a transform and of samples in a second, int64; both edges, float32.
+export struct mel_weights {
+  static constexpr std::string_view name = "mel_weights";
+  static constexpr int operands = 5;
+  static constexpr unsigned shape_operands = 0b11111;
+  using attributes = mel_weights_attributes;
+  static void infer(const attributes& a, view<const tensor_type> in, inference& out);
+  static value bind(const attributes& a, view<const value> in);
+};
+}  // namespace op
+
+using signal_operations = operation_list<op::computed_dft, op::computed_stft, op::mel_weights>;
+extern const signal_operations::table signal_records;
+template <Operation Op> requires signal_operations::has<Op>
+inline constexpr const operation& record<Op> = signal_records.of[signal_operations::position<Op>()];
+
+// ---- spellings ------------------------------------------------------------------------------------------------------
+//
 // Of values of programs and nets. Complex numbers are pairs (real, imaginary) in the last axis, which has an extent of 1 for real
 // signals.
 
@@ -27,6 +81,10 @@ export struct dft_attributes {
 /// Cost:    a product with a matrix of N rows.   Errors: shape_error where the length of the axis is not known.
 export value dft(const value& x, dft_attributes a = {}, const origin& = {});
 
+/// The same along an axis, and to a length, that are computed, int64 numbers.   Gradient: none.
+export value dft(const value& x, const value& axis, const std::optional<value>& length, computed_dft_attributes a = {},
+                 const origin& = {});
+
 /// How far frames are apart, and how long they are where no window says so.
 export struct stft_attributes {
   std::int64_t step = 1;
@@ -37,6 +95,10 @@ export struct stft_attributes {
 /// Shapes:  signal [B, L] or [B, L, 1 or 2], window [N] -> [B, 1 + (L - N) / step, N or N / 2 + 1, 2].
 /// Errors:  shape_error where L or N is not known, or N above L; value_error for a step below 1.
 export value stft(const value& signal, const std::optional<value>& window, stft_attributes a = {}, const origin& = {});
+
+/// The same with a step and a length of frames that are computed, int64 numbers.   Gradient: none.
+export value stft(const value& signal, const value& step, const std::optional<value>& length,
+                  const std::optional<value>& window, computed_stft_attributes a = {}, const origin& = {});
 
 /// Windows of a length that is a value, int32 or int64 [] or [1]; periodic ones end one step before they would begin again.
 /// Numerics: computed in double.   Source: Blackman, Tukey (1958).
@@ -54,5 +116,8 @@ export struct mel_attributes {
 /// The weights of the frequencies of a onesided transform in bands of the mel scale (ONNX MelWeightMatrix): [length / 2 + 1, bands].
 /// Source: Stevens, Volkmann, Newman (1937).   Errors: value_error for numbers that make no bands.
 export any_tensor mel_weight_matrix(mel_attributes a, dtype element = dtype::float32);
+/// The same of numbers that are computed: three int64, two float32.
+export value mel_weight_matrix(const value& bands, const value& length, const value& rate, const value& low,
+                               const value& high, dtype element = dtype::float32, const origin& = {});
 
 }  // namespace lamina

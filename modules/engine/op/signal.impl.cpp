@@ -144,11 +144,16 @@ value blackman_window(const value& size, bool periodic, dtype element, const ori
                    [](const value& turns) { return value(cos(turns) * -0.5 + cos(turns * 2) * 0.08 + 0.42); });
 }
 
-any_tensor mel_weight_matrix(mel_attributes a, dtype element) {
+namespace {
+bool makes_bands(const mel_attributes& a) {
   constexpr std::int64_t most = 1 << 20;
+  return a.bands >= 1 && a.bands <= most && a.length >= 1 && a.length <= most && a.rate >= 1 && a.low >= 0 &&
+         a.low <= a.high && a.high < 1e12 && (a.length / 2 + 1) * a.bands <= (std::int64_t(1) << 28);
+}
+}  // namespace
+any_tensor mel_weight_matrix(mel_attributes a, dtype element) {
   text t;
-  if (a.bands < 1 || a.bands > most || a.length < 1 || a.length > most || a.rate < 1 ||
-      !(a.low >= 0 && a.low <= a.high) || (a.length / 2 + 1) * a.bands > (std::int64_t(1) << 28))
+  if (!makes_bands(a))
     raise(error_kind::value, t << "mel_weight_matrix: " << a.bands << " bands of transforms of " << a.length
                                << " samples at " << a.rate << " Hz from " << a.low << " to " << a.high
                                << " Hz are none");
@@ -181,4 +186,138 @@ any_tensor mel_weight_matrix(mel_attributes a, dtype element) {
   return m;
 }
 
+value dft(const value& x, const value& axis, const std::optional<value>& length, computed_dft_attributes a,
+          const origin&) {
+  return length ? apply<op::computed_dft>(a, x, axis, *length) : apply<op::computed_dft>(a, x, axis);
+}
+value stft(const value& signal, const value& step, const std::optional<value>& length,
+           const std::optional<value>& window, computed_stft_attributes a, const origin&) {
+  const value n = length ? *length : signal.owner().number(std::int64_t(-1), dtype::int64);
+  return window ? apply<op::computed_stft>(a, signal, step, n, *window) : apply<op::computed_stft>(a, signal, step, n);
+}
+value mel_weight_matrix(const value& bands, const value& length, const value& rate, const value& low, const value& high,
+                        dtype element, const origin&) {
+  return apply<op::mel_weights>({element}, bands, length, rate, low, high);
+}
+
 }  // namespace lamina
+
+namespace lamina::op {
+
+namespace {
+bool one_number(const tensor_type& t, dtype element, inference& out) {
+  if (t.element == element && (t.dims.rank == 0 || (t.dims.rank == 1 && may_equal(t.dims[0], 1)))) return true;
+  out.of_elements = t.element != element;
+  out.why << "one " << element << " number is expected, not " << t;
+  return false;
+}
+std::int64_t whole(const any_tensor& t) { return t.elements<std::int64_t>()[0]; }
+std::int64_t whole(const value& v) { return whole(v.owner().at(v.id()).constant); }
+shape open_shape(int rank, dim last) {
+  shape s;
+  for (int i = 0; i < rank - 1; ++i) s.push_back(dyn);
+  s.push_back(last);
+  return s;
+}
+}  // namespace
+
+void computed_dft::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in.size() < 2 || in.size() > 3) {
+    out.why << "takes numbers, an axis and perhaps a length";
+    return;
+  }
+  const shape& x = in[0].dims;
+  if (!detail::takes(domain::real, in[0].element, out)) return;
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (!one_number(in[i], dtype::int64, out)) return;
+  if (x.rank < 2) {
+    out.why << "an axis for the parts of numbers and another one are expected";
+    return;
+  }
+  const any_tensor *axis = out.elements_of(1), *length = out.elements_of(2);
+  const bool known = axis && (length || in.size() == 2);
+  const int at = axis ? detail::normal_axis(whole(*axis), x.rank) : 0;
+  if (axis && (at < 0 || at == x.rank - 1)) {
+    out.why << "axis " << whole(*axis) << " is none that can be transformed";
+    return;
+  }
+  const dim parts = x.back();
+  if (!known || !x[at].is_number() || !parts.is_number())
+    return out.result(in[0].element, open_shape(x.rank, a.inverse && a.onesided ? 1 : 2));
+  const std::int64_t given = x.at(at), n = length ? whole(*length) : a.inverse && a.onesided ? 2 * (given - 1) : given;
+  if (n < 1 || n > longest || (parts != dim(1) && parts != dim(2))) {
+    out.why << "numbers of " << parts << " parts and a length of " << n << " cannot be transformed";
+    return;
+  }
+  shape s = x;
+  s[at] = dim(a.onesided && !a.inverse ? n / 2 + 1 : n);
+  s[x.rank - 1] = dim(a.inverse && a.onesided ? 1 : 2);
+  out.result(in[0].element, s);
+}
+value computed_dft::bind(const attributes& a, view<const value> in) {
+  dft_attributes d{.axis = whole(in[1]), .inverse = a.inverse, .onesided = a.onesided};
+  if (in.size() == 3) d.length = whole(in[2]);
+  return lamina::dft(in[0], d);
+}
+
+void computed_stft::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in.size() < 3 || in.size() > 4) {
+    out.why << "takes signals, a step, a length and perhaps a window";
+    return;
+  }
+  const shape& x = in[0].dims;
+  if (!detail::takes(domain::real, in[0].element, out) || !one_number(in[1], dtype::int64, out) ||
+      !one_number(in[2], dtype::int64, out))
+    return;
+  if ((x.rank != 2 && x.rank != 3) || (x.rank == 3 && !may_equal(x[2], 1) && !may_equal(x[2], 2)) ||
+      (in.size() == 4 && (in[3].dims.rank != 1 || !detail::takes(domain::real, in[3].element, out)))) {
+    if (out.why.empty()) out.why << "signals [B, L] or [B, L, 1 or 2] and a window [N] are expected";
+    return;
+  }
+  const any_tensor *step = out.elements_of(1), *length = out.elements_of(2);
+  const bool counted =
+      x[1].is_number() && (x.rank == 2 || x[2].is_number()) && (in.size() < 4 || in[3].dims[0].is_number());
+  if (!step || !length || !counted) return out.result(in[0].element, shape{x[0], dyn, dyn, 2});
+  const std::int64_t n = in.size() == 4 ? in[3].dims.at(0) : whole(*length) >= 0 ? whole(*length) : x.at(1);
+  if (whole(*step) < 1 || n < 1 || n > x.at(1) || n > longest) {
+    out.why << "frames of " << n << " positions every " << whole(*step) << " do not fit";
+    return;
+  }
+  out.result(in[0].element, shape{x[0], dim(1 + (x.at(1) - n) / whole(*step)), dim(a.onesided ? n / 2 + 1 : n), 2});
+}
+value computed_stft::bind(const attributes& a, view<const value> in) {
+  stft_attributes s{.step = whole(in[1]), .onesided = a.onesided};
+  if (whole(in[2]) >= 0) s.length = whole(in[2]);
+  return lamina::stft(in[0], in.size() == 4 ? std::optional<value>(in[3]) : std::nullopt, s);
+}
+
+namespace {
+mel_attributes mel_of(const any_tensor* const (&of)[5]) {
+  return {whole(*of[0]), whole(*of[1]), whole(*of[2]), static_cast<double>(of[3]->elements<float>()[0]),
+          static_cast<double>(of[4]->elements<float>()[0])};
+}
+}  // namespace
+void mel_weights::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (!is_floating(a.element)) return out.refuse(a.element, "a floating type for the weights", "float");
+  const any_tensor* known[5];
+  bool all = true;
+  for (std::size_t i = 0; i < 5; ++i) {
+    if (!one_number(in[i], i < 3 ? dtype::int64 : dtype::float32, out)) return;
+    known[i] = out.elements_of(i);
+    all = all && known[i];
+  }
+  if (!all) return out.result(a.element, shape{dyn, dyn});
+  const mel_attributes m = mel_of(known);
+  if (!makes_bands(m)) {
+    out.why << m.bands << " bands of transforms of " << m.length << " samples at " << m.rate << " Hz are none";
+    return;
+  }
+  out.result(a.element, shape{dim(m.length / 2 + 1), dim(m.bands)});
+}
+value mel_weights::bind(const attributes& a, view<const value> in) {
+  const any_tensor* known[5];
+  for (std::size_t i = 0; i < 5; ++i) known[i] = &in[i].owner().at(in[i].id()).constant;
+  return in[0].owner().constant(lamina::mel_weight_matrix(mel_of(known), a.element));
+}
+
+}  // namespace lamina::op

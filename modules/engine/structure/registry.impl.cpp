@@ -21,6 +21,7 @@ import :op.reduce;
 import :op.reduce_by;
 import :op.sample;
 import :op.shape;
+import :op.signal;
 import :op.sized;
 import :op.text;
 import :op.tile;
@@ -49,6 +50,7 @@ constexpr reduce_by_operations::table reduce_by_records = reduce_by_operations::
 constexpr reduce_operations::table reduce_records = reduce_operations::records();
 constexpr sample_operations::table sample_records = sample_operations::records();
 constexpr shape_operations::table shape_records = shape_operations::records();
+constexpr signal_operations::table signal_records = signal_operations::records();
 constexpr sized_operations::table sized_records = sized_operations::records();
 constexpr text_operations::table text_records = text_operations::records();
 constexpr tile_operations::table tile_records = tile_operations::records();
@@ -71,13 +73,13 @@ constexpr auto all =
             host_records, index_records, linear_records, loss_records, nn_records, normalize_records, quantized_records,
             random_records, recurrent_records, reduce_by_records, reduce_records, sample_records, shape_records,
             sized_records, text_records, tile_records, view_records);
-static_assert(
-    [] {
-      for (std::size_t i = 1; i < all.size(); ++i)
-        if (all[i - 1]->name == all[i]->name) return false;
-      return true;
-    }(),
-    "two operations have one name");
+signal_records, static_assert(
+                    [] {
+                      for (std::size_t i = 1; i < all.size(); ++i)
+                        if (all[i - 1]->name == all[i]->name) return false;
+                      return true;
+                    }(),
+                    "two operations have one name");
 
 }  // namespace
 
