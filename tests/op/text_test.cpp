@@ -97,14 +97,15 @@ BOOST_AUTO_TEST_CASE(strings_are_numbers) {
   };
   BOOST_TEST((read({"3.5", "-1e2", "+2", " INF"}, dtype::float32) ==
               std::vector<double>{3.5, -100, 2, std::numeric_limits<double>::infinity()}));
-  BOOST_TEST((read({"7", "-8"}, dtype::int32) == std::vector<double>{7, -8}));
+  BOOST_TEST((read({"7", "-8", "1.9", "1e3"}, dtype::int32) == std::vector<double>{7, -8, 1, 1000}));
   BOOST_CHECK_THROW(read({"seven"}, dtype::int32), value_error);
   BOOST_CHECK_THROW(read({"300"}, dtype::int8), value_error);
   const auto written = [](const any_tensor& t) {
     return words_of(run({t}, [](const values& x) { return values{number_to_string(x[0])}; })[0]);
   };
-  BOOST_TEST((written(to_tensor(array_of(dtype::float32, {4}, {0.5, 100000, 3, -INFINITY}))) ==
-              words{"0.5", "100000", "3", "-INF"}));
+  BOOST_TEST(
+      (written(to_tensor(array_of(dtype::float32, {4}, {0.5, 100000, 3, -std::numeric_limits<double>::infinity()}))) ==
+       words{"0.5", "100000", "3", "-INF"}));
   BOOST_TEST((written(integers({1}, {-12})) == words{"-12"}));
 }
 
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(n_grams_are_counted) {
   const any_tensor x = texts({1, 4}, {"a", "b", "a", "c"}), pool = row({"a", "b", "a", "b", "b", "a"});
   BOOST_TEST((count(x, pool, {.longest = 2, .width = 4}) == std::vector<double>{2, 1, 1, 1}));
   BOOST_TEST((count(x, pool, {.longest = 2, .width = 4, .counts = false, .weighted = true}) ==
-              std::vector<double>{1, 2, 3, 4}));
+              std::vector<double>{1, 2, 4, 3}));
   const any_tensor i = integers({5}, {1, 9, 2, 9, 1}), p = integers({6}, {1, 2, 1, 2, 2, 1});
   BOOST_TEST((count(i, p, {.shortest = 2, .longest = 2, .width = 4}) == std::vector<double>{0, 0, 0, 0}));
   BOOST_TEST((count(i, p, {.shortest = 2, .longest = 2, .skips = 1, .width = 4}) == std::vector<double>{0, 0, 1, 1}));

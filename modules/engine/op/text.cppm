@@ -159,7 +159,7 @@ export struct string_positions {
 /// Results: the rank of each string among the different ones, and those in order.
 export struct string_ranks {
   static constexpr std::string_view name = "string_ranks";
-  static constexpr int operands = 1;
+  static constexpr int operands = 1, results = 2;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::are_strings(in[0], out)) return;
@@ -217,7 +217,7 @@ export struct take_strings {
   static void run(host_call&);
 };
 /// Operands: elements [C] or [N, C], strings or int64; the pool of n-grams, of the same type; where the n-grams of 1, 2, ...
-/// elements begin in it, int64; the number that each n-gram counts for, int64; weights of the numbers, float32.
+/// elements begin in it, int64; the number that each n-gram counts for, int64; weights of the n-grams, float32.
 export struct tf_idf {
   static constexpr std::string_view name = "tf_idf";
   static constexpr int operands = 5;

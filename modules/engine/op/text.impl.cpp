@@ -316,7 +316,7 @@ template <class T> std::string spelled(T v) {
     if (std::isinf(v)) return v < 0 ? "-INF" : "INF";
     constexpr int most = std::numeric_limits<T>::max_digits10;
     char digits[40];
-    for (int n = std::numeric_limits<T>::digits10;; ++n) {
+    for (int n = std::max(std::numeric_limits<T>::digits10, 8);; ++n) {
       const auto end = std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, n).ptr;
       T back{};
       std::from_chars(digits, end, back);
@@ -343,8 +343,14 @@ template <class T> bool read_number(std::string_view s, T& to) {
       if (at != end || why != std::errc::result_out_of_range) return false;
       const double v = std::strtod(std::string(s).c_str(), nullptr);
       return to = static_cast<T>(v), true;
+    } else {  // towards zero, where it is no whole number
+      double v = 0;
+      if (why == std::errc::result_out_of_range || !read_number(s, v)) return false;
+      v = std::trunc(v);
+      constexpr auto most = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+      if (!(v < 2 * most && v >= static_cast<double>(std::numeric_limits<T>::min()))) return false;
+      return to = static_cast<T>(v), true;
     }
-    return false;
   }
 }
 }  // namespace
@@ -806,8 +812,12 @@ void op::tf_idf::run(host_call& c) {
   const auto width = static_cast<std::size_t>(a.width);
   budget(c).add(width * sizeof(float), rows);
   const auto weights = c.tensor(4).elements<float>();
-  if (a.weighted && weights.size() != width)
-    c.fail(error_kind::value, text() << weights.size() << " weights of " << width << " numbers");
+  const auto numbers = c.tensor(3).elements<std::int64_t>();
+  if (a.weighted && weights.size() != numbers.size())
+    c.fail(error_kind::value, text() << weights.size() << " weights of " << numbers.size() << " n-grams");
+  std::vector<float> weight_of(a.weighted ? width : 0);
+  for (std::size_t i = 0; a.weighted && i < numbers.size(); ++i)
+    if (numbers[i] >= 0 && numbers[i] < a.width) weight_of[static_cast<std::size_t>(numbers[i])] = weights[i];
   std::vector<float> made(rows * width);
   for (std::size_t r = 0; r < rows; ++r) {
     if (stop_requested()) c.fail(error_kind::stopped, text() << "the run was stopped before row " << r);
@@ -815,7 +825,7 @@ void op::tf_idf::run(host_call& c) {
     count_grams(a, tree, view<const std::size_t>(all.data() + r * each, each), to);
     for (std::size_t i = 0; i < width; ++i) {
       if (!a.counts && to[i] > 0) to[i] = 1;
-      if (a.weighted) to[i] *= weights[i];
+      if (a.weighted) to[i] *= weight_of[i];
     }
   }
   c.result(0, of_numbers(c.of().results[0].dims.rank == 2 ? shape{dim(static_cast<std::int64_t>(rows)), dim(a.width)}

@@ -72,14 +72,14 @@ constexpr auto all =
     by_name(attention_records, computed_shape_records, control_records, coordinate_records, elementwise_records,
             host_records, index_records, linear_records, loss_records, nn_records, normalize_records, quantized_records,
             random_records, recurrent_records, reduce_by_records, reduce_records, sample_records, shape_records,
-            sized_records, text_records, tile_records, view_records);
-signal_records, static_assert(
-                    [] {
-                      for (std::size_t i = 1; i < all.size(); ++i)
-                        if (all[i - 1]->name == all[i]->name) return false;
-                      return true;
-                    }(),
-                    "two operations have one name");
+            signal_records, sized_records, text_records, tile_records, view_records);
+static_assert(
+    [] {
+      for (std::size_t i = 1; i < all.size(); ++i)
+        if (all[i - 1]->name == all[i]->name) return false;
+      return true;
+    }(),
+    "two operations have one name");
 
 }  // namespace
 
