@@ -174,6 +174,10 @@ void add_conversions(CLI::App& app) {
                        "name of the parameter of a product or layer that stays in float");
   quantize->add_option("--out", q->out, "net to write: NAME.json and NAME.safetensors")->required();
 
+  auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
+  model->add_option("out", e->out, "file to write: NAME.onnx")->required();
+  model->add_option("--opset", e->opset, "opset of ai.onnx")->check(from_to(18, 25))->capture_default_str();
+
   auto [bundle, a] = command(
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);

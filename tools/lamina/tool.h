@@ -50,6 +50,10 @@ struct quantize_arguments {
   std::string model, profile, schema = "asymmetric", out;
   std::vector<std::string> keep_float;
 };
+struct export_arguments {
+  std::string model, out;
+  std::int64_t opset = 21;
+};
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
   std::vector<std::string> inputs, entries;
@@ -64,6 +68,7 @@ void draw(const draw_arguments& a);
 void train(const train_arguments& a);
 void profile(const profile_arguments& a);
 void quantize(const quantize_arguments& a);
+void write_onnx(const export_arguments& a);
 void write_bundle(const bundle_arguments& a);
 void doctor(const doctor_arguments& a);
 

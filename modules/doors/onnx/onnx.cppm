@@ -5,6 +5,7 @@
 //     auto net = onnx::load("model.onnx");
 //     auto factory = net.factory();
 //     auto results = factory.create()({{"input", x}});
+//     onnx::save("other.onnx", net);
 export module lamina.onnx;
 import lamina;
 import lamina.std;
@@ -24,6 +25,19 @@ export struct read_options {
 export saved_net load(const std::string& path, const read_options& o = {});
 /// The same of a file in memory; messages call it `name`. It has no external data.
 export saved_net read(view<const std::byte> file, const std::string& name, const read_options& o = {});
+
+/// How a file is written.
+export struct write_options {
+  std::int64_t opset = 21;  // of ai.onnx: 18 to 25
+  std::string producer = "lamina";
+  /// Weights of more bytes lie beside the model, in PATH.data.
+  std::size_t external_above = std::size_t(3) << 29;
+};
+/// Writes a program of inference as an ONNX model, as a whole or not at all; the weights beside it come first. States and constants
+/// become initializers, calls of programs their nodes; extents that are open keep their names.
+/// Errors: unsupported_error naming the operation that ONNX has no form for, or where states are assigned; state_error for a state
+/// that the net does not have; file_error.
+export void save(const std::string& path, const saved_net& net, const write_options& o = {});
 
 /// A node that is not supported.
 export struct unsupported_node {

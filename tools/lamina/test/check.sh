@@ -326,7 +326,7 @@ completes() {
   [[ $found == "$expected" ]] || fail "completion of $*: $found, not $expected"
 }
 completes 'draw ' lamina dr
-completes 'bench bundle doctor draw plan profile quantize run show train ' lamina ''
+completes 'bench bundle doctor draw export plan profile quantize run show train ' lamina ''
 completes '--repeat ' lamina bench --r
 completes 'adam adamw ' lamina train --optimizer a
 completes 'pair.npy pair.npz ' lamina show pair

@@ -1,0 +1,172 @@
+// The writer of ONNX files: nets that are written and read back give the same numbers.
+#include <unistd.h>
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+import lamina;
+import lamina.onnx;
+
+#include "../support/message.h"
+
+namespace fs = std::filesystem;
+using namespace lamina;
+using namespace lamina::ir;
+using engine_test::message_of;
+
+namespace {
+
+// Where models are kept that check_written.py looks at; else in a folder of their own.
+struct folder {
+  fs::path path;
+  bool kept = false;
+  folder() {
+    if (const char* said = std::getenv("LAMINA_WRITTEN")) path = said, kept = true;
+    else {
+      static int count = 0;
+      path =
+          fs::temp_directory_path() / ("lamina-written-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
+    }
+    fs::create_directories(path);
+  }
+  ~folder() {
+    std::error_code ignored;
+    if (!kept) fs::remove_all(path, ignored);
+  }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+};
+
+// Numbers between -1 and 1, and positions below 3, which depend on their place alone.
+any_tensor numbers(const tensor_type& type) {
+  any_tensor made(type);
+  std::uint32_t state = 12345;
+  with_type(type.element, [&]<class T>() {
+    for (std::int64_t i = 0; i < type.dims.size(); ++i) {
+      state = state * 1664525u + 1013904223u;
+      const double x = state / 2147483648.0 - 1;
+      if constexpr (std::is_convertible_v<double, T>) {
+        const T v = static_cast<T>(is_integer(type.element) ? std::floor((x + 1) * 1.5) : x);
+        std::memcpy(made.mutable_data() + static_cast<std::size_t>(i) * sizeof v, &v, sizeof v);
+      }
+    }
+  });
+  return made;
+}
+
+std::vector<any_tensor> results_of(const saved_net& net, const std::vector<any_tensor>& inputs) {
+  auto s = ir::session::owning(net.program, net.states);
+  return s.run(view<const any_tensor>(inputs.data(), inputs.size()));
+}
+
+void compare(const any_tensor& a, const any_tensor& b) {
+  BOOST_TEST((a.type() == b.type()));
+  if (a.type() != b.type()) return;
+  with_type(a.element(), [&]<class T>() {
+    if constexpr (std::is_convertible_v<T, double>)
+      for (std::size_t i = 0; i < a.elements<T>().size(); ++i) {
+        const auto x = static_cast<double>(a.elements<T>()[i]), y = static_cast<double>(b.elements<T>()[i]);
+        BOOST_TEST(std::abs(x - y) <= 1e-5 * (1 + std::abs(x)), i << ": " << x << " " << y);
+      }
+  });
+}
+
+// Writes a net, reads it back and compares; inputs and results are kept beside it for check_written.py.
+void check(const std::string& name, const saved_net& net, std::vector<shape> shapes, onnx::write_options o = {}) {
+  const folder to;
+  const std::string file = to / (name + ".onnx");
+  onnx::save(file, net, o);
+  std::vector<any_tensor> inputs;
+  const auto declared = net.inputs();
+  for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(numbers({declared[i].type.element, shapes[i]}));
+  const auto expected = results_of(net, inputs), is = results_of(onnx::load(file), inputs);
+  BOOST_REQUIRE(is.size() == expected.size());
+  for (std::size_t i = 0; i < is.size(); ++i) compare(expected[i], is[i]);
+  if (!to.kept) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    write_npy(to / (name + ".input_" + std::to_string(i) + ".npy"), inputs[i]);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    write_npy(to / (name + ".output_" + std::to_string(i) + ".npy"), expected[i]);
+}
+template <class M> saved_net saved(const M& m) {
+  const folder to;
+  save_net(to / "net", m);
+  return load_net(to / "net");
+}
+
+constexpr auto mlp = sequential(sublayer<"fc1">(nn::linear{.in_features = 4, .out_features = 6}), nn::relu{},
+                                sublayer<"fc2">(nn::linear{.in_features = 6, .out_features = 3}), nn::softmax{});
+constexpr auto lenet = sequential(
+    sublayer<"conv1">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 5, .padding = 2}), nn::relu{},
+    nn::max_pool2d{.kernel_size = 2},
+    sublayer<"conv2">(nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel_size = 3}), nn::relu{},
+    nn::max_pool2d{.kernel_size = 2}, nn::flatten{}, sublayer<"fc">(nn::linear{.in_features = 24, .out_features = 5}));
+constexpr auto encoder =
+    sequential(nn::transformer_encoder_layer{.d_model = 8, .nhead = 2, .dim_feedforward = 16, .causal = true});
+constexpr auto lstm =
+    sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .batch_first = true, .bidirectional = true},
+               nn::linear{.in_features = 8, .out_features = 2});
+constexpr auto one_layer = sequential(nn::linear{.in_features = 32, .out_features = 32});
+constexpr auto gru = sequential(nn::gru{.input_size = 3, .hidden_size = 4}, nn::rms_norm{{4}});
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(writer)
+
+BOOST_AUTO_TEST_CASE(nets_of_layers) {
+  check("mlp", saved(model<mlp, input<"N", 4>>({.seed = 1})), {{5, 4}});
+  check("lenet", saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1})), {{3, 1, 12, 12}});
+  check("lenet18", saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1})), {{3, 1, 12, 12}}, {.opset = 18});
+}
+BOOST_AUTO_TEST_CASE(transformer) {
+  check("encoder", saved(model<encoder, input<"N", "T", 8>>({.seed = 1})), {{2, 5, 8}});
+}
+BOOST_AUTO_TEST_CASE(recurrent) {
+  check("lstm", saved(model<lstm, input<"N", "T", 3>>({.seed = 1})), {{2, 5, 3}});
+  check("gru", saved(model<gru, input<"T", "N", 3>>({.seed = 1})), {{5, 2, 3}});
+}
+
+BOOST_AUTO_TEST_CASE(operations) {
+  const auto p = std::make_shared<program>();
+  const value x = p->input("x", {dtype::float32, {"N", 3, 4}}), at = p->input("at", {dtype::int64, {2}});
+  p->output("gathered", gather(x, at, 1));
+  p->output("expm1", expm1(x) + log1p(x * x));
+  p->output("clamped", clamp(x, p->number(-0.5, dtype::float32), p->number(0.5, dtype::float32)));
+  p->output("sum", reduce_sum(x, {.axes = {1}, .keepdim = true}));
+  p->output("reshaped", reshape(x, shape{dyn, 12}));
+  p->output("same", x);
+  check("operations", {p, {}}, {{2, 3, 4}, {2}});
+}
+
+BOOST_AUTO_TEST_CASE(weights_beside_the_model) {
+  const folder to;
+  const auto net = saved(model<one_layer, input<"N", 32>>({.seed = 1}));
+  onnx::save(to / "outside.onnx", net, {.external_above = 100});
+  BOOST_TEST(fs::exists(to / "outside.onnx.data"));
+  const std::vector<any_tensor> inputs{numbers({dtype::float32, {2, 32}})};
+  compare(results_of(net, inputs)[0], results_of(onnx::load(to / "outside.onnx"), inputs)[0]);
+}
+
+BOOST_AUTO_TEST_CASE(refused) {
+  const folder to;
+  const auto p = std::make_shared<program>();
+  const value x = p->input("x", {dtype::int64, {3}});
+  p->output("y", shift_left(x, x));
+  BOOST_CHECK_THROW(onnx::save(to / "shift.onnx", {p, {}}), unsupported_error);
+  BOOST_TEST(message_of([&] { onnx::save(to / "shift.onnx", {p, {}}); }).find("shift_left") != std::string::npos);
+  BOOST_TEST(!fs::exists(to / "shift.onnx"));
+  BOOST_CHECK_THROW(onnx::save(to / "old.onnx", {p, {}}, {.opset = 9}), unsupported_error);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,30 @@
+// lamina export: a net as an ONNX model.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+import lamina;
+#ifdef LAMINA_ONNX
+import lamina.onnx;
+#endif
+
+#include "tool.h"
+
+namespace tool {
+
+using namespace lamina;
+
+void write_onnx(const export_arguments& a) {
+  if (!a.out.ends_with(".onnx"))
+    throw value_error(words(printable(a.out, 1024), ": is no name of a model; expected NAME.onnx"));
+#ifdef LAMINA_ONNX
+  const saved_net net = load_model(a.model);
+  const signals noted;  // the model is written as a whole, or not at all
+  onnx::save(a.out, net, {.opset = a.opset});
+  std::printf("%s\n", printable(a.out, 1024).c_str());
+#else
+  throw unsupported_error(a.model + ": this program was built without protozero, which writes ONNX (libprotozero-dev)");
+#endif
+}
+
+}  // namespace tool
