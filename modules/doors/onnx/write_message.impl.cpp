@@ -63,7 +63,7 @@ void tensor(pbf_writer to, const written_tensor& t, const places& external, cons
     to.add_bytes(9, t.data.bytes() ? reinterpret_cast<const char*>(t.data.data()) : "", t.data.bytes());
 }
 
-void value(pbf_writer to, const written_value& v) {
+void declared(pbf_writer to, const written_value& v) {
   to.add_string(1, v.name);
   pbf_writer type(to, 2);
   pbf_writer of(type, 1);
@@ -108,8 +108,8 @@ void graph(pbf_writer to, const written_graph& g) {
     for (const auto& a : n.attributes) attribute(pbf_writer(m, 5), a);
   }
   to.add_string(2, g.name);
-  for (const auto& v : g.inputs) value(pbf_writer(to, 11), v);
-  for (const auto& v : g.outputs) value(pbf_writer(to, 12), v);
+  for (const auto& v : g.inputs) declared(pbf_writer(to, 11), v);
+  for (const auto& v : g.outputs) declared(pbf_writer(to, 12), v);
 }
 
 // The oldest IR version that an opset goes with.

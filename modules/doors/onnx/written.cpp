@@ -5,6 +5,9 @@ import lamina.std;
 
 namespace lamina::onnx {
 
+using ir::program;
+using ir::value;
+
 struct written_graph;
 using written_numbers = std::vector<std::int64_t>;
 using name_list = std::vector<std::string>;
