@@ -57,7 +57,11 @@ any_tensor numbers(const tensor_type& type) {
       state = state * 1664525u + 1013904223u;
       const double x = state / 2147483648.0 - 1;
       if constexpr (std::is_convertible_v<double, T>) {
-        const T v = static_cast<T>(is_integer(type.element) ? std::floor((x + 1) * 1.5) : x);
+        const double number = is_integer(type.element) ? std::floor((x + 1) * 1.5) : x;
+        const T v = [&] {
+          if constexpr (std::is_class_v<T>) return T(static_cast<float>(number));
+          else return static_cast<T>(number);
+        }();
         std::memcpy(made.mutable_data() + static_cast<std::size_t>(i) * sizeof v, &v, sizeof v);
       }
     }

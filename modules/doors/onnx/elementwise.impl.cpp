@@ -34,13 +34,13 @@ LAMINA_UNARY(exp)
 LAMINA_UNARY(log)
 LAMINA_UNARY(sin)
 LAMINA_UNARY(cos)
-LAMINA_UNARY(tan) LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh) LAMINA_UNARY(cosh)
-    LAMINA_UNARY(tanh) LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh) LAMINA_UNARY(sigmoid)
-        LAMINA_UNARY(relu) LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign) LAMINA_UNARY(mish)
-            LAMINA_UNARY(hard_swish) LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round) LAMINA_UNARY(gelu)
-                LAMINA_UNARY(gelu_tanh)
+LAMINA_UNARY(tan)
+LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh) LAMINA_UNARY(cosh) LAMINA_UNARY(tanh)
+    LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh) LAMINA_UNARY(sigmoid) LAMINA_UNARY(relu)
+        LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign) LAMINA_UNARY(mish) LAMINA_UNARY(hard_swish)
+            LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
 #undef LAMINA_UNARY
-                    value negate_of(const value& x) {
+                value negate_of(const value& x) {
   return -x;
 }
 value not_of(const value& x) { return !x; }

@@ -1,6 +1,7 @@
 // Programs as ONNX models: every operation that the roots reach becomes nodes, states and constants become initializers.
 module lamina.onnx:save.impl;
 import lamina.onnx;
+import :source;
 import :written;
 import lamina;
 import lamina.std;
@@ -84,7 +85,10 @@ std::string model_names::scalar(double v, dtype element) {
   any_tensor data({element, {}});
   with_type(element, [&]<class T>() {
     if constexpr (std::is_convertible_v<double, T>) {
-      const T number = static_cast<T>(v);
+      const T number = [&] {
+        if constexpr (std::is_class_v<T>) return T(static_cast<float>(v));
+        else return static_cast<T>(v);
+      }();
       std::memcpy(data.mutable_data(), &number, sizeof number);
     }
   });

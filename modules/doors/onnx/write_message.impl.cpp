@@ -3,6 +3,7 @@ module;
 // Models as the bytes of a file.
 module lamina.onnx:write_message.impl;
 import :message;
+import :source;
 import :written;
 import lamina;
 import lamina.std;
@@ -37,7 +38,7 @@ std::string packed(const any_tensor& t) {
   return all;
 }
 
-void tensor(pbf_writer to, const written_tensor& t, const places& external, const std::string& file) {
+void tensor(pbf_writer&& to, const written_tensor& t, const places& external, const std::string& file) {
   const shape& s = t.data.shape();
   if (s.rank > 0) {
     written_numbers dims;
@@ -63,7 +64,7 @@ void tensor(pbf_writer to, const written_tensor& t, const places& external, cons
     to.add_bytes(9, t.data.bytes() ? reinterpret_cast<const char*>(t.data.data()) : "", t.data.bytes());
 }
 
-void declared(pbf_writer to, const written_value& v) {
+void declared(pbf_writer&& to, const written_value& v) {
   to.add_string(1, v.name);
   pbf_writer type(to, 2);
   pbf_writer of(type, 1);
@@ -81,9 +82,9 @@ void declared(pbf_writer to, const written_value& v) {
   }
 }
 
-void graph(pbf_writer to, const written_graph& g);
+void graph(pbf_writer& to, const written_graph& g);
 
-void attribute(pbf_writer to, const written_attribute& a) {
+void attribute(pbf_writer&& to, const written_attribute& a) {
   to.add_string(1, std::string(a.name));
   // The numbers of AttributeProto.AttributeType
   if (const auto* i = std::get_if<std::int64_t>(&a.value)) to.add_int64(3, *i), to.add_enum(20, 2);
@@ -93,12 +94,15 @@ void attribute(pbf_writer to, const written_attribute& a) {
     for (auto n : *all) to.add_int64(8, n);
     to.add_enum(20, 7);
   } else {
-    graph(pbf_writer(to, 6), *std::get<std::shared_ptr<const written_graph>>(a.value));
+    {
+      pbf_writer inner(to, 6);
+      graph(inner, *std::get<std::shared_ptr<const written_graph>>(a.value));
+    }
     to.add_enum(20, 5);
   }
 }
 
-void graph(pbf_writer to, const written_graph& g) {
+void graph(pbf_writer& to, const written_graph& g) {
   for (const auto& n : g.nodes) {
     pbf_writer m(to, 1);
     for (const auto& i : n.inputs) m.add_string(1, i);
