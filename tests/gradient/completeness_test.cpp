@@ -36,8 +36,9 @@ const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
 const names of_one_number{"full"};
 // A second derivative is 0 wherever it is defined, or jumps.
 const names not_smooth = [] {
-  names all{"l1_loss",    "prelu",      "minimum", "maximum",          "min",   "max", "clamp", "reduce_max",
-            "reduce_min", "max_pool2d", "celu",    "thresholded_relu", "shrink"};
+  names all{"l1_loss",     "prelu", "minimum",          "maximum",    "min",
+            "max",         "clamp", "reduce_max",       "reduce_min", "max_pool2d",
+            "max_windows", "celu",  "thresholded_relu", "shrink"};
   for (const auto& f : elementwise_functions::all)
     if (f.has_kinks()) all.insert(f.name);
   return all;

@@ -500,7 +500,7 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
   BOOST_TEST(has(refusal(t::model_of({t::node("Relu", {}, {"y"})})), "operand 0 is missing"));
   BOOST_TEST(has(refusal(t::model_of({t::node("Identity", {}, {"y"})})), "operand 0 is missing"));
   BOOST_TEST(has(refusal(t::model_of({t::node("Add", {"x"}, {"y"})})), "operand 1 is missing"));
-  BOOST_TEST(has(refusal(t::model_of({t::node("Col2Im", {"x"}, {"y"})})), "operand 1, its"));
+  BOOST_TEST(has(refusal(t::model_of({t::node("Col2Im", {"x"}, {"y"})})), "operand 1"));
   for (const char* op : {"Identity", "Shape", "Relu", "Split"})
     BOOST_TEST(has(refusal(t::model_of({t::node(op, {"x"}, {})})), "it has no results"));
   BOOST_TEST(

@@ -387,7 +387,7 @@ using code_ranges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 // A machine of states that are all walked along at once: no pattern takes longer than its size times the string's.
 struct machine {
-  enum class kind : std::uint8_t { letter, fork, jump, begin, end, done };
+  enum class kind : std::uint8_t { letter, fork, jump, begin, end, done, boundary, no_boundary };
   struct state {
     kind is;
     std::size_t next = 0, other = 0;
@@ -472,7 +472,8 @@ class pattern_reader {
       insert(from, {kind::fork});
       ends.push_back(add({kind::jump}));
       made_.states[from].next = from + 1;
-      made_.states[from].other = from = here();
+      made_.states[from].other = here();
+      from = here();
       sequence(depth);
     }
     for (auto e : ends) made_.states[e].next = here();
@@ -575,6 +576,8 @@ class pattern_reader {
     if (take(".")) return add_letters(dot_all_ ? code_ranges{{0, last_code}} : all_but({{'\n', '\n'}}));
     if (take("^") || take("\\A")) return void(add({kind::begin}));
     if (take("$") || take("\\z")) return void(add({kind::end}));
+    if (take("\\b")) return void(add({kind::boundary}));
+    if (take("\\B")) return void(add({kind::no_boundary}));
     if (left_[0] == '*' || left_[0] == '+' || left_[0] == '?') fail("repeats nothing");
     if (take("\\")) return add_letters(escaped());
     const std::uint32_t code = next_code(left_);
@@ -671,20 +674,20 @@ class walk {
  public:
   explicit walk(const machine& m) : m_(m), seen_(m.states.size(), 0) {}
   bool matches(std::string_view s) {
-    const bool empty = s.empty();
     now_.clear();
-    enter(0, true, empty);
+    enter(0, {true, s.empty(), begins_word(s)});
     while (!s.empty() && !now_.empty()) {
       const std::uint32_t code = next_code(s);
       std::swap(now_, before_);
       now_.clear();
       ++round_;
+      const place here{false, s.empty(), is_word(code) != begins_word(s)};
       for (const std::size_t i : before_) {
         const auto& state = m_.states[i];
         if (state.is != machine::kind::letter) continue;
         for (const auto& [from, to] : m_.sets[state.letters])
           if (code >= from && code <= to) {
-            enter(state.next, false, s.empty());
+            enter(state.next, here);
             break;
           }
       }
@@ -695,7 +698,25 @@ class walk {
   }
 
  private:
-  void enter(std::size_t first, bool begins, bool ends) {
+  // Between two characters: whether the string begins or ends there, and whether one side alone is a letter of a word.
+  struct place {
+    bool begins, ends, boundary;
+  };
+  static bool is_word(std::uint32_t c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
+  }
+  static bool begins_word(std::string_view s) { return !s.empty() && is_word(static_cast<unsigned char>(s[0])); }
+  static bool passes(machine::kind is, const place& here) {
+    using kind = machine::kind;
+    switch (is) {
+      case kind::begin: return here.begins;
+      case kind::end: return here.ends;
+      case kind::boundary: return here.boundary;
+      case kind::no_boundary: return !here.boundary;
+      default: return true;
+    }
+  }
+  void enter(std::size_t first, const place& here) {
     using kind = machine::kind;
     stack_.assign(1, first);
     while (!stack_.empty()) {
@@ -706,7 +727,7 @@ class walk {
       const auto& s = m_.states[i];
       if (s.is == kind::fork) stack_.push_back(s.other);
       if (s.is == kind::letter || s.is == kind::done) now_.push_back(i);
-      else if ((s.is != kind::begin || begins) && (s.is != kind::end || ends)) stack_.push_back(s.next);
+      else if (passes(s.is, here)) stack_.push_back(s.next);
     }
   }
   const machine& m_;
