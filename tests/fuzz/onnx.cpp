@@ -310,7 +310,7 @@ void examine(const unsigned char* data, unsigned long size) {
       if (again->id() != net.program->id()) std::abort();
     } catch (const file_error& e) {  // extents that results may have, and that files may not say
       if (std::string_view(e.what()).find("2^40") == std::string_view::npos) throw;
-    }
+    } catch (const unsupported_error&) {}  // constants that are strings
   }
   try {
     const auto seed = hash >> 8;

@@ -7,7 +7,6 @@ FOLDER/<kind>/<case>/ then has model.onnx, `tolerance` (relative and absolute), 
 output_<i>.pb, each a TensorProto, SequenceProto or OptionalProto as the model declares it. FOLDER/version names the package's
 version: where it is the installed one, nothing is written.
 """
-import os
 import pathlib
 import shutil
 import sys

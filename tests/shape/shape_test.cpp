@@ -13,13 +13,13 @@ using namespace lamina;
 BOOST_AUTO_TEST_SUITE(shapes)
 
 BOOST_AUTO_TEST_CASE(names_of_dimensions_are_kept_and_limited) {
-  for (std::string name : {"N", "batch", "a_b_C_9_z0", "0123456789"}) {
+  for (std::string name : {"N", "batch", "a_b_C_9_z0", "0123456789", "elevenchars", "past_sequence_length + 1"}) {
     message_text t;
     t << dim::named(name);
     BOOST_CHECK_EQUAL(t.string(), name);
     BOOST_CHECK(dim::named(name).is_name());
   }
-  for (std::string name : {"", "elevenchars", "a-b", "a b", "\xc3\xa4"})
+  for (std::string name : {std::string(), std::string(101, 'a'), std::string("a!b"), std::string("\xc3\xa4")})
     BOOST_CHECK_THROW(dim::named(name), value_error);
 }
 

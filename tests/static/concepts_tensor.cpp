@@ -26,4 +26,14 @@ static_assert(!Element<float&>);
 static_assert(!Element<void>);
 static_assert(!Element<vector<float>>);
 
+// ValueList: values one after the other, as a parameter.
+static_assert(ValueList<std::vector<any_value>>);
+static_assert(ValueList<std::array<any_value, 2>>);
+static_assert(!ValueList<std::vector<any_tensor>>);
+static_assert(!ValueList<any_value>);
+
+// NamedValueList: the same with names.
+static_assert(NamedValueList<std::vector<named_value>>);
+static_assert(!NamedValueList<std::vector<any_value>>);
+
 }  // namespace

@@ -482,6 +482,22 @@ extent_list joined(const node_call& c) {
   }
   return made;
 }
+// The extent that two make; nothing where it is negative or does not fit, `dyn` where it is not known.
+std::optional<dim> computed_extent(std::string_view op, dim x, dim y) {
+  if (x.is_number() && y.is_number()) {
+    std::int64_t n = -1;
+    const bool fits = op == "Add"   ? !__builtin_add_overflow(x.code, y.code, &n)
+                      : op == "Sub" ? !__builtin_sub_overflow(x.code, y.code, &n)
+                      : op == "Mul" ? !__builtin_mul_overflow(x.code, y.code, &n)
+                                    : y.code > 0 && (n = x.code / y.code, true);
+    return fits && n >= 0 ? std::optional(dim(n)) : std::nullopt;
+  }
+  if (op == "Mul" && x == dim(1)) return y;
+  if ((op == "Mul" || op == "Div") && y == dim(1)) return x;
+  if (op == "Add" && x == dim(0)) return y;
+  if ((op == "Add" || op == "Sub") && y == dim(0)) return x;
+  return dyn;
+}
 extent_list computed(const node_call& c, std::string_view op) {
   const auto &a = c.extents(0), &b = c.extents(1);
   if (!a || !b || a->empty() || b->empty()) return {};
@@ -489,20 +505,9 @@ extent_list computed(const node_call& c, std::string_view op) {
   std::vector<dim> made;
   for (std::size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
     const dim x = (*a)[a->size() == 1 ? 0 : i], y = (*b)[b->size() == 1 ? 0 : i];
-    dim r = dyn;
-    std::int64_t n = -1;
-    if (x.is_number() && y.is_number()) {
-      const bool fits = op == "Add"   ? !__builtin_add_overflow(x.code, y.code, &n)
-                        : op == "Sub" ? !__builtin_sub_overflow(x.code, y.code, &n)
-                        : op == "Mul" ? !__builtin_mul_overflow(x.code, y.code, &n)
-                                      : y.code > 0 && (n = x.code / y.code, true);
-      if (!fits || n < 0) return {};
-      r = dim(n);
-    } else if (op == "Mul" && x == dim(1)) r = y;
-    else if ((op == "Mul" || op == "Div") && y == dim(1)) r = x;
-    else if (op == "Add" && x == dim(0)) r = y;
-    else if ((op == "Add" || op == "Sub") && y == dim(0)) r = x;
-    made.push_back(r);
+    const auto r = computed_extent(op, x, y);
+    if (!r) return {};
+    made.push_back(*r);
   }
   return made;
 }

@@ -26,6 +26,7 @@ template <auto F> void predicate(node_call& c) { c.give(0, F(c.number(0), second
 // Functions of the library that are templates, as functions of values.
 #define LAMINA_UNARY(name) \
   value name##_of(const value& x) { return lamina::name(x); }
+// clang-format off
 LAMINA_UNARY(abs)
 LAMINA_UNARY(sign)
 LAMINA_UNARY(sqrt)
@@ -35,14 +36,30 @@ LAMINA_UNARY(log)
 LAMINA_UNARY(sin)
 LAMINA_UNARY(cos)
 LAMINA_UNARY(tan)
-LAMINA_UNARY(asin) LAMINA_UNARY(acos) LAMINA_UNARY(atan) LAMINA_UNARY(sinh) LAMINA_UNARY(cosh) LAMINA_UNARY(tanh)
-    LAMINA_UNARY(asinh) LAMINA_UNARY(acosh) LAMINA_UNARY(atanh) LAMINA_UNARY(sigmoid) LAMINA_UNARY(relu)
-        LAMINA_UNARY(erf) LAMINA_UNARY(softplus) LAMINA_UNARY(softsign) LAMINA_UNARY(mish) LAMINA_UNARY(hard_swish)
-            LAMINA_UNARY(floor) LAMINA_UNARY(ceil) LAMINA_UNARY(round) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
+LAMINA_UNARY(asin)
+LAMINA_UNARY(acos)
+LAMINA_UNARY(atan)
+LAMINA_UNARY(sinh)
+LAMINA_UNARY(cosh)
+LAMINA_UNARY(tanh)
+LAMINA_UNARY(asinh)
+LAMINA_UNARY(acosh)
+LAMINA_UNARY(atanh)
+LAMINA_UNARY(sigmoid)
+LAMINA_UNARY(relu)
+LAMINA_UNARY(erf)
+LAMINA_UNARY(softplus)
+LAMINA_UNARY(softsign)
+LAMINA_UNARY(mish)
+LAMINA_UNARY(hard_swish)
+LAMINA_UNARY(floor)
+LAMINA_UNARY(ceil)
+LAMINA_UNARY(round)
+LAMINA_UNARY(gelu)
+LAMINA_UNARY(gelu_tanh)
+// clang-format on
 #undef LAMINA_UNARY
-                value negate_of(const value& x) {
-  return -x;
-}
+value negate_of(const value& x) { return -x; }
 value not_of(const value& x) { return !x; }
 value sum_of(const value& a, const value& b) { return a + b; }
 value difference_of(const value& a, const value& b) { return a - b; }

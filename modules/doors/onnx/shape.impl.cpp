@@ -255,11 +255,43 @@ void slice_computed_axes(node_call& c, const value& x) {
   const value starts = spread(c[1], 0), stops = spread(c[2], far);
   c.give(0, lamina::slice_at(x, starts, stops, all, c.has(4) ? spread(c[4], 1) : value(starts * 0 + 1)));
 }
+using numbers = std::optional<std::vector<std::int64_t>>;
+// One slice after the other, where positions are known and none depends on an extent that is not; else an empty value.
+value sliced_by_axis(node_call& c, const value& x, const lamina::axes& along, const numbers& starts,
+                     const numbers& stops, const numbers& steps) {
+  const auto count = static_cast<std::size_t>(along.count);
+  if (starts->size() != count || stops->size() != count || (steps && steps->size() != count))
+    c.fail("it has ", starts->size(), " starts, ", stops->size(), " stops and ", count, " axes");
+  value made = x;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int a = along[static_cast<int>(i)];
+    std::int64_t start = (*starts)[i], stop = (*stops)[i];
+    const std::int64_t step = steps ? (*steps)[i] : 1;
+    if (step <= 0 || !x.shape()[a].is_number()) return {};
+    const auto n = x.shape().at(a);
+    const auto at = [&](std::int64_t p) { return std::clamp<std::int64_t>(p < 0 ? p + n : p, 0, n); };
+    start = at(start), stop = std::max(start, at(stop));
+    if (start != 0 || stop != n || step != 1)
+      made = lamina::slice(
+          made, {.start = start, .stop = stop, .axis = a, .step = std::min(step, std::max<std::int64_t>(n, 1))});
+  }
+  return made;
+}
+// The first axes, as many as there are starts.
+std::vector<std::int64_t> first_axes(node_call& c, const numbers& starts, int rank) {
+  const auto n = starts
+                     ? starts->size()
+                     : static_cast<std::size_t>(c.dims(1).rank == 1 && c.dims(1)[0].is_number() ? c.dims(1).at(0) : 0);
+  if (n > static_cast<std::size_t>(rank)) c.fail("it has ", n, " starts, and the rank is ", rank);
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < n; ++i) all.push_back(static_cast<std::int64_t>(i));
+  return all;
+}
 // Starts, stops, axes and steps are attributes before opset 10 and operands since.
 void slice(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
-  std::optional<std::vector<std::int64_t>> starts, stops, axes, steps;
+  numbers starts, stops, axes, steps;
   if (c.opset < 10) {
     starts = c.node_call::integers("starts"), stops = c.node_call::integers("ends");
     if (c.has_attribute("axes")) axes = c.node_call::integers("axes");
@@ -269,36 +301,10 @@ void slice(node_call& c) {
     if (c.has(3)) axes = c.known_integers(3);
     if (c.has(4)) steps = c.known_integers(4);
   }
-  if (!axes) {
-    const auto n =
-        starts ? starts->size()
-               : static_cast<std::size_t>(c.dims(1).rank == 1 && c.dims(1)[0].is_number() ? c.dims(1).at(0) : 0);
-    if (n > static_cast<std::size_t>(rank)) c.fail("it has ", n, " starts, and the rank is ", rank);
-    axes.emplace();
-    for (std::size_t i = 0; i < n; ++i) axes->push_back(static_cast<std::int64_t>(i));
-  }
+  if (!axes) axes = first_axes(c, starts, rank);
   const lamina::axes along = c.axes_of(*axes, rank);
-  const bool known = starts && stops && (steps || !c.has(4) || c.opset < 10);
-  if (known) {
-    if (starts->size() != axes->size() || stops->size() != axes->size() || (steps && steps->size() != axes->size()))
-      c.fail("it has ", starts->size(), " starts, ", stops->size(), " stops and ", axes->size(), " axes");
-    // One slice after the other, where no position depends on an extent that is not known.
-    value made = x;
-    bool simple = true;
-    for (std::size_t i = 0; simple && i < axes->size(); ++i) {
-      const int a = along[static_cast<int>(i)];
-      std::int64_t start = (*starts)[i], stop = (*stops)[i], step = steps ? (*steps)[i] : 1;
-      simple = step > 0 && x.shape()[a].is_number();
-      if (!simple) break;
-      const auto n = x.shape().at(a);
-      const auto at = [&](std::int64_t p) { return std::clamp<std::int64_t>(p < 0 ? p + n : p, 0, n); };
-      start = at(start), stop = std::max(start, at(stop));
-      if (start != 0 || stop != n || step != 1)
-        made = lamina::slice(
-            made, {.start = start, .stop = stop, .axis = a, .step = std::min(step, std::max<std::int64_t>(n, 1))});
-    }
-    if (simple) return c.give(0, made);
-  }
+  if (starts && stops && (steps || !c.has(4) || c.opset < 10))
+    if (const value made = sliced_by_axis(c, x, along, starts, stops, steps); !made.empty()) return c.give(0, made);
   const auto operand = [&](const auto& list, std::size_t i) {
     return list ? c.constant(*list) : c.cast_to(c[i], dtype::int64);
   };

@@ -221,19 +221,39 @@ shape open_shape(int rank, dim last) {
 }
 }  // namespace
 
-void computed_dft::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+namespace {
+// Whether operands are those of a transform; else the reason.
+bool are_of_dft(view<const tensor_type> in, inference& out) {
   if (in.size() < 2 || in.size() > 3) {
     out.why << "takes numbers, an axis and perhaps a length";
-    return;
+    return false;
+  }
+  if (!detail::takes(domain::real, in[0].element, out)) return false;
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (!one_number(in[i], dtype::int64, out)) return false;
+  if (in[0].dims.rank < 2) out.why << "an axis for the parts of numbers and another one are expected";
+  return out.why.empty();
+}
+bool are_of_stft(view<const tensor_type> in, inference& out) {
+  if (in.size() < 3 || in.size() > 4) {
+    out.why << "takes signals, a step, a length and perhaps a window";
+    return false;
   }
   const shape& x = in[0].dims;
-  if (!detail::takes(domain::real, in[0].element, out)) return;
-  for (std::size_t i = 1; i < in.size(); ++i)
-    if (!one_number(in[i], dtype::int64, out)) return;
-  if (x.rank < 2) {
-    out.why << "an axis for the parts of numbers and another one are expected";
-    return;
-  }
+  if (!detail::takes(domain::real, in[0].element, out) || !one_number(in[1], dtype::int64, out) ||
+      !one_number(in[2], dtype::int64, out))
+    return false;
+  const bool signals = x.rank == 2 || (x.rank == 3 && (may_equal(x[2], 1) || may_equal(x[2], 2)));
+  const bool window = in.size() < 4 || (in[3].dims.rank == 1 && detail::takes(domain::real, in[3].element, out));
+  if ((!signals || !window) && out.why.empty())
+    out.why << "signals [B, L] or [B, L, 1 or 2] and a window [N] are expected";
+  return out.why.empty();
+}
+}  // namespace
+
+void computed_dft::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (!are_of_dft(in, out)) return;
+  const shape& x = in[0].dims;
   const any_tensor *axis = out.elements_of(1), *length = out.elements_of(2);
   const bool known = axis && (length || in.size() == 2);
   const int at = axis ? detail::normal_axis(whole(*axis), x.rank) : 0;
@@ -261,19 +281,8 @@ value computed_dft::bind(const attributes& a, view<const value> in) {
 }
 
 void computed_stft::infer(const attributes& a, view<const tensor_type> in, inference& out) {
-  if (in.size() < 3 || in.size() > 4) {
-    out.why << "takes signals, a step, a length and perhaps a window";
-    return;
-  }
+  if (!are_of_stft(in, out)) return;
   const shape& x = in[0].dims;
-  if (!detail::takes(domain::real, in[0].element, out) || !one_number(in[1], dtype::int64, out) ||
-      !one_number(in[2], dtype::int64, out))
-    return;
-  if ((x.rank != 2 && x.rank != 3) || (x.rank == 3 && !may_equal(x[2], 1) && !may_equal(x[2], 2)) ||
-      (in.size() == 4 && (in[3].dims.rank != 1 || !detail::takes(domain::real, in[3].element, out)))) {
-    if (out.why.empty()) out.why << "signals [B, L] or [B, L, 1 or 2] and a window [N] are expected";
-    return;
-  }
   const any_tensor *step = out.elements_of(1), *length = out.elements_of(2);
   const bool counted =
       x[1].is_number() && (x.rank == 2 || x[2].is_number()) && (in.size() < 4 || in[3].dims[0].is_number());

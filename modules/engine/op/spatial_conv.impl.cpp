@@ -23,8 +23,8 @@ namespace lamina {
 
 namespace {
 
-using detail::extent_of, detail::extent_value, detail::known_extent,
-    detail::per_axis, detail::reshaped, detail::spatial_axes, detail::times;
+using detail::extent_of, detail::extent_value, detail::known_extent, detail::per_axis, detail::reshaped,
+    detail::spatial_axes, detail::times;
 using numbers = std::vector<std::int64_t>;
 
 constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();

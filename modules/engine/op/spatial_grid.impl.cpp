@@ -196,8 +196,7 @@ bin_elements elements_along(const value& first, const value& last, const extent_
   const value begin = whole(first), size = max(whole(last) - begin + 1, 1), n = extent.in(p, element);
   std::vector<std::int64_t> numbers;
   for (std::int64_t i = 0; i < bins; ++i) numbers.push_back(i);
-  const value places =
-      apply<op::cast>({element}, detail::int_list(p, view<const std::int64_t>(numbers)));  // [bins]
+  const value places = apply<op::cast>({element}, detail::int_list(p, view<const std::int64_t>(numbers)));  // [bins]
   const value bin = unsqueeze(size, axes(1)) / static_cast<double>(bins), start = unsqueeze(begin, axes(1));
   const auto held = [&](const value& v) { return value(clamp(v + start, n * 0, n)); };
   const value low = held(floor(places * bin)), count = max(held(ceil((places + 1) * bin)) - low, 0);  // [R, bins]

@@ -22,8 +22,7 @@ namespace lamina {
 
 namespace {
 
-using detail::extent_of, detail::extent_value, detail::known_extent,
-    detail::reshaped, detail::times;
+using detail::extent_of, detail::extent_value, detail::known_extent, detail::reshaped, detail::times;
 
 [[noreturn]] void refuse(error_kind kind, std::string_view function, const value& x, std::string_view why) {
   text t;

@@ -208,7 +208,7 @@ auto op_operands(const matrix<float>& x) {
 }
 
 // case: op_result_type
-// expect: deep: its `infer` gives result 0 the rank 9 and the element type 0; ranks are 0..8, element types 0..9: [4]
+// expect: deep: its `infer` gives result 0 the rank 9 and the element type 0; ranks are 0..8, element types 0..23: [4]
 namespace op_result_type {
 struct deep_op {
   static constexpr std::string_view name = "deep";
