@@ -69,9 +69,12 @@ void declared(pbf_writer&& to, const written_value& v) {
   pbf_writer type(to, 2);
   pbf_writer of(type, 1);
   of.add_int32(1, static_cast<std::int32_t>(written_element(v.type.element)));
-  pbf_writer dims(of, 2);
+  // As bytes: protozero leaves out messages without fields, and an extent that is not known is one, as the shape of a number.
+  std::string shape_bytes;
+  pbf_writer dims(shape_bytes);
   for (int i = 0; i < v.type.dims.rank; ++i) {
-    pbf_writer d(dims, 1);
+    std::string extent_bytes;
+    pbf_writer d(extent_bytes);
     const dim n = v.type.dims[i];
     if (n.is_number()) d.add_int64(1, n.code);
     else if (n.is_name()) {
@@ -79,7 +82,9 @@ void declared(pbf_writer&& to, const written_value& v) {
       name << n;
       d.add_string(2, std::string(name.view()));
     }
+    dims.add_message(1, extent_bytes);
   }
+  of.add_message(2, shape_bytes);
 }
 
 void graph(pbf_writer& to, const written_graph& g);
