@@ -557,4 +557,15 @@ BOOST_AUTO_TEST_CASE(factories_of_programs_that_run_on_the_host) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_count_without_an_element_is_refused) {
+  auto p = std::make_shared<program>();
+  const value x = p->input("x", {dtype::float32, {"N"}}), n = p->input("n", {dtype::int64, {dyn}});
+  p->output("y", truncate(x, n));
+  session run(p);
+  const std::vector<any_tensor> two{any_tensor({dtype::float32, {3}}), to_tensor(array_of(dtype::int64, {1}, {2}))};
+  BOOST_TEST(run.run(two)[0].shape().at(0) == 2);
+  const std::vector<any_tensor> none{any_tensor({dtype::float32, {3}}), any_tensor({dtype::int64, {0}})};
+  BOOST_CHECK_THROW(run.run(none), value_error);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -312,7 +312,7 @@ void linear_attention(node_call& c) {
     return value(lamina::permute(split_heads(c, c.number(i), n), axes(2, 0, 1, 3)));
   };
   std::vector<value> sequences{rows(0, heads), rows(1, own), rows(2, own)};
-  const value &k = sequences[1], &v = sequences[2];
+  const value k = sequences[1], v = sequences[2];
   if (gated) {
     sequences.push_back(rows(4, own));  // one for each head, or for each of its columns
   }

@@ -493,6 +493,11 @@ void session::implementation::run_segments(const request& q) {
 
 void session::implementation::count(const counted_rows& c, const request& q) {
   auto& slot = segments->slots[c.slot];
+  if (const shape& of_count = extents_of(c.count, q); of_count.size() != 1) {
+    text t;
+    detail::raise(error_kind::value, t << c.what << ": the number of rows is given as "
+                                       << tensor_type{dtype::int64, of_count} << "; one number is expected");
+  }
   slot.dims = extents_of(c.rows, q);
   slot.dims[0] = counted(c, data_of(c.count, q), slot.dims.at(0));
   slot.data = static_cast<const std::byte*>(data_of(c.rows, q));
