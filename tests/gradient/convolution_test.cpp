@@ -47,6 +47,9 @@ BOOST_AUTO_TEST_CASE(stride_padding_dilation_and_groups) {
   convolution({1, 2, 7, 6}, {3, 2, 3, 2}, {.stride = {2, 1}, .padding = {1, 2}});
   convolution({1, 2, 7, 8}, {2, 2, 3, 3}, {.dilation = 2});
   convolution({1, 1, 9, 7}, {2, 1, 3, 2}, {.stride = 2, .padding = 2, .dilation = {2, 3}});
+  convolution({1, 2, 7, 6}, {3, 2, 3, 2}, {.stride = {2, 1}, .padding = {1, 2}, .padding_more = {1, -2}});
+  convolution({1, 2, 6, 6}, {3, 2, 3, 3}, {.stride = 2, .padding_more = 1});
+  convolution({1, 2, 6, 1}, {3, 2, 3, 1}, {.stride = 2, .padding = {1, 0}});
   convolution({2, 4, 5, 5}, {6, 2, 3, 3}, {.groups = 2});
   convolution({1, 4, 5, 5}, {4, 1, 3, 3}, {.padding = 1, .groups = 4});
   convolution({1, 6, 6, 5}, {3, 2, 2, 3}, {.stride = 2, .padding = 1, .dilation = 2, .groups = 3});
@@ -66,6 +69,7 @@ BOOST_AUTO_TEST_CASE(max_pooling) {
                                        {.kernel_size = 3, .stride = 1},
                                        {.kernel_size = 2, .stride = 2, .padding = 1},
                                        {.kernel_size = {3, 2}, .stride = {2, 1}, .padding = {1, 0}},
+                                       {.kernel_size = 3, .stride = 2, .padding_more = {1, 2}},
                                        {.kernel_size = 1}};
   for (const auto& s : images)
     for (const auto& a : windows)
@@ -77,6 +81,7 @@ BOOST_AUTO_TEST_CASE(average_pooling) {
                                        {.kernel_size = 3, .stride = 1},
                                        {.kernel_size = 2, .stride = 2, .padding = 1},
                                        {.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false},
+                                       {.kernel_size = 3, .stride = 2, .padding_more = {1, 2}},
                                        {.kernel_size = {2, 3}, .stride = {1, 2}}};
   for (const auto& s : images) {
     for (const auto& a : windows)

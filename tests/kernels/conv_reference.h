@@ -17,19 +17,19 @@ inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
 
 /// Fills in the size of the result.
 inline window sized(window w) {
-  w.out_height = (w.height + 2 * w.pad_h - w.dilation_h * (w.kernel_h - 1) - 1) / w.stride_h + 1;
-  w.out_width = (w.width + 2 * w.pad_w - w.dilation_w * (w.kernel_w - 1) - 1) / w.stride_w + 1;
+  w.out_height = (w.height + 2 * w.pad_h + w.more_h - w.dilation_h * (w.kernel_h - 1) - 1) / w.stride_h + 1;
+  w.out_width = (w.width + 2 * w.pad_w + w.more_w - w.dilation_w * (w.kernel_w - 1) - 1) / w.stride_w + 1;
   return w;
 }
 inline bool fits(const window& w) {
-  return w.height + 2 * w.pad_h > w.dilation_h * (w.kernel_h - 1) &&
-         w.width + 2 * w.pad_w > w.dilation_w * (w.kernel_w - 1);
+  return w.height + 2 * w.pad_h + w.more_h > w.dilation_h * (w.kernel_h - 1) &&
+         w.width + 2 * w.pad_w + w.more_w > w.dilation_w * (w.kernel_w - 1);
 }
 
 inline std::string name(const window& w) {
   std::string text;
   for (const long x : {w.channels, w.height, w.width, w.out_channels, w.out_height, w.out_width, w.kernel_h, w.kernel_w,
-                       w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w, w.groups})
+                       w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w, w.groups, w.more_h, w.more_w})
     text += std::to_string(x) + " ";
   return text;
 }

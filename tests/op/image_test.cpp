@@ -30,8 +30,8 @@ void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
   for (auto element : {dtype::float32, dtype::float64}) {
     array x = random_array(element, xs, 1, -1, 1), w = random_array(element, ws, 2, -1, 1);
     auto got = result_of({x, w}, [&](const auto& v) { return value(conv2d(v[0], v[1], a)); });
-    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.dilation.h * (ws.at(2) - 1) - 1) / a.stride.h + 1;
-    std::int64_t ow = (xs.at(3) + 2 * a.padding.w - a.dilation.w * (ws.at(3) - 1) - 1) / a.stride.w + 1;
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h + a.padding_more.h - a.dilation.h * (ws.at(2) - 1) - 1) / a.stride.h + 1;
+    std::int64_t ow = (xs.at(3) + 2 * a.padding.w + a.padding_more.w - a.dilation.w * (ws.at(3) - 1) - 1) / a.stride.w + 1;
     array want{{element, {xs[0], ws[0], oh, ow}}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t o = 0; o < ws.at(0); ++o)
@@ -61,8 +61,8 @@ void pool(const shape& xs, const pool2d_attributes& a) {
       return std::vector<value>{max_pool2d(v[0], a), avg_pool2d(v[0], a), both[1]};
     });
     auto step = a.step();
-    std::int64_t oh = (xs.at(2) + 2 * a.padding.h - a.kernel_size.h) / step.h + 1,
-                 ow = (xs.at(3) + 2 * a.padding.w - a.kernel_size.w) / step.w + 1;
+    std::int64_t oh = (xs.at(2) + 2 * a.padding.h + a.padding_more.h - a.kernel_size.h) / step.h + 1,
+                 ow = (xs.at(3) + 2 * a.padding.w + a.padding_more.w - a.kernel_size.w) / step.w + 1;
     array most{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = most, where{{dtype::int32, most.shape()}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t c = 0; c < xs.at(1); ++c)
@@ -106,6 +106,12 @@ BOOST_AUTO_TEST_CASE(convolutions) {
   convolution({2, 6, 9, 9}, {9, 2, 3, 3}, {.stride = 2, .padding = 2, .dilation = 2, .groups = 3});
   convolution({1, 32, 6, 6}, {32, 1, 3, 3}, {.padding = 1, .groups = 32});
   convolution({1, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2});
+  convolution({2, 16, 9, 8}, {17, 16, 3, 3}, {.stride = 2, .padding_more = 1});
+  convolution({1, 16, 9, 8}, {16, 16, 3, 4}, {.padding = {1, 2}, .padding_more = {-1, 1}});
+  convolution({2, 32, 9, 8}, {32, 1, 5, 5}, {.stride = 2, .padding = 1, .groups = 32, .padding_more = 1});
+  convolution({2, 20, 9, 11}, {20, 1, 7, 3}, {.padding = {3, 2}, .dilation = {1, 2}, .groups = 20});
+  convolution({2, 40, 31, 1}, {40, 40, 5, 1}, {.padding = {2, 0}});  // one column
+  convolution({2, 40, 31, 1}, {40, 1, 5, 1}, {.stride = 3, .padding = {4, 0}, .groups = 40, .padding_more = {-4, 0}});
   convolution({0, 2, 5, 5}, {3, 2, 3, 3}, {});
   convolution({2, 2, 5, 5}, {0, 2, 3, 3}, {});
   convolution({1, 2, 0, 4}, {3, 2, 1, 3}, {.padding = 1});  // nothing but padding
@@ -118,6 +124,8 @@ BOOST_AUTO_TEST_CASE(pools) {
     pool(s, {.kernel_size = 3, .stride = 2, .padding = 1});
     pool(s, {.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false});
     pool(s, {.kernel_size = {2, 4}, .stride = {1, 2}, .padding = {0, 2}});
+    pool(s, {.kernel_size = 3, .stride = 2, .count_padding = false, .padding_more = 1});
+    pool(s, {.kernel_size = 3, .stride = 2, .padding = 1, .padding_more = {-1, 1}});
   }
 }
 

@@ -138,13 +138,14 @@ BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
 BOOST_AUTO_TEST_CASE(convolution) {
   for (const conv2d_attributes& a :
        {conv2d_attributes{.padding = {2, 1}}, conv2d_attributes{.stride = 2, .padding = 1, .groups = 2},
-        conv2d_attributes{.dilation = {1, 2}}}) {
+        conv2d_attributes{.dilation = {1, 2}}, conv2d_attributes{.stride = 2, .padding_more = {2, 1}},
+        conv2d_attributes{.padding = 1, .padding_more = {-1, 1}}}) {
     const product_case c({2, 4, 9, 11}, {6, 4 / a.groups, 3, 3}, true);
     const auto y = result_of(c.all(), [&](const auto& v) {
       return quantized_conv2d(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, {.conv = a, .low = -100});
     });
-    const std::int64_t oh = (9 + 2 * a.padding.h - a.dilation.h * 2 - 1) / a.stride.h + 1,
-                       ow = (11 + 2 * a.padding.w - a.dilation.w * 2 - 1) / a.stride.w + 1;
+    const std::int64_t oh = (9 + 2 * a.padding.h + a.padding_more.h - a.dilation.h * 2 - 1) / a.stride.h + 1,
+                       ow = (11 + 2 * a.padding.w + a.padding_more.w - a.dilation.w * 2 - 1) / a.stride.w + 1;
     BOOST_REQUIRE((y.type == tensor_type{dtype::int8, {2, 6, oh, ow}}));
     std::size_t at = 0;
     for (std::int64_t n = 0; n < 2; ++n)
@@ -221,6 +222,7 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
     for (const pool2d_attributes& a :
          {pool2d_attributes{.kernel_size = 2},
           pool2d_attributes{.kernel_size = 3, .stride = 2, .padding = 1, .count_padding = false},
+          pool2d_attributes{.kernel_size = 3, .stride = 2, .padding = 1, .padding_more = {-1, 2}},
           pool2d_attributes{.kernel_size = {6, 7}}}) {
       const std::vector<array> in{x, scalar_of(dtype::float32, 0.02f), scalar_of(dtype::int8, 5),
                                   scalar_of(dtype::float32, y_scale), scalar_of(dtype::int8, -3)};

@@ -224,6 +224,18 @@ BOOST_AUTO_TEST_CASE(attributes_are_exact_and_operations_may_be_the_users) {
   }
 }
 
+// What an earlier version of an operation did not have is as it was then.
+BOOST_AUTO_TEST_CASE(earlier_versions_of_operations) {
+  program p;
+  p.output("y", max_pool2d(p.input("x", f({1, 1, 4, 4}))));
+  const auto now = p.to_json();
+  const auto earlier = changed(changed(now, "\"version\": 2", "\"version\": 1"),
+                               ", \"padding_more_h\": 0, \"padding_more_w\": 0", "");
+  BOOST_TEST(read_program(earlier, {}, "net.json")->to_json() == now);
+  refuses(changed(now, ", \"padding_more_h\": 0, \"padding_more_w\": 0", ""),
+          "file_error: net.json: node 1 (max_pool2d) of program 0: attribute `padding_more_h` is missing");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_known) {
   const auto good = small_json();
   refuses(changed(good, "\"version\": 1", "\"version\": 2"),
@@ -240,6 +252,9 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
   refuses(changed(good, "\"transpose_a\"", "\"transpose_c\""),
           "unsupported_error: net.json: node 2 (matmul) of program 0: the attribute `transpose_c` is not known; there "
           "are `transpose_a`, `transpose_b`; did you mean");
+  refuses(changed(good, "\"tanh\", \"version\": 1", "\"tanh\", \"version\": 0"),
+          "unsupported_error: net.json: node 3 (tanh) of program 0: version 0 of the operation; this library has "
+          "version 1");
   refuses(changed(good, "\"transpose_a\": false, ", ""),
           "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is missing");
   refuses(changed(good, "\"transpose_a\": false", "\"transpose_a\": 1"),

@@ -304,15 +304,15 @@ export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
   return true;
 }
 
-/// Number of positions of a window over `size` elements; `dyn` stays `dyn`, 0 where the window does not fit or where a
-/// number is out of range for a window.
+/// Number of positions of a window over `size` elements with `padding` on both sides and `more` behind that; `dyn` stays
+/// `dyn`, 0 where the window does not fit or where a number is out of range for a window.
 export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                                      std::int64_t dilation) {
+                                      std::int64_t dilation, std::int64_t more = 0) {
   if (!size.is_number()) return dyn;
   if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1) return 0;
   std::int64_t reach = 0, padded = 0;  // reach: from the first element of the window to its last
   if (__builtin_mul_overflow(dilation, kernel - 1, &reach) || __builtin_mul_overflow(padding, 2, &padded) ||
-      __builtin_add_overflow(padded, size.code, &padded))
+      __builtin_add_overflow(padded, size.code, &padded) || __builtin_add_overflow(padded, more, &padded))
     return 0;
   return padded <= reach ? dim(0) : dim((padded - reach - 1) / stride + 1);
 }

@@ -27,11 +27,13 @@ void matmul(written_call& c) {
   c.give(c.add("MatMul", {left, right}));
 }
 
-attribute_list window(const written_call& c, bool dilated) {
+// `ends`: padding at the end has attributes of its own.
+attribute_list window(const written_call& c, bool dilated, bool ends = true) {
   const auto two = [&](std::string_view h, std::string_view w) { return written_numbers{c.integer(h), c.integer(w)}; };
   auto strides = two("stride_h", "stride_w");
   const auto pads = two("padding_h", "padding_w");
-  attribute_list a{{"pads", written_numbers{pads[0], pads[1], pads[0], pads[1]}}};
+  const auto more = ends ? two("padding_more_h", "padding_more_w") : written_numbers{0, 0};
+  attribute_list a{{"pads", written_numbers{pads[0], pads[1], pads[0] + more[0], pads[1] + more[1]}}};
   if (dilated) {
     a.push_back({"dilations", two("dilation_h", "dilation_w")});
     a.push_back({"group", c.integer("groups")});
@@ -45,7 +47,7 @@ attribute_list window(const written_call& c, bool dilated) {
 }
 void conv2d(written_call& c) { c.give(c.add("Conv", c.all(), window(c, true))); }
 void conv_transpose2d(written_call& c) {
-  auto a = window(c, true);
+  auto a = window(c, true, false);
   a.push_back({"output_padding", written_numbers{c.integer("output_padding_h"), c.integer("output_padding_w")}});
   c.give(c.add("ConvTranspose", c.all(), std::move(a)));
 }

@@ -69,6 +69,7 @@ export class executor {
   inline bool is_plain() const { return unbound_ == 0 && plain_ != 0 && watched_.empty(); }
   /// A run that `is_plain`.
   inline void run_plain() const noexcept {
+    const detail::denormals_as_zero zeros(without_denormals_);
     std::byte* const scratch = scratch_;
     for (const bound_step *step = first_, *end = step + plain_; step != end; ++step)
       step->run(step->arguments, scratch);
@@ -154,6 +155,7 @@ export class executor {
   std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;
   std::uint64_t taken_ = 0;  // what the workspace counted when this executor took it
   std::vector<bound_step> steps_;
+  bool without_denormals_ = false;
   std::vector<range> ranges_;
   std::vector<std::int32_t> input_at_, output_at_;
   std::uint32_t unbound_ = 0;  // inputs and outputs without memory

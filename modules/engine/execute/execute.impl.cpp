@@ -69,6 +69,7 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
       pool_(pool),
       own_(memory_for(*plan_, planned_bytes(), rounded(plan_->arguments().size()) + 64)) {
   const auto& plan = *plan_;
+  without_denormals_ = plan.without_denormals();
   arguments_ = static_cast<std::byte*>(own_.data());
   if (!plan.arguments().empty()) std::memcpy(arguments_, plan.arguments().data(), plan.arguments().size());
   for (const auto& s : plan.steps()) steps_.push_back({s.run, arguments_ + s.arguments});
@@ -274,6 +275,7 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
     stopped(from);
   if (from == to) return;
   if (pool_ && pool_->threads() > 1) return run_parallel(from, to, stop);
+  const detail::denormals_as_zero zeros(without_denormals_);
   const auto& stages = plan_->stages();
   if (stop) [[unlikely]] {
     for (auto s = from; s < to; ++s) {
@@ -296,16 +298,18 @@ void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop
     std::byte* scratch;
     std::size_t scratch_bytes;
     const detail::stop_link* stop;
+    bool without_denormals;
   };
   for (std::size_t s = from; s < to; ++s) {
     const auto& stage = plan_->stages()[s];
-    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes(), stop};
+    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes(), stop, without_denormals_};
     pool_->run(
         stage.count,
         [](void* state, std::size_t i, int worker) {
           const job& at = *static_cast<const job*>(state);
           if (at.stop && at.stop->requested()) [[unlikely]]
             return;
+          const detail::denormals_as_zero zeros(at.without_denormals);
           at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
         },
         &j);

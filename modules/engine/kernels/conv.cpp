@@ -14,10 +14,24 @@ inline namespace LAMINA_KERNEL_SET {
 namespace {
 
 int supports(const window* w, int planar_in) noexcept {
-  if (w->dilation_h != 1 || w->dilation_w != 1 || w->stride_h < 1 || w->stride_w < 1 || w->stride_w > 2) return 0;
-  if (w->groups == 1) return 1;
-  return !planar_in && w->groups == w->channels && w->channels == w->out_channels && w->kernel_h == 3 &&
-         w->kernel_w == 3 && w->pad_h == 1 && w->pad_w == 1;
+  if (w->groups > 1) return !planar_in && w->groups == w->channels && w->channels == w->out_channels;
+  return w->dilation_h == 1 && w->dilation_w == 1;
+}
+
+/// Whether the depthwise kernel with its weights in registers takes this window: its last column misses one tap at most.
+bool is_three_by_three(const window& w) noexcept {
+  return w.kernel_h == 3 && w.kernel_w == 3 && w.pad_h == 1 && w.pad_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 &&
+         w.stride_w <= 2 && (w.out_width - 1) * w.stride_w + 1 <= w.width;
+}
+
+/// A depthwise convolution of any window works on the rows of as many results as their padded input stays near.
+void prepare_any_window(const window& w, long* d) noexcept {
+  using namespace blocked;
+  d[copies_windows] = 1;
+  d[copy_width] = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1;
+  const long reach = (w.kernel_h - 1) * w.dilation_h, bytes_of_row = d[copy_width] * block * 4;
+  const long rows = larger(1, (input_bytes / 4 / bytes_of_row - reach) / w.stride_h);
+  d[row_group] = divide_up(w.out_height, divide_up(w.out_height, rows));
 }
 
 /// How well tiles of this size fill the registers for `pixels` in a row and `blocks` of output channels.
@@ -37,15 +51,17 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   for (auto& t : a->tile) t = nullptr;
   if (w.groups > 1) {
     d[is_depthwise] = 1;
-    a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
+    if (is_three_by_three(w))
+      a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
+    else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, d);
     return;
   }
   const bool planar = a->planar_in != 0;
   const long step = planar ? 1 : block, pixels = w.out_height * w.out_width;
   const long in_count = planar ? w.channels : divide_up(w.channels, block),
              out_count = divide_up(w.out_channels, block);
-  const bool flat =
-      w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 && w.pad_w == 0;
+  const bool flat = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 &&
+                    w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
   const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;  // columns beyond the right side
   const bool edge = !planar && w.kernel_w == 3 && w.pad_w == 1 && reach <= 1;
   d[is_flat] = flat;
@@ -85,6 +101,10 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
   using namespace blocked;
   const window& w = a->w;
   const long* d = a->decision;
+  if (d[copies_windows]) {
+    const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1);
+    return static_cast<std::size_t>(rows * d[copy_width] * block) * sizeof(float);
+  }
   if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
   if (!d[has_copy]) return 0;
   const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + w.kernel_h);
@@ -96,16 +116,19 @@ void run_depthwise(const conv_blocked_args& a, float* scratch) {
   const window& w = a.w;
   const long blocks = divide_up(w.channels, block);
   const long in_plane = w.height * w.width * block, out_plane = w.out_height * w.out_width * block;
-  __builtin_memset(scratch, 0, static_cast<std::size_t>(w.width * block) * sizeof(float));
+  if (!a.decision[copies_windows])
+    __builtin_memset(scratch, 0, static_cast<std::size_t>(w.width * block) * sizeof(float));
   depthwise_args q;
-  q.zeros = scratch;
+  q.scratch = scratch;
+  q.any_window = &w;
+  q.row_group = a.decision[row_group], q.copy_width = a.decision[copy_width];
   q.height = w.height, q.width = w.width, q.out_height = w.out_height, q.out_width = w.out_width;
   q.stride_h = w.stride_h;
   q.low = a.low, q.high = a.high, q.clamp = a.clamp != 0;
   for (long n = a.first * blocks; n < (a.first + a.count) * blocks; ++n) {
     q.in = a.in + n * in_plane;
     q.out = a.out + n * out_plane;
-    q.weight = a.weight + n % blocks * 9 * block;
+    q.weight = a.weight + n % blocks * w.kernel_h * w.kernel_w * block;
     q.bias = a.bias ? a.bias + n % blocks * block : nullptr;
     q.residual = a.residual ? a.residual + n * out_plane : nullptr;
     a.tile[0](&q);

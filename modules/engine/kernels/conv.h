@@ -6,10 +6,11 @@
 
 namespace lamina::kernels {
 
-/// Sizes of one convolution or pooling window sweep.
+/// Sizes of one convolution or pooling window sweep.  Padding at the end follows from the sizes; averages that count it
+/// read how much `more` it is than at the start.
 struct window {
   long channels, height, width, out_channels, out_height, out_width;
-  long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
+  long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, more_h = 0, more_w = 0;
 };
 
 /// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for
@@ -66,7 +67,7 @@ struct conv_blocked_args {
   }
 };
 struct conv_blocked_functions {
-  /// 1 if this window can be run here: groups == 1 or depthwise 3x3 pad 1; dilation 1, stride_w 1 or 2; any kernel.
+  /// 1 if this window can be run here: depthwise, or without groups and dilation.
   int (*supports)(const window* w, int planar_in) noexcept;
   void (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;

@@ -1,4 +1,4 @@
-// Direct convolution over channel-blocked buffers: the tile, the depthwise row, and the loops around them.
+// Direct convolution over channel-blocked buffers: the tile and the loops around it.
 //
 // A tile is `Rows` pixels of one output row by `Columns` blocks of output channels.  Its sum runs over input blocks,
 // kernel rows that lie inside the map, and the contiguous steps of one kernel row (taps x channels), since input and
@@ -110,65 +110,6 @@ template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   finish<Rows, Columns>(q, sum);
 }
 
-/// One channel block of a depthwise 3x3 convolution with padding 1.
-struct depthwise_args {
-  const float* in;
-  const float* weight;    // [9][block]
-  const float* bias;      // null: none
-  const float* residual;  // null: none
-  float* out;
-  const float* zeros;  // a row of zeros, as wide as the map
-  long height, width, out_height, out_width, stride_h;
-  float low, high;
-  bool clamp;
-};
-
-/// `Pixels` results from column `x` of three rows whose taps [first, last) lie inside the map.
-template <int Stride, int Pixels>
-LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const (&row)[3], const vec<float> (&w)[9],
-                                    vec<float> bias, long x, int first, int last, long at) {
-  vec<float> sum[Pixels];
-  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
-  LAMINA_UNROLL for (int y = 0; y < 3; ++y) {
-    LAMINA_UNROLL for (int t = 0; t < (Pixels - 1) * Stride + 3; ++t) {
-      if (Pixels == 1 && (t < first || t >= last)) continue;
-      const auto v = load(row[y] + (x + t) * block);
-      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) {
-        if (t - i * Stride >= 0 && t - i * Stride < 3) sum[i] = fma<float>(v, w[y * 3 + t - i * Stride], sum[i]);
-      }
-    }
-  }
-  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
-  if (q.clamp) {
-    const vec<float> low(q.low), high(q.high);
-    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
-  }
-  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
-}
-
-template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
-  constexpr int pixels = width<float> == 16 ? 8 : width<float> == 8 ? 4 : 2;
-  vec<float> w[9];
-  LAMINA_UNROLL for (int i = 0; i < 9; ++i) w[i] = load(q.weight + i * block);
-  const auto bias = q.bias ? load(q.bias) : zero<float>();
-  for (long y = 0; y < q.out_height; ++y) {
-    const float* row[3];
-    for (int i = 0; i < 3; ++i) {
-      const long from = y * q.stride_h - 1 + i;
-      row[i] = from >= 0 && from < q.height ? q.in + from * q.width * block : q.zeros;
-    }
-    const long at = y * q.out_width;
-    // The first column misses its first tap; the last may miss its last one.
-    depthwise_pixels<Stride, 1>(q, row, w, bias, -1, 1, q.width > 1 ? 3 : 2, at);
-    const long end = (q.out_width - 1) * Stride + 2 > q.width ? q.out_width - 1 : q.out_width;
-    long x = 1;
-    for (; x + pixels <= end; x += pixels)
-      depthwise_pixels<Stride, pixels>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
-    for (; x < end; ++x) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
-    if (x < q.out_width) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 2, at + x);
-  }
-}
-
 /// What `prepare` decides, at fixed places of conv_blocked_args::decision.
 enum place {
   is_depthwise,
@@ -181,7 +122,8 @@ enum place {
   tile_rows,
   tile_columns,  // largest tile
   in_blocks,
-  row_group,  // input blocks and output rows at a time
+  row_group,       // input blocks and output rows at a time
+  copies_windows,  // depthwise: of any window, over a padded copy of the rows at hand
   place_count
 };
 
@@ -201,7 +143,7 @@ LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
 /// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind.
 LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
                              long to_pixels, long pad, long pixels, long step) {
-  const long before = pad * step, inside = smaller(pixels, larger(0, to_pixels - pad)) * step;
+  const long before = smaller(pad, to_pixels) * step, inside = smaller(pixels, larger(0, to_pixels - pad)) * step;
   const long after = to_pixels * step - before - inside;
   for (long b = 0; b < blocks; ++b) {
     for (long y = 0; y < rows; ++y) {

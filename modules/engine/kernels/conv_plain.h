@@ -145,7 +145,8 @@ template <class T>
 void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_function (&correlations)[4][6]) {
   const window& w = a.w;
   const bool unit_stride = w.stride_h == 1 && w.stride_w == 1;
-  const bool pointwise = unit_stride && w.kernel_h == 1 && w.kernel_w == 1 && w.pad_h == 0 && w.pad_w == 0;
+  const bool pointwise = unit_stride && w.kernel_h == 1 && w.kernel_w == 1 && w.pad_h == 0 && w.pad_w == 0 &&
+                         w.out_height == w.height && w.out_width == w.width;
   for (auto& d : a.decision) d = 0;
   for (auto& t : a.tile) t = nullptr;
   a.decision[method] = pointwise ? by_product : by_columns;

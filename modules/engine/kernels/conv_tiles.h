@@ -1,7 +1,7 @@
 // The tile instances of the convolutions under C names, and the tables from which `prepare` takes their addresses.
 // Only `prepare` may name the tables: a layer linked by itself then keeps the few tiles it uses.
 #pragma once
-#include "conv_blocked.h"
+#include "conv_depthwise.h"
 #include "conv_direct.h"
 
 #define LAMINA_ROWS_3(X, c) X(c, 1) X(c, 2) X(c, 3)
@@ -36,6 +36,9 @@ LAMINA_ALL_TILES(LAMINA_DEFINE)
 LAMINA_DEPTHWISE(1)
 LAMINA_DEPTHWISE(2)
 #undef LAMINA_DEPTHWISE
+extern "C" void LAMINA_KERNEL(conv_depthwise_any)(const void* q) noexcept {
+  lamina::kernels::blocked::depthwise_any(*static_cast<const lamina::kernels::blocked::depthwise_args*>(q));
+}
 
 // Direct plain tiles of float: X(out channels, vectors).
 #define LAMINA_DIRECT_2(X, v) X(1, v) X(2, v)

@@ -14,9 +14,9 @@ namespace {
 struct span {
   long begin, end, padded;
 };
-LAMINA_INLINE span window_span(long at, long stride, long pad, long kernel, long size) {
+LAMINA_INLINE span window_span(long at, long stride, long pad, long kernel, long size, long more) {
   const long begin = at * stride - pad, end = begin + kernel;
-  const long last = end < size + pad ? end : size + pad;
+  const long last = end < size + pad + more ? end : size + pad + more;
   return {begin < 0 ? 0 : begin, end < size ? end : size, last - begin};
 }
 
@@ -204,9 +204,9 @@ template <class T> void max_any(const pool_args& a) {
   std::int32_t* index = a.index;
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
     for (long y = 0; y < w.out_height; ++y) {
-      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         T best = -static_cast<T>(__builtin_inf());
         long place = -1;
         if (rows.begin < rows.end && columns.begin < columns.end) {
@@ -253,9 +253,9 @@ template <class T> void average_any(const pool_args& a) {
   T* out = static_cast<T*>(a.out);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
     for (long y = 0; y < w.out_height; ++y) {
-      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         T sum = 0;
         for (long i = rows.begin; i < rows.end; ++i) {
           const T* row = in + i * w.width;
@@ -281,9 +281,9 @@ template <class T> void average_any_grad(const pool_grad_args& a) {
   __builtin_memset(out, 0, static_cast<std::size_t>(maps * plane) * sizeof(T));
   for (long n = 0; n < maps; ++n, out += plane) {
     for (long y = 0; y < w.out_height; ++y) {
-      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         const T share = *in++ / static_cast<T>(divisor(rows, columns, a.count_padding != 0));
         for (long i = rows.begin; i < rows.end; ++i)
           for (long j = columns.begin; j < columns.end; ++j) out[i * w.width + j] += share;
@@ -302,9 +302,9 @@ LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End
   const long maps = a.images * ((w.channels + lane_count - 1) / lane_count);
   for (long n = 0; n < maps; ++n, in += w.height * w.width * lane_count) {
     for (long y = 0; y < w.out_height; ++y) {
-      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x, out += lane_count) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         floats part[4] = {begin(), begin(), begin(), begin()};
         for (long i = rows.begin; i < rows.end; ++i) {
           const float* row = in + i * w.width * lane_count;

@@ -45,7 +45,7 @@ template <class Form> struct conv_layout {
       }
     phases = w.stride_w / phase;
     rests = w.stride_h < span ? w.stride_h : span;
-    pitch = parts_of(w.width + 2 * w.pad_w, w.stride_w);
+    pitch = parts_of(w.width + 2 * w.pad_w + (w.more_w > 0 ? w.more_w : 0), w.stride_w);
     const long more = parts_of(span, w.stride_h), row = phases * rests * pitch * 4;
     const long bands = parts_of(planes * row * (w.out_height - 1 + more), band_bytes);
     band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);

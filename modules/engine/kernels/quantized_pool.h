@@ -102,7 +102,8 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
   const long plane = w.height * w.width, results = w.out_height * w.out_width, maps = a.images * w.channels;
   const auto *first = static_cast<const std::int8_t*>(a.in), *in_end = first + maps * plane;
   auto *to = static_cast<std::int8_t*>(a.out), *out_end = to + maps * results;
-  const bool pairs = w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w;
+  const bool pairs = w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && !w.pad_h && !w.pad_w &&
+                     2 * w.out_height <= w.height && 2 * w.out_width <= w.width;
   const bool fits = w.width + 2 * w.pad_w + w.kernel_w <= max_line &&
                     (w.out_width + 15) / 16 * 16 * w.stride_w + w.kernel_w <= max_line;
   for (long m = 0; m < maps; ++m) {
@@ -119,10 +120,10 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
 /// Part of a window: what lies in the map, and with the padding.
 struct pool_span {
   long begin, end, padded;
-  LAMINA_INLINE pool_span(long at, long stride, long pad, long kernel, long size) {
+  LAMINA_INLINE pool_span(long at, long stride, long pad, long kernel, long size, long more) {
     const long first = at * stride - pad, last = first + kernel;
     begin = first < 0 ? 0 : first, end = last < size ? last : size;
-    padded = (last < size + pad ? last : size + pad) - first;
+    padded = (last < size + pad + more ? last : size + pad + more) - first;
   }
 };
 
@@ -135,9 +136,9 @@ LAMINA_INLINE void average_pool(const quantized_average_args& a) {
   const bool padding = a.pool.count_padding != 0;
   for (long m = 0; m < a.pool.images * w.channels; ++m, in += w.height * w.width)
     for (long y = 0; y < w.out_height; ++y) {
-      const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height);
+      const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x) {
-        const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width);
+        const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         const long inside = (rows.end - rows.begin) * (columns.end - columns.begin);
         const long counted = padding ? rows.padded * columns.padded : inside;
         std::int32_t sum = 0;

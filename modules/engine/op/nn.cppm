@@ -23,22 +23,28 @@ export struct extent2d {
   constexpr bool operator==(const extent2d&) const = default;
 };
 
+/// `padding_more`: rows below and columns to the right that padding has more (negative: less) than above and to the left.
 export struct conv2d_attributes {
   extent2d stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
+  extent2d padding_more = 0;
   static constexpr void members(auto& a, auto&& f) {
     f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
     f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
+    f("padding_more_h", a.padding_more.h), f("padding_more_w", a.padding_more.w);
   }
   bool operator==(const conv2d_attributes&) const = default;
 };
+/// `padding_more`: as that of `conv2d_attributes`.
 export struct pool2d_attributes {
   extent2d kernel_size = 2, stride = 0, padding = 0;  // stride 0: that of the kernel
   bool count_padding = true;                          // of average pooling: padding counts in the divisor
+  extent2d padding_more = 0;
   static constexpr void members(auto& a, auto&& f) {
     f("kernel_h", a.kernel_size.h), f("kernel_w", a.kernel_size.w), f("stride_h", a.stride.h),
         f("stride_w", a.stride.w);
     f("padding_h", a.padding.h), f("padding_w", a.padding.w), f("count_padding", a.count_padding);
+    f("padding_more_h", a.padding_more.h), f("padding_more_w", a.padding_more.w);
   }
   constexpr extent2d step() const { return {stride.h ? stride.h : kernel_size.h, stride.w ? stride.w : kernel_size.w}; }
   bool operator==(const pool2d_attributes&) const = default;
@@ -53,7 +59,9 @@ export struct conv_transpose2d_attributes {
     f("output_padding_h", a.output_padding.h), f("output_padding_w", a.output_padding.w);
     f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
   }
-  constexpr conv2d_attributes forward() const { return {stride, padding, dilation, groups}; }
+  constexpr conv2d_attributes forward() const {
+    return {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups};
+  }
   bool operator==(const conv_transpose2d_attributes&) const = default;
 };
 /// `causal`: as many zeros before the first position as let no position see a later one; `padding` then is 0.
@@ -82,14 +90,18 @@ constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference
     }
   return true;
 }
+/// Whether padding at the end is not negative.
+constexpr bool ends_with_padding(const auto& a) {
+  return a.padding_more.h >= -a.padding.h && a.padding_more.w >= -a.padding.w;
+}
 /// Whether a convolution can have these windows.
 constexpr bool convolution_numbers_fit(const conv2d_attributes& a, extent2d output_padding, inference& out) {
   if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
-      a.padding.w < 0 || output_padding.h < 0 || output_padding.w < 0) {
+      a.padding.w < 0 || output_padding.h < 0 || output_padding.w < 0 || !ends_with_padding(a)) {
     out.why << "stride, dilation and groups must be positive, padding not negative";
     return false;
   }
-  return window_numbers_fit({a.stride, a.padding, output_padding, a.dilation, a.groups}, out);
+  return window_numbers_fit({a.stride, a.padding, a.padding_more, output_padding, a.dilation, a.groups}, out);
 }
 /// Images as a result, unless they are too many or too large.
 constexpr void infer_images(dtype element, const shape& s, inference& out) {
@@ -109,17 +121,23 @@ constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in
     return;
   const shape& x = in[0].dims;
   extent2d step = a.step();
-  if (a.kernel_size.h < 1 || a.kernel_size.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0) {
+  if (a.kernel_size.h < 1 || a.kernel_size.w < 1 || step.h < 1 || step.w < 1 || a.padding.h < 0 || a.padding.w < 0 ||
+      !ends_with_padding(a)) {
     out.why << "kernel_size and stride must be positive, padding not negative";
     return;
   }
-  if (!window_numbers_fit({a.kernel_size, step, a.padding}, out)) return;
+  if (!window_numbers_fit({a.kernel_size, step, a.padding, a.padding_more}, out)) return;
   if (a.padding.h > a.kernel_size.h / 2 || a.padding.w > a.kernel_size.w / 2) {
     out.why << "padding is more than half of the window";
     return;
   }
-  shape s{x[0], x[1], window_positions(x[2], a.kernel_size.h, step.h, a.padding.h, 1),
-          window_positions(x[3], a.kernel_size.w, step.w, a.padding.w, 1)};
+  if (a.padding.h + a.padding_more.h >= a.kernel_size.h + step.h ||
+      a.padding.w + a.padding_more.w >= a.kernel_size.w + step.w) {
+    out.why << "padding at the end is as large as a window and its stride";
+    return;
+  }
+  shape s{x[0], x[1], window_positions(x[2], a.kernel_size.h, step.h, a.padding.h, 1, a.padding_more.h),
+          window_positions(x[3], a.kernel_size.w, step.w, a.padding.w, 1, a.padding_more.w)};
   if (x[2] == dim(0) || x[3] == dim(0) || s[2] == dim(0) || s[3] == dim(0)) {
     out.why << "the window " << a.kernel_size.h << "x" << a.kernel_size.w << " is larger than the map";
     return;
@@ -137,6 +155,7 @@ inline image_layouts pooled_images(const image_call& c) {
 namespace op {
 export struct conv2d {
   static constexpr std::string_view name = "conv2d";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 2;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
   static image_layouts images(const image_call&);
@@ -165,8 +184,12 @@ export struct conv2d {
       out.why << w.at(0) << " output channels do not divide into " << a.groups << " groups";
       return;
     }
-    dim h = w[2].is_number() ? window_positions(x[2], w.at(2), a.stride.h, a.padding.h, a.dilation.h) : dim(dyn);
-    dim wide = w[3].is_number() ? window_positions(x[3], w.at(3), a.stride.w, a.padding.w, a.dilation.w) : dim(dyn);
+    const auto positions = [&](int axis, std::int64_t stride, std::int64_t padding, std::int64_t dilation,
+                               std::int64_t more) {
+      return w[axis].is_number() ? window_positions(x[axis], w.at(axis), stride, padding, dilation, more) : dim(dyn);
+    };
+    const dim h = positions(2, a.stride.h, a.padding.h, a.dilation.h, a.padding_more.h);
+    const dim wide = positions(3, a.stride.w, a.padding.w, a.dilation.w, a.padding_more.w);
     if (h == dim(0) || wide == dim(0)) {
       out.why << "the kernel is larger than the padded map";
       return;
@@ -184,6 +207,7 @@ export struct conv2d {
 /// Gradient of conv2d with respect to its input: operands are the result's gradient, the weights, and the input's shape.
 export struct conv2d_input_grad {
   static constexpr std::string_view name = "conv2d_input_grad";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
   static constexpr bool plain_images = true;
   static constexpr unsigned shape_only = 4;
@@ -198,6 +222,7 @@ export struct conv2d_input_grad {
 /// Gradient of conv2d with respect to its weights: operands are the result's gradient, the input, and the weights' shape.
 export struct conv2d_weight_grad {
   static constexpr std::string_view name = "conv2d_weight_grad";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
   static constexpr bool plain_images = true;
   static constexpr unsigned shape_only = 4;
@@ -267,6 +292,7 @@ export struct conv_transpose2d {
 /// Result 0: the maxima; result 1: where each stood in its map, int32.
 export struct max_pool2d {
   static constexpr std::string_view name = "max_pool2d";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 1, results = 2;
   static constexpr bool keeps_elements = true;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
@@ -287,6 +313,7 @@ export struct max_pool2d {
 /// stood in their map.
 export struct max_pool2d_grad {
   static constexpr std::string_view name = "max_pool2d_grad";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
   static constexpr bool may_fail = true;
   static constexpr unsigned shape_only = 4;
@@ -298,6 +325,7 @@ export struct max_pool2d_grad {
 };
 export struct avg_pool2d {
   static constexpr std::string_view name = "avg_pool2d";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 1;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
   using attributes = pool2d_attributes;
@@ -315,6 +343,7 @@ export struct avg_pool2d {
 };
 export struct avg_pool2d_grad {
   static constexpr std::string_view name = "avg_pool2d_grad";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
   using attributes = pool2d_attributes;

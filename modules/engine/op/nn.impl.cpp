@@ -24,14 +24,22 @@ const kernels::conv_functions& functions(const emission& e) {
   return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv;
 }
 
+// Columns of one pixel lie in memory as rows do, and kernels are made for long rows.
+kernels::window with_long_rows(const kernels::window& w) {
+  if (w.width != 1 || w.out_width != 1 || w.kernel_w != 1 || w.pad_w != 0) return w;
+  return {w.channels, 1,          w.height,   w.out_channels, 1,       w.out_height, 1,
+          w.kernel_h, w.stride_w, w.stride_h, w.pad_w,        w.pad_h, w.dilation_w, w.dilation_h,
+          w.groups,   w.more_w,   w.more_h};
+}
+
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
-  return {x.at(1),    x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2), w.at(3),
-          a.stride.h, a.stride.w, a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups};
+  return with_long_rows({x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
+                         a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups});
 }
 kernels::window window_of(const pool2d_attributes& a, const shape& x, const shape& y) {
-  auto step = a.step();
-  return {x.at(1), x.at(2),     x.at(3),     y.at(1), y.at(2), y.at(3), a.kernel_size.h, a.kernel_size.w, step.h,
-          step.w,  a.padding.h, a.padding.w, 1,       1,       1};
+  const auto step = a.step();
+  return with_long_rows({x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), a.kernel_size.h, a.kernel_size.w, step.h,
+                         step.w, a.padding.h, a.padding.w, 1, 1, 1, a.padding_more.h, a.padding_more.w});
 }
 
 // A convolution of few channels reads its plain images directly.

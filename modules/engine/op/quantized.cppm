@@ -71,6 +71,7 @@ export struct quantized_linear {
 };
 export struct quantized_conv2d {
   static constexpr std::string_view name = "quantized_conv2d";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 8;
   using attributes = quantized_conv2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
@@ -93,6 +94,7 @@ export struct quantized_add {
 /// Operands: x, its scale and offset; scale and offset of the result.
 export struct quantized_avg_pool2d {
   static constexpr std::string_view name = "quantized_avg_pool2d";
+  static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 5;
   using attributes = pool2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);

@@ -225,9 +225,9 @@ void quantized_conv2d::emit(emission& e) {
   if (y.size() == 0) return;
   const auto& f = products(e);
   const auto& c = at.conv;
-  const kernels::window window{x.at(1),     x.at(2),     x.at(3),      y.at(1),      y.at(2),
-                               y.at(3),     w.at(2),     w.at(3),      c.stride.h,   c.stride.w,
-                               c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups};
+  const kernels::window window{x.at(1),      x.at(2),      x.at(3),    y.at(1),          y.at(2),         y.at(3),
+                               w.at(2),      w.at(3),      c.stride.h, c.stride.w,       c.padding.h,     c.padding.w,
+                               c.dilation.h, c.dilation.w, c.groups,   c.padding_more.h, c.padding_more.w};
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
   const buffer_ref packed = weights_of(e, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
@@ -306,8 +306,8 @@ void quantized_avg_pool2d::emit(emission& e) {
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
     kernels::quantized_average_args a{};
     a.pool.w = {
-        x.at(1), x.at(2),      x.at(3),      y.at(1), y.at(2), y.at(3), at.kernel_size.h, at.kernel_size.w, step.h,
-        step.w,  at.padding.h, at.padding.w, 1,       1,       1};
+        x.at(1), x.at(2),      x.at(3),      y.at(1), y.at(2), y.at(3), at.kernel_size.h,  at.kernel_size.w, step.h,
+        step.w,  at.padding.h, at.padding.w, 1,       1,       1,       at.padding_more.h, at.padding_more.w};
     a.pool.images = count;
     a.pool.count_padding = at.count_padding;
     e.step(functions(e).average_pool, a,

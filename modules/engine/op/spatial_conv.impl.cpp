@@ -71,18 +71,13 @@ std::int64_t depth_of(const value& w, std::string_view function) {
   detail::raise(error_kind::shape, t);
 }
 
-value conv_image(value x, const value& w, const conv_numbers& c) {
-  std::int64_t same[2] = {0, 0};
-  for (int i = 0; i < 2; ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    if (c.before[k] == c.after[k]) same[k] = c.before[k];
-    else x = pad(x, {.axis = 2 + i, .before = c.before[k], .after = c.after[k]});
-  }
+value conv_image(const value& x, const value& w, const conv_numbers& c) {
   return conv2d(x, w,
                 {.stride = {c.strides[0], c.strides[1]},
-                 .padding = {same[0], same[1]},
+                 .padding = {c.before[0], c.before[1]},
                  .dilation = {c.dilations[0], c.dilations[1]},
-                 .groups = c.groups});
+                 .groups = c.groups,
+                 .padding_more = {c.after[0] - c.before[0], c.after[1] - c.before[1]}});
 }
 // Volumes [N, C, D, ...] as images [N D, C, ...], and back.
 value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }

@@ -66,22 +66,17 @@ bool trivial(const window_attributes& a) {
 }
 
 // The windows as attributes of the operations that pool images, where those have them: of one or two axes, without dilation.
-// `after` holds what is missing behind the axes, for windows that may be padded with a number.
-struct image_pool {
-  pool2d_attributes attributes;
-  std::int64_t after[2] = {0, 0};
-};
-std::optional<image_pool> as_image(const value& x, const std::vector<window_attributes>& windows, bool may_pad) {
+std::optional<pool2d_attributes> as_image(const value& x, const std::vector<window_attributes>& windows,
+                                          bool means) {
   const int axes_count = static_cast<int>(windows.size());
   const dtype t = x.type().element;
   if (axes_count > 2 || (t != dtype::float32 && t != dtype::float64)) return {};
-  std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0};
-  image_pool p;
+  std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, more[2] = {0, 0};
   for (int i = 0; i < axes_count; ++i) {
     const window_attributes& a = windows[static_cast<std::size_t>(i)];
     const std::size_t k = static_cast<std::size_t>(i + 2 - axes_count);
     const dim extent = x.shape()[2 + i];
-    if (a.parts || a.dilation != 1 || (!may_pad && a.count_padding && a.before != a.after)) return {};
+    if (a.parts || a.dilation != 1) return {};
     std::int64_t missing = a.after - a.before;
     if (a.ceil) {
       text why;
@@ -91,16 +86,18 @@ std::optional<image_pool> as_image(const value& x, const std::vector<window_attr
       missing = (n - 1) * a.stride + a.kernel - extent.code - 2 * a.before;
       if (missing < 0 && missing > -a.stride) missing = 0;  // positions that no window reaches
     }
-    kernel[k] = a.kernel, stride[k] = a.stride, padding[k] = a.before;
-    p.after[k] = missing;
-    const bool fits = missing == 0 || (may_pad && missing > 0);
-    if (!fits || a.before < 0 || a.before > a.kernel / 2) return {};
+    kernel[k] = a.kernel, stride[k] = a.stride, padding[k] = a.before, more[k] = missing;
+    // What is missing to the last window of `ceil` is no padding, and does not count.
+    const bool counted = !means || !a.count_padding || missing == a.after - a.before;
+    const bool fits = a.before >= 0 && a.before <= a.kernel / 2 && a.before + missing >= 0 &&
+                      a.before + missing < a.kernel + a.stride;
+    if (!counted || !fits) return {};
   }
-  p.attributes = {.kernel_size = {kernel[0], kernel[1]},
-                  .stride = {stride[0], stride[1]},
-                  .padding = {padding[0], padding[1]},
-                  .count_padding = windows[0].count_padding};
-  return p;
+  return pool2d_attributes{.kernel_size = {kernel[0], kernel[1]},
+                           .stride = {stride[0], stride[1]},
+                           .padding = {padding[0], padding[1]},
+                           .count_padding = windows[0].count_padding,
+                           .padding_more = {more[0], more[1]}};
 }
 // Calls f with x as images [N, C, H, W].
 template <class F> value on_images(const value& x, F f) {
@@ -139,14 +136,6 @@ maxima maxima_of(const value& x, const std::vector<window_attributes>& windows) 
   }
   return m;
 }
-value padded_maxima(const value& x, const image_pool& p) {
-  return on_images(x, [&](value y) {
-    for (int i = 0; i < 2; ++i)
-      if (p.after[i] > 0)
-        y = pad(y, {.axis = 2 + i, .after = p.after[i], .value = -std::numeric_limits<double>::infinity()});
-    return max_pool2d(y, p.attributes);
-  });
-}
 value power(const value& x, double p) {
   if (p == 1) return abs(x);
   return p == 2 ? value(square(x)) : value(pow(abs(x), p));
@@ -172,7 +161,8 @@ reduce_attributes maps_of(const value& x, std::string_view function) {
 
 value max_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "max_pool");
-  if (const auto p = as_image(x, windows, true)) return padded_maxima(x, *p);
+  if (const auto p = as_image(x, windows, false))
+    return on_images(x, [&](const value& y) { return value(max_pool2d(y, *p)); });
   return maxima_of(x, windows).values;
 }
 
@@ -196,8 +186,8 @@ pooled max_pool_with_indices(const value& x, const pool_options& o, bool column_
 
 value avg_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "avg_pool");
-  if (const auto p = as_image(x, windows, false))
-    return on_images(x, [&](const value& y) { return value(avg_pool2d(y, p->attributes)); });
+  if (const auto p = as_image(x, windows, true))
+    return on_images(x, [&](const value& y) { return value(avg_pool2d(y, *p)); });
   return means(x, windows);
 }
 
@@ -206,12 +196,12 @@ value lp_pool(const value& x, const pool_options& o, double p, const origin&) {
   auto windows = windows_for(x, o, "lp_pool");
   for (auto& a : windows) a.sum = a.count_padding = true;
   const value y = power(x, p);
-  const auto image = as_image(y, windows, false);
+  const auto image = as_image(y, windows, true);
   if (!image) return root(means(y, windows), p);
-  const extent2d k = image->attributes.kernel_size;
+  const extent2d k = image->kernel_size;
   return root(on_images(y,
                         [&](const value& z) {
-                          return value(avg_pool2d(z, image->attributes) *
+                          return value(avg_pool2d(z, *image) *
                                        (static_cast<double>(k.h) * static_cast<double>(k.w)));
                         }),
               p);

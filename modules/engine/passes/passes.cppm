@@ -22,6 +22,7 @@ export enum class rewrite : std::uint8_t {
   composed_reshape,      ///< reshapes one after the other
   transposed_operand,    ///< a matrix product reads a transposed operand in place
   scale,  ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
+  power,  ///< x ^ 2, x ^ 3 and x ^ -1 by a number are products and a reciprocal
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
   layer_norm,    ///< (x - mean) / sqrt(variance + epsilon), with weight and bias
@@ -33,7 +34,7 @@ export enum class rewrite : std::uint8_t {
   silu,          ///< x sigmoid(x)
   softplus,      ///< log(1 + exp x), also where exp x would be infinite
 };
-export inline constexpr int rewrite_count = 19;
+export inline constexpr int rewrite_count = 20;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

@@ -153,6 +153,14 @@ value joined_scale(const node& n, view<const value> in, program& p) {
   return inner.x * p.number(inner.by * outer.by, element);
 }
 
+value power_of_number(const node& n, view<const value> in, program&) {
+  if (!is_call_of<op::pow>(n) || !is_real(n.results[0].element) || in[0].type() != n.results[0]) return {};
+  const auto exponent = constant_number(in[1]);
+  if (exponent == 2) return in[0] * in[0];
+  if (exponent == 3) return in[0] * (in[0] * in[0]);
+  return exponent == -1 ? value(reciprocal(in[0])) : value();
+}
+
 // (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
 value gradient_of_log(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::multiply>(n)) return {};
@@ -185,6 +193,7 @@ inline constexpr named_rule rules[] = {{"neutral_number", identity_number},
                                        {"composed_reshape", composed_reshape},
                                        {"transposed_operand", transposed_operand},
                                        {"scale", joined_scale},
+                                       {"power", power_of_number},
                                        {"softmax_loss", gradient_of_log}};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 

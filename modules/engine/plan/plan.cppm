@@ -148,6 +148,9 @@ export class plan {
   /// or a single step reads each element where it writes it.
   bool in_place(std::size_t i, std::size_t o) const;
 
+  /// Whether runs take numbers below the smallest normal one for zero: where there are products with weights, which pass
+  /// such numbers on and take up to a hundred times as long with them.
+  bool without_denormals() const { return without_denormals_; }
   lamina::isa isa() const { return isa_; }
   const pass_counters& counters() const { return counters_; }
   const plan_cost& cost() const { return cost_; }
@@ -180,6 +183,7 @@ export class plan {
   lamina::isa isa_;
   pass_counters counters_;
   plan_cost cost_;
+  bool without_denormals_ = false;
 };
 
 /// Offsets for blocks that live over ranges of time: no two that live at once overlap.

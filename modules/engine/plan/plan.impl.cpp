@@ -16,9 +16,20 @@ import lamina.std;
 
 namespace lamina {
 
+namespace {
+bool multiplies_weights(const program& p) {
+  return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
+    return (n.op && n.op->channels) || std::any_of(n.subprograms.begin(), n.subprograms.end(),
+                                                   [](const auto& s) { return multiplies_weights(*s); });
+  });
+}
+constexpr double few_flops = 4096;  // of formulas that take as long as it takes to set how a thread rounds
+}  // namespace
+
 plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
     : isa_(set), counters_(counters) {
   emitter(*this, {p, set, options}).run();
+  without_denormals_ = cost_.flops > few_flops && multiplies_weights(p);
 }
 
 std::size_t plan::bytes() const {

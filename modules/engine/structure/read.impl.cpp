@@ -229,6 +229,7 @@ class program_reader {
 
   // ---- operations
 
+  std::int64_t version_of(const json_value& n) const { return member(n, "version", json_kind::integer).integer(); }
   const operation& known_operation(const json_value& n) const {
     const auto name = n["name"].string();
     const operation* op = find_operation(name, own_);
@@ -240,7 +241,7 @@ class program_reader {
       suggest_names(t, printable(name), names);
       unsupported("the operation `", printable(name), "` is not known", t);
     }
-    if (const auto version = member(n, "version", json_kind::integer).integer(); version != op->version)
+    if (const auto version = version_of(n); version < 1 || version > op->version)
       unsupported("version ", version, " of the operation; this library has version ", op->version);
     return *op;
   }
@@ -269,7 +270,8 @@ class program_reader {
         break;
     }
   }
-  std::shared_ptr<const void> attributes(const operation& op, const json_value& given) {
+  // An attribute that an earlier version of the operation did not have is its default.
+  std::shared_ptr<const void> attributes(const operation& op, std::int64_t version, const json_value& given) {
     std::vector<std::string_view> names;
     op.visit(nullptr, [&](std::string_view name, attribute_value&) { names.push_back(name); });
     given.each_member([&](std::string_view name, const json_value&) {
@@ -278,7 +280,9 @@ class program_reader {
       suggest_names(t, printable(name), names);
       unsupported("the attribute `", printable(name), "` is not known", t);
     });
-    return op.visit(nullptr, [&](std::string_view name, attribute_value& a) { attribute(given[name], name, a); });
+    return op.visit(nullptr, [&](std::string_view name, attribute_value& a) {
+      if (const json_value v = given[name]; v || version == op.version) attribute(v, name, a);
+    });
   }
   value_id reference(const json_value& v, std::string_view what) const {
     need(v, json_kind::array, what);
@@ -295,7 +299,7 @@ class program_reader {
   }
   value_id add_operation(const json_value& n) {
     const operation& op = known_operation(n);
-    auto attributes_of = attributes(op, member(n, "attributes", json_kind::object));
+    auto attributes_of = attributes(op, version_of(n), member(n, "attributes", json_kind::object));
     std::vector<value> inputs;
     member(n, "inputs", json_kind::array).each([&](const json_value& v) {
       inputs.emplace_back(made_.get(), reference(v, "an operand"));

@@ -286,13 +286,13 @@ class stream_maker {
   }
   // A convolution along one of its axes: what it is padded by, and what it reaches over.
   struct window {
-    std::int64_t stride, padding, reach;
+    std::int64_t stride, padding, reach, behind;  // behind: padding at the end
   };
   window along(const node& n, int axis) const {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const std::int64_t size = type(n.inputs[1]).dims.at(axis) - 1;
-    return axis == 2 ? window{a.stride.h, a.padding.h, size * a.dilation.h}
-                     : window{a.stride.w, a.padding.w, size * a.dilation.w};
+    return axis == 2 ? window{a.stride.h, a.padding.h, size * a.dilation.h, a.padding.h + a.padding_more.h}
+                     : window{a.stride.w, a.padding.w, size * a.dilation.w, a.padding.w + a.padding_more.w};
   }
   const std::string& input_below(value_id v) const {
     for (const node* n = &p_.at(v);;) {
@@ -376,9 +376,11 @@ class stream_maker {
     const int axis = time_of(x.dims).axis;
     auto a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     (axis == 2 ? a.padding.h : a.padding.w) = 0;
-    behind_[at] = along(n, axis).padding;
-    values_[at] = {is_one_window(n) ? one_window(n, behind_[at])
-                                    : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, behind_[at], {}),
+    (axis == 2 ? a.padding_more.h : a.padding_more.w) = 0;
+    const auto [stride, history, reach, behind] = along(n, axis);
+    behind_[at] = behind;
+    values_[at] = {is_one_window(n) ? one_window(n, history)
+                                    : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, history, {}),
                                                         moved(n.inputs[1]))};
   }
   // Whether a block has one window, along one sequence: then the convolution is a product of one row.
@@ -386,7 +388,7 @@ class stream_maker {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const shape &x = type(n.inputs[0]).dims, &w = type(n.inputs[1]).dims;
     return options_.block == 1 && a.groups == 1 && x[0] == dim(1) && time_of(x).axis == 3 && x[2] == dim(1) &&
-           w[2] == dim(1) && a.padding.h == 0;
+           w[2] == dim(1) && a.padding.h == 0 && a.padding_more.h == 0;
   }
   // Positions are remembered one behind the other, each with all its channels, so that they are copied as a whole.
   value one_window(const node& n, std::int64_t history) {
@@ -469,8 +471,9 @@ class stream_maker {
     if (r.k != 0) return "multiplies positions with each other";
     if (r.in.axis == 0) return mapped(r);
     const bool apart = r.in.axis >= 2 && along(r.n, r.in.axis).stride == 1;
-    const std::int64_t padding = apart ? along(r.n, r.in.axis).padding : 0;
-    const bool reaches_back = padding == 0 || (!r.in.history && padding == along(r.n, r.in.axis).reach);
+    const window w = apart ? along(r.n, r.in.axis) : window{};
+    const bool reaches_back =
+        (w.padding == 0 && w.behind == 0) || (!r.in.history && w.padding == w.reach && w.behind >= 0);
     return apart && reaches_back && !behind(r.n.inputs[0])
                ? ""
                : "reads later positions, or not every one; pad on the left alone";

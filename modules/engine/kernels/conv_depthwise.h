@@ -1,0 +1,137 @@
+// Depthwise convolution over channel-blocked buffers: 3x3 with its weights in registers, and windows of any size.
+#pragma once
+#include "conv_blocked.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace blocked {
+
+/// One channel block of a depthwise convolution: 3x3 with padding 1, or `any_window`.
+struct depthwise_args {
+  const float* in;
+  const float* weight;    // [9][block]
+  const float* bias;      // null: none
+  const float* residual;  // null: none
+  float* out;
+  float* scratch;  // 3x3: a row of zeros, as wide as the map; any window: `row_group` rows of results' padded input
+  long height, width, out_height, out_width, stride_h;
+  const window* any_window;
+  long row_group, copy_width;
+  float low, high;
+  bool clamp;
+};
+
+/// `Pixels` results from column `x` of three rows whose taps [first, last) lie inside the map.
+template <int Stride, int Pixels>
+LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const (&row)[3], const vec<float> (&w)[9],
+                                    vec<float> bias, long x, int first, int last, long at) {
+  vec<float> sum[Pixels];
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
+  LAMINA_UNROLL for (int y = 0; y < 3; ++y) {
+    LAMINA_UNROLL for (int t = 0; t < (Pixels - 1) * Stride + 3; ++t) {
+      if (Pixels == 1 && (t < first || t >= last)) continue;
+      const auto v = load(row[y] + (x + t) * block);
+      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) {
+        if (t - i * Stride >= 0 && t - i * Stride < 3) sum[i] = fma<float>(v, w[y * 3 + t - i * Stride], sum[i]);
+      }
+    }
+  }
+  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
+  if (q.clamp) {
+    const vec<float> low(q.low), high(q.high);
+    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
+  }
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+}
+
+template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
+  constexpr int pixels = width<float> == 16 ? 8 : width<float> == 8 ? 4 : 2;
+  vec<float> w[9];
+  LAMINA_UNROLL for (int i = 0; i < 9; ++i) w[i] = load(q.weight + i * block);
+  const auto bias = q.bias ? load(q.bias) : zero<float>();
+  for (long y = 0; y < q.out_height; ++y) {
+    const float* row[3];
+    for (int i = 0; i < 3; ++i) {
+      const long from = y * q.stride_h - 1 + i;
+      row[i] = from >= 0 && from < q.height ? q.in + from * q.width * block : q.scratch;
+    }
+    const long at = y * q.out_width;
+    // The first column misses its first tap; the last may miss its last one.
+    depthwise_pixels<Stride, 1>(q, row, w, bias, -1, 1, q.width > 1 ? 3 : 2, at);
+    const long end = (q.out_width - 1) * Stride + 2 > q.width ? q.out_width - 1 : q.out_width;
+    long x = 1;
+    for (; x + pixels <= end; x += pixels)
+      depthwise_pixels<Stride, pixels>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
+    for (; x < end; ++x) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 3, at + x);
+    if (x < q.out_width) depthwise_pixels<Stride, 1>(q, row, w, bias, x * Stride - 1, 0, 2, at + x);
+  }
+}
+
+/// Most neighboring results of any window that are summed together.
+inline constexpr int any_pixels = 8;
+
+/// `Pixels` results of a row of any window: `in` is the first tap of the first of them in the padded copy.
+template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, const float* in, const float* weight,
+                                                       long rows, vec<float> bias, long at) {
+  const window& w = *q.any_window;
+  const long pixel = w.stride_w * block, tap = w.dilation_w * block, row = w.dilation_h * q.copy_width * block;
+  vec<float> sum[Pixels];
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
+  for (long y = 0; y < rows; ++y, in += row) {
+    const float* from = in;
+    LAMINA_NO_UNROLL for (long x = 0; x < w.kernel_w; ++x, from += tap, weight += block) {
+      const auto v = load(weight);
+      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = fma<float>(load(from + i * pixel), v, sum[i]);
+    }
+  }
+  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
+  if (q.clamp) {
+    const vec<float> low(q.low), high(q.high);
+    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
+  }
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+}
+
+/// Rows of a map that `count` rows of results from `first` on read, and the row of tap 0 of the first of them.
+struct rows_read {
+  long origin, first, last;
+  constexpr rows_read(const window& w, long row, long count)
+      : origin(row * w.stride_h - w.pad_h),
+        first(smaller(larger(origin, 0), w.height)),
+        last(larger(first,
+                    smaller(origin + (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1, w.height))) {}
+};
+
+/// Kernel rows above the map are left out, and so are those below it: their weights meet padding alone.
+LAMINA_INLINE void depthwise_any(const depthwise_args& q) {
+  const window& w = *q.any_window;
+  const auto bias = q.bias ? load(q.bias) : zero<float>();
+  const long tiles = divide_up(w.out_width, any_pixels), base = w.out_width / tiles, longer = w.out_width % tiles;
+  for (long group = 0; group < w.out_height; group += q.row_group) {
+    const long end = smaller(group + q.row_group, w.out_height);
+    const rows_read held(w, group, end - group);
+    copy_rows(q.in + held.first * w.width * block, 1, 0, held.last - held.first, w.width * block, q.scratch,
+              q.copy_width, w.pad_w, w.width, block);
+    for (long y = group; y < end; ++y) {
+      const long origin = y * w.stride_h - w.pad_h;
+      const long first = origin < 0 ? smaller(w.kernel_h, divide_up(-origin, w.dilation_h)) : 0;
+      const long last = larger(first, smaller(w.kernel_h, divide_up(w.height - origin, w.dilation_h)));
+      const float* in = q.scratch + (origin + first * w.dilation_h - held.first) * q.copy_width * block;
+      const float* weight = q.weight + first * w.kernel_w * block;
+      for (long t = 0, x = 0; t < tiles; ++t) {
+        const long size = base + (t < longer), at = y * w.out_width + x;
+        const auto sum = [&]<int... Pixels>(fold::indices<Pixels...>) __attribute__((always_inline)) {
+          (void)((size == Pixels + 1 &&
+                  (window_pixels<Pixels + 1>(q, in + x * w.stride_w * block, weight, last - first, bias, at), true)) ||
+                 ...);
+        };
+        sum(fold::first_indices<any_pixels>{});
+        x += size;
+      }
+    }
+  }
+}
+
+}  // namespace blocked
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
