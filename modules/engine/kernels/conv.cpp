@@ -6,6 +6,7 @@
 #include "conv_plain.h"
 #include "conv_reorder.h"
 #include "conv_tiles.h"
+#include "conv_winograd.h"
 #include "simd.h"
 #include "table.h"
 
@@ -43,7 +44,8 @@ double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
   return count / chains / loads * used;
 }
 
-void prepare_blocked(conv_blocked_args* a) noexcept {
+// `pieces`: tiles along a piece of the long row that the map of a 1x1 convolution is.
+void decide(conv_blocked_args* a, long pieces) noexcept {
   using namespace blocked;
   const window& w = a->w;
   long* d = a->decision;
@@ -73,7 +75,7 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
                       tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
   d[tile_rows] = narrow ? narrow_rows : wide_rows;
   d[tile_columns] = narrow ? 3 : 2;
-  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * 8) : w.out_width;
+  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * pieces) : w.out_width;
   d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
   const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4;
   const long max_blocks = larger(1, weight_bytes / bytes_of_block);
@@ -97,10 +99,36 @@ void prepare_blocked(conv_blocked_args* a) noexcept {
   if (flat) enter_row(4, pixels % d[row_pixels]);
 }
 
+// Points of so many tiles at a time, in whole pieces, as stay near.
+void prepare_winograd(conv_blocked_args* a) noexcept {
+  using namespace blocked;
+  const window& w = a->w;
+  const long tiles = divide_up(a->row_count, 2) * winograd_columns(w);
+  const long bytes_of_tile = winograd_points * (w.channels + w.out_channels) * 4, near = 1024 * 1024;
+  conv_blocked_args product{};
+  product.w = winograd_product(w, tiles);
+  decide(&product, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
+  for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
+  for (int i = 0; i < 12; ++i) a->tile[i] = product.tile[i];
+  const long piece = a->decision[row_pixels];
+  a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
+}
+
+int by_rows(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
+
+void prepare_blocked(conv_blocked_args* a) noexcept {
+  if (blocked::takes_winograd(a->w, a->planar_in != 0)) prepare_winograd(a);
+  else decide(a, 8);
+}
+
 std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
   using namespace blocked;
   const window& w = a->w;
   const long* d = a->decision;
+  if (d[winograd_together])
+    return static_cast<std::size_t>(winograd_points * d[winograd_together] * block *
+                                    (divide_up(w.channels, block) + divide_up(w.out_channels, block))) *
+           sizeof(float);
   if (d[copies_windows]) {
     const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1);
     return static_cast<std::size_t>(rows * d[copy_width] * block) * sizeof(float);
@@ -137,6 +165,7 @@ void run_depthwise(const conv_blocked_args& a, float* scratch) {
 
 std::size_t packed_bytes(const window* w, int planar_in) noexcept {
   using namespace blocked;
+  if (takes_winograd(*w, planar_in != 0)) return static_cast<std::size_t>(winograd_floats(*w)) * sizeof(float);
   const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
   const long outs = divide_up(w->out_channels, block) * block;
   return static_cast<std::size_t>(outs * inner * w->kernel_h * w->kernel_w) * sizeof(float);
@@ -187,6 +216,7 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
   const window& w = a.w;
   float* spare = static_cast<float*>(scratch);
+  if (a.decision[blocked::winograd_together]) return blocked::run_winograd(a, spare);
   const bool depthwise = a.decision[blocked::is_depthwise] != 0;
   const long in_blocks = blocked::divide_up(w.channels, blocked::block);
   const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
@@ -207,7 +237,8 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
-  blocked::pack_weights(a.w, a.planar_in != 0, a.weight, a.packed);
+  if (blocked::takes_winograd(a.w, a.planar_in != 0)) blocked::pack_winograd(a.w, a.weight, a.packed);
+  else blocked::pack_weights(a.w, a.planar_in != 0, a.weight, a.packed);
 }
 
 void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {
@@ -248,7 +279,7 @@ LAMINA_POOL(average_pool_blocked_f32)
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float), LAMINA_PLAIN(f64, double)},
-    {supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32), packed_bytes,
+    {by_rows, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32), packed_bytes,
      LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),

@@ -59,7 +59,8 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  long whole_out_channels;                 // of the image that this is a part of, where it is: sums go as in the whole
+  long first_row, row_count;  // of the results, where `by_rows`: from an even row on, all or to an even one
+  long whole_out_channels;    // of the image that this is a part of, where it is: sums go as in the whole
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
   long decision[16];                       // decided by `prepare`
   template <class F> void each_code(F f) const {
@@ -67,6 +68,8 @@ struct conv_blocked_args {
   }
 };
 struct conv_blocked_functions {
+  /// Whether parts of an image are rows of its results, which `prepare` is told, and not blocks of its channels.
+  int (*by_rows)(const window* w, int planar_in) noexcept;
   /// 1 if this window can be run here: depthwise, or without groups and dilation.
   int (*supports)(const window* w, int planar_in) noexcept;
   void (*prepare)(conv_blocked_args* args) noexcept;

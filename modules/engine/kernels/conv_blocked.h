@@ -122,8 +122,9 @@ enum place {
   tile_rows,
   tile_columns,  // largest tile
   in_blocks,
-  row_group,       // input blocks and output rows at a time
-  copies_windows,  // depthwise: of any window, over a padded copy of the rows at hand
+  row_group,          // input blocks and output rows at a time
+  copies_windows,     // depthwise: of any window, over a padded copy of the rows at hand
+  winograd_together,  // by Winograd's way: tiles at a time
   place_count
 };
 

@@ -91,9 +91,9 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
 // Weights packed for a convolution in blocks of channels.
 buffer_ref packed_weights(emission& e, const kernels::window& w) {
   const auto& f = functions(e).blocked;
-  const bool planar = e.in(0).form == layout::plain;
-  const auto format =
-      0x63760000u | (planar ? 1u : 0u) | static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
+  const bool planar = e.in(0).form == layout::plain, computed = f.by_rows(&w, planar) != 0;
+  const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
+                      static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
       e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
@@ -102,7 +102,7 @@ buffer_ref packed_weights(emission& e, const kernels::window& w) {
         p.planar_in = planar;
         e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
       },
-      true);
+      !computed);
 }
 
 // The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
@@ -120,9 +120,9 @@ buffer_ref padded_bias(emission& e, std::int64_t channels, std::int64_t padded) 
       true);
 }
 
-// A part of a convolution in blocks of channels: whole images, or blocks of output channels of one image.
+// A part of a convolution in blocks of channels: whole images, or blocks of output channels or rows of one image.
 struct blocked_part {
-  std::int64_t first_image, images, first_block, blocks;
+  std::int64_t first_image, images, first_block, blocks, first_row, rows;
 };
 
 void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
@@ -139,6 +139,7 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
   a.clamp = tail.clamp;
   a.low = static_cast<float>(tail.low);
   a.high = static_cast<float>(tail.high);
+  a.first_row = part.first_row, a.row_count = part.rows;
   std::int64_t in_at = 0, out_at = 0;
   if (const std::int64_t blocks = blocks_of(w.out_channels); part.blocks != blocks) {
     a.first = 0;
@@ -174,13 +175,18 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   constexpr std::int64_t image_parts = 4;
   if (images >= image_parts || blocks == 1)
     return emission::cut(
-        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
+        images, flops_per_image,
+        [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks, 0, w.out_height}); }, 3e6);
+  // Blocks of output channels, or pairs of rows.
+  const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
+  const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
   const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(
-      static_cast<std::int64_t>(flops_per_image / part_flops), std::int64_t(1), std::min(image_parts, blocks)))));
+      static_cast<std::int64_t>(flops_per_image / part_flops), std::int64_t(1), std::min(image_parts, whole)))));
   for (std::int64_t image = 0; image < images; ++image)
     for (std::int64_t i = 0; i < parts; ++i) {
-      const std::int64_t first = i * blocks / parts;
-      emit({image, 1, first, (i + 1) * blocks / parts - first});
+      const std::int64_t first = i * whole / parts, count = (i + 1) * whole / parts - first;
+      if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
+      else emit({image, 1, first, count, 0, w.out_height});
     }
 }
 

@@ -66,8 +66,7 @@ bool trivial(const window_attributes& a) {
 }
 
 // The windows as attributes of the operations that pool images, where those have them: of one or two axes, without dilation.
-std::optional<pool2d_attributes> as_image(const value& x, const std::vector<window_attributes>& windows,
-                                          bool means) {
+std::optional<pool2d_attributes> as_image(const value& x, const std::vector<window_attributes>& windows, bool means) {
   const int axes_count = static_cast<int>(windows.size());
   const dtype t = x.type().element;
   if (axes_count > 2 || (t != dtype::float32 && t != dtype::float64)) return {};
@@ -201,8 +200,7 @@ value lp_pool(const value& x, const pool_options& o, double p, const origin&) {
   const extent2d k = image->kernel_size;
   return root(on_images(y,
                         [&](const value& z) {
-                          return value(avg_pool2d(z, *image) *
-                                       (static_cast<double>(k.h) * static_cast<double>(k.w)));
+                          return value(avg_pool2d(z, *image) * (static_cast<double>(k.h) * static_cast<double>(k.w)));
                         }),
               p);
 }

@@ -1,0 +1,170 @@
+// Convolutions of 3x3 filters with stride 1 by Winograd's F(2x2, 3x3) over channel-blocked buffers: 16 multiplications for
+// what takes 36.  Results are made in tiles of 2x2: a transform of the 4x4 inputs below each, for each of its 16 points a
+// product over the channels of many tiles (which is a 1x1 convolution), and a transform back.  As accurate as the direct
+// sum, whose chains are longer.  An input that is not finite makes NaN of all results of the tiles that read it.
+#pragma once
+#include "conv_blocked.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace blocked {
+
+inline constexpr long winograd_points = 16;
+/// Least tiles of an image: with fewer, the filters, which grow by 16 / 9, take longer to read than they save.
+inline constexpr long winograd_tiles = 40;
+
+constexpr long winograd_columns(const window& w) { return divide_up(w.out_width, 2); }
+constexpr bool takes_winograd(const window& w, bool planar) {
+  return block >= 8 && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
+         w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 && w.channels >= 2 * block &&
+         w.out_channels >= 2 * block && divide_up(w.out_height, 2) * winograd_columns(w) >= winograd_tiles;
+}
+
+/// The 1x1 convolution of one point of `tiles` tiles.
+constexpr window winograd_product(const window& w, long tiles) {
+  return {w.channels, 1, tiles, w.out_channels, 1, tiles, 1, 1, 1, 1, 0, 0, 1, 1, 1};
+}
+constexpr long winograd_floats(const window& w) {
+  return winograd_points * divide_up(w.channels, block) * block * divide_up(w.out_channels, block) * block;
+}
+
+/// weight [O, C, 3, 3] -> [16][O / block][C / block][block in][block out].  Zeros beyond O and C.
+LAMINA_APART void pack_winograd(const window& w, const float* from, float* to) {
+  const long out_blocks = divide_up(w.out_channels, block), in_blocks = divide_up(w.channels, block);
+  const long point = out_blocks * in_blocks * block * block;
+  constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  for (long o = 0; o < out_blocks * block; ++o)
+    for (long c = 0; c < in_blocks * block; ++c) {
+      float* at = to + ((o / block * in_blocks + c / block) * block + c % block) * block + o % block;
+      if (o >= w.out_channels || c >= w.channels) {
+        for (long p = 0; p < winograd_points; ++p) at[p * point] = 0;
+        continue;
+      }
+      const float* f = from + (o * w.channels + c) * 9;
+      double rows[4][3];
+      for (int i = 0; i < 4; ++i)
+        for (int x = 0; x < 3; ++x)
+          rows[i][x] = g[i][0] * static_cast<double>(f[x]) + g[i][1] * static_cast<double>(f[3 + x]) +
+                       g[i][2] * static_cast<double>(f[6 + x]);
+      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j)
+          at[(i * 4 + j) * point] =
+              static_cast<float>(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
+    }
+}
+
+LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[4], vec<float> (&to)[4]) {
+  to[0] = d[0] - d[2];
+  to[1] = d[1] + d[2];
+  to[2] = d[2] - d[1];
+  to[3] = d[1] - d[3];
+}
+/// The 16 points of the 4x4 inputs d, `point` floats apart.
+LAMINA_INLINE void winograd_input(const vec<float> (&d)[4][4], float* to, long point) {
+  vec<float> t[4][4];
+  LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
+    const vec<float> column[4] = {d[0][j], d[1][j], d[2][j], d[3][j]};
+    vec<float> made[4];
+    winograd_input_line(column, made);
+    LAMINA_UNROLL for (int i = 0; i < 4; ++i) t[i][j] = made[i];
+  }
+  LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
+    vec<float> made[4];
+    winograd_input_line(t[i], made);
+    LAMINA_UNROLL for (int j = 0; j < 4; ++j) store<float>(to + (i * 4 + j) * point, made[j]);
+  }
+}
+/// The 2x2 results of the 16 points.
+LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[2][2]) {
+  vec<float> t[2][4];
+  LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
+    const auto a = load(from + j * point), b = load(from + (4 + j) * point), c = load(from + (8 + j) * point),
+               d = load(from + (12 + j) * point);
+    t[0][j] = a + b + c;
+    t[1][j] = b - c - d;
+  }
+  LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
+    y[i][0] = t[i][0] + t[i][1] + t[i][2];
+    y[i][1] = t[i][1] - t[i][2] - t[i][3];
+  }
+}
+
+/// Tiles [first, first + count) of an image, counted along its rows.
+struct winograd_group {
+  long first, count;
+};
+
+LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g, const float* in, float* to, long point) {
+  const long columns = winograd_columns(w), blocks = divide_up(w.channels, block);
+  for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
+    for (long t = 0; t < g.count; ++t, to += block) {
+      const long y0 = (g.first + t) / columns * 2 - w.pad_h, x0 = (g.first + t) % columns * 2 - w.pad_w;
+      vec<float> d[4][4];
+      if (y0 >= 0 && x0 >= 0 && y0 + 4 <= w.height && x0 + 4 <= w.width) {
+        LAMINA_UNROLL for (int i = 0; i < 4; ++i) LAMINA_UNROLL for (int j = 0; j < 4; ++j) d[i][j] =
+            load(in + ((y0 + i) * w.width + x0 + j) * block);
+      } else {
+        LAMINA_UNROLL for (int i = 0; i < 4; ++i) LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
+          const long y = y0 + i, x = x0 + j;
+          const bool inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
+          d[i][j] = inside ? load(in + (y * w.width + x) * block) : zero<float>();
+        }
+      }
+      winograd_input(d, to, point);
+    }
+}
+
+LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_group& g, const float* from, long point,
+                                    const float* residual, float* out) {
+  const window& w = a.w;
+  const long columns = winograd_columns(w), blocks = divide_up(w.out_channels, block);
+  const bool clamps = a.clamp != 0;
+  const vec<float> low(clamps ? a.low : -infinite), high(clamps ? a.high : infinite);
+  for (long o = 0; o < blocks; ++o) {
+    const auto bias = a.bias ? load(a.bias + o * block) : zero<float>();
+    for (long t = 0; t < g.count; ++t, from += block) {
+      const long y0 = (g.first + t) / columns * 2, x0 = (g.first + t) % columns * 2;
+      vec<float> made[2][2];
+      winograd_output(from, point, made);
+      LAMINA_UNROLL for (int i = 0; i < 2; ++i) LAMINA_UNROLL for (int j = 0; j < 2; ++j) {
+        if (y0 + i >= w.out_height || x0 + j >= w.out_width) continue;
+        const long at = ((o * w.out_height + y0 + i) * w.out_width + x0 + j) * block;
+        if (residual) made[i][j] += load(residual + at);
+        store<float>(out + at, clamp<float>(made[i][j] + bias, low, high));
+      }
+    }
+  }
+}
+
+/// Rows of tiles of images [first, first + count): those of the whole image, or of a part of it.
+LAMINA_APART void run_winograd(const conv_blocked_args& a, float* scratch) {
+  const window& w = a.w;
+  const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
+  const long columns = winograd_columns(w), first = a.first_row / 2 * columns,
+             end = divide_up(a.first_row + a.row_count, 2) * columns;
+  const long together = a.decision[winograd_together], filter = in_blocks * out_blocks * block * block;
+  for (long n = a.first; n < a.first + a.count; ++n) {
+    const float* in = a.in + n * in_blocks * w.height * w.width * block;
+    const long image = n * out_blocks * w.out_height * w.out_width * block;
+    for (long t = first; t < end; t += together) {
+      const winograd_group g{t, smaller(together, end - t)};
+      const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
+      float* const products = scratch + winograd_points * in_point;
+      winograd_inputs(w, g, in, scratch, in_point);
+      conv_blocked_args product = a;
+      product.w = winograd_product(w, g.count);
+      product.clamp = 0;
+      product.bias = nullptr;
+      product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
+      for (long p = 0; p < winograd_points; ++p) {
+        product.weight = a.weight + p * filter;
+        run_image(product, scratch + p * in_point, nullptr, products + p * out_point, nullptr);
+      }
+      winograd_outputs(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
+    }
+  }
+}
+
+}  // namespace blocked
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
