@@ -327,6 +327,22 @@ BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
                 {false, true, true, false});
 }
 
+BOOST_AUTO_TEST_CASE(blocked_rows_with_dilation) {
+  for (int i = 0; i < 80; ++i) {
+    window w{};
+    w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
+    const bool planar = i % 5 == 0;
+    w.channels = planar ? random_to(1, 4) : random_to(1, 3 * lane_count());
+    w.out_channels = random_to(1, 3 * lane_count() + 2);
+    w.kernel_w = random_to(1, 5), w.dilation_w = random_to(1, 7), w.stride_w = random_to(0, 2) ? 1 : 2;
+    w.pad_w = random_to(0, 9), w.more_w = random_to(-w.pad_w, 3);
+    w.width = random_to(1, 90);
+    if (fits(w))
+      check_blocked(sized(w), random_to(1, 2), {planar, i % 3 != 0, i % 2 != 0, i % 7 == 0},
+                    i % 4 ? numbers::finite : numbers::any);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
   int taken = 0;
   for (int i = 0; i < 60; ++i) {

@@ -14,9 +14,16 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
+bool is_dense(const window& w) noexcept {
+  return (w.dilation_h == 1 || w.kernel_h == 1) && (w.dilation_w == 1 || w.kernel_w == 1);
+}
+bool is_one_row(const window& w) noexcept {
+  return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
+}
+
 int supports(const window* w, int planar_in) noexcept {
   if (w->groups > 1) return !planar_in && w->groups == w->channels && w->channels == w->out_channels;
-  return w->dilation_h == 1 && w->dilation_w == 1;
+  return is_dense(*w) || is_one_row(*w);
 }
 
 /// Whether the depthwise kernel with its weights in registers takes this window: its last column misses one tap at most.
@@ -64,12 +71,14 @@ void decide(conv_blocked_args* a, long pieces) noexcept {
              out_count = divide_up(w.out_channels, block);
   const bool flat = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 &&
                     w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
-  const long reach = (w.out_width - 1) * w.stride_w + w.kernel_w - w.pad_w - w.width;  // columns beyond the right side
-  const bool edge = !planar && w.kernel_w == 3 && w.pad_w == 1 && reach <= 1;
+  const long line = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1;
+  const long reach = line - w.pad_w - w.width;  // columns beyond the right side
+  const bool edge = !planar && w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
   d[is_flat] = flat;
   d[has_edge] = edge;
   d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
-  d[copy_width] = (w.out_width - 1) * w.stride_w + w.kernel_w;
+  d[copy_width] = line;
+  d[is_spread] = !is_dense(w);
   const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
   const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
                       tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);

@@ -125,6 +125,7 @@ enum place {
   row_group,          // input blocks and output rows at a time
   copies_windows,     // depthwise: of any window, over a padded copy of the rows at hand
   winograd_together,  // by Winograd's way: tiles at a time
+  is_spread,          // of one row with dilation: taps are taken as rows of the kernel are
   place_count
 };
 
@@ -170,9 +171,10 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
   const long pixels = w.out_height * w.out_width;
   const long kernel_row = w.kernel_w * step * block;  // floats of weights of one kernel row
   tile_args q;
-  q.steps = w.kernel_w * step;
+  const bool spread = d[is_spread] != 0;
+  q.steps = spread ? step : w.kernel_w * step;
   q.pixel = w.stride_w * step;
-  q.weight_row = kernel_row;
+  q.weight_row = spread ? step * block : kernel_row;
   q.weight_block = w.kernel_h * kernel_row;
   q.weight_column = in_count * q.weight_block;
   q.out_column = pixels * block;
@@ -200,13 +202,14 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
         q.in_row = d[copy_width] * step;
         q.in_block = count * q.in_row;
       }
+      if (spread) q.in_row = w.dilation_w * step;
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
         for (long y = group; y < group_end; ++y) {
-          const auto held = flat ? row_range{0, 1} : input_rows(w, y, 1);
-          const long skipped = flat ? 0 : held.first - (y * w.stride_h - w.pad_h);
-          q.rows = larger(0, held.last - held.first);
+          const auto held = flat || spread ? row_range{0, 1} : input_rows(w, y, 1);
+          const long skipped = flat || spread ? 0 : held.first - (y * w.stride_h - w.pad_h);
+          q.rows = spread ? w.kernel_w : larger(0, held.last - held.first);
           const long count = flat ? smaller(d[row_pixels], pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
