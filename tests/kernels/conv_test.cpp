@@ -309,6 +309,7 @@ BOOST_AUTO_TEST_CASE(blocked_on_random_windows) {
     w.stride_w = random_to(0, 5) ? random_to(1, 2) : 3, w.stride_h = random_to(0, 3) ? w.stride_w : random_to(1, 3);
     w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
     w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+    w.dilation_h = random_to(0, 2) ? 1 : random_to(2, 4);
     w.height = small ? random_to(1, 4) : random_to(kernel, kernel + 14);
     w.width = small ? random_to(1, 4) : random_to(kernel, kernel + 34);
     if (!fits(w)) continue;
@@ -402,6 +403,8 @@ BOOST_AUTO_TEST_CASE(blocked_refuses_what_it_cannot_run) {
   window other = w;
   other.dilation_w = 2;
   BOOST_TEST(refused(other));
+  other = w, other.dilation_h = 2;
+  BOOST_TEST(!refused(other));
   other = w, other.groups = 2;
   BOOST_TEST(refused(other));
   other = w, other.groups = 32, other.out_channels = 64;

@@ -14,9 +14,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-bool is_dense(const window& w) noexcept {
-  return (w.dilation_h == 1 || w.kernel_h == 1) && (w.dilation_w == 1 || w.kernel_w == 1);
-}
+bool is_dense(const window& w) noexcept { return w.dilation_w == 1 || w.kernel_w == 1; }
 bool is_one_row(const window& w) noexcept {
   return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
 }
@@ -144,7 +142,7 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
   }
   if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
   if (!d[has_copy]) return 0;
-  const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + w.kernel_h);
+  const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1);
   return static_cast<std::size_t>(d[in_blocks] * rows * d[copy_width] * (a->planar_in ? 1 : block)) * sizeof(float);
 }
 

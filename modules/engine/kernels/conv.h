@@ -70,7 +70,8 @@ struct conv_blocked_args {
 struct conv_blocked_functions {
   /// Whether parts of an image are rows of its results, which `prepare` is told, and not blocks of its channels.
   int (*by_rows)(const window* w, int planar_in) noexcept;
-  /// 1 if this window can be run here: depthwise, or without groups, and with dilation along the one row of a map alone.
+  /// 1 if this window can be run here: depthwise, or without groups, and with dilation along columns, or along the
+  /// one row of a map.
   int (*supports)(const window* w, int planar_in) noexcept;
   void (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;

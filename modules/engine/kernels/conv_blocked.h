@@ -138,9 +138,21 @@ struct row_range {
   long first, last;
 };
 LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
-  const long first = row * w.stride_h - w.pad_h, last = first + (count - 1) * w.stride_h + w.kernel_h;
+  const long first = row * w.stride_h - w.pad_h,
+             last = first + (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
   return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
 }
+
+/// Rows [first, last) of a kernel that lie inside the map for one row of the result, and the row of the map under the first.
+struct kernel_rows {
+  long first, last, at;
+  constexpr kernel_rows(const window& w, long row) {
+    const long origin = row * w.stride_h - w.pad_h;
+    first = origin < 0 ? smaller(w.kernel_h, divide_up(-origin, w.dilation_h)) : 0;
+    last = larger(first, smaller(w.kernel_h, divide_up(larger(w.height - origin, 0), w.dilation_h)));
+    at = origin + first * w.dilation_h;
+  }
+};
 
 /// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind.
 LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
@@ -202,19 +214,20 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
         q.in_row = d[copy_width] * step;
         q.in_block = count * q.in_row;
       }
-      if (spread) q.in_row = w.dilation_w * step;
+      const long line = q.in_row;
+      q.in_row = spread ? w.dilation_w * step : w.dilation_h * line;
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
         for (long y = group; y < group_end; ++y) {
-          const auto held = flat || spread ? row_range{0, 1} : input_rows(w, y, 1);
-          const long skipped = flat || spread ? 0 : held.first - (y * w.stride_h - w.pad_h);
-          q.rows = spread ? w.kernel_w : larger(0, held.last - held.first);
+          const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
+          q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
           const long count = flat ? smaller(d[row_pixels], pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
-          const float* from = source + (held.first - source_row) * q.in_row;
-          const float* weight = a.weight + o * q.weight_column + c * q.weight_block + (flat ? 0 : skipped * kernel_row);
+          const float* from = source + (flat ? 0 : inside.at - source_row) * line;
+          const float* weight =
+              a.weight + o * q.weight_column + c * q.weight_block + (flat || spread ? 0 : inside.first * kernel_row);
           for (long t = 0, x = 0; t < tiles; ++t) {
             const long size = base + (t < longer);
             const long x0 = flat ? y * d[row_pixels] + x : x * w.stride_w + source_x;

@@ -92,16 +92,6 @@ template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, 
   LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
 }
 
-/// Rows of a map that `count` rows of results from `first` on read, and the row of tap 0 of the first of them.
-struct rows_read {
-  long origin, first, last;
-  constexpr rows_read(const window& w, long row, long count)
-      : origin(row * w.stride_h - w.pad_h),
-        first(smaller(larger(origin, 0), w.height)),
-        last(larger(first,
-                    smaller(origin + (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1, w.height))) {}
-};
-
 /// Kernel rows above the map are left out, and so are those below it: their weights meet padding alone.
 LAMINA_INLINE void depthwise_any(const depthwise_args& q) {
   const window& w = *q.any_window;
@@ -109,20 +99,19 @@ LAMINA_INLINE void depthwise_any(const depthwise_args& q) {
   const long tiles = divide_up(w.out_width, any_pixels), base = w.out_width / tiles, longer = w.out_width % tiles;
   for (long group = 0; group < w.out_height; group += q.row_group) {
     const long end = smaller(group + q.row_group, w.out_height);
-    const rows_read held(w, group, end - group);
-    copy_rows(q.in + held.first * w.width * block, 1, 0, held.last - held.first, w.width * block, q.scratch,
+    const row_range held = input_rows(w, group, end - group);
+    copy_rows(q.in + held.first * w.width * block, 1, 0, larger(0, held.last - held.first), w.width * block, q.scratch,
               q.copy_width, w.pad_w, w.width, block);
     for (long y = group; y < end; ++y) {
-      const long origin = y * w.stride_h - w.pad_h;
-      const long first = origin < 0 ? smaller(w.kernel_h, divide_up(-origin, w.dilation_h)) : 0;
-      const long last = larger(first, smaller(w.kernel_h, divide_up(w.height - origin, w.dilation_h)));
-      const float* in = q.scratch + (origin + first * w.dilation_h - held.first) * q.copy_width * block;
-      const float* weight = q.weight + first * w.kernel_w * block;
+      const kernel_rows inside(w, y);
+      const float* in = q.scratch + (inside.at - held.first) * q.copy_width * block;
+      const float* weight = q.weight + inside.first * w.kernel_w * block;
       for (long t = 0, x = 0; t < tiles; ++t) {
         const long size = base + (t < longer), at = y * w.out_width + x;
         const auto sum = [&]<int... Pixels>(fold::indices<Pixels...>) __attribute__((always_inline)) {
-          (void)((size == Pixels + 1 &&
-                  (window_pixels<Pixels + 1>(q, in + x * w.stride_w * block, weight, last - first, bias, at), true)) ||
+          (void)((size == Pixels + 1 && (window_pixels<Pixels + 1>(q, in + x * w.stride_w * block, weight,
+                                                                   inside.last - inside.first, bias, at),
+                                         true)) ||
                  ...);
         };
         sum(fold::first_indices<any_pixels>{});
