@@ -127,6 +127,7 @@ std::vector<any_tensor> run_model(const std::string& file, const std::vector<any
     if (how.times) warm = warm_seconds([&] { net_runner(inputs); });
     return results;
   }
+  net = std::move(net).optimized();
   ir::session runner = ir::session::owning(net.program, std::move(net.states), where);
   runner.run(inputs, results);
   first = now() - begin;

@@ -76,7 +76,7 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
 }  // namespace
 
 void bench(const bench_arguments& o) {
-  saved_net net = load_model(o.model);
+  saved_net net = load_model(o.model).optimized();
   const program& p = *net.program;
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())

@@ -16,7 +16,7 @@ namespace tool {
 using namespace lamina;
 
 void plan(const plan_arguments& a) {
-  auto net = load_model(a.model);
+  auto net = load_model(a.model).optimized();
   const auto extents = extents_of(a.model, *net.program, a.shapes);
   const ir::session planned(net.program, {&net.states, nullptr});
   if (!a.json) {

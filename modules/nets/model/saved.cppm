@@ -18,6 +18,9 @@ export struct saved_net {
   /// Names and types of inputs and outputs, in order; extents that are open have names, or are `dyn`.
   std::vector<named_type> inputs() const;
   std::vector<named_type> outputs() const;
+  /// The net with everything computed that depends on weights alone, and factors and terms of channels moved into the weights
+  /// before them, as those of a batch norm: what a program takes that runs it and does not train it.
+  saved_net optimized() &&;
   /// Makes what runs it, for any number of threads: `net.factory().create()(inputs)`.
   program_factory factory(reference_options o = {}) const& { return program_factory(program, states, std::move(o)); }
   /// The same without a copy of the states.

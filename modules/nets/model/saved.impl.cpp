@@ -6,6 +6,9 @@ import :io.document.impl;
 import :io.file.impl;
 import :io.words.impl;
 import :model;
+import :context;
+import :passes;
+import :reference;
 import :parameter;
 import :program;
 import :saved;
@@ -179,6 +182,19 @@ model_core core_of(saved_net net, const model_options& o) {
   if (!p.outputs().empty()) d.element = p.type(p.outputs()[0].value).element;
   d.of = std::move(net.program);
   return model_core(std::move(d), o, std::make_unique<parameter_store>(std::move(net.states)));
+}
+
+saved_net saved_net::optimized() && {
+  precomputed_program made = precomputed(*program);
+  if (made.names.empty() && !made.joined) return std::move(*this);
+  saved_net net{made.rewritten, {}, std::move(metadata)};
+  if (made.values) detail::add_results(*made.values, states, target_isa(), net.states);
+  for (auto s : net.program->states()) {
+    const std::string& name = net.program->at(s).name;
+    if (const parameter* p = states.find(name); p && !net.states.find(name))
+      net.states.add(name, p->value(), p->role(), p->trainable());
+  }
+  return net;
 }
 
 saved_net load_net(const std::string& path, view<const operation* const> own) {
