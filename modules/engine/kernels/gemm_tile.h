@@ -146,7 +146,15 @@ LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __r
   constexpr int reach = Order == a_order::any ? 3 : Rows, pointers = (Rows + reach - 1) / reach;
   const T* at[pointers];
   LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = a + g * reach * across;
-  LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
+  // Weights come from beyond L2 where rows are few: while this panel is multiplied the next one is on its way, of each of its
+  // rows a line for each panel of A.
+  constexpr int lines = Vectors * width<T> * static_cast<int>(sizeof(T)) >= 64
+                            ? Vectors * width<T> * static_cast<int>(sizeof(T)) / 64
+                            : 1;
+  const T* next = b + (end.args->prepacked ? end.args->k * b_step : 0) +
+                  end.row / Rows % lines * (64 / static_cast<long>(sizeof(T)));
+  LAMINA_NO_UNROLL for (long p = 0; p < k; ++p, next += b_step) {
+    __builtin_prefetch(next, 0, 2);
     vec<T> row[Vectors];
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = lanes.load_b(b, j);
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {

@@ -21,8 +21,9 @@ export enum class rewrite : std::uint8_t {
   composed_permutation,  ///< permutations one after the other, or back to where they began
   composed_reshape,      ///< reshapes one after the other
   transposed_operand,    ///< a matrix product reads a transposed operand in place
-  scale,  ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
-  power,  ///< x ^ 2, x ^ 3 and x ^ -1 by a number are products and a reciprocal
+  scale,    ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a sign joins a factor
+  power,    ///< x ^ 2, x ^ 3 and x ^ -1 by a number are products and a reciprocal
+  padding,  ///< zeros around images that a convolution reads are its own padding
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
   layer_norm,    ///< (x - mean) / sqrt(variance + epsilon), with weight and bias
@@ -34,7 +35,7 @@ export enum class rewrite : std::uint8_t {
   silu,          ///< x sigmoid(x)
   softplus,      ///< log(1 + exp x), also where exp x would be infinite
 };
-export inline constexpr int rewrite_count = 20;
+export inline constexpr int rewrite_count = 21;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

@@ -6,8 +6,10 @@ import :op;
 import :op.control;
 import :op.elementwise;
 import :op.linear;
+import :op.nn;
 import :op.reduce;
 import :op.shape;
+import :op.tile;
 import :passes;
 import :program;
 import :shape;
@@ -161,6 +163,20 @@ value power_of_number(const node& n, view<const value> in, program&) {
   return exponent == -1 ? value(reciprocal(in[0])) : value();
 }
 
+// Zeros that are padded around the rows or columns of images.
+value joined_padding(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::conv2d>(n)) return {};
+  const node& around = node_of(in[0]);
+  if (!is_call_of<op::pad>(around)) return {};
+  const auto& by = around.attributes_as<pad_attributes>();
+  const int axis = detail::normal_axis(by.axis, 4);
+  if (axis < 2 || by.value != 0 || by.before < 0 || by.after < 0) return {};
+  auto a = n.attributes_as<conv2d_attributes>();
+  (axis == 3 ? a.padding.w : a.padding.h) += by.before;
+  (axis == 3 ? a.padding_more.w : a.padding_more.h) += by.after - by.before;
+  return apply<op::conv2d>(a, operand(around, 0, p), in[1]);
+}
+
 // (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
 value gradient_of_log(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::multiply>(n)) return {};
@@ -194,6 +210,7 @@ inline constexpr named_rule rules[] = {{"neutral_number", identity_number},
                                        {"transposed_operand", transposed_operand},
                                        {"scale", joined_scale},
                                        {"power", power_of_number},
+                                       {"padding", joined_padding},
                                        {"softmax_loss", gradient_of_log}};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
