@@ -1,20 +1,21 @@
-# lamina_add_bundle(target MODEL file NAME name [INPUT shape...] [ENTRY name=shape...] [API static|dynamic] [ISA set]
-#                   [TRIPLE system] [CPU processor] [OPTIONS option...])
+# lamina_add_bundle(target MODEL file NAME name [INPUT shape...] [VALUE value...] [ENTRY name=shape...] [API static|dynamic]
+#                   [ISA set] [TRIPLE system] [CPU processor] [OPTIONS option...])
 #
-# Links a saved net (file: NAME or NAME.json, with NAME.safetensors beside it) into a target as a bundle: at build time
+# Links a net (file: NAME.onnx; NAME or NAME.json, with NAME.safetensors beside it) into a target as a bundle: at build time
 # `lamina bundle` writes <name>.o, which the target links, <name>.h, which it can include, and <name>.weights, whose path is
 # the macro <NAME>_WEIGHTS in the target's sources. The program `lamina` is that of the machine that builds: the one beside
 # this file, or what LAMINA_PROGRAM names.
 # - INPUT    8x1x28x28, or input=8x1x28x28 where the net has several; 1 for what is left open.
+# - VALUE    sr=16000 or mask=mask.npy: an input of an ONNX model that becomes a constant.
 # - ENTRY    one more entry for other extents; all share the weights.
 # - ISA      sse2, avx2 or avx512; by default the best set of the machine that builds.
 # - TRIPLE   the system to compile for, as aarch64-linux-gnu, which a project that is cross-compiled has to say; CPU as
 #            cortex-a72.
 # - OPTIONS  more of `lamina bundle --help`, as --text or --instrument.
 function(lamina_add_bundle target)
-  cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA;TRIPLE;CPU" "INPUT;ENTRY;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA;TRIPLE;CPU" "INPUT;VALUE;ENTRY;OPTIONS")
   if(bundle_UNPARSED_ARGUMENTS OR NOT bundle_MODEL OR NOT bundle_NAME)
-    message(FATAL_ERROR "lamina_add_bundle(${target}): give MODEL and NAME, and no more than INPUT, ENTRY, API, ISA, TRIPLE, "
+    message(FATAL_ERROR "lamina_add_bundle(${target}): give MODEL and NAME, and no more than INPUT, VALUE, ENTRY, API, ISA, TRIPLE, "
                         "CPU, OPTIONS")
   endif()
   if(TARGET lamina_tool)
@@ -31,11 +32,19 @@ function(lamina_add_bundle target)
 
   string(REGEX REPLACE "\\.json$" "" model "${bundle_MODEL}")
   cmake_path(ABSOLUTE_PATH model BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  if(model MATCHES "\\.onnx$")
+    set(model_files ${model})
+  else()
+    set(model_files ${model}.json ${model}.safetensors)
+  endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}.bundle)
   set(files ${folder}/${bundle_NAME})
   set(options --name ${bundle_NAME} --out ${folder})
   foreach(shape IN LISTS bundle_INPUT)
     list(APPEND options --input ${shape})
+  endforeach()
+  foreach(value IN LISTS bundle_VALUE)
+    list(APPEND options --value ${value})
   endforeach()
   foreach(entry IN LISTS bundle_ENTRY)
     list(APPEND options --entry ${entry})
@@ -54,7 +63,7 @@ function(lamina_add_bundle target)
   endif()
   add_custom_command(OUTPUT ${files}.o ${files}.h ${files}.weights
     COMMAND ${tool} bundle ${model} ${options} ${bundle_OPTIONS}
-    DEPENDS ${model}.json ${model}.safetensors ${tool}
+    DEPENDS ${model_files} ${tool}
     COMMENT "Bundling ${bundle_NAME}" VERBATIM)
   set_source_files_properties(${files}.o PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   string(TOUPPER ${bundle_NAME} macro)

@@ -268,6 +268,46 @@ BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
   BOOST_TEST(made_of(true) == made_of(false));
 }
 
+BOOST_AUTO_TEST_CASE(what_follows_from_weights_is_a_constant) {
+  const auto at = folder("precomputed");
+  parameter_store states;
+  const auto made = std::make_shared<program>();
+  auto& p = *made;
+  const auto x = p.input("input", {dtype::float32, {1, 8}});
+  const auto filled = [](const shape& s) {
+    any_tensor w(tensor_type{dtype::float32, s});
+    auto* v = reinterpret_cast<float*>(w.mutable_data());
+    for (std::int64_t i = 0; i < s.size(); ++i) v[i] = static_cast<float>(i % 7) * 0.13f - 0.3f;
+    return w;
+  };
+  const auto weight = [&](const char* name, const shape& s) {
+    states.add(name, filled(s), state_role::parameter);
+    return p.state(name, {dtype::float32, s});
+  };
+  const auto both = concat<1>(weight("a", {8, 3}), exp(weight("b", {8, 4})));
+  p.output("output", matmul(x, both) * weight("scale", {7}) + weight("shift", {7}));
+  bundle::options o{.name = "lenet", .inputs = {{1, 8}}, .directory = at, .source = true};
+  bundle::write(p, states, o);
+  const std::string source = text_of(at + "/lenet.c");
+  BOOST_TEST(!holds(source, "concat"), source);
+  BOOST_TEST(!holds(source, "exp"), source);
+  const any_tensor input = filled({1, 8});
+  write_bytes(at + "/in", input.data(), input.bytes());
+  const auto expected = program_factory(made, states).create()(std::vector{input});
+  const auto run_it = [&] {
+    return run(at, c99 + SOURCES "/lenet.c -o main.o && " + linked +
+                       "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out");
+  };
+  BOOST_TEST(run_it() == "");
+  BOOST_TEST(same_as_file(expected[0].elements<float>(), at + "/out"));
+  // The scale goes into the weights where it may.
+  o.optimize = true;
+  bundle::write(p, states, o);
+  const auto optimized = program_factory(made, states, {.optimize = true}).create()(std::vector{input});
+  BOOST_TEST(run_it() == "");
+  BOOST_TEST(same_as_file(optimized[0].elements<float>(), at + "/out"));
+}
+
 BOOST_AUTO_TEST_CASE(one_net_for_two_shapes) {
   const auto at = folder("shapes");
   model<lenet, input<"N", 1, 28, 28>> net;
@@ -493,6 +533,25 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(said, "error: bundle `rows`: "), said);
   BOOST_CHECK_THROW(bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}), unsupported_error);
   BOOST_TEST(holds(said, "the extent of its result is known only when it has run"), said);
+  // All that no plan holds is named at once.
+  program host;
+  auto same = std::make_shared<program>(), twice = std::make_shared<program>();
+  same->output("y", same->input("x", {dtype::float32, {"N", 2}}));
+  const value doubled = twice->input("x", {dtype::float32, {"N", 2}});
+  twice->output("y", concat<0>(doubled, doubled));
+  const value given[] = {host.input("x", {dtype::float32, {"N", 2}})};
+  const value is = host.input("is", {dtype::boolean, {}});
+  host.path = "first";
+  host.output("y", host_cond(is, same, twice, given)[0]);
+  host.path = "second";
+  host.output("z", host_cond(is, twice, same, given)[0]);
+  host.path = {};
+  host.output("rows", compress(given[0], value(reduce_sum<1>(given[0]) > 0)));
+  const auto all_of =
+      error_of([&] { bundle::write(host, {}, {.name = "host", .inputs = {{5, 2}, {}}, .directory = at}); });
+  BOOST_TEST(holds(all_of, "first: host_cond: it runs on the host, between plans; second: host_cond: it runs"), all_of);
+  BOOST_TEST(holds(all_of, "its result is known only when it has run; "), all_of);
+  BOOST_TEST(holds(all_of, "run this net by a session, or build it without these operations"), all_of);
   BOOST_TEST(std::filesystem::is_empty(at));  // nothing is left behind
 }
 

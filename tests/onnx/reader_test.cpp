@@ -326,6 +326,30 @@ BOOST_AUTO_TEST_CASE(shapes_that_the_caller_gives) {
   BOOST_TEST(has(message_of([&] { read(model, {.shapes = {{"x", {4}}, {"z", {4}}}}); }), "`z`, which is no input"));
 }
 
+BOOST_AUTO_TEST_CASE(values_that_the_caller_gives) {
+  const auto model = t::model_of({t::node("Add", {"x", "k"}, {"y"})}, {},
+                                 {t::value("x", t::float32, {2}), t::value("k", t::float32, {2})});
+  const auto with = [&](const onnx::read_options& o) {
+    const auto net = read(model, o);
+    auto s = ir::session::owning(net.program, net.states);
+    return numbers_of(s.run(std::vector<any_tensor>{tensor_of({2}, {1, 2})})[0]);
+  };
+  BOOST_TEST(with({.values = {{"k", tensor_of({2}, {3, 4})}}}) == (list{4, 6}));
+  BOOST_TEST(with({.numbers = {{"k", 0.5}}}) == (list{1.5, 2.5}));
+  const auto said = [&](const onnx::read_options& o) { return message_of([&] { read(model, o); }); };
+  BOOST_TEST(has(said({.values = {{"k", tensor_of({3}, {3, 4, 5})}}}),
+                 "m.onnx: input `k` is float32[2]; the given value is float32[3]"));
+  BOOST_TEST(has(said({.values = {{"k", any_tensor()}}}), "the given value is empty"));
+  BOOST_TEST(has(said({.numbers = {{"z", 1}}}), "a value is given for `z`, which is no input"));
+  const auto bytes_of = t::model_of({t::node("Identity", {"k"}, {"y"})}, {}, {t::value("k", t::int8, {"N"})});
+  const auto refused = [&](double v) {
+    return message_of([&] { read(bytes_of, {.shapes = {{"k", {2}}}, .numbers = {{"k", v}}}); });
+  };
+  BOOST_TEST(has(refused(128), "input `k` is int8[2], which cannot hold 128"));
+  BOOST_TEST(has(refused(0.5), "which cannot hold 0.5"));
+  BOOST_TEST(has(message_of([&] { read(bytes_of, {.numbers = {{"k", 1}}}); }), "give it a shape too"));
+}
+
 BOOST_AUTO_TEST_CASE(shape_arithmetic_keeps_an_open_batch) {
   const auto model = t::model_of(
       {t::node("Shape", {"x"}, {"s"}), t::node("Gather", {"s", "zero"}, {"n"}, {t::integer("axis", 0)}),

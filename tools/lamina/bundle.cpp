@@ -17,8 +17,14 @@ using namespace lamina::ir;
 
 namespace {
 
+// The name of an entry, and a shape for each input as `load_fixed` takes them.
+struct entry_option {
+  std::string name;
+  std::vector<std::string> shapes;
+};
+
 // NAME=SHAPE, with a comma between the shapes of several inputs: one for each.
-bundle::entry entry_of(const std::string& model, const program& p, const std::string& option) {
+entry_option entry_of(const std::string& model, const program& p, const std::string& option) {
   const auto equals = option.find('=');
   if (equals == option.npos)
     throw value_error(
@@ -35,7 +41,7 @@ bundle::entry entry_of(const std::string& model, const program& p, const std::st
                             shapes.size() == 1 ? " shape" : " shapes", "; expected one for each, separated by commas"));
   for (std::size_t i = 0; i < p.inputs().size(); ++i) shapes[i] = p.at(p.inputs()[i]).name + "=" + shapes[i];
   if (p.inputs().empty()) shapes.clear();
-  return {option.substr(0, equals), extents_of(model, p, shapes)};
+  return {option.substr(0, equals), shapes};
 }
 
 }  // namespace
@@ -51,14 +57,25 @@ void write_bundle(const bundle_arguments& a) {
                     .instrument = a.instrument,
                     .dump_tensors = a.dump_tensors,
                     .target = a.target,
-                    .cpu = a.cpu};
+                    .cpu = a.cpu,
+                    .optimize = a.optimize};
   for (auto set : {isa::sse2, isa::avx2, isa::avx512})
     if (a.set == name_of(set)) o.set = set;
-  const auto net = load_model(a.model);
-  o.inputs = extents_of(a.model, *net.program, a.inputs);
-  for (const auto& e : a.entries) o.entries.push_back(entry_of(a.model, *net.program, e));
+  std::vector<fixed_net> nets;
+  nets.push_back(load_fixed(a.model, a.inputs, a.values));
+  std::vector<entry_option> entries{{a.name, {}}};
+  for (const auto& e : a.entries) {
+    entries.push_back(entry_of(a.model, *nets[0].net.program, e));
+    if (a.model.ends_with(".onnx")) nets.push_back(load_fixed(a.model, entries.back().shapes, a.values));
+  }
+  std::vector<bundle::program_entry> parts;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto& [net, extents] = nets[i < nets.size() ? i : 0];
+    parts.push_back({entries[i].name, *net.program, net.states,
+                     i < nets.size() ? extents : extents_of(a.model, *net.program, entries[i].shapes)});
+  }
   const signals noted;  // all files are written, or none
-  const auto made = bundle::write(*net.program, net.states, o);
+  const auto made = bundle::write(view<const bundle::program_entry>(parts), o);
   for (const auto& f : made.files) std::printf("%s\n", f.c_str());
   std::printf("constant weights %zu bytes, mutable weights %zu bytes, activations %zu bytes\n", made.constant_bytes,
               made.mutable_bytes, made.activation_bytes);

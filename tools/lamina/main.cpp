@@ -182,7 +182,9 @@ void add_conversions(CLI::App& app) {
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);
   bundle->add_option("--name", a->name, "name of the bundle, its entry and its files: a C identifier")->required();
-  bundle->add_option("--input", a->inputs, extents_of_an_input);
+  bundle->add_option("--shape,--input", a->inputs, extents_of_an_input);
+  bundle->add_option("--value", a->values,
+                     "an input of an ONNX model that becomes a constant, NAME=NUMBER or NAME=FILE.npy");
   bundle->add_option("--out", a->out, "folder for the files; created if it does not exist")->capture_default_str();
   bundle->add_option("--entry", a->entries,
                      "a further entry, NAME=8x1x28x28; one shape for each input, separated by commas");
@@ -196,6 +198,8 @@ void add_conversions(CLI::App& app) {
   bundle->add_option(
       "--cpu", a->cpu,
       "-march of the C compiler for the code that calls kernels; for aarch64 -mcpu, for the kernels too");
+  bundle->add_flag("--optimize", a->optimize,
+                   "move batch norms into the weights before them; results differ in last bits");
   bundle->add_flag("--source", a->source, "write NAME.c too");
   bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers, to include in an array");
   bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a C++ module");

@@ -106,6 +106,66 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
   return all;
 }
 
+#ifdef LAMINA_ONNX
+namespace {
+// NAME=VALUE of an option. Errors: value_error where the name is missing.
+std::pair<std::string, std::string> named(const std::string& model, const std::string& option) {
+  const auto equals = option.find('=');
+  if (equals == option.npos)
+    throw value_error(words(model, ": `", printable(option), "` has no name; expected NAME=VALUE"));
+  return {option.substr(0, equals), option.substr(equals + 1)};
+}
+}  // namespace
+#endif
+
+fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
+                     const std::vector<std::string>& values) {
+  if (!path.ends_with(".onnx")) {
+    if (!values.empty())
+      throw value_error(path + ": values of inputs are for ONNX files; this net was saved with its constants");
+    fixed_net made{load_model(path), {}};
+    made.extents = extents_of(path, *made.net.program, shapes);
+    return made;
+  }
+#ifdef LAMINA_ONNX
+  onnx::read_options o;
+  std::vector<std::string> open_shapes;
+  const auto is_valued = [&](const std::string& name) {
+    return std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.starts_with(name + "="); });
+  };
+  for (const auto& s : shapes) {
+    if (const auto equals = s.find('='); equals != s.npos) {
+      const auto [name, extents] = named(path, s);
+      o.shapes.emplace_back(name, parsed_shape(path, name, extents));
+      if (is_valued(name)) continue;
+    }
+    open_shapes.push_back(s);
+  }
+  for (const auto& v : values) {
+    auto [name, value] = named(path, v);
+    if (const auto number = number_in(value)) o.numbers.emplace_back(name, *number);
+    else if (value.ends_with(".npy")) o.values.emplace_back(name, read_npy(value));
+    else
+      throw value_error(words(path, ": input `", printable(name), "`: `", printable(value),
+                              "` is no value; expected a number or FILE.npy"));
+  }
+  fixed_net made{onnx::load(path, o), {}};
+  const auto& p = *made.net.program;
+  made.extents = extents_of(path, p, open_shapes);
+  bool known = true;
+  for (std::size_t i = 0; i < made.extents.size(); ++i) {
+    const node& n = p.at(p.inputs()[i]);
+    if (n.results[0].dims.is_static()) continue;
+    known = false;
+    o.shapes.emplace_back(n.name, made.extents[i]);
+  }
+  if (!known) made.net = onnx::load(path, o);
+  return made;
+#else
+  return {load_model(path), {}};  // which raises the error
+#endif
+}
+
 namespace {
 constexpr int noticed[] = {SIGINT, SIGTERM};
 std::atomic<int> noted_number{0};

@@ -56,8 +56,9 @@ struct export_arguments {
 };
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
-  std::vector<std::string> inputs, entries;
-  bool source = false, text = false, module_interface = false, graph = false, instrument = false, dump_tensors = false;
+  std::vector<std::string> inputs, values, entries;
+  bool source = false, text = false, module_interface = false, graph = false, instrument = false, dump_tensors = false,
+       optimize = false;
 };
 
 void show(const show_arguments& a);
@@ -89,6 +90,16 @@ given given_for(const std::string& model, const lamina::ir::program& p, const st
 /// these, or 1. Errors: value_error.
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p,
                                       const std::vector<std::string>& shapes);
+
+/// A net for fixed extents of its inputs.
+struct fixed_net {
+  lamina::saved_net net;
+  std::vector<lamina::shape> extents;
+};
+/// Reads MODEL for the extents that `extents_of` gives. An ONNX file is read with them, so that what follows from extents is decided,
+/// and with `values`, NAME=NUMBER or NAME=FILE.npy, of inputs that become constants. Errors: as `load_model`, value_error.
+fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
+                     const std::vector<std::string>& values);
 
 /// While it lives, a first SIGINT or SIGTERM is noted, where it was not ignored; a second one ends the program at once.
 class signals {

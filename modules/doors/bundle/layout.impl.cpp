@@ -447,6 +447,19 @@ kernels::isa set_of(const options& o) {
   fail(error_kind::value, o.name, t);
 }
 
+/// Errors: unsupported_error that names all operations that no plan holds.
+void refuse_segments(std::string_view bundle, const program& p) {
+  constexpr std::size_t max_named = 100;
+  const auto all = why_in_segments(p, max_named);
+  if (all.empty()) return;
+  text t;
+  for (const auto& why : all) t << why << "; ";
+  if (all.size() == max_named) t << "and perhaps more; ";
+  t << "a bundle is one plan with constant offsets and sizes: run this net by a session, or build it without "
+    << (all.size() == 1 ? "this operation" : "these operations");
+  fail(error_kind::unsupported, bundle, t);
+}
+
 }  // namespace
 
 image image_of(view<const program_entry> parts, const options& o) {
@@ -462,22 +475,11 @@ image image_of(view<const program_entry> parts, const options& o) {
   }
   image made{o.name, set_of(o), {}, {}, 0, {}};
   if (made.foreign()) made.target = o.target;
-  for (const auto& p : parts)
-    if (const auto found = counted_when_run_in(p.of); !found.empty()) {
-      t << found
-        << ": the extent of its result is known only when it has run, and the C code of a bundle has constant offsets "
-           "and sizes; "
-        << "run this net by a session, or give the bundle all rows and a mask";
-      fail(error_kind::unsupported, o.name, t);
-    }
-  for (const auto& p : parts)
-    if (const auto found = run_on_host_in(p.of); !found.empty())
-      fail(error_kind::unsupported, o.name,
-           t << found
-             << ": it runs on the host, and a bundle has plans alone; run this net "
-                "by a session");
+  for (const auto& p : parts) refuse_segments(o.name, p.of);
   const kernel_table kernels;
   constants weights;
+  // What follows from weights alone is computed here, once for entries of one program.
+  std::map<std::pair<const program*, const parameter_store*>, saved_net> ready;
   for (const auto& p : parts) {
     auto same = [&](const entry_image& e) { return e.name == p.name; };
     if (!is_identifier(p.name) || std::any_of(made.entries.begin(), made.entries.end(), same)) {
@@ -486,7 +488,10 @@ image image_of(view<const program_entry> parts, const options& o) {
     }
     if (const auto why = why_reserved(p.name); !why.empty())
       fail(error_kind::value, o.name, t << "the name of the entry `" << p.name << "` " << why);
-    layout_of(made.entries.emplace_back(), weights, kernels, p, o, made.set).run(made.entries.size() == 1);
+    const auto [at, fresh] = ready.try_emplace({&p.of, &p.states});
+    if (fresh) at->second = precomputed(p.of, p.states, static_cast<lamina::isa>(made.set), o.optimize);
+    const program_entry entry{p.name, *at->second.program, at->second.states, p.inputs};
+    layout_of(made.entries.emplace_back(), weights, kernels, entry, o, made.set).run(made.entries.size() == 1);
   }
   check_names(made, o);
   made.weights = weights.finish(made.checksum);

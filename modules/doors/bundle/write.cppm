@@ -55,6 +55,8 @@ export struct options {
                                       ///< x86_64 alone is this system
   std::string cpu{};  ///< -march of the C compiler for the calls of kernels; for aarch64 -mcpu of them too
   std::optional<pass_options> passes{};  ///< by default the model's
+  bool optimize =
+      false;  ///< factors of channels, as those of batch norms, move into weights; else bits are those of a session
   bundle::tools tools{};
 };
 

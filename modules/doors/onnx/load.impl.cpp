@@ -49,29 +49,83 @@ void check(const model_message& m, const source& from) {
                                              << " of ai.onnx; opsets from " << oldest_opset << " on are read");
 }
 
-void read_inputs(const graph_message& g, scope& root, const read_options& o) {
-  std::set<std::string_view> given;
-  for (const auto& t : g.initializers) given.insert(t.name);
-  std::set<std::string_view> shaped;
-  for (const auto& v : g.inputs) {
-    if (given.contains(v.name)) continue;  // files of old IR versions name initializers as inputs too
-    const auto own = std::find_if(o.shapes.begin(), o.shapes.end(), [&](const auto& s) { return s.first == v.name; });
-    value_message declared = v;
-    if (own != o.shapes.end()) {
-      declared.type.has_shape = true;
-      declared.type.extents.clear();
-      shaped.insert(own->first);
-    }
-    tensor_type type = type_of(declared, root.context().from);
-    if (own != o.shapes.end()) type.dims = own->second;
-    root.define(v.name, {.v = root.target().input(v.name, type)});
-  }
-  for (const auto& [name, dims] : o.shapes) {
+// Errors: value_error where what is given for inputs, shapes or values, names one that is none.
+template <class Given> void check_names(const std::vector<Given>& all, const std::set<std::string_view>& inputs,
+                                        std::string_view what, const source& from) {
+  for (const auto& [name, given] : all) {
     text t;
-    if (!shaped.contains(name))
-      detail::raise(error_kind::value, t << printable(root.context().from.file, 1024) << ": a shape is given for `"
+    if (!inputs.contains(name))
+      detail::raise(error_kind::value, t << printable(from.file, 1024) << ": a " << what << " is given for `"
                                          << printable(name) << "`, which is no input");
   }
+}
+
+// What is given for an input that becomes a constant. Errors: value_error where the input cannot be that.
+const any_tensor& checked(std::string_view name, const tensor_type& input, bool any_shape, const any_tensor& given,
+                          const source& from) {
+  if (given && input.is_tensor() && given.element() == input.element &&
+      (any_shape || fits(input.dims, given.type().dims)))
+    return given;
+  text t;
+  t << printable(from.file, 1024) << ": input `" << printable(name) << "` is " << input << "; the given value is ";
+  if (given) t << given.type();
+  else t << "empty";
+  detail::raise(error_kind::value, t);
+}
+// A tensor of the input's type whose elements are a number. Errors: value_error.
+any_tensor filled_with(std::string_view name, const tensor_type& input, double number, const source& from) {
+  text t;
+  t << printable(from.file, 1024) << ": input `" << printable(name) << "` is " << input;
+  if (!input.is_tensor() || !input.dims.is_static())
+    detail::raise(error_kind::value, t << "; a number is its value where its extents are known: give it a shape too");
+  any_tensor made(input);
+  bool exact = false;
+  with_type(input.element, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      if constexpr (std::is_floating_point_v<T>) exact = true;
+      else
+        exact = number == std::floor(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                number < static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+      const T element = exact ? static_cast<T>(number) : T{};
+      for (std::size_t i = 0; i < made.bytes() / sizeof element; ++i)
+        std::memcpy(made.mutable_data() + i * sizeof element, &element, sizeof element);
+    }
+  });
+  if (!exact) detail::raise(error_kind::value, t << ", which cannot hold " << number);
+  return made;
+}
+
+void read_inputs(const graph_message& g, scope& root, const read_options& o) {
+  const source& from = root.context().from;
+  std::set<std::string_view> initialized, inputs;
+  for (const auto& t : g.initializers) initialized.insert(t.name);
+  const auto find = [](const auto& all, std::string_view name) {
+    return std::find_if(all.begin(), all.end(), [&](const auto& given) { return given.first == name; });
+  };
+  for (const auto& v : g.inputs) {
+    if (initialized.contains(v.name)) continue;  // files of old IR versions name initializers as inputs too
+    inputs.insert(v.name);
+    const auto shaped = find(o.shapes, v.name);
+    const auto valued = find(o.values, v.name);
+    const auto numbered = find(o.numbers, v.name);
+    value_message declared = v;
+    if (shaped != o.shapes.end() || (valued != o.values.end() && !declared.type.has_shape)) {
+      declared.type.has_shape = true;
+      declared.type.extents.clear();
+    }
+    tensor_type type = type_of(declared, from);
+    if (shaped != o.shapes.end()) type.dims = shaped->second;
+    if (valued == o.values.end() && numbered == o.numbers.end()) {
+      root.define(v.name, {.v = root.target().input(v.name, type)});
+      continue;
+    }
+    const bool any_shape = !v.type.has_shape && shaped == o.shapes.end();
+    root.define(v.name, {.data = numbered != o.numbers.end() ? filled_with(v.name, type, numbered->second, from)
+                                                             : checked(v.name, type, any_shape, valued->second, from)});
+  }
+  check_names(o.shapes, inputs, "shape", from);
+  check_names(o.values, inputs, "value", from);
+  check_names(o.numbers, inputs, "value", from);
 }
 
 // Whether a result can be of the shape that the file declares for it.
@@ -111,7 +165,7 @@ void write_outputs(const graph_message& g, scope& root, const read_options& o) {
   root.outputs(names);  // raises the error of one that is not there
   for (const auto& declared : g.outputs) {
     const value v = as_result(root.value_of(*root.find(declared.name)));
-    check_declared(declared, v.type(), o.shapes.empty(), root.context().from);
+    check_declared(declared, v.type(), o.shapes.empty() && o.values.empty() && o.numbers.empty(), root.context().from);
     root.target().output(declared.name, v);
   }
 }

@@ -16,6 +16,11 @@ namespace lamina::onnx {
 export struct read_options {
   /// Shapes of inputs in place of those that the file declares: where it leaves the rank open, or to fix extents.
   std::vector<std::pair<std::string, shape>> shapes{};
+  /// Elements of inputs that are always the same, as a sampling rate or a flag: such an input becomes a constant, and what follows
+  /// from it alone, as the branch of an `If`, is decided while the file is read.
+  std::vector<std::pair<std::string, any_tensor>> values{};
+  /// The same, where all elements are one number.
+  std::vector<std::pair<std::string, double>> numbers{};
 };
 
 /// Reads an ONNX file (IR versions 3 to 13, opsets of ai.onnx 7 to 28). Floating-point initializers become parameters under their names,

@@ -266,8 +266,8 @@ executor& session::at(view<const shape> inputs, view<const known_input> known) {
   }
   if (r.segments) [[unlikely]] {
     text t;
-    detail::raise(error_kind::unsupported,
-                  t << why_in_segments(*r.source) << "; such a program runs in segments, which one plan cannot hold");
+    detail::raise(error_kind::unsupported, t << why_in_segments(*r.source)[0]
+                                             << "; such a program runs in segments, which one plan cannot hold");
   }
   std::size_t i = r.last;
   if (i == implementation::nothing || !r.is_for(r.entries[i], inputs, known)) {

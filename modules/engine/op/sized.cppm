@@ -397,8 +397,9 @@ std::string spelling_of(const program& p, const node& n);
 /// The operation of a program that runs on the host, between plans, as messages name it; empty for none. It looks at what the
 /// roots reach, and into subprograms that are planned.
 export std::string run_on_host_in(const program& p);
-/// Why no one plan holds a program: "non_zero: the extent of its result is known only when it has run"; empty where one does.
-std::string why_in_segments(const program& p);
+/// Why no one plan holds a program, for each operation and input that is a reason, at most `max` of them: "non_zero: the extent of
+/// its result is known only when it has run"; empty where one does.
+export std::vector<std::string> why_in_segments(const program& p, std::size_t max = 1);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has one of these operations.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);
 

@@ -331,18 +331,16 @@ class known_elements {
   // `inputs` says it of the inputs.
   known_elements(const program& p, std::vector<char> inputs) : p_(p), inputs_(std::move(inputs)) {}
 
-  // The first operation by which an extent becomes known only in a run; empty if there is none.
-  std::string first_counted() {
+  // Adds the operations by which an extent becomes known only in a run, until there are `max`.
+  void collect(std::vector<std::string>& found, std::size_t max) {
     const auto reached = p_.reachable();
     std::size_t next = 0;
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()); ++i) {
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(p_.nodes().size()) && found.size() < max; ++i) {
       const node& n = p_.at(i);
       if (n.kind == node_kind::input) known_[{i, 0}] = inputs_[next++];
       else if (n.kind == node_kind::constant) known_[{i, 0}] = 1;
-      else if (n.kind == node_kind::operation && reached[static_cast<std::size_t>(i)])
-        if (auto found = counted_by(i, n); !found.empty()) return found;
+      else if (n.kind == node_kind::operation && reached[static_cast<std::size_t>(i)]) visit(i, n, found, max);
     }
-    return {};
   }
   std::vector<char> outputs() {
     std::vector<char> all;
@@ -351,14 +349,15 @@ class known_elements {
   }
 
  private:
-  std::string counted_by(std::int32_t i, const node& n) {
-    if (n.op == &record<op::truncate>) return spelling_of(p_, n);
+  void visit(std::int32_t i, const node& n, std::vector<std::string>& found, std::size_t max) {
+    if (n.op == &record<op::truncate>) return found.push_back(spelling_of(p_, n));
     const std::string path = n.path.empty() ? "" : n.path + ": ";
-    bool all = n.op->pure && !n.op->host && n.subprograms.empty();
+    bool all = n.op->pure && !n.op->host && n.subprograms.empty(), counts = false;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      if (n.op->decides_shape(k) && !known_[n.inputs[k]]) return path + std::string(n.op->name);
+      counts = counts || (n.op->decides_shape(k) && !known_[n.inputs[k]]);
       all = all && (!n.reads_data(k) || known_[n.inputs[k]]);
     }
+    if (counts) return found.push_back(path + std::string(n.op->name));
     std::vector<char> results(n.results.size(), all);
     const bool is_call = is_call_of<op::call>(n);
     for (const auto& sub : n.subprograms) {
@@ -366,11 +365,12 @@ class known_elements {
       std::vector<char> given(sub->inputs().size());
       for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known_[n.inputs[k]];
       known_elements inside(*sub, std::move(given));
-      if (auto found = inside.first_counted(); !found.empty()) return path + found;
+      const std::size_t before = found.size();
+      inside.collect(found, max);
+      for (std::size_t k = before; k < found.size(); ++k) found[k] = path + found[k];
       if (is_call) results = inside.outputs();
     }
     for (std::size_t r = 0; r < results.size(); ++r) known_[{i, static_cast<std::int32_t>(r)}] = results[r];
-    return {};
   }
 
   const program& p_;
@@ -391,37 +391,49 @@ bool may_run_on_host(const program& p) {
                        [](const auto& sub) { return may_run_on_host(*sub); });
   });
 }
-}  // namespace
-
-std::string run_on_host_in(const program& p) {
-  if (!may_run_on_host(p)) return {};
+void collect_on_host(const program& p, std::vector<std::string>& found, std::size_t max) {
+  if (!may_run_on_host(p)) return;
   const auto reached = p.reachable();
-  for (std::size_t i = 0; i < reached.size(); ++i) {
+  for (std::size_t i = 0; i < reached.size() && found.size() < max; ++i) {
     const node& n = p.nodes()[i];
     if (!reached[i] || n.kind != node_kind::operation) continue;
     const std::string path = n.path.empty() ? "" : n.path + ": ";
-    if (n.op->host) return path + std::string(n.op->name);
-    for (const auto& sub : n.subprograms)
-      if (auto found = run_on_host_in(*sub); !found.empty()) return path + found;
+    if (n.op->host) {
+      found.push_back(path + std::string(n.op->name));
+      continue;
+    }
+    const std::size_t before = found.size();
+    for (const auto& sub : n.subprograms) collect_on_host(*sub, found, max);
+    for (std::size_t k = before; k < found.size(); ++k) found[k] = path + found[k];
   }
-  return {};
 }
+void collect_counted(const program& p, std::vector<std::string>& found, std::size_t max) {
+  if (may_count(p)) known_elements(p, std::vector<char>(p.inputs().size())).collect(found, max);
+}
+std::string first_of(void (*collect)(const program&, std::vector<std::string>&, std::size_t), const program& p) {
+  std::vector<std::string> found;
+  collect(p, found, 1);
+  return found.empty() ? std::string() : found[0];
+}
+}  // namespace
 
-std::string why_in_segments(const program& p) {
-  if (auto found = counted_when_run_in(p); !found.empty())
-    return found + ": the extent of its result is known only when it has run";
-  if (auto found = run_on_host_in(p); !found.empty()) return found + ": it runs on the host, between plans";
+std::string run_on_host_in(const program& p) { return first_of(collect_on_host, p); }
+std::string counted_when_run_in(const program& p) { return first_of(collect_counted, p); }
+
+std::vector<std::string> why_in_segments(const program& p, std::size_t max) {
+  std::vector<std::string> found;
+  collect_counted(p, found, max);
+  for (auto& f : found) f += ": the extent of its result is known only when it has run";
+  const std::size_t counted = found.size();
+  collect_on_host(p, found, max);
+  for (std::size_t k = counted; k < found.size(); ++k) found[k] += ": it runs on the host, between plans";
   for (auto i : p.inputs()) {
     const node& n = p.at(i);
     text t;
-    if (!n.results[0].is_tensor()) return (t << "input `" << n.name << "` is " << n.results[0]).string();
+    if (!n.results[0].is_tensor() && found.size() < max)
+      found.push_back((t << "input `" << n.name << "` is " << n.results[0]).string());
   }
-  return {};
-}
-
-std::string counted_when_run_in(const program& p) {
-  if (!may_count(p)) return {};
-  return known_elements(p, std::vector<char>(p.inputs().size())).first_counted();
+  return found;
 }
 
 }  // namespace lamina

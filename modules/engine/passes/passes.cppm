@@ -154,7 +154,7 @@ struct precomputed_program {
 };
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay
-/// what they are.
-precomputed_program precomputed(const program& p);
+/// what they are. Without `factors` nothing moves, and only what reads parameters is computed: results keep their bits.
+precomputed_program precomputed(const program& p, bool factors = true);
 
 }  // namespace lamina

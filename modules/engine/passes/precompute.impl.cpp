@@ -28,17 +28,24 @@ class settled_nodes {
     return known_[static_cast<std::size_t>(v.node)] != 0;
   }
   bool operator()(const value& v) { return (*this)(v.id()); }
+  /// The same, and a state is among what it depends on.
+  bool reads_states(value_id v) { return (*this)(v) && known_[static_cast<std::size_t>(v.node)] == from_states; }
 
  private:
+  static constexpr char from_constants = 1, from_states = 2;
+
   char look(const node& n) const {
-    if (n.kind == node_kind::constant) return 1;
-    if (n.kind == node_kind::state) return !assigned_.contains(n.name);
+    if (n.kind == node_kind::constant) return from_constants;
+    if (n.kind == node_kind::state) return assigned_.contains(n.name) ? 0 : from_states;
     if (n.kind == node_kind::input || !n.op->pure || n.op->host || n.op->may_fail || !n.subprograms.empty() ||
         n.results.size() != 1)
       return 0;
-    for (auto v : n.inputs)
-      if (!known_[static_cast<std::size_t>(v.node)]) return 0;
-    return n.results[0].dims.is_static() && !n.inputs.empty();
+    char made = n.results[0].dims.is_static() && !n.inputs.empty() ? from_constants : 0;
+    for (auto v : n.inputs) {
+      const char operand = known_[static_cast<std::size_t>(v.node)];
+      made = made && operand ? std::max(made, operand) : 0;
+    }
+    return made;
   }
   const program& p_;
   std::set<std::string> assigned_;
@@ -210,9 +217,10 @@ class joining {
 
 }  // namespace
 
-precomputed_program precomputed(const program& p) {
+precomputed_program precomputed(const program& p, bool factors) {
   precomputed_program r;
-  const program joint = joining(p).run(r.joined);
+  const program moved = factors ? joining(p).run(r.joined) : program();
+  const program& joint = factors ? moved : p;
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();
   rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);
@@ -224,7 +232,8 @@ precomputed_program precomputed(const program& p) {
   std::set<std::int32_t> placed;
   std::int64_t number = 0;
   auto take = [&](value_id v) {
-    if (!is_settled(v) || !is_operation(v) || placed.contains(v.node)) return;
+    const bool wanted = factors ? is_settled(v) : is_settled.reads_states(v);
+    if (!wanted || !is_operation(v) || placed.contains(v.node)) return;
     const node& n = joint.at(v);
     if (n.op->alias >= 0 && !is_operation(n.inputs[static_cast<std::size_t>(n.op->alias)])) return;
     std::string name;

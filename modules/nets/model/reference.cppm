@@ -168,8 +168,6 @@ class origin_loan {
 };
 
 namespace detail {
-/// Runs a program of states alone; its outputs become parameters.
-void add_results(const program& values, parameter_store& from, isa set, parameter_store& to);
 /// Takes a model apart. Errors: state_error where that was done before.
 reference_source source_of(model_core&& origin);
 /// The shared part; a moved-from holder has none.
@@ -411,5 +409,8 @@ export class program_factory {
  private:
   std::shared_ptr<reference_core> core_;
 };
+
+/// Runs a program of states alone; its outputs become parameters.
+void add_results(const program& values, parameter_store& from, isa set, parameter_store& to);
 
 }  // namespace lamina

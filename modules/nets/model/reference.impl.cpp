@@ -20,7 +20,7 @@ import lamina.std;
 
 namespace lamina {
 
-void detail::add_results(const program& values, parameter_store& from, isa set, parameter_store& to) {
+void add_results(const program& values, parameter_store& from, isa set, parameter_store& to) {
   if (values.outputs().empty()) return;
   auto made = executor(make_plan(values, {}, set), &from).run({});
   for (std::size_t i = 0; i < made.size(); ++i)
@@ -179,7 +179,7 @@ void give_back(shared_weights* w) {
 // What the program of inference reads and does not assign, and no slots of optimizers or the like.
 std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
   std::shared_ptr<shared_weights> made(new shared_weights, give_back);
-  if (beforehand_) detail::add_results(*beforehand_, all, where_->isa(), made->store);
+  if (beforehand_) add_results(*beforehand_, all, where_->isa(), made->store);
   for (auto s : inference_->states()) {
     const auto& name = inference_->at(s).name;
     if (made->store.find(name) || own_.find(name)) continue;

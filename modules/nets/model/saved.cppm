@@ -1,5 +1,6 @@
 // Nets in files: NAME.json has the structure, NAME.safetensors beside it the states.
 export module lamina:saved;
+import :context;
 import :core;
 import :model;
 import :parameter;
@@ -52,6 +53,11 @@ void save_net(const std::string& path, const model<Topology, Rest...>& net,
 /// Errors: file_error naming file, state or node, expectation and finding, also where the two files are of different nets;
 /// unsupported_error for a version, an operation or an attribute that this library does not know.
 export saved_net load_net(const std::string& path, view<const operation* const> own = {});
+
+/// The program with what follows from parameters alone computed, and the states that it reads: for these weights it gives the same
+/// results, with the same bits on this instruction set. With `factors` those of channels, as of batch norms, move into weights,
+/// which changes last bits.
+export saved_net precomputed(const program& p, const parameter_store& states, isa set, bool factors = false);
 
 /// A net as the part of a model that is no template, which `trainer` trains. It is trained as it was saved, for inference:
 /// running statistics stay, nothing is dropped out. Errors: unsupported_error for a program that assigns states.

@@ -1,4 +1,5 @@
 module lamina:saved.impl;
+import :context;
 import :core;
 import :dtype;
 import :io;
@@ -6,11 +7,10 @@ import :io.document.impl;
 import :io.file.impl;
 import :io.words.impl;
 import :model;
-import :context;
-import :passes;
-import :reference;
 import :parameter;
+import :passes;
 import :program;
+import :reference;
 import :saved;
 import :structure;
 import :structure.read.impl;
@@ -184,19 +184,6 @@ model_core core_of(saved_net net, const model_options& o) {
   return model_core(std::move(d), o, std::make_unique<parameter_store>(std::move(net.states)));
 }
 
-saved_net saved_net::optimized() && {
-  precomputed_program made = precomputed(*program);
-  if (made.names.empty() && !made.joined) return std::move(*this);
-  saved_net net{made.rewritten, {}, std::move(metadata)};
-  if (made.values) detail::add_results(*made.values, states, target_isa(), net.states);
-  for (auto s : net.program->states()) {
-    const std::string& name = net.program->at(s).name;
-    if (const parameter* p = states.find(name); p && !net.states.find(name))
-      net.states.add(name, p->value(), p->role(), p->trainable());
-  }
-  return net;
-}
-
 saved_net load_net(const std::string& path, view<const operation* const> own) {
   const auto files = files_of_net(path);
   const detail::mapped_file file(files.structure);
@@ -226,6 +213,25 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
   auto p = detail::read_program(member("program", json_kind::object), own, files.structure);
   saved_net net = state_reader(files, *p).read(states);
   net.program = std::move(p);
+  return net;
+}
+
+saved_net precomputed(const program& p, const parameter_store& states, isa set, bool factors) {
+  auto made = precomputed(p, factors);
+  saved_net net{made.rewritten, {}, {}};
+  parameter_store all = states;  // in which the values' own weights are packed
+  add_results(*made.values, all, set, net.states);
+  for (auto s : net.program->states()) {
+    const auto& name = net.program->at(s).name;
+    if (const parameter* found = all.find(name); found && !net.states.find(name))
+      net.states.add(name, found->value(), found->role(), found->trainable());
+  }
+  return net;
+}
+
+saved_net saved_net::optimized() && {
+  saved_net net = precomputed(*program, states, target_isa(), true);
+  net.metadata = std::move(metadata);
   return net;
 }
 
