@@ -19,6 +19,7 @@ struct word {
   std::uint64_t value = 0;  // the number, or the offset
   region in = region::none;
   std::string_view symbol{};
+  bool operator==(const word&) const = default;
 };
 
 /// A kernel call, or the iterations of a loop, whose arguments are none, or the address of a predicate and what it must be.

@@ -209,10 +209,12 @@ class entry_source {
     divide();
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       to_ << filled(part_begin, {{"entry", e_.name}, {"part", std::to_string(k)}});
+      arguments_.clear();
       for (auto i = parts_[k].first; i < parts_[k].end; ++i) compute(i);
       to_ << "}\n\n";
     }
     put(entry_begin);
+    arguments_.clear();
     for (const auto& [at, what] : e_.checks)
       to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << comment(what) << " */\n";
     const std::size_t before = before_commit();
@@ -299,20 +301,35 @@ class entry_source {
     }
   }
 
-  void words(std::size_t c) {
+  void words(std::size_t c, std::string_view name) {
     const auto& all = e_.calls[c].arguments;
-    to_ << "uint64_t a" << c << "[" << all.size() << "] = {";
+    to_ << "uint64_t " << name << "[" << all.size() << "] = {";
     for (std::size_t w = 0; w < all.size(); ++w) to_ << (w == 0 ? "" : w % 12 ? ", " : ",\n        ") << all[w];
     to_ << "};\n";
   }
-  void invoke(std::size_t c, std::string_view indent) {
-    to_ << indent << e_.calls[c].kernel << "(a" << c << ", scratch);\n";
+  void invoke(std::size_t c, std::string_view name, std::string_view indent) {
+    to_ << indent << e_.calls[c].kernel << "(" << name << ", scratch);\n";
   }
+  // Calls of one kernel share their words in a function, where only those are stored that differ from the call before.
   void single(std::size_t c) {
-    to_ << "  {\n    const ";
-    words(c);
-    invoke(c, "    ");
-    to_ << "  }\n";
+    const call& now = e_.calls[c];
+    const auto [at, fresh] = arguments_.try_emplace({now.kernel, now.arguments.size()}, c, arguments_.size());
+    const std::string name = "k" + std::to_string(at->second.second);
+    if (fresh) {
+      to_ << "  ";
+      words(c, name);
+    } else {
+      const auto& before = e_.calls[std::exchange(at->second.first, c)].arguments;
+      std::size_t on_line = 0;
+      for (std::size_t w = 0; w < before.size(); ++w)
+        if (!(before[w] == now.arguments[w]))
+          to_ << (on_line++ % 6  ? " "
+                  : on_line == 1 ? "  "
+                                 : "\n  ")
+              << name << "[" << w << "] = " << now.arguments[w] << ";";
+      if (on_line) to_ << "\n";
+    }
+    invoke(c, name, "  ");
   }
 
   // All arguments of a loop, and of loops inside it, live through all its iterations, since each iteration moves some of them on.
@@ -325,7 +342,7 @@ class entry_source {
   void declare(std::size_t call) {
     if (!e_.calls[call].arguments.empty()) {
       to_ << "    ";
-      words(call);
+      words(call, "a" + std::to_string(call));
     }
     if (e_.calls[call].loop < 0) return;
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
@@ -343,7 +360,7 @@ class entry_source {
         to_ << indent << "  {\n";
         body(c, indent + "    ", depth + 1);
         to_ << indent << "  }\n";
-      } else invoke(c, indent + "  ");
+      } else invoke(c, "a" + std::to_string(c), indent + "  ");
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
@@ -388,6 +405,8 @@ class entry_source {
   const entry_image& e_;
   const options& options_;
   std::vector<part> parts_;
+  // Of the function that is written: the last call of each kernel with so many words, and the number of its array.
+  std::map<std::pair<std::string_view, std::size_t>, std::pair<std::size_t, std::size_t>> arguments_;
 };
 
 void declare_kernels(text& t, const image& bundle) {

@@ -143,20 +143,38 @@ void prelu(node_call& c) {
 }
 
 // Bounds are operands since opset 11; either may be left out.
+// A bound of Clip: operand i, or from opset 6 to 10 an attribute; `number` is what it is, where that is known.
+struct bound {
+  std::optional<value> v{};
+  std::optional<double> number{};
+};
+bound bound_of(node_call& c, std::size_t i, std::string_view attribute, dtype element) {
+  if (c.opset < 11) {
+    if (!c.has_attribute(attribute)) return {};
+    const double number = c.real(attribute, 0);
+    return {c.constant(number, element), number};
+  }
+  if (!c.has(i)) return {};
+  if (const any_tensor* known = c.known(i); known && known->type().dims.size() == 1 && is_floating(element)) {
+    const double number = c.known_number(i, attribute, 0);
+    return {c.constant(number, element), number};
+  }
+  return {c.number(i), {}};
+}
 void clip(node_call& c) {
   value x = c.number(0);
-  const auto bounded = [&](const value& low, const value& high) {
-    c.give_like(0, lamina::min(lamina::max(x, low), high));
-  };
-  if (c.opset < 11) {
-    const dtype e = x.type().element;
-    if (c.has_attribute("min")) x = lamina::max(x, c.constant(c.real("min", 0), e));
-    if (c.has_attribute("max")) x = lamina::min(x, c.constant(c.real("max", 0), e));
-    return c.give_like(0, x);
-  }
-  if (c.has(1) && c.has(2)) return bounded(c.number(1), c.number(2));
-  if (c.has(1)) x = lamina::max(x, c.number(1));
-  if (c.has(2)) x = lamina::min(x, c.number(2));
+  const dtype element = x.type().element;
+  bound low = bound_of(c, 1, "min", element), high = bound_of(c, 2, "max", element);
+  // Bounds that are numbers are those of `clamp`, which a product before it takes into its epilogue.
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (!low.v) low.number = -infinity;
+  if (!high.v) high.number = infinity;
+  const auto is_number = [](const bound& b) { return b.number && *b.number == *b.number; };
+  if (is_floating(element) && is_number(low) && is_number(high) && (low.v || high.v))
+    return c.give_like(0, lamina::clamp(x, low.v ? *low.v : c.constant(-infinity, element),
+                                        high.v ? *high.v : c.constant(infinity, element)));
+  if (low.v) x = lamina::max(x, *low.v);
+  if (high.v) x = lamina::min(x, *high.v);
   c.give_like(0, x);
 }
 
