@@ -40,7 +40,7 @@ template <class T> void run_plain(conv_plain_args& a, int role) {
   const auto& f = plain<T>();
   f.prepare(&a, role);
   buffer<std::byte> scratch(f.scratch_bytes(&a, role));
-  (role == 0 ? f.forward : role == 1 ? f.input_grad : f.weight_grad)(&a, scratch.data());
+  (role == 0 ? f.forward_of(a) : role == 1 ? f.input_grad : f.weight_grad)(&a, scratch.data());
   BOOST_TEST(scratch.guards_intact(), name(a.w));
 }
 

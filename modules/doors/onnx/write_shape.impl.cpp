@@ -118,6 +118,15 @@ void pad(written_call& c) {
   c.give(padded(c, c.longs({c.integer("before"), c.integer("after")}), {c.axis(c.dims(0).rank)}));
 }
 void pad_by(written_call& c) { c.give(padded(c, c[1], numbers_of(c.list("axes")))); }
+// Positions of an axis with its borders: those of the axis, bordered.
+void border_positions(written_call& c) {
+  constexpr std::string_view modes[] = {"reflect", "edge", "wrap"};
+  const auto mode = static_cast<std::size_t>(c.integer("mode"));
+  if (modes[mode] == "wrap" && c.w.names().opset() < 19) c.unsupported("Pad wraps around since opset 19");
+  const auto extent = c.add("Reshape", {c[0], c.longs({})});
+  const auto every = c.add("Range", {c.position(0), extent, c.position(1)});
+  c.give(c.add("Pad", {every, c[1]}, {{"mode", std::string(modes[mode])}}));
+}
 // Operands of fewer axes than there are numbers of tiles get leading ones.
 std::string of_rank(written_call& c, int rank) {
   written_numbers leading;
@@ -191,6 +200,7 @@ void positions(written_call& c) {
 
 constexpr operation_writer shapes[] = {{"arange", arange},
                                        {"as_matrix", as_matrix},
+                                       {"border_positions", border_positions},
                                        {"broadcast_like", broadcast_like},
                                        {"concat", concat},
                                        {"dot_result", dot_result},

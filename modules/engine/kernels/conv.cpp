@@ -217,6 +217,9 @@ extern "C" {
   }
 LAMINA_PLAIN(f32, float)
 LAMINA_PLAIN(f64, double)
+void LAMINA_KERNEL(conv_forward_tiles_f32)(const void* args, void* scratch) noexcept {
+  plain::run_forward_tiles<float>(args, scratch);
+}
 #undef LAMINA_PLAIN
 
 void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
@@ -279,13 +282,17 @@ LAMINA_POOL(max_pool_blocked_f32)
 LAMINA_POOL(average_pool_blocked_f32)
 #undef LAMINA_POOL
 
-#define LAMINA_PLAIN(type, element)                                                                                   \
-  {LAMINA_KERNEL(conv_forward_##type), LAMINA_KERNEL(conv_input_grad_##type), LAMINA_KERNEL(conv_weight_grad_##type), \
-   prepare_plain<element>, scratch_of_plain<element>}
+#define LAMINA_PLAIN(type, element, tiles) \
+  {LAMINA_KERNEL(conv_forward_##type),     \
+   LAMINA_KERNEL(conv_input_grad_##type),  \
+   LAMINA_KERNEL(conv_weight_grad_##type), \
+   prepare_plain<element>,                 \
+   scratch_of_plain<element>,              \
+   tiles}
 
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
-    {LAMINA_PLAIN(f32, float), LAMINA_PLAIN(f64, double)},
+    {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
     {by_rows, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32), packed_bytes,
      LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),

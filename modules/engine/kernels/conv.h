@@ -44,6 +44,11 @@ struct conv_plain_functions {
   void (*prepare)(conv_plain_args* args, int role) noexcept;
   /// Enough for this `count` and smaller ones, after `prepare`.
   std::size_t (*scratch_bytes)(const conv_plain_args* args, int role) noexcept;
+  kernel forward_tiles;  // `forward` of what `prepare` has decided to compute without a product; null: none
+  /// The kernel of a forward call after `prepare`.
+  kernel forward_of(const conv_plain_args& a) const {
+    return a.product_run || !forward_tiles ? forward : forward_tiles;
+  }
 };
 
 /// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise

@@ -204,6 +204,18 @@ template <class T> bool meets_padding(const conv_plain_args& a, role r) {
   return !border::all_finite(weight, filter, out + first, r == forward ? results : inputs);
 }
 
+/// Sums take zeros of the padding; where those met a number that is not finite, results are computed again.
+template <class T> LAMINA_INLINE void mend(const conv_plain_args& a, role r) {
+  if (!meets_padding<T>(a, r)) return;
+  if (r == forward) border::mend_forward<T>(a);
+  if (r == input_grad) border::mend_input_grad<T>(a);
+  if (r == weight_grad) border::mend_weight_grad<T>(a);
+}
+template <class T> LAMINA_INLINE void run_forward_tiles(const void* args, void* scratch) {
+  const auto& a = *static_cast<const conv_plain_args*>(args);
+  run_tiles<T>(a, forward, scratch);
+  mend<T>(a, forward);
+}
 template <class T> LAMINA_INLINE void run(const void* args, void* scratch, role r) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
   bool done = false;
@@ -214,10 +226,7 @@ template <class T> LAMINA_INLINE void run(const void* args, void* scratch, role 
     }
   }
   if (!done) run_products<T>(a, r, scratch);
-  if (!meets_padding<T>(a, r)) return;
-  if (r == forward) border::mend_forward<T>(a);
-  if (r == input_grad) border::mend_input_grad<T>(a);
-  if (r == weight_grad) border::mend_weight_grad<T>(a);
+  mend<T>(a, r);
 }
 
 }  // namespace plain

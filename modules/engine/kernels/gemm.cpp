@@ -134,6 +134,17 @@ extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcep
 extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
   run_row(*static_cast<const gemm_args*>(args));
 }
+// Rows of more than `row_vectors` registers, by those of the last block.
+#if LAMINA_REGISTERS == 32
+#define LAMINA_EACH_REST(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9)
+#else
+#define LAMINA_EACH_REST(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8)
+#endif
+#define LAMINA_LONG_ROW(rest)                                                                 \
+  extern "C" void LAMINA_KERNEL(gemm_f32_long_row_##rest)(const void* args, void*) noexcept { \
+    run_long_row<rest>(*static_cast<const gemm_args*>(args));                                 \
+  }
+LAMINA_EACH_REST(LAMINA_LONG_ROW)
 extern "C" void LAMINA_KERNEL(gemm_f32_column)(const void* args, void*) noexcept {
   run_column(*static_cast<const gemm_args*>(args));
 }
@@ -172,9 +183,14 @@ constexpr kernel short_rows[][row_vectors][2] = {  // [whole, last][registers][f
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, whole)},
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, last)}};
 
+#define LAMINA_LONG_ROW_ADDRESS(rest) &LAMINA_KERNEL(gemm_f32_long_row_##rest),
+constexpr kernel long_rows[row_block + 1] = {LAMINA_EACH_REST(LAMINA_LONG_ROW_ADDRESS)};
+
 /// The kernel of a product that `is_row`.
 LAMINA_INLINE kernel row_kernel(const gemm_args& g) {
   const long vectors = parts(g.n, width<float>);
+  if (vectors > row_vectors && !g.relaxed_summation)
+    return long_rows[parts(g.n % (row_block * width<float>), width<float>)];
   if (vectors == 0 || vectors > row_vectors) return &LAMINA_KERNEL(gemm_f32_row);
   return short_rows[g.n % width<float> != 0][vectors - 1][g.relaxed_summation != 0];
 }

@@ -78,6 +78,16 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
   }
 }
 
+/// The same of one whose last block has `Rest` registers, or none, where the order of sums is fixed.
+template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
+  constexpr long columns = row_block * width<float>;
+  const auto* b = static_cast<const float*>(g.b);
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + columns <= g.n; i += columns)
+      row_of_panels<row_block, 1, masking::whole>(g, b + i * g.k, i);
+  if constexpr (Rest > 0) row_of_panels<Rest, 1, masking::last>(g, b + i * g.k, i);
+}
+
 /// Sums of a row times a column run in sixteen chains, added in the same pairs by every set.
 inline constexpr int column_chains = 16, column_registers = column_chains / width<float>;
 

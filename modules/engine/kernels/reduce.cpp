@@ -102,6 +102,10 @@ void LAMINA_KERNEL(spread_64)(const void* args, void*) noexcept {
   spread<std::uint64_t>(*static_cast<const pick_args*>(args));
 }
 void LAMINA_KERNEL(copy)(const void* args, void*) noexcept { boxes::run(*static_cast<const copy_args*>(args)); }
+void LAMINA_KERNEL(copy_bytes)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const copy_bytes_args*>(args);
+  __builtin_memcpy(a.out, a.in, static_cast<std::size_t>(a.bytes));
+}
 void LAMINA_KERNEL(fill)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const fill_args*>(args);
   switch (a.size) {
@@ -120,6 +124,7 @@ extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
     {LAMINA_KERNEL(spread_8), LAMINA_KERNEL(spread_16), LAMINA_KERNEL(spread_32), LAMINA_KERNEL(spread_64)},
     LAMINA_KERNEL(copy),
     LAMINA_KERNEL(fill),
+    LAMINA_KERNEL(copy_bytes),
     {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)},
     {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)}};
 

@@ -40,6 +40,12 @@ struct copy_args {
   long extent[8], in_stride[8], out_stride[8];
   std::int32_t axes, size;
 };
+/// Copies bytes that lie side by side.
+struct copy_bytes_args {
+  const void* in;
+  void* out;
+  long bytes;
+};
 /// Fills `n` elements of `size` bytes with `value` (its first bytes).
 struct fill_args {
   void* out;
@@ -69,7 +75,7 @@ struct reduce_functions {
   kernel softmax[2], log_softmax[2];  // [f32, f64]
   kernel pick[2];
   kernel spread[4];  // elements of 1, 2, 4 and 8 bytes
-  kernel copy, fill;
+  kernel copy, fill, copy_bytes;
   kernel uniform[2], normal[2];
 };
 LAMINA_OF_EACH_SET(reduce_functions, lamina_reduce);

@@ -29,6 +29,25 @@ struct box {
   }
 };
 
+/// A copy of a box by the kernel that it needs.
+struct box_step {
+  kernels::copy_args box;
+  kernels::copy_bytes_args bytes{};  // where its elements lie side by side on both sides
+  explicit box_step(const kernels::copy_args& a) : box(a) {
+    std::int64_t elements = 1;
+    for (int k = a.axes - 1; k >= 0; --k) {
+      if (a.extent[k] != 1 && (a.in_stride[k] != elements || a.out_stride[k] != elements)) return;
+      elements *= a.extent[k];
+    }
+    bytes.bytes = elements * a.size;
+  }
+  /// step(kernel, args, from, to) with the members that hold the addresses.
+  template <class F> void add(const kernels::reduce_functions& f, F step) {
+    if (bytes.bytes) step(f.copy_bytes, bytes, &bytes.in, &bytes.out);
+    else step(f.copy, box, &box.in, &box.out);
+  }
+};
+
 void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
   if (b.extent.size() == 0) return;
   kernels::copy_args a{};
@@ -47,7 +66,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   auto size = static_cast<std::int64_t>(a.size);
   from = from.at(b.in_first * size);
   to = to.at(b.out_first * size);
-  const auto copy = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy;
+  const auto& functions = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
   // The first axis that has more than one position is cut into steps.
   int axis = 0;
   while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
@@ -57,9 +76,10 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
       [&](std::int64_t first, std::int64_t count) {
         kernels::copy_args part = a;
         part.extent[axis] = count;
-        e.step(copy, part,
-               {{&part.in, from.at(first * a.in_stride[axis] * size)},
-                {&part.out, to.at(first * a.out_stride[axis] * size)}});
+        box_step(part).add(functions, [&](auto run, auto& args, auto* in, auto* out) {
+          e.step(run, args,
+                 {{in, from.at(first * a.in_stride[axis] * size)}, {out, to.at(first * a.out_stride[axis] * size)}});
+        });
       },
       400e3, 16);
 }

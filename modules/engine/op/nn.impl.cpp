@@ -69,7 +69,6 @@ kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
 void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r,
                 std::initializer_list<buffer_ref> operands) {
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
-  auto run = r == forward ? f.forward : f.input_grad;
   emission::cut(
       images, flops_per_image,
       [&](std::int64_t first, std::int64_t count) {
@@ -83,7 +82,7 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
         f.prepare(&a, r);
         std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
         if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
-        e.step(run, a, where, f.scratch_bytes(&a, r));
+        e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
       },
       3e6);
 }

@@ -8,6 +8,7 @@ import :dtype;
 import :emission;
 import :emitter;
 import :op;
+import :op.box;
 import :op.control;
 import :passes;
 import :plan;
@@ -434,7 +435,9 @@ void emitter::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
   a.extent[0] = p_.type(v).dims.size();
   a.in_stride[0] = form(v) == layout::uniform && from.form == layout::uniform ? 0 : 1;
   a.out_stride[0] = 1;
-  if (a.extent[0]) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, to}});
+  if (a.extent[0])
+    detail::box_step(a).add(
+        *table_.reduce, [&](auto run, auto& args, auto* in, auto* out) { step(run, args, {{in, from}, {out, to}}); });
 }
 
 void emitter::emit_copies() {
