@@ -4,6 +4,7 @@
     models.py FOLDER [PART]                what is missing of each model whose name contains PART, or of all:
                                            the package (FOLDER/packages), the model, inputs, results
     models.py FOLDER [PART] --run PROGRAM  then runs the program `onnx_models` on them
+    models.py FOLDER [PART] --written TOOL then has the program `lamina` write each as a model, which ONNX Runtime runs
     models.py --list                       names, packages, inputs
     models.py FOLDER --operators FILE      a table of the operators of all models and of their unusual uses
 
@@ -265,12 +266,56 @@ def write_operators(folder, part, path):
         table.write(file)
 
 
+def arrays_of(folder, kind):
+    import numpy
+
+    return [numpy.load(folder / f"{kind}_{i}.npy") for i in range(len(list(folder.glob(f"{kind}_*.npy"))))]
+
+
+def check_written(folder, name, tool):
+    """What is wrong with a model that `lamina export` writes of one: nothing where ONNX Runtime gives the same results."""
+    import tempfile
+
+    import onnx
+
+    source, inputs = folder / name, arrays_of(folder / name, "input")
+    shapes = []
+    if (source / "fixed").exists():
+        graph = onnx.load(source / "model.onnx", load_external_data=False).graph
+        given = {i.name for i in graph.initializer}
+        names = [i.name for i in graph.input if i.name not in given]
+        shapes = [f"--shape={n}={'x'.join(map(str, x.shape))}" for n, x in zip(names, inputs) if x.ndim]
+    with tempfile.TemporaryDirectory() as where:
+        path = pathlib.Path(where) / "model.onnx"
+        said = subprocess.run([tool, "export", source / "model.onnx", path, *shapes], capture_output=True, text=True,
+                              check=False)
+        if said.returncode:
+            return said.stderr.strip()
+        onnx.checker.check_model(str(path), full_check=True)
+        session = session_of(path, 1)
+        results = session.run(None, dict(zip([i.name for i in session.get_inputs()], inputs)))
+    tolerated = [float(t) for t in (source / "tolerance").read_text().split()]
+    differences = [difference(*pair) for pair in zip(results, arrays_of(source, "output"))]
+    wrong = [d for d, t in zip(differences, tolerated) if not d <= t]
+    return f"differs by {max(wrong):.1e}" if wrong else ""
+
+
+def check_all_written(folder, part, tool):
+    failed = 0
+    for _, _, model in models_of(part):
+        wrong = check_written(folder, model["name"], tool)
+        failed += bool(wrong)
+        print(f"{'wrong ' if wrong else 'passed'} {model['name']}{': ' if wrong else ''}{wrong}", flush=True)
+    return 1 if failed else 0
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder", nargs="?", type=pathlib.Path)
     p.add_argument("part", nargs="?", default="")
     p.add_argument("--list", action="store_true")
     p.add_argument("--run", metavar="PROGRAM")
+    p.add_argument("--written", metavar="TOOL")
     p.add_argument("--operators", metavar="FILE")
     o = p.parse_args()
     if o.list or o.folder is None:
@@ -281,6 +326,8 @@ def main():
         write_model(o.folder, package, version, model)
     if o.operators:
         write_operators(o.folder, o.part, o.operators)
+    if o.written:
+        return check_all_written(o.folder, o.part, o.written)
     if o.run:
         return subprocess.run([o.run, str(o.folder), *([o.part] if o.part else [])], check=False).returncode
     return 0

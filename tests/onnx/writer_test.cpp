@@ -153,6 +153,67 @@ BOOST_AUTO_TEST_CASE(operations) {
   check("operations", {p, {}}, {{2, 3, 4}, {2}});
 }
 
+// The operators of a file's nodes, without the parts of names: it reads those that the tests below ask for.
+bool file_has(const std::string& file, const std::string& op) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), {});
+  const std::string field = std::string("\x22") + static_cast<char>(op.size()) + op;  // NodeProto.op_type
+  return all.find(field) != std::string::npos;
+}
+
+BOOST_AUTO_TEST_CASE(biases_join_products) {
+  const auto p = std::make_shared<program>();
+  parameter_store states;
+  const auto weight = [&](const char* name, const shape& s) {
+    states.add(name, numbers({dtype::float32, s}), state_role::parameter);
+    return p->state(name, {dtype::float32, s});
+  };
+  const value x = p->input("x", {dtype::float32, {"N", 4, 6, 6}});
+  const value a = conv2d(x, weight("a", {6, 4, 3, 3})) + weight("a_bias", {6, 1, 1});
+  const value b = conv2d(relu(a), weight("b", {5, 6, 1, 1})) + reshape(weight("b_bias", {5}), shape{5, 1, 1});
+  const value rows = reduce_mean(b, {.axes = {2, 3}});
+  const value c = matmul(rows, weight("c", {7, 5}), {.transpose_b = true}) + weight("c_bias", {7});
+  p->output("y", c);
+  check("biases", {p, states}, {{2, 4, 6, 6}});
+  const folder to;
+  onnx::save(to / "biases.onnx", {p, states});
+  BOOST_TEST(file_has(to / "biases.onnx", "Conv"));
+  BOOST_TEST(file_has(to / "biases.onnx", "Gemm"));
+  BOOST_TEST(!file_has(to / "biases.onnx", "Add"));
+  BOOST_TEST(!file_has(to / "biases.onnx", "Reshape"));
+}
+BOOST_AUTO_TEST_CASE(what_is_no_bias_stays) {
+  const auto p = std::make_shared<program>();
+  parameter_store states;
+  const auto weight = [&](const char* name, const shape& s) {
+    states.add(name, numbers({dtype::float32, s}), state_role::parameter);
+    return p->state(name, {dtype::float32, s});
+  };
+  const value x = p->input("x", {dtype::float32, {2, 4, 3, 3}});
+  const value w = weight("w", {3, 4, 1, 1});
+  const value y = conv2d(x, w), both = conv2d(x, weight("v", {3, 4, 1, 1}));
+  p->output("columns", y + weight("columns", {3}));  // one number for each column, not for each channel
+  p->output("both", both + weight("bias", {3, 1, 1}));
+  p->output("product", both);  // which is read without the bias too
+  check("no_biases", {p, states}, {{2, 4, 3, 3}});
+}
+
+BOOST_AUTO_TEST_CASE(borders) {
+  const auto p = std::make_shared<program>();
+  const value x = p->input("x", {dtype::float32, {"N", 5}}), by = p->input("by", {dtype::int64, {4}});
+  const std::int64_t fixed[] = {2, 0, 1, 3};
+  any_tensor borders(tensor_type{dtype::int64, {4}});
+  std::memcpy(borders.mutable_data(), fixed, sizeof fixed);
+  p->output("reflect", pad_by(x, p->constant(borders), {0, 1}, border_mode::reflect));
+  p->output("edge", pad_by(x, by, {0, 1}, border_mode::edge));
+  p->output("wrap", pad_by(x, by, {0, 1}, border_mode::wrap));
+  check("borders", {p, {}}, {{4, 5}, {4}});
+  check("borders_of_one", {p, {}}, {{3, 5}, {4}});
+  const folder to;
+  BOOST_TEST(message_of([&] { onnx::save(to / "old.onnx", {p, {}}, {.opset = 18}); }).find("since opset 19") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(weights_beside_the_model) {
   const folder to;
   const auto net = saved(model<one_layer, input<"N", 32>>({.seed = 1}));

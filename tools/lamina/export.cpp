@@ -18,9 +18,9 @@ void write_onnx(const export_arguments& a) {
   if (!a.out.ends_with(".onnx"))
     throw value_error(words(printable(a.out, 1024), ": is no name of a model; expected NAME.onnx"));
 #ifdef LAMINA_ONNX
-  const saved_net net = load_model(a.model);
+  const saved_net net = load_model(a.model, a.inputs, a.values);
   const signals noted;  // the model is written as a whole, or not at all
-  onnx::save(a.out, net, {.opset = a.opset});
+  onnx::save(a.out, net, {.opset = a.opset, .external_above = static_cast<std::size_t>(a.external_above)});
   std::printf("%s\n", printable(a.out, 1024).c_str());
 #else
   throw unsupported_error(a.model + ": this program was built without protozero, which writes ONNX (libprotozero-dev)");

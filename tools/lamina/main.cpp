@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -52,16 +53,20 @@ constexpr const char* extents_of_an_input =
     "extents of an input, NAME=8x1x28x28; NAME= is left out where the net has one input. A dimension without a "
     "number takes that of another input by its name, or 1";
 
+constexpr const char* constant_input =
+    "an input of an ONNX model that becomes a constant, NAME=NUMBER or NAME=FILE.npy";
+
 constexpr const char* one_line_of_json = "print one line of JSON";
 
 // Checks of whole numbers: what is refused is told with what is expected, as in `--epochs: 0; expected a whole number from 1 to 8`.
-CLI::Validator from_to(int low, int high) {
+CLI::Validator from_to(std::int64_t low, std::int64_t high) {
   const std::string range = std::to_string(low) + " to " + std::to_string(high);
   return CLI::Validator(
       [=](const std::string& given) {
         const auto x = lamina::number_in(given);
-        return x && *x >= low && *x <= high && *x == std::floor(*x) ? std::string()
-                                                                    : given + "; expected a whole number from " + range;
+        return x && *x >= static_cast<double>(low) && *x <= static_cast<double>(high) && *x == std::floor(*x)
+                   ? std::string()
+                   : given + "; expected a whole number from " + range;
       },
       range);
 }
@@ -177,14 +182,21 @@ void add_conversions(CLI::App& app) {
   auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();
   model->add_option("--opset", e->opset, "opset of ai.onnx")->check(from_to(18, 25))->capture_default_str();
+  model->add_option("--shape", e->inputs,
+                    "extents of an input of an ONNX model, NAME=8x1x28x28; others stay as they are");
+  model->add_option("--value", e->values, constant_input);
+  model
+      ->add_option("--external-above", e->external_above,
+                   "weights of more bytes lie beside the model, in NAME.onnx.data")
+      ->check(from_to(0, std::int64_t(1) << 40))
+      ->capture_default_str();
 
   auto [bundle, a] = command(
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);
   bundle->add_option("--name", a->name, "name of the bundle, its entry and its files: a C identifier")->required();
   bundle->add_option("--shape,--input", a->inputs, extents_of_an_input);
-  bundle->add_option("--value", a->values,
-                     "an input of an ONNX model that becomes a constant, NAME=NUMBER or NAME=FILE.npy");
+  bundle->add_option("--value", a->values, constant_input);
   bundle->add_option("--out", a->out, "folder for the files; created if it does not exist")->capture_default_str();
   bundle->add_option("--entry", a->entries,
                      "a further entry, NAME=8x1x28x28; one shape for each input, separated by commas");

@@ -115,31 +115,14 @@ std::pair<std::string, std::string> named(const std::string& model, const std::s
     throw value_error(words(model, ": `", printable(option), "` has no name; expected NAME=VALUE"));
   return {option.substr(0, equals), option.substr(equals + 1)};
 }
-}  // namespace
-#endif
 
-fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
-                     const std::vector<std::string>& values) {
-  if (!path.ends_with(".onnx")) {
-    if (!values.empty())
-      throw value_error(path + ": values of inputs are for ONNX files; this net was saved with its constants");
-    fixed_net made{load_model(path), {}};
-    made.extents = extents_of(path, *made.net.program, shapes);
-    return made;
-  }
-#ifdef LAMINA_ONNX
+onnx::read_options options_of(const std::string& path, const std::vector<std::string>& shapes,
+                              const std::vector<std::string>& values) {
   onnx::read_options o;
-  std::vector<std::string> open_shapes;
-  const auto is_valued = [&](const std::string& name) {
-    return std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.starts_with(name + "="); });
-  };
   for (const auto& s : shapes) {
-    if (const auto equals = s.find('='); equals != s.npos) {
-      const auto [name, extents] = named(path, s);
-      o.shapes.emplace_back(name, parsed_shape(path, name, extents));
-      if (is_valued(name)) continue;
-    }
-    open_shapes.push_back(s);
+    if (s.find('=') == s.npos) continue;  // of the only input, whose name is not known yet
+    const auto [name, extents] = named(path, s);
+    o.shapes.emplace_back(name, parsed_shape(path, name, extents));
   }
   for (const auto& v : values) {
     auto [name, value] = named(path, v);
@@ -149,9 +132,47 @@ fixed_net load_fixed(const std::string& path, const std::vector<std::string>& sh
       throw value_error(words(path, ": input `", printable(name), "`: `", printable(value),
                               "` is no value; expected a number or FILE.npy"));
   }
-  fixed_net made{onnx::load(path, o), {}};
+  return o;
+}
+}  // namespace
+#endif
+
+saved_net load_model(const std::string& path, const std::vector<std::string>& shapes,
+                     const std::vector<std::string>& values) {
+#ifdef LAMINA_ONNX
+  if (path.ends_with(".onnx")) {
+    auto o = options_of(path, shapes, values);
+    auto net = onnx::load(path, o);
+    const auto unnamed =
+        std::find_if(shapes.begin(), shapes.end(), [](const auto& s) { return s.find('=') == s.npos; });
+    if (unnamed == shapes.end()) return net;
+    const node& only = net.program->at(net.program->inputs()[given_for(path, *net.program, *unnamed).input]);
+    o.shapes.emplace_back(only.name, parsed_shape(path, only.name, *unnamed));
+    return onnx::load(path, o);
+  }
+#endif
+  if (!shapes.empty() || !values.empty())
+    throw value_error(path + ": shapes and values of inputs are for ONNX files; this net was saved with its own");
+  return load_model(path);
+}
+
+fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
+                     const std::vector<std::string>& values) {
+  if (!path.ends_with(".onnx")) {
+    fixed_net made{load_model(path, {}, values), {}};
+    made.extents = extents_of(path, *made.net.program, shapes);
+    return made;
+  }
+  fixed_net made{load_model(path, shapes, values), {}};
+#ifdef LAMINA_ONNX
+  std::vector<std::string> of_inputs;  // and not of those that are constants now
+  for (const auto& s : shapes) {
+    const auto is_valued = [&](const std::string& v) { return s.starts_with(v.substr(0, v.find('=') + 1)); };
+    if (std::none_of(values.begin(), values.end(), is_valued)) of_inputs.push_back(s);
+  }
   const auto& p = *made.net.program;
-  made.extents = extents_of(path, p, open_shapes);
+  made.extents = extents_of(path, p, of_inputs);
+  auto o = options_of(path, shapes, values);
   bool known = true;
   for (std::size_t i = 0; i < made.extents.size(); ++i) {
     const node& n = p.at(p.inputs()[i]);
@@ -160,10 +181,8 @@ fixed_net load_fixed(const std::string& path, const std::vector<std::string>& sh
     o.shapes.emplace_back(n.name, made.extents[i]);
   }
   if (!known) made.net = onnx::load(path, o);
-  return made;
-#else
-  return {load_model(path), {}};  // which raises the error
 #endif
+  return made;
 }
 
 namespace {

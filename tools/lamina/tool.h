@@ -52,7 +52,8 @@ struct quantize_arguments {
 };
 struct export_arguments {
   std::string model, out;
-  std::int64_t opset = 21;
+  std::vector<std::string> inputs, values;
+  std::int64_t opset = 21, external_above = std::int64_t(3) << 29;
 };
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
@@ -77,6 +78,10 @@ void doctor(const doctor_arguments& a);
 
 /// Reads MODEL: NAME.onnx; NAME or NAME.json, with NAME.safetensors beside it. Errors: those of `onnx::load` and `load_net`.
 lamina::saved_net load_model(const std::string& path);
+/// The same; an ONNX file is read with shapes of inputs, NAME=8x1x28x28, and values, NAME=NUMBER or NAME=FILE.npy, of those that
+/// become constants. Errors: value_error where another net is given some.
+lamina::saved_net load_model(const std::string& path, const std::vector<std::string>& shapes,
+                             const std::vector<std::string>& values);
 
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
 /// was given, the inputs that there are, and the nearest.
@@ -97,7 +102,7 @@ struct fixed_net {
   std::vector<lamina::shape> extents;
 };
 /// Reads MODEL for the extents that `extents_of` gives. An ONNX file is read with them, so that what follows from extents is decided,
-/// and with `values`, NAME=NUMBER or NAME=FILE.npy, of inputs that become constants. Errors: as `load_model`, value_error.
+/// and with values. Errors: as `load_model`, value_error.
 fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
                      const std::vector<std::string>& values);
 

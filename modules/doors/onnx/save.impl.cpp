@@ -374,6 +374,7 @@ void save(const std::string& path, const saved_net& net, const write_options& o)
     const std::string is = w.name_of(p.outputs()[k].value), &wanted = m.graph.outputs[k].name;
     if (is != wanted) m.graph.nodes.push_back({"Identity", wanted, {is}, {wanted}, {}});
   }
+  join_biases(m, names);
   write_model(path, m, o.external_above);
 }
 

@@ -70,6 +70,9 @@ class model_names {
   std::map<std::pair<std::uint64_t, dtype>, std::string> scalars_;
 };
 
+/// Convolutions and Gemm take the biases that are added to them.
+void join_biases(written_model& m, model_names& names);
+
 /// One program as nodes of a graph.
 class program_writer {
  public:

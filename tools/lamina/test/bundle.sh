@@ -51,7 +51,10 @@ if "$program" export net written.onnx > /dev/null; then
   grep -q '^#define SMALL_INPUT_ELEMENTS 72$' five/small.h && grep -q '^#define OF_THREE_INPUT_ELEMENTS 108$' five/small.h || fail "the shapes of the model are not those that were given"
   ends 2 'written.onnx: a shape is given for .inptu., which is no input' written.onnx --name small --shape inptu=2x1x6x6
   ends 2 'written.onnx: input .input.: .much. is no value; expected a number or FILE.npy' written.onnx --name small --value input=much
-  ends 2 'net: values of inputs are for ONNX files' net --name small --value input=1
+  ends 2 'net: shapes and values of inputs are for ONNX files' net --name small --value input=1
+  "$program" export written.onnx fixed.onnx --shape input=2x1x6x6 --external-above 0 > /dev/null || fail "a model is not written again"
+  ends 0 six/small.o fixed.onnx --name small --out six
+  grep -q '^#define SMALL_INPUT_ELEMENTS 72$' six/small.h || fail "the model has not the shape that it was written with"
 fi
 LAMINA_KERNELS=/no/kernels ends 2 '^lamina: net: bundle `small`: the kernels liblamina_kernels_.*/no/kernels' net --name small
 
