@@ -194,6 +194,7 @@ converter_list preview_attention_converters();
 converter_list machine_learning_converters();
 converter_list training_converters();
 converter_list tree_converters();
+converter_list picture_converters();
 converter_list text_converters();
 converter_list machine_learning_text_converters();
 

@@ -330,6 +330,7 @@ const std::vector<domain_converters>& all_converters() {
       {"", sequence_converters()},
       {"", text_converters()},
       {"", image_converters()},
+      {"", picture_converters()},
       {"", resize_converters()},
       {"", gather_converters()},
       {"", position_converters()},

@@ -1,0 +1,228 @@
+// ImageDecoder: pictures in each format that is read, and files that are wrong.
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+import lamina;
+import lamina.onnx;
+
+#include "../support/message.h"
+#include "../support/onnx_writer.h"
+
+namespace t = onnx_test;
+using namespace lamina;
+using engine_test::message_of;
+using bytes_of_file = std::vector<std::uint8_t>;
+
+namespace {
+
+// red, green; blue, {10, 20, 30}
+const bytes_of_file png_rgb{137, 80,  78,  71,  13,  10,  26, 10,  0,   0,   0,   13,  73,  72,  68,  82,
+                            0,   0,   0,   2,   0,   0,   0,  2,   8,   2,   0,   0,   0,   253, 212, 154,
+                            115, 0,   0,   0,   22,  73,  68, 65,  84,  120, 156, 99,  248, 207, 192, 192,
+                            240, 159, 129, 129, 129, 225, 63, 151, 136, 28,  0,   26,  88,  3,   58,  130,
+                            224, 171, 83,  0,   0,   0,   0,  73,  69,  78,  68,  174, 66,  96,  130};
+const bytes_of_file png_alpha{137, 80,  78,  71,  13,  10, 26, 10,  0,   0,  0,   13,  73,  72,  68,  82,  0,
+                              0,   0,   2,   0,   0,   0,  2,  8,   6,   0,  0,   0,   114, 182, 13,  36,  0,
+                              0,   0,   26,  73,  68,  65, 84, 120, 156, 99, 252, 207, 192, 192, 206, 248, 159,
+                              129, 129, 137, 145, 225, 63, 3,  151, 168, 28, 3,   0,   36,  45,  3,   71,  1,
+                              216, 134, 131, 0,   0,   0,  0,  73,  69,  78, 68,  174, 66,  96,  130};
+const bytes_of_file png_huge{137, 80,  78,  71,  13,  10,  26, 10,  0,   0,  0,  13, 73, 72,  68,  82, 0,
+                             0,   234, 96,  0,   0,   234, 96, 8,   2,   0,  0,  0,  15, 176, 226, 21, 0,
+                             0,   0,   11,  73,  68,  65,  84, 120, 156, 99, 96, 0,  3,  0,   0,   7,  0,
+                             1,   178, 134, 172, 244, 0,   0,  0,   0,   73, 69, 78, 68, 174, 66,  96, 130};
+const bytes_of_file png_large{137, 80,  78,  71,  13,  10, 26,  10,  0,   0,  0,  13, 73,  72,  68,  82,  0,
+                              0,   78,  32,  0,   0,   23, 112, 8,   2,   0,  0,  0,  214, 209, 117, 253, 0,
+                              0,   0,   11,  73,  68,  65, 84,  120, 156, 99, 96, 0,  3,   0,   0,   7,   0,
+                              1,   178, 134, 172, 244, 0,  0,   0,   0,   73, 69, 78, 68,  174, 66,  96,  130};
+const bytes_of_file jpeg{
+    255, 216, 255, 224, 0,   16,  74,  70,  73,  70,  0,   1,  1,  0,  0,   1,   0,  1,   0,   0,   255, 219, 0,   67,
+    0,   3,   2,   2,   3,   2,   2,   3,   3,   3,   3,   4,  3,  3,  4,   5,   8,  5,   5,   4,   4,   5,   10,  7,
+    7,   6,   8,   12,  10,  12,  12,  11,  10,  11,  11,  13, 14, 18, 16,  13,  14, 17,  14,  11,  11,  16,  22,  16,
+    17,  19,  20,  21,  21,  21,  12,  15,  23,  24,  22,  20, 24, 18, 20,  21,  20, 255, 219, 0,   67,  1,   3,   4,
+    4,   5,   4,   5,   9,   5,   5,   9,   20,  13,  11,  13, 20, 20, 20,  20,  20, 20,  20,  20,  20,  20,  20,  20,
+    20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20, 20, 20, 20,  20,  20, 20,  20,  20,  20,  20,  20,  20,
+    20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20, 20, 20, 255, 192, 0,  17,  8,   0,   8,   0,   8,   3,
+    1,   34,  0,   2,   17,  1,   3,   17,  1,   255, 196, 0,  21, 0,  1,   1,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   0,   0,   0,   0,   4,   255, 196, 0,   20, 16, 1,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   0,   0,   0,   255, 196, 0,   21,  1,   1,  1,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   7,   8,   255, 196, 0,   20,  17,  1,   0,  0,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   255, 218, 0,   12,  3,   1,   0,   2,   17, 3,  17, 0,   63,  0,  144, 0,   122, 144, 127, 255, 217};
+const bytes_of_file jpeg_huge{
+    255, 216, 255, 224, 0,   16,  74,  70,  73,  70,  0,   1,  1,  0,  0,   1,   0,  1,   0,   0,   255, 219, 0,   67,
+    0,   3,   2,   2,   3,   2,   2,   3,   3,   3,   3,   4,  3,  3,  4,   5,   8,  5,   5,   4,   4,   5,   10,  7,
+    7,   6,   8,   12,  10,  12,  12,  11,  10,  11,  11,  13, 14, 18, 16,  13,  14, 17,  14,  11,  11,  16,  22,  16,
+    17,  19,  20,  21,  21,  21,  12,  15,  23,  24,  22,  20, 24, 18, 20,  21,  20, 255, 219, 0,   67,  1,   3,   4,
+    4,   5,   4,   5,   9,   5,   5,   9,   20,  13,  11,  13, 20, 20, 20,  20,  20, 20,  20,  20,  20,  20,  20,  20,
+    20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20, 20, 20, 20,  20,  20, 20,  20,  20,  20,  20,  20,  20,
+    20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20,  20, 20, 20, 255, 192, 0,  17,  8,   255, 220, 255, 220, 3,
+    1,   34,  0,   2,   17,  1,   3,   17,  1,   255, 196, 0,  21, 0,  1,   1,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   0,   0,   0,   0,   4,   255, 196, 0,   20, 16, 1,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   0,   0,   0,   255, 196, 0,   21,  1,   1,  1,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   7,   8,   255, 196, 0,   20,  17,  1,   0,  0,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
+    0,   0,   0,   255, 218, 0,   12,  3,   1,   0,   2,   17, 3,  17, 0,   63,  0,  144, 0,   122, 144, 127, 255, 217};
+
+constexpr int samples[] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30};
+
+bytes_of_file text_file(const std::string& s) { return {s.begin(), s.end()}; }
+bytes_of_file bmp(int bits, std::int32_t width, std::int32_t height, const bytes_of_file& rest,
+                  std::uint32_t head = 40) {
+  bytes_of_file b{'B', 'M'};
+  const auto put = [&](std::uint32_t v, int n) {
+    for (int i = 0; i < n; ++i) b.push_back(static_cast<std::uint8_t>(v >> (8 * i)));
+  };
+  put(0, 8);
+  put(bits == 8 ? 54 + 4 * 2 : 54, 4);
+  put(head, 4);
+  put(static_cast<std::uint32_t>(width), 4);
+  put(static_cast<std::uint32_t>(height), 4);
+  put(1, 2);
+  put(static_cast<std::uint32_t>(bits), 2);
+  put(0, 16);
+  put(bits == 8 ? 2 : 0, 4);
+  put(0, 4);
+  b.insert(b.end(), rest.begin(), rest.end());
+  return b;
+}
+
+any_tensor decoded(const bytes_of_file& file, const std::string& form = "RGB") {
+  static std::map<std::string, ir::session> sessions;
+  auto at = sessions.find(form);
+  if (at == sessions.end()) {
+    const t::graph graph{.nodes = {t::node("ImageDecoder", {"x"}, {"y"}, {t::string("pixel_format", form)})},
+                         .inputs = {t::value("x", t::uint8, {"n"})},
+                         .outputs = {t::untyped("y")}};
+    const auto model = t::model{.main = graph, .opsets = {t::opset("", 20)}}.done();
+    auto net = onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx");
+    at = sessions.emplace(form, ir::session::owning(net.program, std::move(net.states))).first;
+  }
+  any_tensor x(tensor_type{dtype::uint8, {static_cast<std::int64_t>(file.size())}});
+  if (!file.empty()) std::memcpy(x.mutable_data(), file.data(), file.size());
+  return at->second.run(std::vector<any_tensor>{x})[0];
+}
+std::vector<int> numbers(const any_tensor& x) {
+  const auto all = x.elements<std::uint8_t>();
+  return {all.begin(), all.end()};
+}
+bool is_2x2(const bytes_of_file& file) {
+  const any_tensor x = decoded(file);
+  return x.shape() == shape{2, 2, 3} && numbers(x) == std::vector<int>(std::begin(samples), std::end(samples));
+}
+bool refused(const bytes_of_file& file, std::string_view why) {
+  const std::string said = message_of([&] { decoded(file); });
+  if (said.find(why) != said.npos) return true;
+  BOOST_TEST_MESSAGE(said);
+  return false;
+}
+// Whether this build has a library for a format.
+bool reads(const bytes_of_file& file) {
+  return message_of([&] { decoded(file); }).find("built without") == std::string::npos;
+}
+
+const bytes_of_file bmp_rows{255, 0, 0, 30, 20, 10, 0, 0, 0, 0, 255, 0, 255, 0, 0, 0};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pictures)
+
+BOOST_AUTO_TEST_CASE(formats_without_a_library) {
+  BOOST_TEST(is_2x2(bmp(24, 2, 2, bmp_rows)));
+  bytes_of_file down(bmp_rows.begin() + 8, bmp_rows.end());
+  down.insert(down.end(), bmp_rows.begin(), bmp_rows.begin() + 8);
+  BOOST_TEST(is_2x2(bmp(24, 2, -2, down)));
+  BOOST_TEST(is_2x2(bmp(32, 2, 2, {255, 0, 0, 9, 30, 20, 10, 9, 0, 0, 255, 9, 0, 255, 0, 9})));
+  BOOST_TEST(numbers(decoded(bmp(8, 2, 1, {1, 2, 3, 0, 4, 5, 6, 0, 1, 0, 0, 0}))) ==
+             (std::vector<int>{6, 5, 4, 3, 2, 1}));
+  BOOST_TEST(is_2x2(text_file("P3 # colors\n2 2\n255\n255 0 0 0 255 0\n0 0 255 10 20 30")));
+  BOOST_TEST(is_2x2([] {
+    bytes_of_file f = text_file("P6\n2 2\n255\n");
+    for (int s : samples) f.push_back(static_cast<std::uint8_t>(s));
+    return f;
+  }()));
+  BOOST_TEST(numbers(decoded(text_file("P2 2 1 3 0 2"))) == (std::vector<int>{0, 0, 0, 170, 170, 170}));
+  bytes_of_file wide = text_file("P5 1 1 65535 ");
+  wide.insert(wide.end(), {0x80, 0x00});
+  BOOST_TEST(numbers(decoded(wide)) == (std::vector<int>{128, 128, 128}));
+}
+
+BOOST_AUTO_TEST_CASE(formats_with_a_library) {
+  if (reads(png_rgb)) {
+    BOOST_TEST(is_2x2(png_rgb));
+    BOOST_TEST(is_2x2(png_alpha));
+  }
+  if (reads(jpeg)) {
+    BOOST_TEST((decoded(jpeg).shape() == shape{8, 8, 3}));
+    BOOST_TEST(numbers(decoded(jpeg))[0] == 200);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(forms_of_pixels) {
+  const auto file = bmp(24, 2, 2, bmp_rows);
+  BOOST_TEST(numbers(decoded(file, "BGR")) == (std::vector<int>{0, 0, 255, 0, 255, 0, 255, 0, 0, 30, 20, 10}));
+  const any_tensor gray = decoded(file, "Grayscale");
+  BOOST_TEST((gray.shape() == shape{2, 2, 1}));
+  BOOST_TEST(numbers(gray) == (std::vector<int>{76, 150, 29, 18}));
+  BOOST_TEST(message_of([&] { decoded(file, "CMYK"); }).find("expected RGB, BGR or Grayscale") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_read) {
+  BOOST_TEST(refused(text_file("II*\0"), "format TIFF; BMP, JPEG, PNG and PNM are read"));
+  BOOST_TEST(refused(text_file("RIFF....WEBPVP8 "), "format WebP"));
+  BOOST_TEST(refused({}, "is no picture of a format that is known"));
+  BOOST_TEST(refused(text_file("P4 1 1 "), "P2, P3, P5 and P6 are read"));
+  BOOST_TEST(refused(bmp(16, 1, 1, {0, 0, 0, 0}), "compressed or has 16 bits"));
+  BOOST_TEST(refused(bmp(24, 1, 1, {0, 0, 0, 0}, 12), "of an old form"));
+  BOOST_CHECK_THROW(decoded(text_file("II*\0")), unsupported_error);
+}
+
+// Sizes that a file names and does not hold are refused before memory is taken.
+BOOST_AUTO_TEST_CASE(sizes_that_are_wrong) {
+  memory::limit(memory::counters().current + (std::int64_t(64) << 20));
+  BOOST_TEST(refused(bmp(24, 20000, 5000, bmp_rows), "which a file of 70 bytes cannot hold"));
+  BOOST_TEST(refused(bmp(24, 2, 3, bmp_rows), "ends before its last pixel"));
+  BOOST_TEST(refused(bmp(24, -2, 2, bmp_rows), "1 to 2^27 pixels are read"));
+  BOOST_TEST(refused(bmp(24, 2, std::numeric_limits<std::int32_t>::min(), bmp_rows), "1 to 2^27 pixels are read"));
+  BOOST_TEST(refused(text_file("P6 9000 9000 255 "), "cannot hold"));
+  BOOST_TEST(refused(text_file("P6 2 2 255 1234567"), "ends before its last pixel"));
+  BOOST_TEST(refused(text_file("P3 2 2 255 1 2 3 4 5 6 7 8 9 10 11"), "ends before its last pixel"));
+  BOOST_TEST(refused(text_file("P6 99999999999999999999 2 255 "), "damaged PNM head"));
+  if (reads(png_rgb)) {
+    BOOST_TEST(refused(png_huge, "1 to 2^27 pixels are read"));
+    BOOST_TEST(refused(png_large, "cannot hold"));
+  }
+  if (reads(jpeg)) BOOST_TEST(refused(jpeg_huge, "1 to 2^27 pixels are read"));
+  memory::limit(0);
+}
+
+// Any change of a file gives a picture or an error, and no harm.
+BOOST_AUTO_TEST_CASE(damaged_files_do_no_harm) {
+  std::uint32_t state = 1;
+  const auto random = [&](std::size_t n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+  };
+  int read = 0;
+  for (const auto& file :
+       {png_rgb, png_alpha, jpeg, bmp(24, 2, 2, bmp_rows), bmp(8, 2, 1, {1, 2, 3, 0, 4, 5, 6, 0, 1, 0, 0, 0}),
+        text_file("P3 # colors\n2 2\n255\n255 0 0 0 255 0\n0 0 255 10 20 30")})
+    for (int i = 0; i < 600; ++i) {
+      bytes_of_file other = file;
+      for (std::size_t k = random(4) + 1; k > 0; --k)
+        other[random(other.size())] = static_cast<std::uint8_t>(random(256));
+      if (random(4) == 0) other.resize(random(other.size()) + 1);
+      try {
+        decoded(other);
+        ++read;
+      } catch (const error&) {}
+    }
+  BOOST_TEST(read > 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
