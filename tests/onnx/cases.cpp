@@ -3,7 +3,8 @@
 // Runs the cases that write_cases.py has written, each in a process of its own: those whose kind/name contains PART. Prints a line
 // for each that does not pass, then a count of each outcome. It fails where one is wrong or crashes. FILE has lines `NAME WORD`:
 // `unsupported`, with which it also fails where another one is not supported; `random`, of which types alone are compared, since
-// the expected values are those of NumPy's generator; `noise`, whose expected values are 0 but for rounding.
+// the expected values are those of NumPy's generator; `noise`, whose expected values are 0 but for rounding; `rank:INPUT=N`, of which
+// the file leaves the rank of an input open, or says a wrong one; `value:INPUT`, which is read with the value of an input.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -99,16 +100,41 @@ std::vector<any_value> values_of(const fs::path& folder, const std::string& pref
   return all;
 }
 
+// What a special case is read with. `value` is the place of the input that becomes a constant.
+onnx::read_options options_of(const fs::path& folder, const std::string& special, std::size_t& value) {
+  onnx::read_options o;
+  const auto name = special.substr(std::min(special.find(':') + 1, special.size()));
+  if (special.starts_with("rank:")) {
+    shape open;
+    for (int i = std::stoi(name.substr(name.find('=') + 1)); i > 0; --i) open.push_back(dyn);
+    o.shapes.emplace_back(name.substr(0, name.find('=')), open);
+  }
+  if (special.starts_with("value:"))
+    for (std::size_t i = 0; o.values.empty(); ++i) {
+      const auto file = folder / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb");
+      if (auto given = onnx::load_value(file.string()); given.name == name) {
+        o.values.emplace_back(name, given.value.as_tensor());
+        value = i;
+      }
+    }
+  return o;
+}
+
 void run_case(const fs::path& folder, const std::string& special) {
   double relative = 1e-3, absolute = 1e-7;
   std::ifstream(folder / "tolerance") >> relative >> absolute;
-  auto net = onnx::load((folder / "model.onnx").string());
-  const auto given = net.inputs(), made = net.outputs();
+  std::size_t constant = std::string::npos;
+  auto net = onnx::load((folder / "model.onnx").string(), options_of(folder, special, constant));
+  auto given = net.inputs();
+  const auto made = net.outputs();
+  if (constant != std::string::npos) given.insert(given.begin() + static_cast<std::ptrdiff_t>(constant), named_type{});
   ir::session run = ir::session::owning(net.program, std::move(net.states));
   for (std::size_t n = 0;; ++n) {
     const auto data = folder / ("test_data_set_" + std::to_string(n));
     if (!fs::exists(data)) return;
-    const auto inputs = values_of(data, "input", given), expected = values_of(data, "output", made);
+    auto inputs = values_of(data, "input", given);
+    const auto expected = values_of(data, "output", made);
+    if (constant != std::string::npos) inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(constant));
     const auto results = run.run(view<const any_value>(inputs));
     if (results.size() != expected.size()) throw wrong(text_of(results.size(), " outputs, expected ", expected.size()));
     for (std::size_t i = 0; i < results.size(); ++i)

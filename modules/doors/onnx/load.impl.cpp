@@ -95,6 +95,14 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
   return made;
 }
 
+// The type with a shape to be given, of the tensors of a sequence or an optional too.
+type_message without_shape(type_message m) {
+  m.has_shape = true;
+  m.extents.clear();
+  if (m.inner) m.inner = std::make_shared<const type_message>(without_shape(*m.inner));
+  return m;
+}
+
 void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   const source& from = root.context().from;
   std::set<std::string_view> initialized, inputs;
@@ -109,10 +117,8 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
     const auto valued = find(o.values, v.name);
     const auto numbered = find(o.numbers, v.name);
     value_message declared = v;
-    if (shaped != o.shapes.end() || (valued != o.values.end() && !declared.type.has_shape)) {
-      declared.type.has_shape = true;
-      declared.type.extents.clear();
-    }
+    if (shaped != o.shapes.end() || (valued != o.values.end() && !declared.type.has_shape))
+      declared.type = without_shape(declared.type);
     tensor_type type = type_of(declared, from);
     if (shaped != o.shapes.end()) type.dims = shaped->second;
     if (valued == o.values.end() && numbered == o.numbers.end()) {

@@ -14,7 +14,8 @@ namespace lamina::onnx {
 
 /// How a file is read.
 export struct read_options {
-  /// Shapes of inputs in place of those that the file declares: where it leaves the rank open, or to fix extents.
+  /// Shapes of inputs, of a sequence its tensors', in place of those that the file declares: where it leaves the rank open, or to fix
+  /// extents.
   std::vector<std::pair<std::string, shape>> shapes{};
   /// Elements of inputs that are always the same, as a sampling rate or a flag: such an input becomes a constant, and what follows
   /// from it alone, as the branch of an `If`, is decided while the file is read.
