@@ -288,7 +288,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   };
   std::vector<command> compile;
   compile.push_back(for_target({bundle.name, compiler}));
-  for (auto flag : {"-x", "c", "-std=c99", "-O2", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-w", "-c",
+  for (auto flag : {"-x", "c", "-std=c99", "-Os", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-stack-protector", "-w", "-c",
                     "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections"})
     compile.back() << flag;
   compile.back() << code << "-o" << calls;

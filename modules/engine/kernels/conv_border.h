@@ -73,7 +73,7 @@ LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, P
 template <class T> LAMINA_INLINE T held(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
 
 /// The results of a forward convolution in the plain layout.
-template <class T> LAMINA_APART void mend_forward(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -96,7 +96,7 @@ template <class T> LAMINA_APART void mend_forward(const conv_plain_args& a) {
 }
 
 /// The gradient of the input by a sweep of stride 1 over the gradient of the result, with the kernel turned round.
-template <class T> LAMINA_APART void mend_input_grad(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -118,7 +118,7 @@ template <class T> LAMINA_APART void mend_input_grad(const conv_plain_args& a) {
 }
 
 /// The gradient of the weights: an element's window are the results, its channels the images.
-template <class T> LAMINA_APART void mend_weight_grad(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -140,7 +140,7 @@ template <class T> LAMINA_APART void mend_weight_grad(const conv_plain_args& a) 
 }
 
 /// The results of a convolution in the blocked layout, depthwise or not.
-LAMINA_APART void mend_blocked(const conv_blocked_args& a) {
+LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a) {
   using namespace blocked;
   const window& w = a.w;
   const bool depthwise = w.groups > 1;

@@ -62,7 +62,7 @@ template <class T> void pack_direct(const sweep& s, role r, const T* weight, lon
   }
 }
 
-template <class T> void run_tiles(const conv_plain_args& a, role r, void* scratch) {
+template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role r, void* scratch) {
   const window& w = a.w;
   const sweep s(w, r);
   const padded& p = s.source;

@@ -16,6 +16,8 @@
 #define LAMINA_SMALL _Pragma("clang loop vectorize(disable) interleave(disable) unroll(disable)")
 /// A function that several share, each instance once.
 #define LAMINA_APART __attribute__((noinline)) inline
+/// The same of one whose time is spent in what it calls, or that rarely runs: bundles link it as it is.
+#define LAMINA_COMPACT __attribute__((noinline, minsize)) inline
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
