@@ -5,6 +5,7 @@
                                            the package (FOLDER/packages), the model, inputs, results
     models.py FOLDER [PART] --run PROGRAM  then runs the program `onnx_models` on them
     models.py FOLDER [PART] --written TOOL then has the program `lamina` write each as a model, which ONNX Runtime runs
+    models.py FOLDER [PART] --bundled TOOL then compares each as a bundle, which a C compiler links, with `lamina run`, bit by bit
     models.py --list                       names, packages, inputs
     models.py FOLDER --operators FILE      a table of the operators of all models and of their unusual uses
 
@@ -300,10 +301,59 @@ def check_written(folder, name, tool):
     return f"differs by {max(wrong):.1e}" if wrong else ""
 
 
-def check_all_written(folder, part, tool):
+def check_bundled(folder, name, tool):
+    """What is wrong with the bundle of a model: nothing where a C program that calls it gives the bits of `lamina run`."""
+    import tempfile
+
+    import onnx
+
+    source, inputs = folder / name, arrays_of(folder / name, "input")
+    graph = onnx.load(source / "model.onnx", load_external_data=False).graph
+    given = {i.name for i in graph.initializer}
+    names = [i.name for i in graph.input if i.name not in given]
+    constants = {n: x for n, x in zip(names, inputs) if x.ndim == 0}
+    with tempfile.TemporaryDirectory() as where:
+        at = pathlib.Path(where)
+
+        def run(*words):
+            said = subprocess.run([str(w) for w in words], cwd=at, capture_output=True, text=True, check=False)
+            return f"{words[0]}: {said.returncode}: {said.stdout}{said.stderr}" if said.returncode else ""
+
+        options = [f"--value={n}={x}" for n, x in constants.items()]
+        options += [f"--shape={n}={'x'.join(map(str, x.shape))}" for n, x in zip(names, inputs) if n not in constants]
+        files = []
+        for n, x in zip(names, inputs):
+            if n not in constants:
+                x.tofile(at / f"in_{len(files)}")
+                files.append(f"in_{len(files)}")
+        model = (source / "model.onnx").resolve()
+        driver = LIST.parent / "bundled.c"
+        steps = [[tool, "bundle", model, "--name", "net", "--api", "dynamic", *options],
+                 ["cc", "-I.", '-DHEADER="net.h"', "-DENTRY=net", "-DSELF_TEST=net_self_test", "-DCONFIG=net_config", driver, "net.o",
+                  "-lm", "-o", "main"],
+                 ["./main", "net.weights", *files],
+                 [tool, "run", model, "--out", "expected",
+                  *[f"--input={n}={(source / f'input_{i}.npy').resolve()}" for i, n in enumerate(names)]]]
+        for step in steps:
+            if wrong := run(*step):
+                return wrong.strip()
+        return differing_bits(at, [o.name for o in graph.output])
+
+
+def differing_bits(at, outputs):
+    import numpy
+
+    for i, name in enumerate(outputs):
+        expected = numpy.load(at / "expected" / f"{name.replace('/', '_').replace(':', '_')}.npy")
+        if expected.tobytes() != (at / f"out_{i}").read_bytes():
+            return f"output `{name}` has other bits"
+    return ""
+
+
+def check_all(folder, part, tool, check):
     failed = 0
     for _, _, model in models_of(part):
-        wrong = check_written(folder, model["name"], tool)
+        wrong = check(folder, model["name"], tool)
         failed += bool(wrong)
         print(f"{'wrong ' if wrong else 'passed'} {model['name']}{': ' if wrong else ''}{wrong}", flush=True)
     return 1 if failed else 0
@@ -316,6 +366,7 @@ def main():
     p.add_argument("--list", action="store_true")
     p.add_argument("--run", metavar="PROGRAM")
     p.add_argument("--written", metavar="TOOL")
+    p.add_argument("--bundled", metavar="TOOL")
     p.add_argument("--operators", metavar="FILE")
     o = p.parse_args()
     if o.list or o.folder is None:
@@ -326,8 +377,9 @@ def main():
         write_model(o.folder, package, version, model)
     if o.operators:
         write_operators(o.folder, o.part, o.operators)
-    if o.written:
-        return check_all_written(o.folder, o.part, o.written)
+    for tool, check in ((o.written, check_written), (o.bundled, check_bundled)):
+        if tool:
+            return check_all(o.folder, o.part, pathlib.Path(tool).resolve(), check)
     if o.run:
         return subprocess.run([o.run, str(o.folder), *([o.part] if o.part else [])], check=False).returncode
     return 0
