@@ -147,6 +147,60 @@ BOOST_AUTO_TEST_CASE(a_reverse_recurrence_begins_at_the_end_of_each_sequence) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_dynamically_quantized_lstm_rounds_sequences_and_states) {
+  // Two positions of one sample with two features, one feature of state; gates are i, o, f, c.
+  const std::vector<std::uint8_t> w{130, 90, 200, 17, 128, 255, 64, 150}, r{140, 100, 190, 33};
+  const std::vector<float> x{0.3f, -0.7f, 0.9f, 0.2f}, bias{0.1f, -0.2f, 0.3f, 0.05f, 0.02f, 0.01f, -0.1f, 0.2f};
+  const double w_scale = 0.02f, r_scale = 0.05f;
+  const auto rounded = [](std::vector<double> v) {  // numbers of 8 bits with the scale and offset of all of them
+    double low = 0, high = 0;
+    for (double e : v) low = std::min(low, e), high = std::max(high, e);
+    const double scale = high > low ? (high - low) / 255 : 1, offset = std::nearbyint(-low / scale);
+    for (double& e : v) e = (std::clamp(std::nearbyint(e / scale) + offset, 0.0, 255.0) - offset) * scale;
+    return v;
+  };
+  const auto q = rounded({x.begin(), x.end()});
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  double h = 0, cell = 0;
+  std::vector<double> expected;
+  for (std::size_t step = 0; step < 2; ++step) {
+    const double state = rounded({h})[0];
+    double g[4];
+    for (std::size_t k = 0; k < 4; ++k)
+      g[k] = (q[2 * step] * (w[k] - 128) + q[2 * step + 1] * (w[4 + k] - 128)) * w_scale +
+             state * (r[k] - 120) * r_scale + static_cast<double>(bias[k] + bias[4 + k]);
+    cell = sigmoid(g[2]) * cell + sigmoid(g[0]) * std::tanh(g[3]);
+    h = sigmoid(g[1]) * std::tanh(cell);
+    expected.push_back(h);
+  }
+  const bytes node = t::node("DynamicQuantizeLSTM", {"x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"},
+                             {"y", "h", "c"}, {t::integer("hidden_size", 1)}, {.domain = "com.microsoft"});
+  const auto byte = [](const bytes& name, std::uint8_t v) {
+    return t::tensor(name, t::uint8, {1}, t::raw(std::vector<std::uint8_t>{v}));
+  };
+  const std::vector<bytes> weights{t::tensor("w", t::uint8, {1, 2, 4}, t::raw(w)),
+                                   t::tensor("r", t::uint8, {1, 1, 4}, t::raw(r)),
+                                   t::floats("b", {1, 8}, bias),
+                                   t::floats("ws", {1}, {static_cast<float>(w_scale)}),
+                                   byte("wz", 128),
+                                   t::floats("rs", {1}, {static_cast<float>(r_scale)}),
+                                   byte("rz", 120)};
+  const auto made = run(model_of({node}, weights, {t::value("x", t::float32, {2, 1, 2})},
+                                 {t::untyped("y"), t::untyped("h"), t::untyped("c")}),
+                        {tensor_of<float>({2, 1, 2}, x)});
+  close(made[0], expected);
+  close(made[1], {h});
+  close(made[2], {cell});
+  // One scale for each column.
+  std::vector<bytes> columns = weights;
+  columns[3] = t::floats("ws", {1, 4}, std::vector<float>(4, static_cast<float>(w_scale)));
+  columns[5] = t::floats("rs", {1, 4}, std::vector<float>(4, static_cast<float>(r_scale)));
+  close(run(model_of({node}, columns, {t::value("x", t::float32, {2, 1, 2})},
+                     {t::untyped("y"), t::untyped("h"), t::untyped("c")}),
+            {tensor_of<float>({2, 1, 2}, x)})[0],
+        expected);
+}
+
 BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
   // With weights that are constants lamina's int8 kernel runs, with those of an input an exact sum.
   std::vector<std::uint8_t> x, w;

@@ -171,6 +171,12 @@ BOOST_AUTO_TEST_CASE(elements_of_less_than_a_byte) {
   BOOST_TEST(std::to_integer<int>(typed.data()[2]) == 15);
 }
 
+BOOST_AUTO_TEST_CASE(operators_of_one_operand_of_strings_take_no_second_one) {
+  const std::vector<bytes> two{t::value("x", t::text, {2}), t::value("z", t::text, {2})};
+  for (const bytes op : {"Unique", "Shape", "Size"})
+    BOOST_TEST(has(refusal(t::model_of({t::node(op, {"x", "z"}, {"y"})}, {}, two)),
+                   "operand 1 holds strings, which it does not take there"));
+}
 BOOST_AUTO_TEST_CASE(strings_are_no_raw_data) {
   const auto strings = [](const numbers& dims, const std::vector<bytes>& all) {
     return t::message().packed(1, dims).number(2, t::text).put(6, all).put(8, "w").done();

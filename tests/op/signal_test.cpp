@@ -426,6 +426,9 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit) {
   BOOST_TEST(message_of([&] { dft(flat, {.axis = 0}); }) ==
              "dft: numbers of one or two parts in the last axis, and another axis to transform, are expected of [2x6]");
   BOOST_TEST(message_of([&] { dft(in, {.length = 0}); }) == "dft: a length of 0 is outside 1..16384");
+  BOOST_TEST(message_of([&] {
+               dft(cast<cast_attributes{.to = dtype::uint8}>(in));
+             }).starts_with("dft: float32 or float64 is expected, not uint8"));
   BOOST_TEST(message_of([&] { stft(open, {}, {}); }) ==
              "stft: the extent of axis 1 is to be known: give it as a number, or a length");
   BOOST_TEST(message_of([&] { stft(in, {}, {.length = 7}); }) ==

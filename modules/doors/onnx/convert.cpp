@@ -190,6 +190,7 @@ converter_list quantized_converters();
 converter_list microsoft_normalize_converters();
 converter_list microsoft_attention_converters();
 converter_list microsoft_quantized_converters();
+converter_list microsoft_recurrent_converters();
 converter_list preview_attention_converters();
 converter_list machine_learning_converters();
 converter_list training_converters();

@@ -349,6 +349,7 @@ const std::vector<domain_converters>& all_converters() {
       {"com.microsoft", microsoft_normalize_converters()},
       {"com.microsoft", microsoft_attention_converters()},
       {"com.microsoft", microsoft_quantized_converters()},
+      {"com.microsoft", microsoft_recurrent_converters()},
   };
   // clang-format on
   return all;

@@ -2,6 +2,7 @@
 module lamina.onnx:recurrent.impl;
 import :convert;
 import :message;
+import :quantized;
 import lamina;
 import lamina.std;
 
@@ -76,8 +77,9 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
 struct direction {
   value x{};                              // [T, N, I]
   value w{}, r{}, biases{}, peepholes{};  // [G H, I], [G H, H], [2 G H], [3 H]; the last two may be empty
-  value h{}, cell{};                      // [N, H]; or empty
-  value active{};                         // bool [T, N, 1]; or empty
+  value w_scale{}, r_scale{};  // of weights that are integers, as x and h become then: one number, or [G H]; or empty
+  value h{}, cell{};           // [N, H]; or empty
+  value active{};              // bool [T, N, 1]; or empty
   bool reverse = false;
   std::vector<activation> act{};
   std::int64_t size = 0;  // H
@@ -141,6 +143,12 @@ class step_program {
 };
 value clipped(const value& x, double most) { return most > 0 ? value(lamina::clamp(x, -most, most)) : x; }
 value product(const value& x, const value& w) { return lamina::matmul(x, w, {.transpose_b = true}); }
+// The same with weights that are integers times a scale; an empty one: with weights as they are.
+value product(const value& x, const value& w, const value& scale) {
+  if (scale.empty()) return product(x, w);
+  const auto d = dynamically_quantized(x);
+  return product(d.q - d.offset, w) * (d.scale * scale);
+}
 
 // Positions behind the end of a sequence leave the state as it is, and give 0.
 struct kept {
@@ -213,12 +221,14 @@ direction_result lstm_direction(node_call& c, const direction& d) {
   const std::int64_t n = d.size;
   // Gates are i, o, f, c in the file, and i, f, c, o for the operation.
   const auto placed = [&](const value& v) { return ordered(v, {0, 2, 3, 1}, n); };
-  value gates = product(d.x, placed(d.w));
+  const auto scale = [&](const value& v) { return v.empty() || v.shape().rank == 0 ? v : placed(v); };
+  value gates = product(d.x, placed(d.w), scale(d.w_scale));
   if (!d.biases.empty()) gates = gates + placed(bias_half(d.biases, 0) + bias_half(d.biases, 1));
   step_program s;
   const value h = s.carry("h", d.h), cell = s.carry("c", d.cell), x = s.slice("x", gates);
   const kept k{d.active.empty() ? value() : s.slice("active", d.active)};
-  const value all = x + product(h, s.same("r", placed(d.r)));
+  const value r = s.same("r", placed(d.r)), r_scale = d.r_scale.empty() ? value() : s.same("s", scale(d.r_scale));
+  const value all = x + product(h, r, r_scale);
   value y, next;
   if (fast) {
     const auto made = lamina::lstm_gates(all, cell);
@@ -253,8 +263,8 @@ value as_layout(const value& x, bool batch_first) {  // exchanges the first two 
 }
 
 // How many features the state has. Errors: weights that are not those of so many blocks of rows and directions.
-std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::size_t directions) {
-  const shape &w = c.dims(1), &r = c.dims(2);
+std::int64_t state_size(node_call& c, const value& x, const shape& w, const shape& r, std::int64_t gates,
+                        std::size_t directions) {
   if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
     c.fail("sequences and weights of rank 3 are expected, not ", x.shape(), ", ", w, " and ", r);
   if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
@@ -264,8 +274,18 @@ std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::s
   return size;
 }
 
+// The weights of all directions: [directions, G H, I] and [directions, G H, H], and scales where they are integers.
+struct all_weights {
+  value w, r, w_scale{}, r_scale{};
+};
+all_weights weights_of(node_call& c) {
+  const dtype e = c.number(0).type().element;
+  return {c.cast_to(c.number(1), e), c.cast_to(c.number(2), e)};
+}
+
 // Gates is how many blocks of rows the weights have; the functions of a direction are `defaults` where they are left out.
-void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run) {
+void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run,
+               const all_weights& weights) {
   const std::string way = c.string("direction", "forward");
   const bool both = way == "bidirectional";
   if (!both && way != "forward" && way != "reverse") c.fail("its direction is `", printable(way), "`");
@@ -273,7 +293,7 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   const bool batch_first = c.flag("layout");
   const value x = as_layout(c.number(0), batch_first);
   const dtype e = x.type().element;
-  const std::int64_t size = state_size(c, x, gates, count);
+  const std::int64_t size = state_size(c, x, weights.w.shape(), weights.r.shape(), gates, count);
   const auto act = activations_of(c, defaults, count);
   const auto of = [&](std::size_t i, int d) {
     return c.has(i) ? value(lamina::select(c.cast_to(c.number(i), e), 0, d)) : value();
@@ -289,7 +309,10 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   std::vector<value> y, h, cell;
   for (std::size_t i = 0; i < count; ++i) {
     const int at = static_cast<int>(i);
-    direction d{.x = x, .w = of(1, at), .r = of(2, at), .biases = of(3, at), .h = state(5, at), .active = active};
+    const auto part = [&](const value& v) { return v.empty() ? v : value(lamina::select(v, 0, at)); };
+    direction d{
+        .x = x, .w = part(weights.w), .r = part(weights.r), .biases = of(3, at), .h = state(5, at), .active = active};
+    d.w_scale = part(weights.w_scale), d.r_scale = part(weights.r_scale);
     if (gates == 4) d.cell = state(6, at), d.peepholes = of(7, at);
     if (!d.biases.empty() && d.biases.shape() != shape{2 * gates * size})
       c.fail("its biases have the shape ", c.dims(3));
@@ -308,9 +331,32 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   if (c.wants(1)) c.give_like(1, as_layout(lamina::stack(view<const value>(h), 0), batch_first));
   if (gates == 4 && c.wants(2)) c.give_like(2, as_layout(lamina::stack(view<const value>(cell), 0), batch_first));
 }
-void rnn(node_call& c) { recurrent(c, 1, {"Tanh"}, rnn_direction); }
-void gru(node_call& c) { recurrent(c, 3, {"Sigmoid", "Tanh"}, gru_direction); }
-void lstm(node_call& c) { recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction); }
+void rnn(node_call& c) { recurrent(c, 1, {"Tanh"}, rnn_direction, weights_of(c)); }
+void gru(node_call& c) { recurrent(c, 3, {"Sigmoid", "Tanh"}, gru_direction, weights_of(c)); }
+void lstm(node_call& c) { recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction, weights_of(c)); }
+
+// Weights of 8 bits, [directions, I, G H], with a scale and an offset for each direction or each column.
+value integer_weights(node_call& c, std::size_t i, std::size_t offset) {
+  if (c.rank(i) != 3) c.fail("its weights have the shape ", c.dims(i), ", and a rank of 3 is expected");
+  const value q = c.cast_to(c[i], dtype::float32);
+  value made = q;
+  if (c.has(offset)) {
+    const value zero = c.cast_to(c[offset], dtype::float32);
+    if (zero.shape().rank != 1 && zero.shape().rank != 2) c.fail("its offsets have the shape ", zero.shape());
+    made = q - lamina::unsqueeze(zero, zero.shape().rank == 1 ? axes(1, 2) : axes(1));
+  }
+  return lamina::permute(made, axes(0, 2, 1));
+}
+value scales(node_call& c, std::size_t i) {
+  const value scale = c.number(i);
+  if (scale.shape().rank != 1 && scale.shape().rank != 2) c.fail("its scales have the shape ", scale.shape());
+  return scale;
+}
+// An LSTM whose sequences and states become numbers of 8 bits before each product.
+void dynamic_quantize_lstm(node_call& c) {
+  recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction,
+            {integer_weights(c, 1, 9), integer_weights(c, 2, 11), scales(c, 8), scales(c, 10)});
+}
 
 // ---- Scan -----------------------------------------------------------------------------------------------------------
 
@@ -424,8 +470,11 @@ constexpr converter_entry entries[] = {
     {"GRU", 7, gru}, {"LSTM", 7, lstm}, {"RNN", 7, rnn}, {"Scan", 8, scan_of_samples, false}, {"Scan", 9, scan, false},
 };
 
+constexpr converter_entry microsoft_entries[] = {{"DynamicQuantizeLSTM", 1, dynamic_quantize_lstm}};
+
 }  // namespace
 
 converter_list recurrent_converters() { return entries; }
+converter_list microsoft_recurrent_converters() { return microsoft_entries; }
 
 }  // namespace lamina::onnx

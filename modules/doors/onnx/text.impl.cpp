@@ -130,8 +130,9 @@ std::vector<known_value> with_numbers(node_call& c, converter convert, view<cons
   std::size_t next = 0;
   for (std::size_t i = 0; i < c.size(); ++i) {
     if (!c.has(i)) continue;
-    if (holds_strings(c, i)) copies[i].v = numbers[next++];
-    else copies[i] = c.operand(i);
+    if (!holds_strings(c, i)) copies[i] = c.operand(i);
+    else if (next < numbers.size()) copies[i].v = numbers[next++];
+    else c.fail("operand ", i, " holds strings, which it does not take there");
     operands[i] = &copies[i];
   }
   node_call inner(c.node, c.opset, c.p, c.around, std::move(operands));

@@ -77,6 +77,10 @@ value window_of(const value& size, bool periodic, dtype element, const std::func
 
 value dft(const value& x, dft_attributes a, const origin&) {
   const auto& s = x.shape();
+  if (!is_real(x.type().element)) {
+    text t;
+    raise(error_kind::type, t << "dft: float32 or float64 is expected, not " << x.type());
+  }
   const int rank = s.rank, axis = axis_of("dft", a.axis, s);
   if (axis == rank - 1 || (s.back() != dim(1) && s.back() != dim(2))) {
     text t;

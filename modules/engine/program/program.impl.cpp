@@ -71,7 +71,9 @@ std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprogram
 bool same_node(const node& a, const node& b) {
   if (a.kind != b.kind || a.results.size() != b.results.size()) return false;
   if (a.kind == node_kind::constant) {
-    return a.results[0] == b.results[0] && std::memcmp(a.constant.data(), b.constant.data(), a.constant.bytes()) == 0;
+    const std::size_t bytes = a.constant.bytes();
+    return a.results[0] == b.results[0] &&
+           (bytes == 0 || std::memcmp(a.constant.data(), b.constant.data(), bytes) == 0);
   }
   if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() ||
       !a.op->equal(a.attributes.get(), b.attributes.get()))
