@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "examine.h"
+#include "scratch.h"
 
 import lamina;
 import lamina.onnx;
@@ -275,6 +276,34 @@ void mutate(random_source& r, std::vector<field>& model) {
   if (!leaves.empty()) change_leaf(r, all, leaves[below(r, leaves.size())]);
 }
 
+// What was read is written, or refused in words, and what was written is a file that is read or refused in words.
+void write_again(const saved_net& net) {
+  static const scratch_folder folder;
+  const std::string file = folder / "again.onnx";
+  try {
+    onnx::save(file, net, {.external_above = 4096});
+  } catch (const unsupported_error&) { return; } catch (const out_of_memory&) {
+    return;
+  }
+  try {
+    onnx::load(file);
+  } catch (const file_error&) {
+  } catch (const unsupported_error&) {
+  } catch (const out_of_memory&) {}
+}
+// An input is a number, which may decide branches and shapes.
+void read_with_number(const unsigned char* data, unsigned long size, const saved_net& net, std::uint32_t hash) {
+  const auto inputs = net.inputs();
+  if (inputs.empty()) return;
+  try {
+    onnx::read({reinterpret_cast<const std::byte*>(data), size}, "fuzz.onnx",
+               {.numbers = {{inputs[hash % inputs.size()].name, static_cast<double>(hash >> 8 & 3)}}});
+  } catch (const file_error&) {
+  } catch (const unsupported_error&) {
+  } catch (const out_of_memory&) {
+  } catch (const value_error&) {}
+}
+
 }  // namespace
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed) {
@@ -312,6 +341,8 @@ void examine(const unsigned char* data, unsigned long size) {
       if (std::string_view(e.what()).find("2^40") == std::string_view::npos) throw;
     } catch (const unsupported_error&) {}  // constants that are strings
   }
+  if ((hash >> 18) % 8 == 0) write_again(net);
+  if ((hash >> 21) % 8 == 0) read_with_number(data, size, net, hash);
   try {
     const auto seed = hash >> 8;
     const stop_scope limited{until{}};

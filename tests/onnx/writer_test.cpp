@@ -214,6 +214,15 @@ BOOST_AUTO_TEST_CASE(borders) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(windows_of_integers_begin_at_their_least_number) {
+  const auto p = std::make_shared<program>();
+  const value x = p->input("x", {dtype::uint8, {1, 1, 3, 4}}), y = p->input("y", {dtype::int32, {1, 1, 3, 4}});
+  const pool_options window{.kernel = {2, 2}, .paddings_before = {1, 1}};
+  p->output("bytes", max_pool(x, window));
+  p->output("words", max_pool(y - 1000, window));
+  check("windows", {p, {}}, {{1, 1, 3, 4}, {1, 1, 3, 4}});
+}
+
 BOOST_AUTO_TEST_CASE(weights_beside_the_model) {
   const folder to;
   const auto net = saved(model<one_layer, input<"N", 32>>({.seed = 1}));

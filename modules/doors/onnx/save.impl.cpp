@@ -87,6 +87,9 @@ std::string model_names::scalar(double v, dtype element) {
     if constexpr (std::is_convertible_v<double, T>) {
       const T number = [&] {
         if constexpr (std::is_class_v<T>) return T(static_cast<float>(v));
+        else if constexpr (!std::is_integral_v<T>) return static_cast<T>(v);
+        else if (!(v > static_cast<double>(std::numeric_limits<T>::min()))) return std::numeric_limits<T>::min();
+        else if (v >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
         else return static_cast<T>(v);
       }();
       std::memcpy(data.mutable_data(), &number, sizeof number);

@@ -313,7 +313,7 @@ void max_windows(written_call& c) {
   if (c.is_used(1)) c.unsupported("the positions of the maxima are read");
   const int axis = c.axis(c.dims(0).rank);
   const auto w = windows_of(c, axis);
-  const double least = is_integer(c.type(0).element) ? -128 : -std::numeric_limits<double>::infinity();
+  const double least = -std::numeric_limits<double>::infinity();  // of integers the smallest
   const auto terms = c.add("Where", {beside(c, w.inside, axis), w.elements, c.number(least, c.type(0).element)});
   c.give(c.add("ReduceMax", {terms, c.longs({axis + 1})}, {{"keepdims", std::int64_t(0)}}));
 }
