@@ -353,7 +353,10 @@ def differing_bits(at, outputs):
 def check_all(folder, part, tool, check):
     failed = 0
     for _, _, model in models_of(part):
-        wrong = check(folder, model["name"], tool)
+        try:
+            wrong = check(folder, model["name"], tool)
+        except Exception as e:  # whatever the checker or the runtime says
+            wrong = str(e)
         failed += bool(wrong)
         print(f"{'wrong ' if wrong else 'passed'} {model['name']}{': ' if wrong else ''}{wrong}", flush=True)
     return 1 if failed else 0

@@ -106,7 +106,8 @@ void program_writer::find_constants() {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const node& n = all[i];
     if (n.kind == node_kind::constant) constant_[i] = 1;
-    if (n.kind != node_kind::operation || !n.subprograms.empty() || !n.op->pure || n.inputs.empty()) continue;
+    if (n.kind != node_kind::operation || !n.subprograms.empty() || !n.op->pure || n.op->host || n.inputs.empty())
+      continue;
     bool known = true;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       known =
