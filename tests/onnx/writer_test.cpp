@@ -241,6 +241,13 @@ BOOST_AUTO_TEST_CASE(refused) {
   BOOST_TEST(message_of([&] { onnx::save(to / "shift.onnx", {p, {}}); }).find("shift_left") != std::string::npos);
   BOOST_TEST(!fs::exists(to / "shift.onnx"));
   BOOST_CHECK_THROW(onnx::save(to / "old.onnx", {p, {}}, {.opset = 9}), unsupported_error);
+  // Constants whose shapes do not fit, as a plan would find.
+  const auto q = std::make_shared<program>();
+  const value sizes = q->constant(numbers({dtype::int64, {3}})), all = q->constant(numbers({dtype::float32, {7}}));
+  q->output("y", reshape_to(all, abs(sizes) + 2));
+  BOOST_TEST(message_of([&] {
+               onnx::save(to / "shapes.onnx", {q, {}});
+             }).find("a constant of the model cannot be computed") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -87,8 +87,7 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
         exact = number == std::floor(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                 number < static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
       const T element = exact ? static_cast<T>(number) : T{};
-      for (std::size_t i = 0; i < made.bytes() / sizeof element; ++i)
-        std::memcpy(made.mutable_data() + i * sizeof element, &element, sizeof element);
+      std::fill_n(reinterpret_cast<T*>(made.mutable_data()), made.bytes() / sizeof element, element);
     }
   });
   if (!exact) detail::raise(error_kind::value, t << ", which cannot hold " << number);

@@ -154,8 +154,19 @@ std::optional<any_tensor> program_writer::computed(value_id v) {
       made[{i, static_cast<std::int32_t>(k)}] = value(q.get(), {id.node, static_cast<std::int32_t>(k)});
   }
   q->output("y", made.at(v));
-  auto session = ir::session::owning(std::move(q), parameter_store());
-  return session.run(view<const any_tensor>())[0];
+  // Shapes that do not fit are found where a plan is made.
+  const auto refuse = [&](const error& e) {
+    text t;
+    detail::raise(error_kind::unsupported, t << printable(p_.at(v).path) << (p_.at(v).path.empty() ? "" : ": ")
+                                             << "a constant of the model cannot be computed: " << e.what());
+  };
+  try {
+    auto session = ir::session::owning(std::move(q), parameter_store());
+    return session.run(view<const any_tensor>())[0];
+  } catch (const shape_error& e) { refuse(e); } catch (const value_error& e) {
+    refuse(e);
+  } catch (const type_error& e) { refuse(e); }
+  return {};
 }
 
 void program_writer::run() {
