@@ -145,7 +145,12 @@ void add_train(CLI::App& app) {
   const auto one_of = [&](const char* name, std::string& to, const char* text, std::vector<std::string> words) {
     train->add_option(name, to, text)->check(CLI::IsMember(std::move(words)))->capture_default_str();
   };
-  one_of("--loss", t->loss, "loss", {"cross_entropy", "nll"});
+  one_of("--loss", t->loss, "loss: cross_entropy of logits, nll of log-probabilities, log_loss of probabilities",
+         {"cross_entropy", "nll", "log_loss"});
+  train->add_option(
+      "--freeze", t->freeze,
+      "regular expression (ECMAScript) that is found in the names of parameters which are to stay as they are; "
+      "may be given several times");
   one_of("--optimizer", t->optimizer, "optimizer", {"sgd", "adam", "adamw"});
   one_of("--schedule", t->schedule, "schedule of the learning rate", {"constant", "one_cycle", "cosine"});
   command_line::add_number(*train, "--rate", t->rate, "learning rate", command_line::range::positive);

@@ -41,6 +41,7 @@ struct train_arguments {
   double rate = 1e-3, mean = 0, deviation = 1;
   int threads = 1;
   bool resume = false;
+  std::vector<std::string> freeze;
 };
 struct profile_arguments {
   std::string model, out;

@@ -1,8 +1,12 @@
 // lamina train: a saved net on images with classes.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -51,6 +55,95 @@ template <class O> trainer::step_rule rule_of(const O& rule) {
   return [rule](update_scope& s, const value& w, const value& g) { return value(rule.step(s, w, g)); };
 }
 
+// Parameters that are not trained; `thaw` makes them as they were, for the net that is written.
+class frozen_parameters {
+ public:
+  frozen_parameters(parameter_store& all, const std::vector<std::string>& patterns) : all_(all) {
+    for (const auto& pattern : patterns) {
+      const std::regex which = compiled(pattern);
+      bool found = false;
+      for (auto& p : all_)
+        if (p.role() == state_role::parameter && std::regex_search(p.name(), which)) {
+          found = true;
+          if (!p.trainable()) continue;
+          names_.push_back(p.name());
+          p.trainable(false);
+        }
+      if (!found)
+        throw value_error(words("--freeze: `", printable(pattern), "` is found in no name of a parameter; there are ",
+                                names_of(all_)));
+    }
+  }
+  void thaw() {
+    for (const auto& name : names_) all_.find(name)->trainable(true);
+  }
+
+ private:
+  static std::regex compiled(const std::string& pattern) {
+    if (pattern.size() > 1024) throw value_error("--freeze: the expression has more than 1024 letters");
+    try {
+      return std::regex(pattern);
+    } catch (const std::regex_error&) {
+      throw value_error(words("--freeze: `", printable(pattern), "` is no regular expression (ECMAScript)"));
+    }
+  }
+  static std::string names_of(const parameter_store& all) {
+    std::string found;
+    std::size_t count = 0;
+    for (const auto& p : all)
+      if (p.role() == state_role::parameter && ++count <= 8)
+        found += (count > 1 ? ", `" : "`") + printable(p.name()) + "`";
+    return count == 0 ? "none" : count > 8 ? found + " and " + std::to_string(count - 8) + " more" : found;
+  }
+  parameter_store& all_;
+  std::vector<std::string> names_;
+};
+
+// A loss of other results than the net gives would train it to nonsense: what the net makes of the first images tells.
+void check_loss(model_core& net, const image_dataset& data, const std::string& loss) {
+  const auto& in = net.definition().inputs[0].type;
+  if (net.definition().outputs[0].type.dims.rank != 2 || in.element != dtype::float32) return;
+  const std::int64_t n = in.dims[0].is_number() ? in.dims[0].code : std::min<std::int64_t>(data.size(), 16);
+  shape s{n};
+  for (int i = 0; i < data.image_shape().rank; ++i) s.push_back(data.image_shape()[i]);
+  if (n > data.size() || !fits(in.dims, s)) return;
+  any_tensor images({dtype::float32, s});
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(n)), labels(rows.size());
+  for (std::int64_t i = 0; i < n; ++i) rows[static_cast<std::size_t>(i)] = i;
+  data.batch(view<const std::int64_t>(rows), reinterpret_cast<float*>(images.mutable_data()), labels.data());
+  const any_tensor results = net.runs().run({&images, 1})[0];
+  const auto all = results.elements<float>();
+  bool probabilities = true, logarithms = true;
+  const std::size_t classes = all.size() / rows.size();
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    double sum = 0, sum_of_exp = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double x = static_cast<double>(all[r * classes + c]);
+      sum += x, sum_of_exp += std::exp(x);
+      probabilities = probabilities && x >= 0;
+    }
+    probabilities = probabilities && std::abs(sum - 1) < 1e-3;
+    logarithms = logarithms && std::abs(sum_of_exp - 1) < 1e-3;
+  }
+  const std::string is = probabilities ? "log_loss" : logarithms ? "nll" : "cross_entropy";
+  if (is == loss || (is == "nll" && loss == "cross_entropy")) return;  // log-probabilities are logits as well
+  throw value_error(words("--loss ", loss, ": the output of the net is ",
+                          probabilities ? "probabilities"
+                          : logarithms  ? "log-probabilities"
+                                        : "logits",
+                          "; expected --loss ", is));
+}
+
+// Which operation has no gradient is what the net is not supported for.
+template <class F> auto with_gradients(F f) {
+  try {
+    return f();
+  } catch (const value_error& e) {
+    if (std::string_view(e.what()).ends_with("has no gradient")) throw unsupported_error(e.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 void train(const train_arguments& o) {
@@ -62,7 +155,8 @@ void train(const train_arguments& o) {
   const auto data = read_data(o, o.images, o.labels);
   const std::map<std::string, trainer::loss_rule> losses{
       {"cross_entropy", [](const value& out, const value& y) { return value(loss::cross_entropy{}(out, y)); }},
-      {"nll", [](const value& out, const value& y) { return value(loss::nll{}(out, y)); }}};
+      {"nll", [](const value& out, const value& y) { return value(loss::nll{}(out, y)); }},
+      {"log_loss", [](const value& out, const value& y) { return value(loss::log_loss{}(out, y)); }}};
   const std::map<std::string, trainer::step_rule> rules{
       {"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
   fit_options fit{.epochs = o.epochs,
@@ -76,13 +170,17 @@ void train(const train_arguments& o) {
   signals::check();
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
   signals::check();
+  frozen_parameters frozen(net.parameters(), o.freeze);
   try {
     const stop_scope until(noted_signal{});
-    trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate).fit(data, fit);
+    auto training = with_gradients([&] { return trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate); });
+    check_loss(net, data, o.loss);
+    training.fit(data, fit);
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
     throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
+  frozen.thaw();
   save_net(o.out, net.inference(), net.parameters());
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
 }

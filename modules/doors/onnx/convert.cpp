@@ -22,6 +22,7 @@ struct known_value {
   value v{};                             // empty until it is asked for
   any_tensor data{};                     // all elements, of constants and of what follows from them
   bool is_parameter = false;             // data that become a state of the program
+  bool is_statistic = false;             // of a state: training does not change it
   std::string name{};                    // of the state
   std::optional<dtype> open_sequence{};  // a sequence without tensors, of which only the element type is known
   std::shared_ptr<value> state{};        // of parameters: empty until one of the names that they have is asked for
@@ -73,6 +74,8 @@ class node_call {
   double known_number(std::size_t i, std::string_view what, double otherwise) const;
   /// Operand i as extents, as far as they are known now: of int64 vectors and numbers that follow from shapes.
   const std::optional<std::vector<dim>>& extents(std::size_t i) const;
+  /// Operand i is a statistic of data, which training by gradients leaves as it is.
+  void statistic(std::size_t i);
   bool is_parameter(std::size_t i) const { return has(i) && operands_[i]->is_parameter; }
   /// Errors: file_error where it is left out.
   const known_value& operand(std::size_t i) const {

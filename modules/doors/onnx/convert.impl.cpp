@@ -37,6 +37,12 @@ value node_call::operator[](std::size_t i) {
     unsupported("operand ", i, " is a sequence without tensors, whose rank nothing says");
   return around.value_of(*operands_[i]);
 }
+void node_call::statistic(std::size_t i) {
+  if (!is_parameter(i)) return;
+  operands_[i]->is_statistic = true;
+  const auto& made = operands_[i]->state;  // another node may have asked for it before
+  if (made && !made->empty()) around.context().states.find(made->owner().at(made->id().node).name)->trainable(false);
+}
 value node_call::number(std::size_t i) {
   value v = operator[](i);
   const dtype e = v.type().element;

@@ -31,6 +31,8 @@ void batch_normalization(node_call& c) {
   const int rank = x.shape().rank;
   const dtype e = x.type().element;
   if (rank < 1) c.fail("it expects channels, and its operand is a number");
+  c.statistic(3);
+  c.statistic(4);
   const auto of_channels = [&](std::size_t i) { return c.cast_to(c.number(i), e); };
   const value scale = of_channels(1), bias = of_channels(2), mean = of_channels(3), variance = of_channels(4);
   const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);

@@ -60,6 +60,17 @@ void add_free(const graph_message& g, name_list& found) {
   for (const auto& o : g.outputs) read(o.name);
 }
 
+// A parameter that is reshaped, transposed or cast keeps its name; what is made of several has that of the result.
+std::string state_name(const std::vector<known_value*>& operands, const any_tensor& result, std::string_view output) {
+  const known_value* of = nullptr;
+  for (const auto* k : operands) {
+    if (!k || !k->is_parameter) continue;
+    if (of) return std::string(output);
+    of = k;
+  }
+  return of && of->data.type().dims.size() == result.type().dims.size() ? of->name : std::string(output);
+}
+
 }  // namespace
 
 std::vector<std::string_view> free_names(const graph_message& g) {
@@ -106,7 +117,7 @@ value scope::value_of(known_value& k) {
   k.name = name;
   k.v = p_.state(k.name, k.data.type());
   if (k.state) *k.state = k.v;
-  const bool trainable = is_real(k.data.element());
+  const bool trainable = is_real(k.data.element()) && !k.is_statistic;
   m_.states.add(k.name, k.data, trainable ? state_role::parameter : state_role::statistic, trainable);
   return k.v;
 }
@@ -343,7 +354,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
     }
     r.v = {};
     r.is_parameter = of_parameters && !is_inner && r.data.element() != dtype::string;
-    r.name = std::string(n.outputs[i]);
+    r.name = state_name(operands, r.data, n.outputs[i]);
     if (r.is_parameter) r.state = std::make_shared<value>();
   }
   take_results(n, std::move(c.results));

@@ -28,6 +28,11 @@ struct nll {
     return lamina::nll(log_probabilities, labels);
   }
 };
+/// Negative log likelihood of probabilities [N, C], as a softmax gives them, and classes [N], averaged over the batch.
+/// Numerics: a probability below 1e-30 counts as 1e-30 and takes no gradient.
+struct log_loss {
+  value operator()(const value& probabilities, const value& labels) const;
+};
 /// Mean of squared differences of results and targets of one shape. Errors: shape_error where the shapes differ; targets are
 /// not broadcast.
 struct mse {

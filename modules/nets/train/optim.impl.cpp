@@ -3,6 +3,7 @@ import :core;
 import :dtype;
 import :op;
 import :op.elementwise;
+import :op.loss;
 import :op.reduce;
 import :op.shape;
 import :parameter;
@@ -27,6 +28,10 @@ update_scope::update_scope(program& p, parameter_store& store, std::string param
 
 value update_scope::in_type_of(const value& v, const value& like) {
   return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
+}
+
+value loss::log_loss::operator()(const value& probabilities, const value& labels) const {
+  return lamina::nll(lamina::log(lamina::max(probabilities, 1e-30)), labels);
 }
 
 namespace {

@@ -49,7 +49,8 @@ template <class M> struct trained_check {
     text t;
     if constexpr (requires { net::sharing_name; })
       t = detail::shares_weights<net::sharing_name, "be trained">::message();
-    else if constexpr (!is_model<net>) t << "what is to be trained is `" << type_name<net>() << "`; it must be a model";
+    else if constexpr (!is_model<net> && !std::same_as<net, model_core>)
+      t << "what is to be trained is `" << type_name<net>() << "`; it must be a model";
     else if constexpr (std::is_const_v<std::remove_reference_t<M>>) t << "the model is const, and training changes it";
     return t;
   }
@@ -129,13 +130,20 @@ template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
   return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); };
 }
+/// The part of a model that is no template; that of a net from a file is the model.
+template <class M> model_core& trained_core(M& net) {
+  if constexpr (std::same_as<M, model_core>) return net;
+  else return net.core();
+}
 }  // namespace detail
 
-/// Trains a model that classifies images. The order of examples depends on seed and epoch alone; the last, smaller batch
+/// Trains a model that classifies images, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. Parameters that
+/// are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too; results have the same bits for any number of threads.
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
-/// Errors: shape_error where data and model do not fit; value_error for a label outside the model's classes, for a rate that is
-/// no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
+/// Errors: shape_error where data and model do not fit; type_error where the model's input has another element type than its
+/// output; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
+/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
 /// finite, for `resume` without `checkpoint`, and for a checkpoint of another seed, another batch size, another number of
 /// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
@@ -146,7 +154,7 @@ export template <class M, class L, class O> requires accepted<diagnostic<trained
 training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer,
                     const fit_options& options = {}) {
   detail::check_optimizer(optimizer);
-  return trainer(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr)
+  return trainer(detail::trained_core(net), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr)
       .fit(data, options);
 }
 
@@ -234,6 +242,11 @@ export template <class Model> class training {
 export template <const auto& Topology, class... Rest, class L> requires accepted<diagnostic<loss_check<L>>()>
 evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
+}
+/// The same of a net from a file.
+export template <class L> requires accepted<diagnostic<loss_check<L>>()>
+evaluation evaluate(model_core& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
+  return trainer(net, detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.

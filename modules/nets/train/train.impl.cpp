@@ -29,6 +29,7 @@ namespace lamina {
 namespace {
 
 constexpr std::string_view step_name = "optimizer.step";
+constexpr std::int64_t validation_batch = 256;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -90,12 +91,45 @@ struct trainer::implementation {
   std::vector<std::int64_t> labels;
   std::uint64_t parameters = 0;  // identity of those that the programs were traced with
 
+  // Images are read in the element type of the results.
+  static void check_input(const model_definition& d) {
+    const auto& [name, type] = d.inputs[0];
+    text t;
+    if (!is_real(d.element))
+      detail::raise(error_kind::type, t << "fit: output `" << printable(d.outputs[0].name) << "` of the model is "
+                                        << d.outputs[0].type << "; expected float32 or float64");
+    if (type.element != d.element)
+      detail::raise(error_kind::type, t << "fit: input `" << printable(name) << "` of the model is " << type
+                                        << "; expected " << d.element << ", as its output is");
+    if (type.dims.rank == 0)
+      detail::raise(error_kind::shape, t << "fit: input `" << printable(name) << "` of the model is one number");
+  }
+  // How many images the model takes at a time; `otherwise` where that is open.
+  std::int64_t batch_of_model(std::int64_t otherwise) const {
+    const dim n = net.definition().inputs[0].type.dims[0];
+    return n.is_number() ? n.code : otherwise;
+  }
+  // A model whose number of images is fixed takes no smaller last batch.
+  void check_batches(const image_dataset& data, std::int64_t batch, std::string_view name) const {
+    batch_shape(batch_of_model(1), data);
+    if (data.size() == 0) return;
+    const std::int64_t first = std::min(batch, data.size()), last = data.size() % first, n = batch_of_model(first);
+    if (first == n && (last == 0 || batch_of_model(0) == 0)) return;
+    text t;
+    t << "fit: the model takes " << n << (n == 1 ? " image" : " images") << " at a time, and the " << name
+      << " has batches of " << first;
+    if (first == n) t << " and a last one of " << last;
+    detail::raise(error_kind::shape, t << "; expected a batch of " << n << " that divides the number of images, or a "
+                                       << "model whose first extent is open");
+  }
+
   // Inputs: images, labels, and for training the learning rate. Outputs: mean loss, number of hits.
   std::shared_ptr<program> traced(bool training) {
     const auto& d = net.definition();
     if (d.inputs.size() != 1 || d.outputs.size() != 1)
       detail::raise(error_kind::value,
                     "fit: the model must have one input and one output to be trained on images and labels");
+    check_input(d);
     auto p = std::make_shared<program>();
     value x = p->input(d.inputs[0].name, d.inputs[0].type);
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
@@ -448,7 +482,7 @@ class trainer::implementation::fitting {
     r.images_per_second = static_cast<double>(e.seen) / std::max(r.seconds, 1e-9);
     if (o_.validation && e.done == batches_) {
       follow();
-      const auto found = at_.measured(checks_, *o_.validation, 256);
+      const auto found = at_.measured(checks_, *o_.validation, at_.batch_of_model(validation_batch));
       r.validation_loss = found.loss;
       r.validation_accuracy = found.accuracy;
     }
@@ -489,10 +523,10 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   at.trace_for_parameters();
-  at.batch_shape(1, data);
+  at.check_batches(data, o.batch, "training data");
   at.check_labels(data, "fit", "training data");
   if (o.validation) {
-    at.batch_shape(1, *o.validation);
+    at.check_batches(*o.validation, at.batch_of_model(validation_batch), "validation data");
     at.check_labels(*o.validation, "fit", "validation data");
   }
   if (o.threads > 0 && o.threads != at.where->threads())

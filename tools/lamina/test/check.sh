@@ -285,6 +285,44 @@ ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --
 says 'accuracy 100'
 ends 0 show learned
 says '^99 parameters'
+# A net from ONNX, with a layer that stays as it is.
+if "$program" export net net.onnx >/dev/null 2>&1; then
+  ends 0 train net.onnx --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --freeze '^conv' --out tuned
+  says 'accuracy 100'
+  ends 0 export tuned tuned.onnx
+  ends 0 run tuned --input x.npy
+  mv stdout tuned.numbers
+  ends 0 run tuned.onnx --input x.npy
+  cmp -s stdout tuned.numbers || fail "a net that was trained and exported gives other numbers"
+  if command -v python3 >/dev/null; then
+    python3 - <<'END' || fail "a frozen parameter was changed, or others were not"
+import json
+def tensors(file):
+    data = open(file, "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    return {k: data[8 + n:][slice(*v["data_offsets"])] for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+a, b = tensors("net.safetensors"), tensors("tuned.safetensors")
+assert all((a[k] == b[k]) == k.startswith("conv.") for k in a), [k for k in a if a[k] == b[k]]
+END
+  fi
+  ends 0 train tuned --images pictures.npy --labels classes.npy --freeze head --out tuned
+  refused '^lamina: net.onnx: fit: no parameter of the model is trainable$' train net.onnx --images pictures.npy --labels classes.npy --freeze . --out frozen
+  refused '^lamina: net.onnx: --freeze: `\(` is no regular expression' train net.onnx --images pictures.npy --labels classes.npy --freeze '(' --out frozen
+  refused '^lamina: net.onnx: --freeze: `neck` is found in no name of a parameter; there are `conv.weight`, `conv.bias`, `head.weight`, `head.bias`$' \
+    train net.onnx --images pictures.npy --labels classes.npy --freeze neck --out frozen
+  refused '^lamina: net.onnx: --loss log_loss: the output of the net is logits; expected --loss cross_entropy$' \
+    train net.onnx --images pictures.npy --labels classes.npy --loss log_loss --out frozen
+  ends 0 profile net.onnx --input x.npy --out net.onnx.profile
+  fails 3 '^lamina: hosted: joined: concat_sequence: it runs on the host, between plans, and has no gradient$' \
+    train hosted --images pictures.npy --labels classes.npy --out frozen
+  head -c 300 net.onnx >torn.onnx
+  for command in 'show torn.onnx' 'run torn.onnx --input x.npy' 'bench torn.onnx' 'plan torn.onnx' 'draw torn.onnx' 'profile torn.onnx --input x.npy --out p' \
+    'quantize torn.onnx --profile net.onnx.profile --out q' 'bundle torn.onnx --name torn' 'export torn.onnx t.onnx' \
+    'train torn.onnx --images pictures.npy --labels classes.npy --out q'; do
+    refused '^lamina: torn.onnx: ' $command
+    refused '^lamina: some.onnx: cannot be opened' ${command/torn/some}
+  done
+fi
 # What cannot be written is told before it is computed.
 for out in nowhere/trained pair.npy/trained; do
   refused "^lamina: $out.json: cannot be written: " train net --images pictures.npy --labels classes.npy --epochs 1000000 --out $out

@@ -24,6 +24,21 @@ struct positive_rows {
 constexpr auto rows =
     sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
 
+// A classifier with a sequence inside, through which no gradient leads.
+void save_hosted(const std::string& folder) {
+  program p;
+  parameter_store states;
+  const value x = p.input("x", {dtype::float32, {"N", 1, 6, 6}}), flat = flatten<1>(x);
+  states.make("w", {dtype::float32, {36, 36}}, initializer::constant(1), 0, state_role::parameter);
+  states.make("v", {dtype::float32, {36, 3}}, initializer::constant(1), 0, state_role::parameter);
+  const value h = matmul(flat, p.state("w", {dtype::float32, {36, 36}}));
+  p.path = "joined";
+  const value joined = concat_sequence(sequence_of({&h, 1}), {.axis = 1});
+  p.path.clear();
+  p.output("y", matmul(joined, p.state("v", {dtype::float32, {36, 3}})));
+  save_net(folder + "hosted", p, states);
+}
+
 // A model by name in training, its predictor, and a net that runs programs.
 void save_by_name(const std::string& folder) {
   graph::model m("digits", {.seed = 1});
@@ -74,6 +89,7 @@ int main(int, char** arguments) {
   graph::save(folder + "scoped", scoped, graph::workspace());
   save_net(folder + "rows", model<rows, input<"N", 2>>({.seed = 1}));
   save_by_name(folder);
+  save_hosted(folder);
 
   // Three classes that differ in the place of a bright square.
   tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);
