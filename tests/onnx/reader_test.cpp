@@ -5,10 +5,12 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -400,6 +402,46 @@ BOOST_AUTO_TEST_CASE(names_of_one_parameter_are_one_state) {
   auto s = ir::session::owning(net.program, std::move(net.states));
   const any_tensor x = tensor_of({1, 2}, {1, 0});
   BOOST_TEST(numbers_of(s.run(view<const any_tensor>(&x, 1))[0]) == (list{37, 54}));
+}
+
+// Operators that a program binds.
+BOOST_AUTO_TEST_CASE(own_operators) {
+  const bytes model =
+      t::model_of({t::node("Gate", {"x"}, {"g"}, {t::real("slope", 2)}, {.name = "gate", .domain = "own"}),
+                   t::node("Relu", {"g"}, {"y"})});
+  BOOST_TEST(has(unsupported(model), "node `gate` (own.Gate), opset 1: lamina does not know this operator"));
+  onnx::read_options o;
+  o.own.push_back({"own", "Gate", [](const onnx::own_node& n) {
+                     BOOST_TEST(n.name == "gate");
+                     BOOST_TEST(n.opset == 1);
+                     BOOST_TEST(n.integer("count", 7) == 7);
+                     const ir::value x = n[0];
+                     return std::vector<ir::value>{x * sigmoid(x * n.real("slope"))};
+                   }});
+  const auto net = read(model, o);
+  const auto y = net.factory().create()({tensor_of({2, 3}, {1, 2, 3, -1, -2, -3})})[0];
+  BOOST_TEST(numbers_of(y)[0] == 1 / (1 + std::exp(-2.0)), boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(numbers_of(y)[3] == 0.0);
+  // It comes before the library's own.
+  o.own.push_back({"ai.onnx", "Relu", [](const onnx::own_node& n) { return std::vector<ir::value>{n[0]}; }});
+  BOOST_TEST(numbers_of(read(model, o).factory().create()({tensor_of({2, 3}, {1, 2, 3, -1, -2, -3})})[0])[3] < 0);
+  const auto said = [&](auto f) {
+    o.own[0].convert = f;
+    return message_of([&] { read(model, o); });
+  };
+  using values = std::vector<ir::value>;
+  const std::string gate = "m.onnx: node `gate` (own.Gate), opset 1: ";
+  BOOST_TEST(said([](const onnx::own_node&) { return values{}; }) ==
+             gate + "the function that it is bound to gives no result 0, `g`");
+  BOOST_TEST(said([](const onnx::own_node& n) { return values{n[1]}; }) == gate + "operand 1 is missing");
+  BOOST_TEST(said([](const onnx::own_node& n) { return values{n[0] * n.real("rate")}; }) ==
+             gate + "attribute `rate` is missing");
+  BOOST_TEST(has(said([](const onnx::own_node& n) { return values{matmul(n[0], n[0])}; }), gate + "matmul"));
+  ir::program other;
+  BOOST_TEST(said([&](const onnx::own_node& n) { return values{other.input("z", n[0].type())}; }) ==
+             gate + "the function that it is bound to gives a value of another program");
+  BOOST_TEST(said(std::function<values(const onnx::own_node&)>()) ==
+             gate + "the operator is bound to an empty function");
 }
 
 // What a function makes of parameters is a state each time; names within are its own.

@@ -175,6 +175,63 @@ void write_outputs(const graph_message& g, scope& root, const read_options& o) {
   }
 }
 
+bool is_standard(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+const own_operator* bound(const read_options& o, std::string_view domain, std::string_view op) {
+  const auto at = std::find_if(o.own.begin(), o.own.end(), [&](const own_operator& b) {
+    return b.op == op && (b.domain == domain || (is_standard(b.domain) && is_standard(domain)));
+  });
+  return at == o.own.end() ? nullptr : &*at;
+}
+
+// What the function of an own operator sees of a node.
+class bound_node final : public own_node {
+ public:
+  explicit bound_node(node_call& c) : c_(c) {
+    name = std::string(c.node.name);
+    domain = std::string(c.node.domain);
+    op = std::string(c.node.op);
+    opset = c.opset;
+    results = c.wanted();
+    for (std::size_t i = 0; i < c.size(); ++i) operands.push_back(c.has(i) ? c[i] : value());
+  }
+  value operator[](std::size_t i) const override { return c_[i]; }
+  bool has_attribute(std::string_view a) const override { return c_.has_attribute(a); }
+  std::int64_t integer(std::string_view a, std::optional<std::int64_t> otherwise) const override {
+    return otherwise ? c_.integer(a, *otherwise) : c_.integer(a);
+  }
+  double real(std::string_view a, std::optional<double> otherwise) const override {
+    return c_.real(there(a, otherwise.has_value()), otherwise.value_or(0));
+  }
+  std::string string(std::string_view a, std::optional<std::string> otherwise) const override {
+    return c_.string(there(a, otherwise.has_value()), otherwise.value_or(""));
+  }
+  std::vector<std::int64_t> integers(std::string_view a) const override { return c_.integers(there(a, false)); }
+  std::vector<double> reals(std::string_view a) const override { return c_.reals(there(a, false)); }
+
+ private:
+  std::string_view there(std::string_view a, bool optional) const {
+    if (!optional && !c_.has_attribute(a)) c_.fail("attribute `", a, "` is missing");
+    return a;
+  }
+  node_call& c_;
+};
+
+// Whether the caller binds the operator of a node, which then is converted.
+bool convert_own(const read_options& o, node_call& c) {
+  const own_operator* own = bound(o, c.node.domain, c.node.op);
+  if (!own) return false;
+  if (!own->convert) c.unsupported("the operator is bound to an empty function");
+  const auto made = own->convert(bound_node(c));
+  for (std::size_t i = 0; i < c.wanted(); ++i) {
+    if (!c.wants(i)) continue;
+    if (i >= made.size() || made[i].empty())
+      c.unsupported("the function that it is bound to gives no result ", i, ", `", printable(c.node.outputs[i]), "`");
+    if (&made[i].owner() != &c.p) c.unsupported("the function that it is bound to gives a value of another program");
+    c.give(i, made[i]);
+  }
+  return true;
+}
+
 saved_net net_of(const model_message& m, source from, std::size_t file_bytes, const read_options& o) {
   check(m, from);
   saved_net net;
@@ -182,6 +239,7 @@ saved_net net_of(const model_message& m, source from, std::size_t file_bytes, co
   from.account->add(file_bytes);
   model_context context{std::move(from), m, net.states};
   context.file_bytes = file_bytes;
+  if (!o.own.empty()) context.own = [&o](node_call& c) { return convert_own(o, c); };
   for (const auto& f : m.functions) context.functions[{f.domain, f.name, f.overload}] = &f;
   find_shape_constants(*m.graph, context.shape_constants);
   scope root(context, *p, m.opsets);
@@ -203,25 +261,25 @@ source source_of(const std::string& path) {
 
 void add_unsupported(const std::vector<node_message>& nodes, const std::vector<opset_message>& opsets,
                      const std::set<std::tuple<std::string_view, std::string_view, std::string_view>>& functions,
-                     std::vector<unsupported_node>& found) {
+                     const read_options& o, std::vector<unsupported_node>& found) {
   for (const auto& n : nodes) {
     const bool is_function = functions.contains({n.domain, n.op, n.overload});
-    const bool standard = n.domain.empty() || n.domain == "ai.onnx";
     const auto opset = opset_of(opsets, n.domain);
-    if (!is_function && !find_converter(standard ? std::string_view() : n.domain, n.op, opset))
+    if (!is_function && !bound(o, n.domain, n.op) &&
+        !find_converter(is_standard(n.domain) ? std::string_view() : n.domain, n.op, opset))
       found.push_back(
           {std::string(n.name), std::string(n.domain), std::string(n.op), opset, "lamina does not know this operator"});
     for (const auto& a : n.attributes)
-      for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, functions, found);
+      for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, functions, o, found);
   }
 }
 
-std::vector<unsupported_node> unsupported_in(const model_message& m) {
+std::vector<unsupported_node> unsupported_in(const model_message& m, const read_options& o) {
   std::vector<unsupported_node> found;
   std::set<std::tuple<std::string_view, std::string_view, std::string_view>> functions;
   for (const auto& f : m.functions) functions.emplace(f.domain, f.name, f.overload);
-  add_unsupported(m.graph->nodes, m.opsets, functions, found);
-  for (const auto& f : m.functions) add_unsupported(f.nodes, f.opsets, functions, found);
+  add_unsupported(m.graph->nodes, m.opsets, functions, o, found);
+  for (const auto& f : m.functions) add_unsupported(f.nodes, f.opsets, functions, o, found);
   return found;
 }
 
@@ -231,7 +289,7 @@ saved_net net_or_list(const model_message& m, source from, std::size_t file_byte
     return net_of(m, std::move(from), file_bytes, o);
   } catch (const unsupported_error& e) {
     if (!m.graph) throw;
-    const auto all = unsupported_in(m);
+    const auto all = unsupported_in(m, o);
     if (all.size() < 2) throw;
     std::set<std::string_view> ops;
     for (const auto& n : all) ops.insert(n.op);
@@ -258,7 +316,7 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
   const file_bytes file(path);
   const auto model = parse_model(file.all(), path);
   check(model, source_of(path));
-  return unsupported_in(model);
+  return unsupported_in(model, {});
 }
 
 named_value load_value(const std::string& path, value_kind kind) {

@@ -12,6 +12,33 @@ import lamina.std;
 
 namespace lamina::onnx {
 
+/// A node of an operator that a program binds. Errors of the attributes: file_error for one of another kind, or one that is left
+/// out where no `otherwise` is given.
+export class own_node {
+ public:
+  std::string name, domain, op;
+  std::int64_t opset = 0;  ///< of its domain; 0 where the file imports none
+  std::size_t results = 1;
+  std::vector<ir::value> operands{};  ///< empty values where optional ones are left out
+  /// Operand i. Errors: file_error where it is left out.
+  virtual ir::value operator[](std::size_t i) const = 0;
+  virtual bool has_attribute(std::string_view attribute) const = 0;
+  virtual std::int64_t integer(std::string_view attribute, std::optional<std::int64_t> otherwise = {}) const = 0;
+  virtual double real(std::string_view attribute, std::optional<double> otherwise = {}) const = 0;
+  virtual std::string string(std::string_view attribute, std::optional<std::string> otherwise = {}) const = 0;
+  virtual std::vector<std::int64_t> integers(std::string_view attribute) const = 0;
+  virtual std::vector<double> reals(std::string_view attribute) const = 0;
+
+ protected:
+  ~own_node() = default;
+};
+/// An operator of the user's own, which comes before one of the library and before a function of the file: the function gives
+/// what a node computes, a value for each result, from operations of the library or of the program.
+export struct own_operator {
+  std::string domain, op;
+  std::function<std::vector<ir::value>(const own_node&)> convert{};
+};
+
 /// How a file is read.
 export struct read_options {
   /// Shapes of inputs, of a sequence its tensors', in place of those that the file declares: where it leaves the rank open, or to fix
@@ -22,6 +49,7 @@ export struct read_options {
   std::vector<std::pair<std::string, any_tensor>> values{};
   /// The same, where all elements are one number.
   std::vector<std::pair<std::string, double>> numbers{};
+  std::vector<own_operator> own{};
 };
 
 /// Reads an ONNX file (IR versions 3 to 13, opsets of ai.onnx 7 to 28). Floating-point initializers become parameters under their names,

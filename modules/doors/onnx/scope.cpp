@@ -20,6 +20,7 @@ struct model_context {
   double folded_flops = 0;
   std::size_t file_bytes = 0;
   std::set<std::string_view> shape_constants{};  // initializers whose elements decide shapes
+  std::function<bool(node_call&)> own{};         // converts a node whose operator the caller binds
 };
 
 /// Attributes by name: of the call of a function, for its body.

@@ -240,6 +240,10 @@ void scope::convert_checked(const node_message& n, std::int64_t opset) {
     detail::raise(error_kind::file, t << "it has no results");
   }
   const auto operands = operands_of(n);
+  if (m_.own) {
+    node_call c(n, opset, p_, *this, operands);
+    if (m_.own(c)) return take_results(n, std::move(c.results));
+  }
   if (const auto f = m_.functions.find({n.domain, n.op, n.overload}); f != m_.functions.end()) {
     inline_function(n, *f->second, operands);
     return;
