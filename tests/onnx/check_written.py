@@ -3,6 +3,7 @@
 Each must pass onnx.checker with shape inference, and give the results that lie beside it in ONNX Runtime.
 """
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -19,6 +20,10 @@ def arrays(model, kind):
 
 def difference(model):
     onnx.checker.check_model(str(model), full_check=True)
+    if named := re.search(r"_opset(\d+)$", model.stem):
+        written = [o.version for o in onnx.load(str(model)).opset_import if o.domain == ""]
+        if written != [int(named[1])]:
+            raise ValueError(f"opset {written}")
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     inputs = dict(zip([i.name for i in session.get_inputs()], arrays(model, "input")))
     if not inputs:

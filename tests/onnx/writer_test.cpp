@@ -131,7 +131,33 @@ BOOST_AUTO_TEST_SUITE(writer)
 BOOST_AUTO_TEST_CASE(nets_of_layers) {
   check("mlp", saved(model<mlp, input<"N", 4>>({.seed = 1})), {{5, 4}});
   check("lenet", saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1})), {{3, 1, 12, 12}});
-  check("lenet18", saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1})), {{3, 1, 12, 12}}, {.opset = 18});
+}
+// check_written.py compares the number in the name with the opset of the file.
+BOOST_AUTO_TEST_CASE(each_opset) {
+  const auto pictures = saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1}));
+  const auto words = saved(model<encoder, input<"N", "T", 8>>({.seed = 1}));
+  const auto steps = saved(model<lstm, input<"N", "T", 3>>({.seed = 1}));
+  const auto activations = std::make_shared<program>();
+  const value x = activations->input("x", {dtype::float32, {"N", 3, 4}});
+  for (const auto& [name, v] : {std::pair<const char*, value>{"gelu", gelu(x)},
+                                {"mish", mish(x)},
+                                {"swish", silu(x)},
+                                {"norm", layer_norm(x, {.axes = 1})},
+                                {"cast", cast<bfloat16>(x)}})
+    activations->output(name, name == std::string("cast") ? value(cast<float>(v)) : v);
+  for (std::int64_t opset = 18; opset <= 25; ++opset) {
+    const std::string end = "_opset" + std::to_string(opset);
+    check("lenet" + end, pictures, {{3, 1, 12, 12}}, {.opset = opset});
+    check("encoder" + end, words, {{2, 5, 8}}, {.opset = opset});
+    check("lstm" + end, steps, {{2, 5, 3}}, {.opset = opset});
+    check("activations" + end, {activations, {}}, {{2, 3, 4}}, {.opset = opset});
+  }
+  const folder to;
+  for (const std::int64_t opset : {-1, 0, 17, 26})
+    BOOST_TEST(engine_test::message_of([&] {
+                 onnx::save(to / "out.onnx", pictures, {.opset = opset});
+               }).find("opset " + std::to_string(opset) + "; opsets from 18 to 25 are written") != std::string::npos);
+  BOOST_TEST(!fs::exists(to / "out.onnx"));
 }
 BOOST_AUTO_TEST_CASE(transformer) {
   check("encoder", saved(model<encoder, input<"N", "T", 8>>({.seed = 1})), {{2, 5, 8}});
