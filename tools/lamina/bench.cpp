@@ -89,7 +89,7 @@ void bench(const bench_arguments& o) {
   for (std::size_t i = 0; i < extents.size(); ++i)
     in.push_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]}));
   // Once by all means, so that outputs have memory; a net in segments goes on like this.
-  runs.run(in, out);
+  with_note(note_on_extents(p, o.shapes, "--shape"), [&] { runs.run(in, out); });
   executor* bound = runs.in_segments() ? nullptr : &runs.at(extents);
   const auto run = [&] {
     if (bound) bound->run();

@@ -1,4 +1,6 @@
 // lamina bundle: a net as an object file that runs without the library.
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 import lamina;
 import lamina.bundle;
 
+#include "json.h"
 #include "tool.h"
 
 namespace tool {
@@ -75,7 +78,15 @@ void write_bundle(const bundle_arguments& a) {
                      i < nets.size() ? extents : extents_of(a.model, *net.program, entries[i].shapes)});
   }
   const signals noted;  // all files are written, or none
-  const auto made = bundle::write(view<const bundle::program_entry>(parts), o);
+  const auto made = with_note(note_on_extents(*nets[0].net.program, a.inputs, "--input"),
+                              [&] { return bundle::write(view<const bundle::program_entry>(parts), o); });
+  if (a.json) {
+    print_line({{"files", made.files},
+                {"bytes_constant", made.constant_bytes},
+                {"bytes_mutable", made.mutable_bytes},
+                {"bytes_activations", made.activation_bytes}});
+    return;
+  }
   for (const auto& f : made.files) std::printf("%s\n", f.c_str());
   std::printf("constant weights %zu bytes, mutable weights %zu bytes, activations %zu bytes\n", made.constant_bytes,
               made.mutable_bytes, made.activation_bytes);

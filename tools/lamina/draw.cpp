@@ -93,8 +93,10 @@ void draw(const draw_arguments& a) {
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
   const auto net = load_model(model);
-  const auto words =
-      a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents_of(model, *net.program, {})));
+  const auto extents = extents_of(model, *net.program, a.shapes);
+  const auto words = with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
+    return a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents));
+  });
   if (out.empty()) {
     std::fputs(words.c_str(), stdout);
     return;

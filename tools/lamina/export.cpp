@@ -1,4 +1,6 @@
 // lamina export: a net as an ONNX model.
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@ import lamina;
 import lamina.onnx;
 #endif
 
+#include "json.h"
 #include "tool.h"
 
 namespace tool {
@@ -21,7 +24,8 @@ void write_onnx(const export_arguments& a) {
   const saved_net net = load_model(a.model, a.inputs, a.values);
   const signals noted;  // the model is written as a whole, or not at all
   onnx::save(a.out, net, {.opset = a.opset, .external_above = static_cast<std::size_t>(a.external_above)});
-  std::printf("%s\n", printable(a.out, 1024).c_str());
+  if (a.json) print_line({{"files", {a.out}}, {"opset", a.opset}});
+  else std::printf("%s\n", printable(a.out, 1024).c_str());
 #else
   throw unsupported_error(a.model + ": this program was built without protozero, which writes ONNX (libprotozero-dev)");
 #endif

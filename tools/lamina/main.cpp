@@ -147,6 +147,7 @@ void add_train(CLI::App& app) {
   };
   one_of("--loss", t->loss, "loss: cross_entropy of logits, nll of log-probabilities, log_loss of probabilities",
          {"cross_entropy", "nll", "log_loss"});
+  train->add_flag("--json", t->json, one_line_of_json);
   train->add_option(
       "--freeze", t->freeze,
       "regular expression (ECMAScript) that is found in the names of parameters which are to stay as they are; "
@@ -172,6 +173,7 @@ void add_conversions(CLI::App& app) {
   profile->add_option(
       "--input", p->inputs,
       "an input of a sample, NAME=FILE.npy; once for each sample. NAME= is left out where the net has one input");
+  profile->add_flag("--json", p->json, one_line_of_json);
   profile->add_option("--out", p->out, "profile to write, as in net.profile.json")->required();
 
   auto [quantize, q] =
@@ -182,10 +184,12 @@ void add_conversions(CLI::App& app) {
       ->capture_default_str();
   quantize->add_option("--keep-float", q->keep_float,
                        "name of the parameter of a product or layer that stays in float");
+  quantize->add_flag("--json", q->json, one_line_of_json);
   quantize->add_option("--out", q->out, "net to write: NAME.json and NAME.safetensors")->required();
 
   auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();
+  model->add_flag("--json", e->json, one_line_of_json);
   model->add_option("--opset", e->opset, "opset of ai.onnx")->check(from_to(18, 25))->capture_default_str();
   model->add_option("--shape", e->inputs,
                     "extents of an input of an ONNX model, NAME=8x1x28x28; others stay as they are");
@@ -217,6 +221,7 @@ void add_conversions(CLI::App& app) {
       "-march of the C compiler for the code that calls kernels; for aarch64 -mcpu, for the kernels too");
   bundle->add_flag("--optimize", a->optimize,
                    "move batch norms into the weights before them; results differ in last bits");
+  bundle->add_flag("--json", a->json, one_line_of_json);
   bundle->add_flag("--source", a->source, "write NAME.c too");
   bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers, to include in an array");
   bundle->add_flag("--module", a->module_interface, "write NAME.cppm too: the header as a C++ module");

@@ -18,14 +18,15 @@ using namespace lamina;
 void plan(const plan_arguments& a) {
   auto net = load_model(a.model).optimized();
   const auto extents = extents_of(a.model, *net.program, a.shapes);
+  const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const ir::session planned(net.program, {&net.states, nullptr});
   if (!a.json) {
-    std::fputs(planned.explain(extents).c_str(), stdout);
+    std::fputs(with_note(note, [&] { return planned.explain(extents); }).c_str(), stdout);
     return;
   }
   // Of segments after the first for as many rows as there can be.
   json segments = json::array();
-  for (const auto& p : planned.plans(extents)) {
+  for (const auto& p : with_note(note, [&] { return planned.plans(extents); })) {
     json operations = json::array();
     for (const auto& line : p->lines()) operations.push_back(json_of(line));
     segments.push_back(

@@ -1,10 +1,13 @@
 // lamina profile: the ranges that a net's values take on samples, for lamina quantize.
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <string>
 #include <vector>
 
 import lamina;
 
+#include "json.h"
 #include "tool.h"
 
 namespace tool {
@@ -40,13 +43,17 @@ std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const 
 }  // namespace
 
 void profile(const profile_arguments& a) {
-  const auto& [model, file, options] = a;
+  const auto& [model, file, options, as_json] = a;
   check_writable(file);
   const saved_net net = load_model(model);
   const signals noted;
   const stop_scope until(noted_signal{});
   const auto ranges = lamina::profile(net, samples_of(model, *net.program, options));
   save_profile(file, ranges);
+  if (as_json) {
+    print_line({{"files", {file}}, {"values", ranges.values.size()}, {"samples", ranges.samples}});
+    return;
+  }
   std::printf("%s: the ranges of %zu values on %s\n", printable(file, 1024).c_str(), ranges.values.size(),
               words(ranges.samples, ranges.samples == 1 ? " sample" : " samples").c_str());
 }

@@ -1,10 +1,13 @@
 // lamina quantize: a net whose products are computed in int8.
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <string>
 #include <vector>
 
 import lamina;
 
+#include "json.h"
 #include "tool.h"
 
 namespace tool {
@@ -22,6 +25,15 @@ void quantize(const quantize_arguments& a) {
   signals::check();
   save_net(a.out, *made.program, made.states, said);
   const auto files = files_of_net(a.out);
+  if (a.json) {
+    json products = json::array();
+    for (const auto& p : made.report.products) {
+      products.push_back({{"name", p.name}, {"operation", p.operation}, {"quantized", p.quantized}});
+      if (!p.quantized) products.back()["why"] = p.why;
+    }
+    print_line({{"files", {files.structure, files.weights}}, {"products", products}});
+    return;
+  }
   std::printf("%s%s\n%s\n", made.report.text().c_str(), printable(files.structure, 1024).c_str(),
               printable(files.weights, 1024).c_str());
 }

@@ -120,9 +120,11 @@ json net_json(const saved_net& net, const std::vector<shape>& extents, const lay
 void show_net(const show_arguments& a) {
   const saved_net net = load_model(a.file);
   const auto extents = extents_of(a.file, *net.program, a.shapes);
-  const auto made = layers_of(net, extents);
-  if (a.json) print_line(net_json(net, extents, made));
-  else print_net(net, extents, made);
+  with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
+    const auto made = layers_of(net, extents);
+    if (a.json) print_line(net_json(net, extents, made));
+    else print_net(net, extents, made);
+  });
 }
 
 // The nodes of an ONNX file whose operators lamina does not know; raises where there are any, so that the exit code tells.

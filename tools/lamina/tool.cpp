@@ -185,6 +185,19 @@ fixed_net load_fixed(const std::string& path, const std::vector<std::string>& sh
   return made;
 }
 
+std::string note_on_extents(const program& p, const std::vector<std::string>& shapes, const char* option) {
+  for (auto i : p.inputs()) {
+    const node& n = p.at(i);
+    const bool given = std::any_of(shapes.begin(), shapes.end(), [&](const std::string& s) {
+      return p.inputs().size() == 1 || s.starts_with(n.name + "=");
+    });
+    if (!given && !n.results[0].dims.is_static())
+      return words("; the open extents of input `", printable(n.name), "`, ", n.results[0].dims,
+                   ", count as 1 without ", option, " ", printable(n.name), "=...");
+  }
+  return {};
+}
+
 namespace {
 constexpr int noticed[] = {SIGINT, SIGTERM};
 std::atomic<int> noted_number{0};

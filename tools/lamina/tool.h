@@ -29,6 +29,7 @@ struct plan_arguments {
 };
 struct draw_arguments {
   std::string model, out;
+  std::vector<std::string> shapes;
   bool operations = false;
 };
 struct doctor_arguments {
@@ -40,27 +41,30 @@ struct train_arguments {
   std::int64_t epochs = 1, batch = 64, seed = 0;
   double rate = 1e-3, mean = 0, deviation = 1;
   int threads = 1;
-  bool resume = false;
+  bool resume = false, json = false;
   std::vector<std::string> freeze;
 };
 struct profile_arguments {
   std::string model, out;
   std::vector<std::string> inputs;
+  bool json = false;
 };
 struct quantize_arguments {
   std::string model, profile, schema = "asymmetric", out;
   std::vector<std::string> keep_float;
+  bool json = false;
 };
 struct export_arguments {
   std::string model, out;
   std::vector<std::string> inputs, values;
   std::int64_t opset = 21, external_above = std::int64_t(3) << 29;
+  bool json = false;
 };
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
   std::vector<std::string> inputs, values, entries;
   bool source = false, text = false, module_interface = false, graph = false, instrument = false, dump_tensors = false,
-       optimize = false;
+       optimize = false, json = false;
 };
 
 void show(const show_arguments& a);
@@ -106,6 +110,15 @@ struct fixed_net {
 /// and with values. Errors: as `load_model`, value_error.
 fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
                      const std::vector<std::string>& values);
+
+/// What a mismatch of shapes may come from: inputs whose open extents count as 1, since no option gave them. Empty where none do.
+std::string note_on_extents(const lamina::ir::program& p, const std::vector<std::string>& shapes, const char* option);
+/// Runs `f`; shape errors end with the note.
+template <class F> auto with_note(const std::string& note, F f) {
+  try {
+    return f();
+  } catch (const lamina::shape_error& e) { throw lamina::shape_error(e.what() + note); }
+}
 
 /// While it lives, a first SIGINT or SIGTERM is noted, where it was not ignored; a second one ends the program at once.
 class signals {

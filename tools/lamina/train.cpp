@@ -1,4 +1,6 @@
 // lamina train: a saved net on images with classes.
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 import lamina;
 
+#include "json.h"
 #include "tool.h"
 
 namespace tool {
@@ -134,6 +137,16 @@ void check_loss(model_core& net, const image_dataset& data, const std::string& l
                           "; expected --loss ", is));
 }
 
+json json_of(const training_report& r, const std::string& structure, const std::string& weights) {
+  json epochs = json::array();
+  for (const auto& e : r.epochs) {
+    epochs.push_back({{"epoch", e.epoch}, {"loss", e.loss}, {"accuracy", e.accuracy}, {"rate", e.learning_rate}});
+    if (e.validation_loss) epochs.back()["validation_loss"] = *e.validation_loss;
+    if (e.validation_accuracy) epochs.back()["validation_accuracy"] = *e.validation_accuracy;
+  }
+  return {{"files", {structure, weights}}, {"epochs", epochs}, {"images_per_second", r.images_per_second}};
+}
+
 // Which operation has no gradient is what the net is not supported for.
 template <class F> auto with_gradients(F f) {
   try {
@@ -161,7 +174,7 @@ void train(const train_arguments& o) {
       {"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
   fit_options fit{.epochs = o.epochs,
                   .batch = o.batch,
-                  .observer = progress_bar(),
+                  .observer = o.json ? observer() : progress_bar(),
                   .seed = o.seed,
                   .checkpoint = o.checkpoint,
                   .resume = o.resume};
@@ -170,18 +183,20 @@ void train(const train_arguments& o) {
   signals::check();
   if (!o.validation_images.empty()) fit.validation = read_data(o, o.validation_images, o.validation_labels);
   signals::check();
+  training_report report;
   frozen_parameters frozen(net.parameters(), o.freeze);
   try {
     const stop_scope until(noted_signal{});
     auto training = with_gradients([&] { return trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate); });
     check_loss(net, data, o.loss);
-    training.fit(data, fit);
+    report = training.fit(data, fit);
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
     throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
   frozen.thaw();
   save_net(o.out, net.inference(), net.parameters());
+  if (o.json) return print_line(json_of(report, files.structure, files.weights));
   std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
 }
 

@@ -285,6 +285,13 @@ ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --
 says 'accuracy 100'
 ends 0 show learned
 says '^99 parameters'
+# Open extents that do not do as 1.
+for command in 'show pool' 'plan pool' 'bench pool --repeat 1' 'draw pool' 'bundle pool --name pool'; do
+  option=--shape
+  [[ $command == bundle* ]] && option=--input
+  refused "^lamina: pool: .*; the open extents of input \`input\`, \[Nx1xHxW\], count as 1 without $option input=\.\.\.\$" $command
+  ends 0 $command $option input=1x1x4x4
+done
 # A net from ONNX, with a layer that stays as it is.
 if "$program" export net net.onnx >/dev/null 2>&1; then
   ends 0 train net.onnx --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --freeze '^conv' --out tuned
@@ -315,6 +322,23 @@ END
   ends 0 profile net.onnx --input x.npy --out net.onnx.profile
   fails 3 '^lamina: hosted: joined: concat_sequence: it runs on the host, between plans, and has no gradient$' \
     train hosted --images pictures.npy --labels classes.npy --out frozen
+  ends 0 draw net.onnx --shape 4x1x6x6
+  says '\[4x4x4x4\]'
+  for command in 'show net.onnx' 'plan net.onnx' 'bench net.onnx --repeat 1' 'draw net.onnx'; do
+    refused '^lamina: net.onnx: input `input` is \[Nx1x6x6\]; the given shape is \[2x1x7x6\]$' $command --shape input=2x1x7x6
+    refused '^lamina: net.onnx: the net has no input `nope`; its inputs are `input`$' $command --shape nope=1
+  done
+  ends 0 profile net.onnx --input x.npy --out net.onnx.profile --json
+  holds 'j["files"] == ["net.onnx.profile"] and j["samples"] == 1'
+  ends 0 quantize net.onnx --profile net.onnx.profile --out small --json
+  holds 'j["files"] == ["small.json", "small.safetensors"] and len(j["products"]) == 2 and all(p["quantized"] for p in j["products"])'
+  ends 0 export net.onnx again.onnx --opset 18 --json
+  holds 'j == {"files": ["again.onnx"], "opset": 18}'
+  refused 'opset: 17; expected a whole number from 18 to 25' export net.onnx again.onnx --opset 17
+  ends 0 train net.onnx --images pictures.npy --labels classes.npy --epochs 2 --batch 10 --out tuned --json
+  holds 'j["files"] == ["tuned.json", "tuned.safetensors"] and [e["epoch"] for e in j["epochs"]] == [1, 2] and "validation_loss" not in j["epochs"][0]'
+  ends 0 bundle net.onnx --name net_of_onnx --input 2x1x6x6 --json
+  holds 'all(f.split("/")[-1].startswith("net_of_onnx.") for f in j["files"]) and j["bytes_constant"] > 0'
   head -c 300 net.onnx >torn.onnx
   for command in 'show torn.onnx' 'run torn.onnx --input x.npy' 'bench torn.onnx' 'plan torn.onnx' 'draw torn.onnx' 'profile torn.onnx --input x.npy --out p' \
     'quantize torn.onnx --profile net.onnx.profile --out q' 'bundle torn.onnx --name torn' 'export torn.onnx t.onnx' \
@@ -337,7 +361,8 @@ refused 'resume requires --checkpoint' train net --images pictures.npy --labels 
 interrupted() {
   local signal=$1 expected=$2 pattern=$3 status
   shift 3
-  timeout --preserve-status -k 60 -s "$signal" 2 "$program" "$@" >stdout 2>stderr
+  # Without --foreground the group gets the signal too, and a second one ends the program at once.
+  timeout --foreground --preserve-status -k 60 -s "$signal" 2 "$program" "$@" >stdout 2>stderr
   status=$?
   [[ $status -eq $expected ]] || { fail "status $status, not $expected, at $signal: $*"; cat stderr; }
   [[ $(wc -l <stderr) -eq 1 ]] && grep -qE -- "$pattern" stderr || { fail "no \`$pattern\` on stderr: $*"; cat stderr; }

@@ -24,6 +24,9 @@ struct positive_rows {
 constexpr auto rows =
     sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
 
+// A net of images of any size that 1 is too small for.
+constexpr auto any_size = sequential(sublayer<"pool">(nn::max_pool2d{.kernel_size = 2}));
+
 // A classifier with a sequence inside, through which no gradient leads.
 void save_hosted(const std::string& folder) {
   program p;
@@ -88,6 +91,7 @@ int main(int, char** arguments) {
   }
   graph::save(folder + "scoped", scoped, graph::workspace());
   save_net(folder + "rows", model<rows, input<"N", 2>>({.seed = 1}));
+  save_net(folder + "pool", model<any_size, input<"N", 1, "H", "W">>());
   save_by_name(folder);
   save_hosted(folder);
 
