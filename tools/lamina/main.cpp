@@ -200,6 +200,11 @@ void add_conversions(CLI::App& app) {
       ->check(from_to(0, std::int64_t(1) << 40))
       ->capture_default_str();
 
+  auto [source, c] =
+      command(app, "source", "write a net as a topology in C++, with its weights beside it", tool::write_source);
+  source->add_option("--out", c->out, "module to write: NAME.cppm and NAME.safetensors")->required();
+  source->add_flag("--json", c->json, one_line_of_json);
+
   auto [bundle, a] = command(
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
       tool::write_bundle);

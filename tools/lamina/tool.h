@@ -60,6 +60,10 @@ struct export_arguments {
   std::int64_t opset = 21, external_above = std::int64_t(3) << 29;
   bool json = false;
 };
+struct source_arguments {
+  std::string model, out;
+  bool json = false;
+};
 struct bundle_arguments {
   std::string model, name, out = ".", api = "static", set, target, cpu;
   std::vector<std::string> inputs, values, entries;
@@ -76,6 +80,7 @@ void train(const train_arguments& a);
 void profile(const profile_arguments& a);
 void quantize(const quantize_arguments& a);
 void write_onnx(const export_arguments& a);
+void write_source(const source_arguments& a);
 void write_bundle(const bundle_arguments& a);
 void doctor(const doctor_arguments& a);
 

@@ -339,9 +339,19 @@ END
   holds 'j["files"] == ["tuned.json", "tuned.safetensors"] and [e["epoch"] for e in j["epochs"]] == [1, 2] and "validation_loss" not in j["epochs"][0]'
   ends 0 bundle net.onnx --name net_of_onnx --input 2x1x6x6 --json
   holds 'all(f.split("/")[-1].startswith("net_of_onnx.") for f in j["files"]) and j["bytes_constant"] > 0'
+  ends 0 source net.onnx --out written.cppm --json
+  holds 'j == {"files": ["written.cppm", "written.safetensors"], "layers": 4}'
+  ends 0 source net --out again.cppm
+  grep -q 'nn::linear{.in_features = 64, .out_features = 3}' written.cppm || fail "no dense layer in the source"
+  for out in written.cpp a-b.cppm 1.cppm class.cppm lamina.cppm; do
+    refused "^lamina: .*$out: is no name of a module; expected NAME.cppm" source net.onnx --out $out
+  done
+  fails 3 '^lamina: hosted: no layer is known for 2 nodes: sequence_of at `joined`.*; concat_sequence at `joined`' source hosted --out h.cppm
+  fails 3 '^lamina: sum: a net is written as source that has one input and one output' source sum --out h.cppm
+  [[ ! -e h.cppm && ! -e h.safetensors ]] || fail "source of a net that has none"
   head -c 300 net.onnx >torn.onnx
   for command in 'show torn.onnx' 'run torn.onnx --input x.npy' 'bench torn.onnx' 'plan torn.onnx' 'draw torn.onnx' 'profile torn.onnx --input x.npy --out p' \
-    'quantize torn.onnx --profile net.onnx.profile --out q' 'bundle torn.onnx --name torn' 'export torn.onnx t.onnx' \
+    'quantize torn.onnx --profile net.onnx.profile --out q' 'bundle torn.onnx --name torn' 'export torn.onnx t.onnx' 'source torn.onnx --out t.cppm' \
     'train torn.onnx --images pictures.npy --labels classes.npy --out q'; do
     refused '^lamina: torn.onnx: ' $command
     refused '^lamina: some.onnx: cannot be opened' ${command/torn/some}
@@ -389,7 +399,7 @@ completes() {
   [[ $found == "$expected" ]] || fail "completion of $*: $found, not $expected"
 }
 completes 'draw ' lamina dr
-completes 'bench bundle doctor draw export plan profile quantize run show train ' lamina ''
+completes 'bench bundle doctor draw export plan profile quantize run show source train ' lamina ''
 completes '--repeat ' lamina bench --r
 completes 'adam adamw ' lamina train --optimizer a
 completes 'pair.npy pair.npz ' lamina show pair
