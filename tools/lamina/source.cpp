@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -271,27 +272,55 @@ class topology_writer {
                      : "") +
             "}");
   }
-  void mean(std::int32_t at) {
+  void reduce(std::int32_t at) {
     const node& n = p_.at(at);
     const auto a = attribute(n, "axes").list;
-    const auto dims = p_.type(n.inputs[0]).dims;
-    if (dims.rank != 4 || a.count != 2 || a.values[0] != 2 || a.values[1] != 3)
-      throw source_error{": a mean of other axes than those of images"};
-    single(at, unique("pool"), "nn::global_avg_pool2d{}");
-    if (attribute(n, "keepdim").integer) return;
-    const std::string from = ports_[at], name = unique("flat");
-    layer(name, "nn::flatten{}");
-    connect(from, name + ".input");
-    ports_[at] = name;
+    const bool keepdim = attribute(n, "keepdim").integer != 0;
+    if (n.op->name == "reduce_mean" && p_.type(n.inputs[0]).dims.rank == 4 && keepdim && a == lamina::axes(2, 3))
+      return single(at, unique("pool"), "nn::global_avg_pool2d{}");
+    single(at, unique(std::string(n.op->name)),
+           "nn::" + std::string(n.op->name) + "{.axes = " + spelled(a) +
+               ", .keepdim = " + (keepdim ? "true" : "false") + "}");
   }
   void rows(std::int32_t at) {
     const node& n = p_.at(at);
     const shape &from = p_.type(n.inputs[0]).dims, &to = n.results[0].dims;
     std::int64_t others = 1;
     for (int i = 1; i < from.rank; ++i) others = from[i].is_number() ? others * from[i].code : -1;
-    if (to.rank != 2 || from.rank < 2 || (from[0] != to[0] && !(others > 0 && to[1] == dim(others))) || others < 0)
-      throw source_error{words(": ", from, " to ", to, " is no flatten")};
-    single(at, unique("flat"), "nn::flatten{}");
+    const bool flat = to.rank == 2 && from.rank >= 2 && others > 0 && (from[0] == to[0] || to[1] == dim(others));
+    if (flat) return single(at, unique("flat"), "nn::flatten{}");
+    int open = 0;
+    std::string all;
+    for (int i = 0; i < to.rank; ++i) {
+      open += !to[i].is_number();
+      all += (i ? ", " : "") + (to[i].is_number() ? std::to_string(to[i].code) : std::string("lamina::dyn"));
+    }
+    if (open > 1) throw source_error{words(": ", from, " to ", to, " has more than one open extent")};
+    single(at, unique("reshape"), "nn::reshape{.to = {" + all + "}}");
+  }
+  static std::string spelled(const lamina::axes& list) {
+    std::string all;
+    for (int i = 0; i < list.count; ++i) all += (i ? ", " : "") + std::to_string(list.values[i]);
+    return "lamina::axes(" + all + ")";
+  }
+  std::string with_axes(const node& n) const {
+    const std::string member = n.op->name == "permute" ? "order" : "axes";
+    return "nn::" + std::string(n.op->name) + "{." + member + " = " + spelled(attribute(n, member).list) + "}";
+  }
+  void clamp(std::int32_t at) {
+    const node& n = p_.at(at);
+    std::string bounds[2];
+    for (std::size_t k = 0; k < 2; ++k) {
+      const any_tensor is = is_parameter(n.inputs[k + 1]) ? elements_of(n.inputs[k + 1]) : any_tensor();
+      if (!is || is.element() != dtype::float32 || is.shape().size() != 1)
+        throw source_error{": its bounds are no numbers"};
+      const float bound = is.elements<float>()[0];
+      if (!std::isfinite(bound)) throw source_error{": its bounds are not finite"};
+      char number[32];
+      std::snprintf(number, sizeof number, "%.9g", static_cast<double>(bound));
+      bounds[k] = number;
+    }
+    single(at, unique("clamp"), "nn::clamp{.low = " + bounds[0] + ", .high = " + bounds[1] + "}");
   }
   void two(std::int32_t at, const std::string& kind, const std::string& members = "") {
     const node& n = p_.at(at);
@@ -308,7 +337,10 @@ class topology_writer {
   void write(std::int32_t at) {
     static const std::map<std::string_view, void (*)(topology_writer&, std::int32_t, const node&)> known = [] {
       std::map<std::string_view, void (*)(topology_writer&, std::int32_t, const node&)> k;
-      for (const char* name : {"relu", "sigmoid", "tanh", "gelu", "gelu_tanh", "silu", "mish", "softplus", "softsign"})
+      for (const char* name :
+           {"relu", "sigmoid", "tanh",  "gelu",  "gelu_tanh", "silu",  "mish",  "softplus", "softsign",
+            "abs",  "exp",     "expm1", "log",   "log1p",     "sqrt",  "rsqrt", "square",   "reciprocal",
+            "erf",  "sin",     "cos",   "floor", "ceil",      "round", "sign"})
         k[name] = [](topology_writer& w, std::int32_t i, const node& n) {
           w.single(i, w.unique(std::string(n.op->name)), "nn::" + std::string(n.op->name) + "{}");
         };
@@ -322,10 +354,16 @@ class topology_writer {
         k[name] = [](topology_writer& w, std::int32_t i, const node&) { w.pool(i); };
       for (const char* name : {"reshape", "flatten"})
         k[name] = [](topology_writer& w, std::int32_t i, const node&) { w.rows(i); };
+      for (const char* name : {"permute", "squeeze", "unsqueeze"})
+        k[name] = [](topology_writer& w, std::int32_t i, const node& n) {
+          w.single(i, w.unique(std::string(n.op->name)), w.with_axes(n));
+        };
+      k["clamp"] = [](topology_writer& w, std::int32_t i, const node&) { w.clamp(i); };
       k["conv2d"] = [](topology_writer& w, std::int32_t i, const node&) { w.conv(i); };
       k["matmul"] = [](topology_writer& w, std::int32_t i, const node&) { w.linear(i); };
-      k["reduce_mean"] = [](topology_writer& w, std::int32_t i, const node&) { w.mean(i); };
-      for (const char* name : {"add", "subtract", "multiply"})
+      for (const char* name : {"reduce_mean", "reduce_max", "reduce_min", "reduce_sum"})
+        k[name] = [](topology_writer& w, std::int32_t i, const node&) { w.reduce(i); };
+      for (const char* name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "pow"})
         k[name] = [](topology_writer& w, std::int32_t i, const node& n) { w.two(i, std::string(n.op->name)); };
       k["concat"] = [](topology_writer& w, std::int32_t i, const node& n) {
         w.two(i, "concat", ".axis = " + std::to_string(w.attribute(n, "axis").integer));

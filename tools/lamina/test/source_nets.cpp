@@ -47,8 +47,17 @@ int main(int, char** arguments) {
     return p.state(name, {dtype::float32, s});
   };
   const value x = p.input("x", {dtype::float32, {dyn, 3, 4, 4}});
-  const value branches[] = {relu(x), tanh(x * state("scale", {3, 1, 1})), x}, h = concat(branches, 1);
-  p.output("y", matmul(flatten<1>(h), state("dense", {144, 7})) + state("shift", {7}));
+  const value branches[] = {relu(x), tanh(x * state("scale", {3, 1, 1})),
+                            permute(clamp(permute(x, {0, 2, 3, 1}) / state("by", {3}), p.number(-0.5, dtype::float32),
+                                          p.number(1.25, dtype::float32)),
+                                    {0, 3, 1, 2})},
+              h = concat(branches, 1);
+  const value means = reduce_mean(square(x), {.axes = axes(2, 3)});
+  const value spread = reduce_max(x - reduce_mean(x, {.axes = axes(3), .keepdim = true}), {.axes = axes(2)});
+  const value parts[] = {means, flatten<1>(reshape(sqrt(spread + 4), shape{dyn, 2, 6}))};
+  const value turned = squeeze(unsqueeze(h, axes(1)), axes(1)) * p.constant(vector<float>{0.5f, 1, 2, 0.25f});
+  p.output("y", matmul(flatten<1>(max(h, turned)), state("dense", {144, 7})) + state("shift", {7}) +
+                    matmul(concat(parts, 1), state("more", {15, 7})));
   save_net(to + "joined", p, states);
   onnx::save(to + "joined.onnx", load_net(to + "joined"));
 }
