@@ -68,7 +68,7 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
       const auto& f = functions().products[form];
       for (auto& v : y) v = 77;
       buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
-      const quantized_linear_pack_args pack{columns, depth, w.data(), packed.data()};
+      const quantized_linear_pack_args pack{columns, depth, depth, 1, w.data(), packed.data()};
       f.linear_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
       const quantized_linear_args a{rows, columns, depth, x.data(), depth, packed.data(), y.data(), columns, p.to};
@@ -194,6 +194,20 @@ BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
   for (int i = 0; i < 150; ++i) check_conv(random_window(70, 7), random_to(1, 2), i % 5 == 0);
 }
 
+// A filter reads one channel: of all strides, dilations and paddings, in one band and in many, one filter and several of a channel.
+BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
+  for (int i = 0; i < 200; ++i) {
+    window w{};
+    do {
+      w = random_window(9, 5);
+      w.groups = w.channels = random_to(1, 5), w.out_channels = w.channels * random_to(1, 3);
+      w.width = random_to(1, i % 7 ? 80 : 500), w.height = random_to(1, i % 7 ? 12 : 70);
+    } while (!fits(w));
+    check_conv(sized(w), random_to(1, 2), i % 5 == 0);
+  }
+  check_conv(sized({2, 40, 40, 2, 0, 0, 22, 23, 1, 1, 3, 3, 1, 1, 2}), 1, true);
+}
+
 // Maps that are cut into bands, lines of pixels that are cut, and patches.
 BOOST_AUTO_TEST_CASE(convolutions_of_large_maps) {
   check_conv(sized({40, 50, 40, 9, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, false);
@@ -223,7 +237,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
   for (int form = 0; form < forms(); ++form) {
     const auto& f = functions().products[form];
     buffer<std::int8_t> packed(f.linear_packed_bytes(16, 4));
-    const quantized_linear_pack_args pack{16, 4, w.data(), packed.data()};
+    const quantized_linear_pack_args pack{16, 4, 4, 1, w.data(), packed.data()};
     f.linear_pack(&pack, nullptr);
     const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to};
     buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
@@ -318,26 +332,79 @@ BOOST_AUTO_TEST_CASE(average_pool) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(sums_of_two) {
-  for (long n = 0; n < 140; ++n) {
-    buffer<std::int8_t> a(at(n), 1), b(at(n), 2), y(at(n), 1);
-    fill(a, n % 5 == 0), fill(b, n % 5 == 0);
-    const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, n % 3 ? 0.025f : 0.02f};
-    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
-                                    static_cast<std::int8_t>(random_to(-128, 127)),
-                                    static_cast<std::int8_t>(random_to(-128, 127))};
-    const std::int32_t low = n % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
-    const quantized_add_args args{n,          a.data(),    b.data(),    y.data(),    &scales[0], &scales[1],
-                                  &scales[2], &offsets[0], &offsets[1], &offsets[2], low,        high};
-    functions().add(&args, nullptr);
-    BOOST_TEST(y.guards_intact());
-    for (std::size_t i = 0; i < at(n); ++i) {
-      const float left = static_cast<float>(a[i] - offsets[0]) * (scales[0] / scales[2]),
-                  right = static_cast<float>(b[i] - offsets[1]) * (scales[1] / scales[2]);
-      const double expected = static_cast<double>(std::nearbyint(left + right)) + offsets[2];
-      BOOST_REQUIRE(y[i] == std::min<double>(std::max<double>(expected, low), high));
+// Sums and products of two tensors, of which the second is repeated in rows or has one number for each.
+BOOST_AUTO_TEST_CASE(sums_and_products_of_two) {
+  for (long n = 0; n < 140; ++n)
+    for (const bool sum : {true, false}) {
+      const long rows = n % 4 == 3 ? 3 : 1, b_step = n % 8 == 7 ? 0 : 1, b_row = n % 8 == 3 ? 0 : b_step ? n : 1;
+      buffer<std::int8_t> a(at(rows * n), 1), b(at(std::max(rows, 1L) * std::max(n, 1L)), 2), y(at(rows * n), 1);
+      fill(a, n % 5 == 0), fill(b, n % 5 == 0);
+      const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, n % 3 ? 0.025f : 0.02f};
+      const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
+                                      static_cast<std::int8_t>(random_to(-128, 127)),
+                                      static_cast<std::int8_t>(random_to(-128, 127))};
+      const std::int32_t low = n % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
+      const quantized_add_args args{rows,        n,           b_row,       b_step,     a.data(),
+                                    b.data(),    y.data(),    &scales[0],  &scales[1], &scales[2],
+                                    &offsets[0], &offsets[1], &offsets[2], low,        high};
+      (sum ? functions().add : functions().multiply)(&args, nullptr);
+      BOOST_TEST(y.guards_intact());
+      for (std::size_t i = 0; i < at(rows * n); ++i) {
+        const long r = static_cast<long>(i) / n, c = static_cast<long>(i) % n;
+        const int x = a[i] - offsets[0], z = b[at(r * b_row + c * b_step)] - offsets[1];
+        const float both =
+            sum ? static_cast<float>(x) * (scales[0] / scales[2]) + static_cast<float>(z) * (scales[1] / scales[2])
+                : static_cast<float>(x * z) * (scales[0] * scales[1] / scales[2]);
+        const double expected = static_cast<double>(std::nearbyint(both)) + offsets[2];
+        BOOST_REQUIRE(y[i] == std::min<double>(std::max<double>(expected, low), high));
+      }
     }
+}
+
+BOOST_AUTO_TEST_CASE(tables) {
+  buffer<std::int8_t> table(256);
+  fill(table, false);
+  for (long n = 0; n < 70; ++n) {
+    buffer<std::int8_t> in(at(n), 1), out(at(n), 1);
+    fill(in, n % 5 == 0);
+    const quantized_table_args args{n, in.data(), table.data(), out.data()};
+    functions().table(&args, nullptr);
+    BOOST_TEST(out.guards_intact());
+    for (std::size_t i = 0; i < at(n); ++i) BOOST_REQUIRE(out[i] == table[at(in[i] + 128)]);
   }
+}
+
+BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
+  for (const long rows : {1L, 5L, 50L})
+    for (const long columns : {1L, 7L, 16L, 33L, 70L})
+      for (const long depth : {1L, 3L, 31L, 64L, 200L})
+        for (const bool by_rows : {false, true}) {
+          buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth), 1);
+          fill(x, depth == 200), fill(w, depth == 200);
+          const auto offset = static_cast<std::int8_t>(random_to(-128, 127));
+          const long w_column = by_rows ? 1 : depth, w_depth = by_rows ? columns : 1;
+          for (int form = 0; form < forms(); ++form) {
+            const auto& f = functions().products[form];
+            buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
+            const quantized_linear_pack_args pack{columns, depth, w_column, w_depth, w.data(), packed.data()};
+            f.linear_pack(&pack, nullptr);
+            buffer<std::int32_t> y(at(rows * columns), 1);
+            const integer_linear_args a{rows,          columns,  depth,   x.data(), depth,
+                                        packed.data(), y.data(), columns, &offset};
+            quantized_linear_args size{};
+            size.rows = rows, size.columns = columns, size.depth = depth;
+            buffer<std::byte> scratch(f.linear_scratch_bytes(&size));
+            f.sums(&a, scratch.data());
+            BOOST_TEST((y.guards_intact() && scratch.guards_intact() && packed.guards_intact()));
+            for (long i = 0; i < rows; ++i)
+              for (long o = 0; o < columns; ++o) {
+                long sum = 0;
+                for (long k = 0; k < depth; ++k)
+                  sum += (x[at(i * depth + k)] - offset) * w[at(o * w_column + k * w_depth)];
+                BOOST_REQUIRE(y[at(i * columns + o)] == sum);
+              }
+          }
+        }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -206,14 +206,99 @@ BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
     BOOST_REQUIRE(y.values[i] == std::min(127., std::max(30., static_cast<double>(std::nearbyint(left + right)) + 30)));
   }
   auto other = in;
-  other[3] = bytes({3, 1}, 2);
+  other[3] = bytes({3, 2}, 2);
   const auto add = [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}); };
-  BOOST_TEST(
-      refusal(other, add).find("quantized_add: both are to have one shape, not [3x70] and [3x1]") != std::string::npos,
-      refusal(other, add));
+  BOOST_TEST(refusal(other, add)
+                     .find("quantized_add: b is to have the shape of a, or its last axes, or its first with 1 for the "
+                           "others, not [3x70] and [3x2]") != std::string::npos,
+             refusal(other, add));
   other[3] = random_array(dtype::float32, {3, 70}, 1);
   BOOST_TEST(refusal(other, add).find("quantized_add: takes int8, not float32") != std::string::npos,
              refusal(other, add));
+}
+
+// The second operand along the first axes, along the last ones, and in parts of a large one.
+BOOST_AUTO_TEST_CASE(products_and_sums_of_a_repeated_operand) {
+  const float a_scale = 0.03f, b_scale = 0.011f, y_scale = 0.025f;
+  for (const bool sum : {true, false})
+    for (const auto& [as, bs] : std::vector<std::pair<shape, shape>>{{{2, 3, 5, 7}, {2, 3, 1, 1}},
+                                                                     {{2, 3, 5, 7}, {1, 3, 1, 1}},
+                                                                     {{2, 3, 5, 7}, {7}},
+                                                                     {{2, 3, 5, 7}, {5, 7}},
+                                                                     {{2, 3, 5, 7}, {}},
+                                                                     {{1, 4, 1, 1}, {4, 1, 1}},
+                                                                     {{300000}, {300000}}}) {
+      const bool refused = bs == shape{1, 3, 1, 1};
+      const std::vector<array> in{bytes(as, 1),
+                                  scalar_of(dtype::float32, a_scale),
+                                  scalar_of(dtype::int8, -9),
+                                  bytes(bs, 2),
+                                  scalar_of(dtype::float32, b_scale),
+                                  scalar_of(dtype::int8, 4),
+                                  scalar_of(dtype::float32, y_scale),
+                                  scalar_of(dtype::int8, 30)};
+      const auto of = [&](const auto& v) {
+        return sum ? quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]})
+                   : quantized_multiply(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]});
+      };
+      if (refused) {
+        BOOST_TEST(!refusal(in, of).empty());
+        continue;
+      }
+      const auto y = result_of(in, of);
+      const std::size_t n = in[0].values.size(), inner = bs.rank == 4 ? 35 : 1, count = in[3].values.size();
+      for (std::size_t i = 0; i < n; ++i) {
+        const float x = static_cast<float>(in[0].values[i] + 9),
+                    z = static_cast<float>(in[3].values[i / inner % count] - 4);
+        const float v = sum ? x * (a_scale / y_scale) + z * (b_scale / y_scale) : x * z * (a_scale * b_scale / y_scale);
+        const double expected = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(v)) + 30));
+        BOOST_REQUIRE(y.values[i] == expected);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
+  for (const bool transposed : {false, true})
+    for (const shape& xs : {shape{5, 13}, shape{2, 40, 13}}) {
+      const array x = bytes(xs, 1), w = bytes(transposed ? shape{13, 7} : shape{7, 13}, 2), offsets = bytes({7}, 3),
+                  x_offset = scalar_of(dtype::int8, -7);
+      const auto both = results_of({x, x_offset, w, offsets}, [&](const auto& v) {
+        return std::vector<value>{integer_linear(v[0], v[1], v[2], v[3], transposed),
+                                  integer_linear(v[0], v[1], v[2], {}, transposed)};
+      });
+      BOOST_TEST((both[0].type.element == dtype::int32));
+      for (std::size_t i = 0; i < x.values.size() / 13; ++i)
+        for (std::size_t o = 0; o < 7; ++o) {
+          double sum = 0, plain = 0;
+          for (std::size_t k = 0; k < 13; ++k) {
+            const double weight = w.values[transposed ? k * 7 + o : o * 13 + k], of_x = x.values[i * 13 + k] + 7;
+            sum += of_x * (weight - offsets.values[o]), plain += of_x * weight;
+          }
+          BOOST_REQUIRE(both[0].values[i * 7 + o] == sum);
+          BOOST_REQUIRE(both[1].values[i * 7 + o] == plain);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(linear_with_weights_of_the_other_order) {
+  const product_case c({9, 13}, {7, 13}, true);
+  auto other = c.all();
+  other[3].type.dims = {13, 7};
+  for (std::size_t o = 0; o < 7; ++o)
+    for (std::size_t k = 0; k < 13; ++k) other[3].values[k * 7 + o] = c.w.values[o * 13 + k];
+  const auto y = result_of(c.all(), [](const auto& v) { return linear_of(v); });
+  const auto z = result_of(other, [](const auto& v) { return linear_of(v, {.transposed = true}); });
+  BOOST_TEST((y.values == z.values));
+}
+
+BOOST_AUTO_TEST_CASE(a_table_of_results) {
+  const array x = bytes({3, 50}, 1), table = bytes({256}, 2);
+  const auto y = result_of({x, table}, [](const auto& v) { return quantized_table(v[0], v[1]); });
+  for (std::size_t i = 0; i < 150; ++i)
+    BOOST_REQUIRE(y.values[i] == table.values[static_cast<std::size_t>(x.values[i] + 128)]);
+  BOOST_TEST(refusal({x, x}, [](const auto& v) {
+               return quantized_table(v[0], v[1]);
+             }).find("the table is to be [256]") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(averages_over_windows) {

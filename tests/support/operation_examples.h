@@ -53,6 +53,10 @@ inline const types of_quantized_images = {
     of(dtype::int8, {1, 2, 5, 5}), f({}), of(dtype::int8, {}), of(dtype::int8, {3, 2, 3, 3}), f({3}),
     of(dtype::int32, {3}),         f({}), of(dtype::int8, {})};
 
+inline const types of_two_quantized = {
+    of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {2, 3}), f({}),
+    of(dtype::int8, {}),     f({}), of(dtype::int8, {})};
+
 /// Of operations that do not take float32 [2, 3] for each operand.
 inline const std::vector<sample_call>& examples() {
   static const std::vector<sample_call> all = {
@@ -147,16 +151,17 @@ inline const std::vector<sample_call>& examples() {
       {"permute", {f({2, 3})}, {{"order", list({1, 0})}}},
       {"pick", {f({2, 3}), at({2})}},
       {"pick_label", {f({2, 3}), at({2})}},
+      {"integer_linear", {of(dtype::int8, {2, 3}), of(dtype::int8, {}), of(dtype::int8, {4, 3})}},
       {"pick_label_grad", {f({2}), at({2}), f({2, 3})}},
       {"put_along_axis", {f({4, 3}), at({2, 3}), f({2, 3})}, {{"reduction", integer(1)}}},
       {"put_rows", {f({4, 3}), at({2}), f({2, 3})}},
       {"quantize", {f({2, 3}), f({}), of(dtype::int8, {})}},
-      {"quantized_add",
-       {of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), f({}),
-        of(dtype::int8, {})}},
+      {"quantized_add", of_two_quantized},
       {"quantized_avg_pool2d", {of(dtype::int8, {1, 2, 4, 4}), f({}), of(dtype::int8, {}), f({}), of(dtype::int8, {})}},
       {"quantized_conv2d", of_quantized_images},
       {"quantized_linear", of_products},
+      {"quantized_multiply", of_two_quantized},
+      {"quantized_table", {of(dtype::int8, {2, 3}), of(dtype::int8, {256})}},
       {"random_normal", {at({2}), f({2, 3})}},
       {"random_uniform", {at({2}), f({2, 3})}},
       {"reduce_by", {f({2, 3}), at({1})}, {{"kind", integer(3)}}},

@@ -27,9 +27,10 @@ value integer_product(node_call& c, std::size_t a, std::size_t a_offset, std::si
 dtype exact_type(dim products);
 /// q less its offset, in `wide`. The offset, which may be left out, is one number, or one for each row or column.
 value integers_of(node_call& c, const value& q, std::size_t offset, dtype wide, bool of_rows = false);
-/// A float32 matrix as numbers 0 to 255, their scale and their offset, all as float32.
+/// Float32 numbers as int8, between their smallest and their largest: as the operator's 0 to 255 less 128.
 struct dynamic_numbers {
-  value q{}, scale{}, offset{};
+  value q{};
+  quantization as{};
 };
 dynamic_numbers dynamically_quantized(const value& x);
 
@@ -46,9 +47,17 @@ value as_given(const value& y, const value& x);
 value bordered(const value& x, window_sizes& w, double number);
 value convolved(node_call& c, const value& x, const value& w, double border = 0);
 
+bool of_bytes(dtype e);
 /// Int8 numbers for those of int8 or uint8, less 128 where they are uint8; and the other way.
 value as_int8(node_call& c, const value& q);
 value from_int8(node_call& c, const value& q, dtype e);
+/// The same of operand i; where its elements are known now, they are changed now. `one`: it is one number, which may become [].
+value int8_operand(node_call& c, std::size_t i, bool one = false);
+/// Scale and offset of int8 numbers from operands, one for all or one for each position of an axis; the offset may be left out. `e` is
+/// the type of the numbers, int8 or uint8. Both empty where they do not fit.
+quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e);
+/// The product of rows of bytes, operands a and b less their offsets, as int32; empty where it is none of 8 bits with a matrix.
+value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset);
 
 /// An activation of a fused operator. Empty name: none.
 value activated(node_call& c, const value& x, const std::string& name, const std::vector<double>& numbers);

@@ -3,6 +3,7 @@ module lamina.onnx:quantized.impl;
 import :convert;
 import :message;
 import :quantized;
+import :scope;
 import lamina;
 import lamina.std;
 
@@ -80,15 +81,30 @@ dynamic_numbers dynamically_quantized(const value& x) {
   const value low = lamina::min(lamina::reduce_min(x), 0), high = lamina::max(lamina::reduce_max(x), 0);
   const value spread = (high - low) / 255;
   dynamic_numbers d;
-  d.scale = lamina::where(spread == 0, lamina::exp(spread), spread);  // 1 where all are 0
-  d.offset = lamina::round(lamina::clamp(-low / d.scale, 0, 255));
-  d.q = lamina::clamp(lamina::round(x / d.scale) + d.offset, 0, 255);
+  d.as.scale = lamina::where(spread == 0, lamina::exp(spread), spread);  // 1 where all are 0
+  d.as.offset = node_call::cast_to(lamina::round(lamina::clamp(-low / d.as.scale, 0, 255)) - 128, dtype::int8);
+  d.q = lamina::quantize(x, d.as);
   return d;
 }
 
+bool of_bytes(dtype e) { return e == dtype::int8 || e == dtype::uint8; }
 value as_int8(node_call& c, const value& q) {
   if (q.type().element == dtype::int8) return q;
   return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
+}
+value int8_operand(node_call& c, std::size_t i, bool one) {
+  const any_tensor* known = c.known(i);
+  if (!known || (known->element() == dtype::int8 && !one)) return as_int8(c, c[i]);
+  const known_value& was = c.operand(i);
+  known_value now{.data = any_tensor({dtype::int8, one ? shape{} : known->shape()}), .is_parameter = was.is_parameter};
+  c.take(now.data.type().bytes());
+  const auto* from = known->data();
+  auto* to = now.data.mutable_data();
+  const unsigned flip = known->element() == dtype::uint8 ? 128 : 0;
+  for (std::size_t k = 0; k < now.data.type().bytes(); ++k)
+    to[k] = std::byte{static_cast<std::uint8_t>(static_cast<unsigned>(from[k]) ^ flip)};
+  if (was.is_parameter) now.name = was.name + ".int8";
+  return c.around.value_of(now);
 }
 value from_int8(node_call& c, const value& q, dtype e) {
   return e == dtype::int8 ? q : value(c.cast_to(c.cast_to(q, dtype::int32) + 128, e));
@@ -188,33 +204,57 @@ value activated(node_call& c, const value& x, const std::string& name, const std
   c.unsupported("the activation `", printable(name), "`");
 }
 
-namespace {
-
 // ---- scales and offsets ---------------------------------------------------------------------------------------------
 
-// Scale and offset as lamina's operations have them; both empty where they do not fit.
-quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset) {
-  quantization q{c[scale], {}};
-  const shape s = q.scale.shape();
-  if (q.scale.type().element != dtype::float32 || s.rank > 1 || !s.is_static()) return {};
+quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e) {
+  const shape s = c.dims(scale);
+  if (c.type(scale).element != dtype::float32 || s.rank > 1 || !s.is_static()) return {};
   const shape to = s.size() == 1 ? shape{} : s;
+  quantization as;
   if (c.has(offset)) {
-    if (c.type(offset).element != dtype::int8 || !c.dims(offset).is_static() || c.dims(offset).size() != s.size())
-      return {};
-    q.offset = lamina::reshape(c[offset], to);
-  } else q.offset = c.zeros({dtype::int8, to});
-  q.scale = lamina::reshape(q.scale, to);
-  return q;
+    if (c.type(offset).element != e || !c.dims(offset).is_static() || c.dims(offset).size() != s.size()) return {};
+    as.offset = int8_operand(c, offset, to.rank == 0);
+    if (as.offset.shape() != to) as.offset = lamina::reshape(as.offset, to);
+  } else {
+    any_tensor zeros({dtype::int8, to});
+    std::memset(zeros.mutable_data(), e == dtype::uint8 ? 128 : 0, zeros.type().bytes());
+    as.offset = c.constant(std::move(zeros));
+  }
+  const any_tensor* known = s.size() == 1 ? c.known(scale) : nullptr;
+  if (known) {
+    any_tensor one({dtype::float32, {}});
+    std::memcpy(one.mutable_data(), known->data(), sizeof(float));
+    as.scale = c.constant(std::move(one));
+  } else as.scale = s == to ? c[scale] : value(lamina::reshape(c[scale], to));
+  return as;
 }
+
+value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset) {
+  const dtype e = c.type(b).element;
+  const shape& w = c.dims(b);
+  if (a.type().element != dtype::int8 || !of_bytes(e) || w.rank != 2 || a.shape().rank < 2 || a_offset.shape().rank)
+    return {};
+  value offset;  // of weights
+  const auto known = c.has(b_offset) ? c.known_integers(b_offset) : std::vector<std::int64_t>{0};
+  const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
+  if (!known || std::any_of(known->begin(), known->end(), [&](std::int64_t n) { return n != middle; })) {
+    offset = c.has(b_offset) ? int8_operand(c, b_offset) : c.constant(-128.0, dtype::int8);
+    if (offset.shape().rank == 1 && offset.shape()[0] == dim(1)) offset = lamina::reshape(offset, shape{});
+    if (offset.shape().rank > 1 || (offset.shape().rank == 1 && offset.shape()[0] != w[1])) return {};
+  }
+  return lamina::integer_linear(a, a_offset, int8_operand(c, b), offset, true);
+}
+
+namespace {
 
 void dequantize_linear(node_call& c) {
   const value x = c[0];
   const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   const dtype to = c.element("output_dtype", c.type(1).element);
-  if (x.type().element == dtype::int8 && block == 0 && to == dtype::float32)
-    if (const auto as = int8_scales(c, 1, 2); !as.scale.empty())
-      return c.give(0, lamina::dequantize(x, as, {as.scale.shape().rank ? axis : 0}));
   const dtype e = x.type().element;
+  if (of_bytes(e) && block == 0 && to == dtype::float32)
+    if (const auto as = int8_scales(c, 1, 2, e); !as.scale.empty())
+      return c.give(0, lamina::dequantize(int8_operand(c, 0), as, {as.scale.shape().rank ? axis : 0}));
   // int32 keeps all of its digits until the offset is gone.
   const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
   value y = c.cast_to(x, inner);
@@ -228,9 +268,9 @@ void quantize_linear(node_call& c) {
   const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   const dtype given = c.has(2) ? c.type(2).element : dtype::uint8,
               e = c.integer("output_dtype", 0) ? c.element("output_dtype", given) : given;
-  if (e == dtype::int8 && block == 0 && x.type().element == dtype::float32)
-    if (const auto as = int8_scales(c, 1, 2); !as.scale.empty())
-      return c.give(0, lamina::quantize(x, as, {as.scale.shape().rank ? axis : 0}));
+  if (of_bytes(e) && block == 0 && x.type().element == dtype::float32)
+    if (const auto as = int8_scales(c, 1, 2, e); !as.scale.empty())
+      return c.give(0, from_int8(c, lamina::quantize(x, as, {as.scale.shape().rank ? axis : 0}), e));
   const value scaled = x / c.cast_to(beside(c, c.number(1), x, axis, block), x.type().element);
   const value offset = c.has(2) ? beside(c, c[2], x, axis, block) : value();
   if (name_of(e).starts_with("int") || name_of(e).starts_with("uint"))
@@ -240,14 +280,24 @@ void quantize_linear(node_call& c) {
 
 void dynamic_quantize_linear(node_call& c) {
   const auto d = dynamically_quantized(c.number(0));
-  c.give(0, c.cast_to(d.q, dtype::uint8));
-  c.give(1, d.scale);
-  c.give(2, c.cast_to(d.offset, dtype::uint8));
+  c.give(0, from_int8(c, d.q, dtype::uint8));
+  c.give(1, d.as.scale);
+  c.give(2, from_int8(c, d.as.offset, dtype::uint8));
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-void matmul_integer(node_call& c) { c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32)); }
+bool one_number(node_call& c, std::size_t i) { return c.dims(i).is_static() && c.dims(i).size() == 1; }
+
+void matmul_integer(node_call& c) {
+  const dtype e = c.type(0).element;
+  if (of_bytes(e) && c.rank(0) >= 2 && (!c.has(2) || one_number(c, 2)) && c.rank(1) == 2) {
+    const value offset = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
+                                  : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
+    if (const value y = byte_product(c, int8_operand(c, 0), offset, 1, 3); !y.empty()) return c.give(0, y);
+  }
+  c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32));
+}
 
 // How many products a sum of a convolution has.
 dim products_of(const value& w) {
@@ -273,17 +323,11 @@ bool centered(const node_call& c, std::size_t offset, dtype e) {
   const std::int64_t middle = e == dtype::int8 ? 0 : 128;
   return all && std::all_of(all->begin(), all->end(), [&](std::int64_t n) { return n == middle; });
 }
-bool of_bytes(const value& v) { return v.type().element == dtype::int8 || v.type().element == dtype::uint8; }
-bool one_number(node_call& c, std::size_t i) { return c.dims(i).is_static() && c.dims(i).size() == 1; }
-
-// One scale and offset as int8.
-quantization whole_scale(node_call& c, std::size_t scale, std::size_t offset) {
-  return {lamina::reshape(c[scale], shape{}), lamina::reshape(as_int8(c, c[offset]), shape{})};
-}
 // Whether lamina's products in int8 can take operands x, its scale and offset; weights, theirs; scale and offset of the result.
 bool fits_int8(node_call& c) {
   const value x = c[0], w = c[3];
-  if (!of_bytes(x) || !of_bytes(w) || c.type(7).element != x.type().element || !centered(c, 5, w.type().element))
+  if (!of_bytes(x.type().element) || !of_bytes(w.type().element) || c.type(7).element != x.type().element ||
+      !centered(c, 5, w.type().element))
     return false;
   for (std::size_t i : {1u, 4u, 6u})
     if (c.type(i).element != dtype::float32) return false;
@@ -303,10 +347,10 @@ void qlinear_matmul(node_call& c) {
   const dtype e = c.type(7).element;
   if (b.shape().rank == 2 && a.shape().rank >= 2 && fits_int8(c) &&
       (one_number(c, 4) || c.dims(4)[0] == b.shape()[1])) {
-    const value weight = lamina::permute(as_int8(c, b), axes(1, 0));
-    const value bias = c.zeros({dtype::int32, {weight.shape()[0]}});
-    const value y = lamina::quantized_linear(as_int8(c, a), whole_scale(c, 1, 2), {weight, scales_of_weights(c), bias},
-                                             whole_scale(c, 6, 7));
+    const value bias = c.zeros({dtype::int32, {b.shape()[1]}});
+    const value y = lamina::quantized_linear(int8_operand(c, 0), int8_scales(c, 1, 2, a.type().element),
+                                             {int8_operand(c, 3), scales_of_weights(c), bias}, int8_scales(c, 6, 7, e),
+                                             {.transposed = true});
     return c.give(0, from_int8(c, y, e));
   }
   const value y = integer_product(c, 0, 2, 3, 5);
@@ -332,14 +376,15 @@ void qlinear_conv(node_call& c) {
       const double number = border && !border->empty()
                                 ? static_cast<double>((*border)[0]) - (x.type().element == dtype::uint8 ? 128 : 0)
                                 : 0;
-      const value images = bordered(as_images(as_int8(c, x)), sizes, number);
+      const value images = bordered(as_images(int8_operand(c, 0)), sizes, number);
       const value bias = c.has(8) ? c.cast_to(c[8], dtype::int32) : c.zeros({dtype::int32, {w.shape()[0]}});
-      const value y = lamina::quantized_conv2d(
-          images, whole_scale(c, 1, 2), {as_images(as_int8(c, w)), scales_of_weights(c), bias}, whole_scale(c, 6, 7),
-          {.conv = {.stride = sizes.stride,
-                    .padding = sizes.before,
-                    .dilation = sizes.dilation,
-                    .groups = c.integer("group", 1)}});
+      const value y =
+          lamina::quantized_conv2d(images, int8_scales(c, 1, 2, x.type().element),
+                                   {as_images(int8_operand(c, 3)), scales_of_weights(c), bias}, int8_scales(c, 6, 7, e),
+                                   {.conv = {.stride = sizes.stride,
+                                             .padding = sizes.before,
+                                             .dilation = sizes.dilation,
+                                             .groups = c.integer("group", 1)}});
       return c.give(0, from_int8(c, as_given(y, x), e));
     }
   }

@@ -10,37 +10,38 @@ namespace lamina::onnx {
 
 namespace {
 
-bool of_bytes(dtype e) { return e == dtype::int8 || e == dtype::uint8; }
 // One scale and offset from operand i on, as int8; the offset may be left out.
-quantization int8_scale(node_call& c, std::size_t i, dtype e) {
-  const value offset = c.has(i + 1) ? c[i + 1] : c.constant(0.0, e);
-  return {lamina::reshape(c[i], shape{}), lamina::reshape(as_int8(c, offset), shape{})};
+quantization int8_scale(node_call& c, std::size_t i, dtype e) { return int8_scales(c, i, i + 1, e); }
+// Operand i, scale and offset behind it, as numbers that int8 stands for, where it is of bytes with one scale; else what `dequantized`
+// gives.
+value real_operand(node_call& c, std::size_t i) {
+  const dtype e = c.type(i).element;
+  if (of_bytes(e))
+    if (const auto as = int8_scale(c, i + 1, e); !as.scale.empty() && as.scale.shape().rank == 0)
+      return lamina::dequantize(int8_operand(c, i), as);
+  return dequantized(c, i);
+}
+// The other way, with scale and offset from operand i on.
+void give_bytes(node_call& c, const value& x, std::size_t i, dtype e) {
+  if (of_bytes(e))
+    if (const auto as = int8_scale(c, i, e); !as.scale.empty() && as.scale.shape().rank == 0)
+      return c.give(0, from_int8(c, lamina::quantize(x, as), e));
+  c.give(0, quantized(c, x, i, e));
 }
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------
 
-void qlinear_add(node_call& c) {
-  const value a = c[0], b = c[3];
-  const dtype e = a.type().element;
-  if (a.type() == b.type() && of_bytes(e) && a.shape().is_static())
-    return c.give(0, from_int8(c,
-                               lamina::quantized_add(as_int8(c, a), int8_scale(c, 1, e), as_int8(c, b),
-                                                     int8_scale(c, 4, e), int8_scale(c, 6, e)),
-                               e));
-  c.give(0, quantized(c, dequantized(c, 0) + dequantized(c, 3), 6, e));
-}
-void qlinear_mul(node_call& c) { c.give(0, quantized(c, dequantized(c, 0) * dequantized(c, 3), 6, c.type(0).element)); }
+void qlinear_add(node_call& c) { give_bytes(c, real_operand(c, 0) + real_operand(c, 3), 6, c.type(0).element); }
+void qlinear_mul(node_call& c) { give_bytes(c, real_operand(c, 0) * real_operand(c, 3), 6, c.type(0).element); }
 void qlinear_where(node_call& c) {
-  c.give(0, quantized(c, lamina::where(c[0], dequantized(c, 1), dequantized(c, 4)), 7, c.type(1).element));
+  give_bytes(c, lamina::where(c[0], real_operand(c, 1), real_operand(c, 4)), 7, c.type(1).element);
 }
 void qlinear_leaky_relu(node_call& c) {
-  c.give(0, quantized(c, lamina::leaky_relu(dequantized(c, 0), {c.real("alpha", 0.01)}), 3, c.type(0).element));
+  give_bytes(c, lamina::leaky_relu(real_operand(c, 0), {c.real("alpha", 0.01)}), 3, c.type(0).element);
 }
-void qlinear_sigmoid(node_call& c) {
-  c.give(0, quantized(c, lamina::sigmoid(dequantized(c, 0)), 3, c.type(0).element));
-}
+void qlinear_sigmoid(node_call& c) { give_bytes(c, lamina::sigmoid(real_operand(c, 0)), 3, c.type(0).element); }
 void qlinear_softmax(node_call& c) {
-  const value x = dequantized(c, 0);
+  const value x = real_operand(c, 0);
   const std::int64_t version = c.integer("opset");
   const int rank = x.shape().rank, axis = c.axis(c.integer("axis", version < 13 ? 1 : -1), rank);
   value y;
@@ -49,23 +50,23 @@ void qlinear_softmax(node_call& c) {
     const value rows = axis == 0 ? value(lamina::reshape(x, shape{1, dyn})) : value(lamina::as_matrix(x, axis));
     y = lamina::reshape_like(lamina::softmax(rows, {.axis = 1}), x);
   }
-  c.give(0, quantized(c, y, 3, c.type(0).element));
+  give_bytes(c, y, 3, c.type(0).element);
 }
 void qlinear_concat(node_call& c) {
   if (c.size() < 5 || (c.size() - 2) % 3) c.fail("it has ", c.size(), " operands; 2 and 3 for each part are expected");
   std::vector<value> parts;
-  for (std::size_t i = 2; i + 2 < c.size(); i += 3) parts.push_back(dequantized(c, i));
+  for (std::size_t i = 2; i + 2 < c.size(); i += 3) parts.push_back(real_operand(c, i));
   const value all = lamina::concat(view<const value>(parts), c.axis(c.integer("axis"), c.rank(2)));
-  c.give(0, quantized(c, all, 0, c.type(2).element));
+  give_bytes(c, all, 0, c.type(2).element);
 }
 void qlinear_reduce_mean(node_call& c) {
-  const value x = dequantized(c, 0);
+  const value x = real_operand(c, 0);
   auto over = c.node_call::integers("axes");
   if (over.empty())
     for (int i = 0; i < x.shape().rank; ++i) over.push_back(i);
   const value y =
       lamina::reduce_mean(x, {.axes = c.axes_of(over, x.shape().rank), .keepdim = c.flag("keepdims", true)});
-  c.give(0, quantized(c, y, 3, c.type(0).element));
+  give_bytes(c, y, 3, c.type(0).element);
 }
 
 // ---- pools ----------------------------------------------------------------------------------------------------------
@@ -112,12 +113,12 @@ void qlinear_average_pool(node_call& c) {
   give(quantized(c, y * lamina::reshape(c.number(1), shape{}), 3, e));
 }
 void qlinear_global_average_pool(node_call& c) {
-  const value x = dequantized(c, 0);
   const bool last = c.flag("channels_last");
+  const value x = real_operand(c, 0);
   const int rank = x.shape().rank;
   axes over;
   for (int i = last ? 1 : 2; i < (last ? rank - 1 : rank); ++i) over.values[over.count++] = i;
-  c.give(0, quantized(c, lamina::reduce_mean(x, {.axes = over, .keepdim = true}), 3, c.type(0).element));
+  give_bytes(c, lamina::reduce_mean(x, {.axes = over, .keepdim = true}), 3, c.type(0).element);
 }
 void nhwc_max_pool(node_call& c) {
   const value x = channels_second(c[0], true);
@@ -154,16 +155,23 @@ void matmul_integer_to_float(node_call& c) {
     const value v = whole(c.number(i));
     return of_rows && v.shape().rank == 1 ? value(lamina::unsqueeze(v, axes(1))) : v;
   };
-  value y = c.cast_to(integer_product(c, 0, 4, 1, 5), dtype::float32) * (scale(2, true) * scale(3, false));
+  value y;
+  if (of_bytes(c.type(0).element) && c.has(4) && c.dims(4).is_static() && c.dims(4).size() == 1 && c.rank(0) >= 2)
+    y = byte_product(c, int8_operand(c, 0), lamina::reshape(int8_operand(c, 4, true), shape{}), 1, 5);
+  if (y.empty()) y = integer_product(c, 0, 4, 1, 5);
+  y = c.cast_to(y, dtype::float32) * (scale(2, true) * scale(3, false));
   if (c.has(6)) y = y + c.number(6);
   c.give(0, y);
 }
 void dynamic_quantize_matmul(node_call& c) {
   const value x = c.number(0);
   const auto d = dynamically_quantized(x);
-  const dtype wide = exact_type(x.shape().rank ? x.shape()[x.shape().rank - 1] : dim(dyn));
-  const value y = numpy_product(c.cast_to(d.q - d.offset, wide), integers_of(c, c[1], 3, wide));
-  value made = c.cast_to(y, dtype::float32) * (d.scale * whole(c.number(2)));
+  value y = byte_product(c, d.q, d.as.offset, 1, 3);
+  if (y.empty()) {
+    const dtype wide = exact_type(x.shape().rank ? x.shape()[x.shape().rank - 1] : dim(dyn));
+    y = numpy_product(c.cast_to(d.q, wide) - c.cast_to(d.as.offset, wide), integers_of(c, c[1], 3, wide));
+  }
+  value made = c.cast_to(y, dtype::float32) * (d.as.scale * whole(c.number(2)));
   if (c.has(4)) made = made + c.number(4);
   c.give(0, made);
 }

@@ -3,6 +3,7 @@
 
 #include "integer_product.h"
 #include "quantized_conv.h"
+#include "quantized_depthwise.h"
 #include "quantized_pool.h"
 
 namespace lamina::kernels {
@@ -47,7 +48,8 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
     for (long k = 0; k < to.words * Form::numbers; ++k)
       for (long c = 0; c < panel_columns; ++c) {
         const long o = p * panel_columns + c;
-        const std::int8_t v = o < a.columns && k < a.depth ? a.w[o * a.depth + k] : static_cast<std::int8_t>(0);
+        const std::int8_t v =
+            o < a.columns && k < a.depth ? a.w[o * a.w_column + k * a.w_depth] : static_cast<std::int8_t>(0);
         packed[(k / Form::numbers * panel_columns + c) * Form::numbers + k % Form::numbers] = v;
         sums[c] += v;
       }
@@ -55,43 +57,100 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
   }
 }
 
+/// Calls each(row, rows, panel, panels, sums) for the rows of x, whose words are made in `memory`.
+template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_layout<Form>& has, long count,
+                                                                  long columns, long depth, const std::int8_t* from_x,
+                                                                  long x_row, const std::int8_t* packed,
+                                                                  std::int8_t* memory, Each each) {
+  constexpr long step = 16 * Form::numbers;
+  for (long first = 0; first < count; first += rows_at_once) {
+    const long rows = count - first < rows_at_once ? count - first : rows_at_once;
+    const std::int8_t* x[rows_at_once];
+    for (long r = 0; r < rows; ++r) {
+      const std::int8_t* from = from_x + (first + r) * x_row;
+      std::int8_t* to = memory + has.rows + r * has.row;
+      x[r] = to;
+      long k = 0;
+      for (; k + step <= depth; k += step, to += 64) put_words<Form>(to, from + k);
+      if (k < depth) {
+        std::int8_t last[step] = {};
+        copy_bytes(last, from + k, depth - k);
+        put_words<Form>(to, last);
+      }
+    }
+    filter_tiles<Form, false>(rows, columns, has.words, nullptr, x, packed, has.panel,
+                              [&](long r, int tall, long panel, int wide, const std::int32_t* sums)
+                                  __attribute__((always_inline)) { each(first + r, tall, panel, wide, sums); });
+  }
+}
+/// The sum of the packed weights of a column.
+template <class Form>
+LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std::int8_t* packed, long o) {
+  return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 + o % panel_columns * 4);
+}
+
 template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& args, void* scratch) {
   const quantized_linear_args a = args;
   const linear_layout<Form> has(a.rows, a.columns, a.depth);
   auto* memory = static_cast<std::int8_t*>(scratch);
   const finish finished(a.to);
-  const factors by = factors_of<Form>(a.to, a.columns, memory, [&](long o) {
-    return read<std::int32_t>(a.packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 +
-                              o % panel_columns * 4);
-  });
-  constexpr long step = 16 * Form::numbers;
-  for (long first = 0; first < a.rows; first += rows_at_once) {
-    const long rows = a.rows - first < rows_at_once ? a.rows - first : rows_at_once;
-    const std::int8_t* x[rows_at_once];
-    for (long r = 0; r < rows; ++r) {
-      const std::int8_t* from = a.x + (first + r) * a.x_row;
-      std::int8_t* to = memory + has.rows + r * has.row;
-      x[r] = to;
-      long k = 0;
-      for (; k + step <= a.depth; k += step, to += 64) put_words<Form>(to, from + k);
-      if (k < a.depth) {
-        std::int8_t last[step] = {};
-        copy_bytes(last, from + k, a.depth - k);
-        put_words<Form>(to, last);
-      }
-    }
-    filter_tiles<Form, false>(
-        rows, a.columns, has.words, nullptr, x, a.packed, has.panel,
-        [&](long r, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
-          for (int j = 0; j < wide; ++j) {
-            const long o = (panel + j) * panel_columns;
-            for (int i = 0; i < tall; ++i)
-              put(a.y + (first + r + i) * a.y_row + o,
-                  finished.operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o, by.factor + o),
-                  a.columns - o);
+  const factors by =
+      factors_of<Form>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
+  linear_tiles<Form>(
+      has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
+      [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+        for (int j = 0; j < wide; ++j) {
+          const long o = (panel + j) * panel_columns;
+          for (int i = 0; i < tall; ++i)
+            put(a.y + (row + i) * a.y_row + o,
+                finished.operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o, by.factor + o),
+                a.columns - o);
+        }
+      });
+}
+
+template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, void* scratch) {
+  const integer_linear_args a = args;
+  const linear_layout<Form> has(a.rows, a.columns, a.depth);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  auto* taken = reinterpret_cast<std::int32_t*>(memory);  // what the offset of x adds to each sum, less that
+  const std::int32_t offset = *a.x_offset + Form::shift;
+  for (long o = 0; o < a.columns; ++o) taken[o] = less_offset(0, offset, weights_of<Form>(has, a.packed, o));
+  for (long o = a.columns; o < panels_of(a.columns) * panel_columns; ++o) taken[o] = 0;
+  linear_tiles<Form>(
+      has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
+      [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+        using numbers = std::uint32_t __attribute__((ext_vector_type(16)));
+        for (int j = 0; j < wide; ++j) {
+          const long o = (panel + j) * panel_columns, left = a.columns - o;
+          for (int i = 0; i < tall; ++i) {
+            const numbers all = read<numbers>(sums + (i * wide + j) * panel_columns) + read<numbers>(taken + o);
+            std::int32_t* to = a.y + (row + i) * a.y_row + o;
+            if (left >= panel_columns) write(to, all);
+            else {
+              std::int32_t part[panel_columns];
+              write(part, all);
+              for (long c = 0; c < left; ++c) to[c] = part[c];
+            }
           }
-        });
-  }
+        }
+      });
+}
+
+// ---- sums and products of two
+// -------------------------------------------------------------------------------------------
+
+template <class F> LAMINA_INLINE void both(const quantized_add_args& a, F f, std::int32_t offset) {
+  const std::int8_t *x = a.a, *y = a.b;
+  std::int8_t* out = a.y;
+  const std::int32_t low = a.low, high = a.high;
+  for (long r = 0; r < a.rows; ++r, x += a.count, y += a.b_row, out += a.count)
+    if (a.b_step)
+      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], y[i]), low, high, offset);
+    else {
+      const std::int32_t one = *y;
+      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], one), low, high, offset);
+    }
 }
 
 }  // namespace
@@ -100,7 +159,7 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
 extern "C" {
 
 void LAMINA_KERNEL(quantize_f32)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const quantize_args*>(args);
+  const auto a = *static_cast<const quantize_args*>(args);  // copied: stores of bytes may change any memory
   const auto* in = static_cast<const float*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);
   for (long i = 0; i < a.outer; ++i)
@@ -108,19 +167,19 @@ void LAMINA_KERNEL(quantize_f32)(const void* args, void*) noexcept {
       const float scale = a.scale[c];
       const std::int32_t offset = a.offset[c];
       const auto low = static_cast<float>(-128 - offset), high = static_cast<float>(127 - offset);
-      for (long k = 0; k < a.inner; ++k) out[k] = quantized_number(in[k], scale, low, high, offset);
+      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = quantized_number(in[k], scale, low, high, offset);
     }
 }
 
 void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const quantize_args*>(args);
+  const auto a = *static_cast<const quantize_args*>(args);
   const auto* in = static_cast<const std::int8_t*>(a.in);
   auto* out = static_cast<float*>(a.out);
   for (long i = 0; i < a.outer; ++i)
     for (long c = 0; c < a.channels; ++c, in += a.inner, out += a.inner) {
       const float scale = a.scale[c];
       const std::int32_t offset = a.offset[c];
-      for (long k = 0; k < a.inner; ++k) out[k] = static_cast<float>(in[k] - offset) * scale;
+      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = static_cast<float>(in[k] - offset) * scale;
     }
 }
 
@@ -130,35 +189,44 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                               \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix)(const void* args, void* scratch) noexcept {                   \
-    conv<Form>(*static_cast<const quantized_conv_args*>(args), scratch);                                   \
+    const auto& a = *static_cast<const quantized_conv_args*>(args);                                        \
+    if (depthwise_layout::fits(a.w)) depthwise(a, scratch);                                                \
+    else conv<Form>(a, scratch);                                                                           \
+  }                                                                                                        \
+  void LAMINA_KERNEL(integer_linear##suffix)(const void* args, void* scratch) noexcept {                   \
+    sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                                   \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept { \
     return linear_layout<Form>(a->rows, a->columns, a->depth).bytes;                                       \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
-    return conv_layout<Form>(a->w).bytes;                                                                  \
+    return depthwise_layout::fits(a->w) ? depthwise_layout(a->w).bytes : conv_layout<Form>(a->w).bytes;    \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {        \
     return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panel);    \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_packed)(const window* w) noexcept {                   \
+    if (depthwise_layout::fits(*w))                                                                        \
+      return static_cast<std::size_t>(w->out_channels * depthwise_layout::packed(*w) * 4);                 \
     return static_cast<std::size_t>(w->groups * conv_layout<Form>(*w).packed_bytes());                     \
   }                                                                                                        \
   int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept {                            \
-    return conv_layout<Form>(*w).pixels_in_lanes;                                                          \
+    return depthwise_layout::fits(*w) ? 2 : conv_layout<Form>(*w).pixels_in_lanes;                         \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_linear##suffix##_pack)(const void* args, void*) noexcept {                  \
     pack_linear<Form>(*static_cast<const quantized_linear_pack_args*>(args));                              \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                    \
-    pack_conv<Form>(*static_cast<const quantized_conv_pack_args*>(args));                                  \
+    const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                   \
+    if (depthwise_layout::fits(a.w)) pack_depthwise(a);                                                    \
+    else pack_conv<Form>(a);                                                                               \
   }
 #define LAMINA_QUANTIZED_PRODUCTS(suffix)                                                                \
-  {&LAMINA_KERNEL(quantized_linear##suffix),           &LAMINA_KERNEL(quantized_conv##suffix),           \
-   &LAMINA_KERNEL(quantized_linear##suffix##_scratch), &LAMINA_KERNEL(quantized_conv##suffix##_scratch), \
-   &LAMINA_KERNEL(quantized_linear##suffix##_packed),  &LAMINA_KERNEL(quantized_conv##suffix##_packed),  \
-   &LAMINA_KERNEL(quantized_conv##suffix##_order),     &LAMINA_KERNEL(quantized_linear##suffix##_pack),  \
-   &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
+  {&LAMINA_KERNEL(quantized_linear##suffix),         &LAMINA_KERNEL(quantized_conv##suffix),             \
+   &LAMINA_KERNEL(integer_linear##suffix),           &LAMINA_KERNEL(quantized_linear##suffix##_scratch), \
+   &LAMINA_KERNEL(quantized_conv##suffix##_scratch), &LAMINA_KERNEL(quantized_linear##suffix##_packed),  \
+   &LAMINA_KERNEL(quantized_conv##suffix##_packed),  &LAMINA_KERNEL(quantized_conv##suffix##_order),     \
+   &LAMINA_KERNEL(quantized_linear##suffix##_pack),  &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
 #if defined(__AVX512BW__)
@@ -180,10 +248,27 @@ void LAMINA_KERNEL(quantized_add)(const void* args, void*) noexcept {
   const auto a = *static_cast<const quantized_add_args*>(args);
   const float a_factor = *a.a_scale / *a.y_scale, b_factor = *a.b_scale / *a.y_scale;
   const std::int32_t a_offset = *a.a_offset, b_offset = *a.b_offset, offset = *a.y_offset;
-  LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) {
-    const float v = static_cast<float>(a.a[i] - a_offset) * a_factor + static_cast<float>(a.b[i] - b_offset) * b_factor;
-    a.y[i] = finished_number(v, a.low, a.high, offset);
-  }
+  both(
+      a,
+      [=](std::int32_t x, std::int32_t y) {
+        return static_cast<float>(x - a_offset) * a_factor + static_cast<float>(y - b_offset) * b_factor;
+      },
+      offset);
+}
+
+void LAMINA_KERNEL(quantized_multiply)(const void* args, void*) noexcept {
+  const auto a = *static_cast<const quantized_add_args*>(args);
+  const float factor = *a.a_scale * *a.b_scale / *a.y_scale;
+  const std::int32_t a_offset = *a.a_offset, b_offset = *a.b_offset, offset = *a.y_offset;
+  both(
+      a, [=](std::int32_t x, std::int32_t y) { return static_cast<float>((x - a_offset) * (y - b_offset)) * factor; },
+      offset);
+}
+
+void LAMINA_KERNEL(quantized_table)(const void* args, void*) noexcept {
+  const auto a = *static_cast<const quantized_table_args*>(args);
+  const std::int8_t* middle = a.table + 128;
+  for (long i = 0; i < a.count; ++i) a.out[i] = middle[a.in[i]];
 }
 
 extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
@@ -198,6 +283,8 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantized_max_pool),
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
+    &LAMINA_KERNEL(quantized_multiply),
+    &LAMINA_KERNEL(quantized_table),
     [] {
       integer_products_of all{};
       integer_products::add_all(all.of, std::make_integer_sequence<int, element_count>{});

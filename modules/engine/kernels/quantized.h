@@ -40,11 +40,22 @@ struct quantized_linear_args {
   long y_row;
   requantization to;
 };
-/// w: [columns, depth]
+/// The weight of column c and position k of the sums lies at w[c * w_column + k * w_depth].
 struct quantized_linear_pack_args {
-  long columns, depth;
+  long columns, depth, w_column, w_depth;
   const std::int8_t* w;
   std::int8_t* packed;
+};
+
+/// y[i, o] = the sum over p of (x[i, p] - x_offset) w[o, p], as int32, which wraps.
+struct integer_linear_args {
+  long rows, columns, depth;
+  const std::int8_t* x;
+  long x_row;
+  const std::int8_t* packed;  // the weights as `linear_pack` wrote them
+  std::int32_t* y;
+  long y_row;
+  const std::int8_t* x_offset;
 };
 
 /// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset.
@@ -67,6 +78,7 @@ struct quantized_conv_pack_args {
 struct quantized_products {
   kernel linear;  // args: quantized_linear_args
   kernel conv;    // args: quantized_conv_args
+  kernel sums;    // args: integer_linear_args
   std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
   std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
   std::size_t (*linear_packed_bytes)(long columns, long depth) noexcept;
@@ -78,13 +90,21 @@ struct quantized_products {
 
 /// y = saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset) within
 /// [low, high], each step in float32; ties to even.
+/// Row r of a and y begins at r * count, that of b at r * b_row; `b_step` 0: one number of b for the row.
 struct quantized_add_args {
-  long count;
+  long rows, count, b_row, b_step;
   const std::int8_t *a, *b;
   std::int8_t* y;
   const float *a_scale, *b_scale, *y_scale;
   const std::int8_t *a_offset, *b_offset, *y_offset;
   std::int32_t low, high;
+};
+
+/// y[i] = table[in[i] + 128].
+struct quantized_table_args {
+  long count;
+  const std::int8_t *in, *table;
+  std::int8_t* out;
 };
 
 /// saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset) over the positions of a window that lie
@@ -110,9 +130,11 @@ struct quantized_functions {
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel max_pool;                           // args: pool_args; a window that lies in the padding altogether gives -128
-  kernel average_pool;                       // args: quantized_average_args
-  kernel add;                                // args: quantized_add_args
+  kernel max_pool;      // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel average_pool;  // args: quantized_average_args
+  kernel add;           // args: quantized_add_args
+  kernel multiply;      // args: quantized_add_args: (a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)
+  kernel table;         // args: quantized_table_args
   integer_products_of products_of_integers;  // args: integer_product_args
 };
 

@@ -22,8 +22,21 @@ struct quantize_attributes {
 /// Between which int8 numbers a result stays: that of a relu begins at its offset.
 export struct quantized_linear_attributes {
   std::int64_t low = -128, high = 127;
-  static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
+  bool transposed = false;  ///< weights are [in, out]
+  static constexpr void members(auto& a, auto&& f) {
+    f("low", a.low), f("high", a.high), f("transposed", a.transposed);
+  }
   bool operator==(const quantized_linear_attributes&) const = default;
+};
+struct quantized_bounds {
+  std::int64_t low = -128, high = 127;
+  static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
+  bool operator==(const quantized_bounds&) const = default;
+};
+struct integer_linear_attributes {
+  bool transposed = false;
+  static constexpr void members(auto& a, auto&& f) { f("transposed", a.transposed); }
+  bool operator==(const integer_linear_attributes&) const = default;
 };
 struct quantized_conv2d_attributes {
   conv2d_attributes conv;
@@ -80,15 +93,44 @@ export struct quantized_conv2d {
   }
   static void emit(emission&);
 };
-/// Operands: a, its scale and offset; b, its scale and offset; scale and offset of the result.
+/// Operands: x and its offset; weights.
+export struct integer_linear {
+  static constexpr std::string_view name = "integer_linear";
+  static constexpr int operands = 3;
+  using attributes = integer_linear_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[0].dims.at(in[0].dims.rank - 1));
+  }
+  static void emit(emission&);
+};
+/// Operands of both: a, its scale and offset; b, its scale and offset; scale and offset of the result.
 export struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
   static constexpr int operands = 8;
-  using attributes = quantized_linear_attributes;
+  using attributes = quantized_bounds;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
     return 3.0 * static_cast<double>(out[0].dims.size());
   }
+  static void emit(emission&);
+};
+export struct quantized_multiply {
+  static constexpr std::string_view name = "quantized_multiply";
+  static constexpr int operands = 8;
+  using attributes = quantized_bounds;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
+    return 3.0 * static_cast<double>(out[0].dims.size());
+  }
+  static void emit(emission&);
+};
+/// Operands: x; the results of -128, -127 and so on to 127.
+export struct quantized_table {
+  static constexpr std::string_view name = "quantized_table";
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
 /// Operands: x, its scale and offset; scale and offset of the result.
@@ -106,8 +148,9 @@ export struct quantized_avg_pool2d {
 };
 }  // namespace op
 
-using quantized_operations = operation_list<op::dequantize, op::quantize, op::quantized_add, op::quantized_avg_pool2d,
-                                            op::quantized_conv2d, op::quantized_linear>;
+using quantized_operations =
+    operation_list<op::dequantize, op::integer_linear, op::quantize, op::quantized_add, op::quantized_avg_pool2d,
+                   op::quantized_conv2d, op::quantized_linear, op::quantized_multiply, op::quantized_table>;
 extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
@@ -129,7 +172,7 @@ export value quantize(const value& x, const quantization& as, quantize_attribute
 export value dequantize(const value& q, const quantization& as, quantize_attributes a = {}, const origin& = {});
 /// Rows of features times the rows of a weight, in integers:
 /// saturated(round((bias + sum of (x - x_offset) w) * x_scale * w_scale / y_scale) + y_offset), within [low, high].
-/// Shapes:  x int8 [..., in], weight [out, in] -> int8 [..., out].
+/// Shapes:  x int8 [..., in], weight [out, in], or [in, out] where `transposed` says so -> int8 [..., out].
 /// Numerics: sums are exact in int32, which holds those of 65000 features; they wrap. Ties to even. The same bits on all
 ///           instruction sets.   No gradient.   Errors: type_error, shape_error.
 export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w,
@@ -139,13 +182,28 @@ export value quantized_linear(const value& x, const quantization& x_as, const qu
 export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
 
+/// The sums of such a product: sum of (x - x_offset) (w - w_offset). `w_offset` may be empty, which is 0, or one number, or one for
+/// each output channel.
+/// Shapes:  x int8 [..., in], weight int8 [out, in], or [in, out] where `transposed` says so -> int32 [..., out].
+/// Numerics: exact in int32, which holds the sums of 32000 features; they wrap. The same bits on all instruction sets.   No gradient.
+/// Errors:  type_error, shape_error.
+export value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset = {},
+                            bool transposed = false, const origin& = {});
+
 /// The sum of two tensors that stand for numbers in different scales:
 /// saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset), within [low, high].
-/// Shapes:  a, b int8 [...], the same -> int8 [...].
+/// Shapes:  a int8 [...], b the same, or its last axes, or its first with 1 for the others -> int8 [...].
 /// Numerics: each step in float32, ties to even. The same bits on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
-                           const quantization& y_as, quantized_linear_attributes within = {}, const origin& = {});
+                           const quantization& y_as, quantized_bounds within = {}, const origin& = {});
+/// The product of two, element by element: saturated(round((a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)) + y_offset),
+/// within [low, high].   Shapes, numerics, errors: as of `quantized_add`.
+export value quantized_multiply(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                                const quantization& y_as, quantized_bounds within = {}, const origin& = {});
+/// What a function makes of int8 numbers: table[x + 128].
+/// Shapes:  x int8 [...], table int8 [256] -> int8 [...].   No gradient.   Errors: type_error, shape_error.
+export value quantized_table(const value& x, const value& table, const origin& = {});
 /// Averages over windows: saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset); padding stands
 /// for 0 and counts as `avg_pool2d` says.
 /// Shapes:  x int8 [N, C, H, W] -> int8 [N, C, OH, OW], as of `avg_pool2d`.
@@ -154,5 +212,11 @@ export value quantized_add(const value& a, const quantization& a_as, const value
 /// Errors:  type_error, shape_error.
 export value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as,
                                   pool2d_attributes a = {}, const origin& = {});
+
+namespace detail {
+/// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
+/// extents.
+std::optional<pool2d_attributes> window_of_average(const program& p, const node& n);
+}  // namespace detail
 
 }  // namespace lamina

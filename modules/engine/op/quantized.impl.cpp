@@ -7,8 +7,12 @@ import :dtype;
 import :emission;
 import :op;
 import :op.box;
+import :op.elementwise;
 import :op.nn;
 import :op.quantized;
+import :op.reduce;
+import :op.shape;
+import :op.view;
 import :program;
 import :shape;
 import :tensor;
@@ -26,9 +30,9 @@ const kernels::quantized_products& products(const emission& e) { return function
 std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
 
 // Weights that `make` packs, once if they are a state.
-buffer_ref weights_of(emission& e, std::uint64_t format, std::size_t bytes,
+buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
                       const std::function<void(buffer_ref, buffer_ref)>& make) {
-  return detail::packed_or_temporary(e, e.of().inputs[3], [&] { return e.in(3); }, format, bytes, make, false);
+  return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, false);
 }
 
 bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
@@ -115,11 +119,25 @@ bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t
     return false;
   return result_operands(in[6], in[7], low, high, out);
 }
-bool product_channels(view<const tensor_type> in, inference& out) {
-  if (!along(in[4], in[3].dims[0], "scales of weights", out)) return false;
-  if (in[5].dims.rank == 1 && may_equal(in[5].dims[0], in[3].dims[0])) return true;
-  out.why << "the bias is to be [" << in[3].dims[0] << "]";
+bool product_channels(view<const tensor_type> in, dim channels, inference& out) {
+  if (!along(in[4], channels, "scales of weights", out)) return false;
+  if (in[5].dims.rank == 1 && may_equal(in[5].dims[0], channels)) return true;
+  out.why << "the bias is to be [" << channels << "]";
   return false;
+}
+// The shape of rows of features times weights.
+std::optional<shape> linear_result(const shape& x, const shape& w, bool transposed, inference& out) {
+  if (w.rank != 2 || x.rank < 1) {
+    out.why << "x [..., in] and weights " << (transposed ? "[in, out]" : "[out, in]") << " are expected";
+    return {};
+  }
+  if (!may_equal(x[x.rank - 1], w[transposed ? 0 : 1])) {
+    out.why << "the inner sizes differ";
+    return {};
+  }
+  shape y = x;
+  y[y.rank - 1] = w[transposed ? 1 : 0];
+  return y;
 }
 kernels::requantization requantization_of(const emission& e, std::int64_t low, std::int64_t high) {
   kernels::requantization r{};
@@ -138,6 +156,107 @@ void add_operands(emission& e, const kernels::requantization& r, std::int64_t fi
                              {&r.y_offset, e.in(7)}});
 }
 
+// Rows times weights, operand `weights`, which are packed; how such a product is cut.
+struct linear_call {
+  static constexpr std::int64_t panel_columns = 16;
+  std::int64_t all, columns, depth, rows;
+  buffer_ref packed{};
+  std::int64_t panel_bytes = 0;
+
+  linear_call(emission& e, std::size_t weights, bool transposed) {
+    const shape &w = e.in_type(weights).dims, &y = e.out_type(0).dims;
+    all = y.size();
+    columns = w.at(transposed ? 1 : 0), depth = w.at(transposed ? 0 : 1);
+    rows = all ? all / columns : 0;
+    if (all == 0) return;
+    const auto& f = products(e);
+    const auto bytes = f.linear_packed_bytes(columns, depth);
+    panel_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(panel_columns, depth));
+    const std::uint64_t format = 0x716c0000u | form_of(e) | (transposed ? 0x100u : 0u);
+    packed = weights_of(e, weights, format, bytes, [&](buffer_ref from, buffer_ref to) {
+      kernels::quantized_linear_pack_args p{columns, depth,  transposed ? 1 : depth, transposed ? columns : 1,
+                                            nullptr, nullptr};
+      e.step(f.linear_pack, p, {{&p.w, from}, {&p.packed, to}});
+    });
+  }
+  buffer_ref panel(std::int64_t column) const { return packed.at(column / panel_columns * panel_bytes); }
+  // Rows are cut, or the panels of few rows: by size alone. Calls part(row, rows, column, columns).
+  template <class F> void cut(F part) const {
+    const double flops = 2.0 * static_cast<double>(all) * static_cast<double>(depth);
+    if (rows >= 16)
+      emission::cut(
+          rows, flops / static_cast<double>(rows),
+          [&](std::int64_t first, std::int64_t count) { part(first, count, 0, columns); }, 4e6, 4);
+    else
+      emission::cut(
+          columns, flops / static_cast<double>(columns),
+          [&](std::int64_t first, std::int64_t count) { part(0, rows, first, count); }, 4e6, 4 * panel_columns);
+  }
+};
+
+// How two tensors meet, of which b may be repeated: along the first axes of a, or along the last ones.
+struct rows_of_two {
+  int axis = 0;        // where a row of a begins
+  bool first = false;  // b is one number for each row
+};
+std::optional<rows_of_two> rows_of_both(const shape& a, const shape& b) {
+  if (b.rank > a.rank) return {};
+  const auto at = [&](int i) { return i < a.rank - b.rank ? dim(1) : b[i - a.rank + b.rank]; };
+  int axis = 0;
+  while (axis < a.rank && at(axis) == dim(1) && a[axis] != dim(1)) ++axis;
+  bool last = true;
+  for (int i = axis; last && i < a.rank; ++i) last = may_equal(a[i], at(i));
+  if (last) return rows_of_two{axis, false};
+  int end = a.rank;
+  while (end > 0 && at(end - 1) == dim(1)) --end;
+  for (int i = 0; i < end; ++i)
+    if (!may_equal(a[i], at(i))) return {};
+  return rows_of_two{end, true};
+}
+// Operations on two tensors.
+void infer_both(const quantized_bounds& a, view<const tensor_type> in, inference& out) {
+  for (std::size_t k : {0u, 3u})
+    if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::float32, "the scale of a", out) || !one(in[2], dtype::int8, "the offset of a", out)) return;
+  if (!one(in[4], dtype::float32, "the scale of b", out) || !one(in[5], dtype::int8, "the offset of b", out)) return;
+  if (!result_operands(in[6], in[7], a.low, a.high, out)) return;
+  const shape &x = in[0].dims, &y = in[3].dims;
+  if (!rows_of_both(x, y)) {
+    out.why << "b is to have the shape of a, or its last axes, or its first with 1 for the others, not " << x << " and "
+            << y;
+    return;
+  }
+  out.result(dtype::int8, x);
+}
+void emit_both(emission& e, kernels::kernel run) {
+  const auto& at = e.attributes<quantized_bounds>();
+  const shape& y = e.out_type(0).dims;
+  const std::int64_t all = y.size();
+  if (all == 0) return;
+  const auto how = *rows_of_both(y, e.in_type(3).dims);
+  kernels::quantized_add_args whole{};
+  whole.rows = y.size(0, how.axis), whole.count = all / whole.rows;
+  whole.b_row = how.first ? 1 : 0, whole.b_step = how.first ? 0 : 1;
+  whole.low = static_cast<std::int32_t>(at.low), whole.high = static_cast<std::int32_t>(at.high);
+  // One row is cut into parts of it.
+  const std::int64_t items = whole.rows == 1 && !how.first ? whole.count : whole.rows, each = all / items;
+  emission::cut(items, 3.0 * static_cast<double>(each), [&](std::int64_t first, std::int64_t count) {
+    auto a = whole;
+    const bool part = items == whole.count && whole.rows == 1;
+    (part ? a.count : a.rows) = count;
+    e.step(run, a,
+           {{&a.a, e.in(0).at(first * each)},
+            {&a.a_scale, e.in(1)},
+            {&a.a_offset, e.in(2)},
+            {&a.b, e.in(3).at(part ? first : first * a.b_row)},
+            {&a.b_scale, e.in(4)},
+            {&a.b_offset, e.in(5)},
+            {&a.y_scale, e.in(6)},
+            {&a.y_offset, e.in(7)},
+            {&a.y, e.out(0).at(first * each)}});
+  });
+}
+
 }  // namespace
 
 namespace op {
@@ -153,58 +272,49 @@ void dequantize::emit(emission& e) { emit_change(e, functions(e).dequantize); }
 
 void quantized_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (!product_operands(in, a.low, a.high, out)) return;
-  const shape &x = in[0].dims, &w = in[3].dims;
-  if (w.rank != 2 || x.rank < 1) {
-    out.why << "x [..., in] and weights [out, in] are expected";
-    return;
-  }
-  if (!may_equal(x[x.rank - 1], w[1])) {
-    out.why << "the inner sizes differ";
-    return;
-  }
-  if (!product_channels(in, out)) return;
-  shape y = x;
-  y[y.rank - 1] = w[0];
-  out.result(dtype::int8, y);
+  const auto y = linear_result(in[0].dims, in[3].dims, a.transposed, out);
+  if (y && product_channels(in, y->back(), out)) out.result(dtype::int8, *y);
 }
 void quantized_linear::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
-  const shape &w = e.in_type(3).dims, &y = e.out_type(0).dims;
-  if (y.size() == 0) return;
+  const linear_call call(e, 3, at.transposed);
+  if (call.all == 0) return;
   const auto& f = products(e);
-  kernels::quantized_linear_args a{};
-  a.columns = w.at(0);
-  a.depth = a.x_row = w.at(1);
-  a.y_row = a.columns;
-  a.rows = y.size() / a.columns;
-  a.to = requantization_of(e, at.low, at.high);
-  const auto bytes = f.linear_packed_bytes(a.columns, a.depth);
-  const buffer_ref packed = weights_of(e, 0x716c0000u | form_of(e), bytes, [&](buffer_ref from, buffer_ref to) {
-    kernels::quantized_linear_pack_args p{a.columns, a.depth, nullptr, nullptr};
-    e.step(f.linear_pack, p, {{&p.w, from}, {&p.packed, to}});
-  });
-  // Rows are cut, or the panels of few rows: by size alone.
-  constexpr std::int64_t panel = 16;
-  const auto panel_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(panel, a.depth));
-  const auto part_of = [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-    auto part = a;
-    part.rows = rows;
-    part.columns = columns;
-    std::vector<address> where{{&part.x, e.in(0).at(row * a.x_row)},
-                               {&part.packed, packed.at(column / panel * panel_bytes)},
-                               {&part.y, e.out(0).at(row * a.y_row + column)}};
+  call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    kernels::quantized_linear_args part{};
+    part.rows = rows, part.columns = columns, part.depth = part.x_row = call.depth;
+    part.y_row = call.columns;
+    part.to = requantization_of(e, at.low, at.high);
+    std::vector<address> where{{&part.x, e.in(0).at(row * part.x_row)},
+                               {&part.packed, call.panel(column)},
+                               {&part.y, e.out(0).at(row * part.y_row + column)}};
     add_operands(e, part.to, column, where);
     e.step(f.linear, part, where, f.linear_scratch_bytes(&part));
-  };
-  const double all = 2.0 * static_cast<double>(y.size()) * static_cast<double>(a.depth);
-  if (a.rows >= 16)
-    emission::cut(
-        a.rows, all / static_cast<double>(a.rows),
-        [&](std::int64_t first, std::int64_t count) { part_of(first, count, 0, a.columns); }, 4e6, 4);
-  else
-    emission::cut(
-        a.columns, all / static_cast<double>(a.columns),
-        [&](std::int64_t first, std::int64_t count) { part_of(0, a.rows, first, count); }, 4e6, 4 * panel);
+  });
+}
+
+void integer_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::int8, "the offset of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
+  if (const auto y = linear_result(in[0].dims, in[2].dims, a.transposed, out)) out.result(dtype::int32, *y);
+}
+void integer_linear::emit(emission& e) {
+  const linear_call call(e, 2, e.attributes<attributes>().transposed);
+  if (call.all == 0) return;
+  const auto& f = products(e);
+  call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    kernels::integer_linear_args part{};
+    part.rows = rows, part.columns = columns, part.depth = part.x_row = call.depth;
+    part.y_row = call.columns;
+    kernels::quantized_linear_args of_size{};
+    of_size.rows = rows, of_size.columns = columns, of_size.depth = call.depth;
+    e.step(f.sums, part,
+           {{&part.x, e.in(0).at(row * part.x_row)},
+            {&part.packed, call.panel(column)},
+            {&part.y, e.out(0).at((row * part.y_row + column) * 4)},
+            {&part.x_offset, e.in(1)}},
+           f.linear_scratch_bytes(&of_size));
+  });
 }
 
 void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -216,7 +326,7 @@ void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, in
     out.why = found.why;
     return;
   }
-  if (!product_channels(in, out)) return;
+  if (!product_channels(in, in[3].dims[0], out)) return;
   out.result(dtype::int8, found.results[0].dims);
 }
 void quantized_conv2d::emit(emission& e) {
@@ -230,7 +340,7 @@ void quantized_conv2d::emit(emission& e) {
                                c.dilation.h, c.dilation.w, c.groups,   c.padding_more.h, c.padding_more.w};
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
-  const buffer_ref packed = weights_of(e, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
+  const buffer_ref packed = weights_of(e, 3, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
     kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
     e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
   });
@@ -247,39 +357,29 @@ void quantized_conv2d::emit(emission& e) {
       8e6);
 }
 
-void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) {
-  for (std::size_t k : {0u, 3u})
-    if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::float32, "the scale of a", out) || !one(in[2], dtype::int8, "the offset of a", out)) return;
-  if (!one(in[4], dtype::float32, "the scale of b", out) || !one(in[5], dtype::int8, "the offset of b", out)) return;
-  if (!result_operands(in[6], in[7], a.low, a.high, out)) return;
-  const shape &x = in[0].dims, &y = in[3].dims;
-  bool same = x.rank == y.rank;
-  for (int i = 0; same && i < x.rank; ++i) same = may_equal(x[i], y[i]);
-  if (!same) {
-    out.why << "both are to have one shape, not " << x << " and " << y;
+void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_both(a, in, out); }
+void quantized_add::emit(emission& e) { emit_both(e, functions(e).add); }
+void quantized_multiply::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  infer_both(a, in, out);
+}
+void quantized_multiply::emit(emission& e) { emit_both(e, functions(e).multiply); }
+
+void quantized_table::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
+  if (!is(in[1], dtype::int8, "the table", out)) return;
+  if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], 256)) {
+    out.why << "the table is to be [256]";
     return;
   }
-  out.result(dtype::int8, x);
+  out.result(dtype::int8, in[0].dims);
 }
-void quantized_add::emit(emission& e) {
-  const auto& at = e.attributes<attributes>();
+void quantized_table::emit(emission& e) {
   const std::int64_t all = e.out_type(0).dims.size();
   if (all == 0) return;
-  emission::cut(all, 3, [&](std::int64_t first, std::int64_t count) {
-    kernels::quantized_add_args a{};
+  emission::cut(all, 4, [&](std::int64_t first, std::int64_t count) {
+    kernels::quantized_table_args a{};
     a.count = count;
-    a.low = static_cast<std::int32_t>(at.low), a.high = static_cast<std::int32_t>(at.high);
-    e.step(functions(e).add, a,
-           {{&a.a, e.in(0).at(first)},
-            {&a.a_scale, e.in(1)},
-            {&a.a_offset, e.in(2)},
-            {&a.b, e.in(3).at(first)},
-            {&a.b_scale, e.in(4)},
-            {&a.b_offset, e.in(5)},
-            {&a.y_scale, e.in(6)},
-            {&a.y_offset, e.in(7)},
-            {&a.y, e.out(0).at(first)}});
+    e.step(functions(e).table, a, {{&a.in, e.in(0).at(first)}, {&a.table, e.in(1)}, {&a.out, e.out(0).at(first)}});
   });
 }
 
@@ -344,14 +444,49 @@ value quantized_conv2d(const value& x, const quantization& x_as, const quantized
   return product<op::quantized_conv2d>(a, x, x_as, w, y_as);
 }
 
+value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset, bool transposed,
+                     const origin&) {
+  const value sums = apply<op::integer_linear>({transposed}, x, x_offset, weight);
+  if (w_offset.empty()) return sums;
+  const auto wide = [](const value& v) { return apply<op::cast>({.to = dtype::int32}, v); };
+  const int last = x.shape().rank - 1;
+  return sums - wide(w_offset) * reduce_sum(wide(x) - wide(x_offset), {.axes = axes(last), .keepdim = true});
+}
+
+namespace {
+template <class Op> value both(const quantized_bounds& within, const value& a, const quantization& a_as, const value& b,
+                               const quantization& b_as, const quantization& y_as) {
+  return apply<Op>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale, y_as.offset);
+}
+}  // namespace
+
 value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
-                    const quantization& y_as, quantized_linear_attributes within, const origin&) {
-  return apply<op::quantized_add>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale,
-                                  y_as.offset);
+                    const quantization& y_as, quantized_bounds within, const origin&) {
+  return both<op::quantized_add>(within, a, a_as, b, b_as, y_as);
+}
+value quantized_multiply(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                         const quantization& y_as, quantized_bounds within, const origin&) {
+  return both<op::quantized_multiply>(within, a, a_as, b, b_as, y_as);
+}
+value quantized_table(const value& x, const value& table, const origin&) {
+  return apply<op::quantized_table>({}, x, table);
 }
 value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as, pool2d_attributes a,
                            const origin&) {
   return apply<op::quantized_avg_pool2d>(a, x, x_as.scale, x_as.offset, y_as.scale, y_as.offset);
 }
+
+namespace detail {
+std::optional<pool2d_attributes> window_of_average(const program& p, const node& n) {
+  if (is_call_of<op::avg_pool2d>(n)) return n.attributes_as<pool2d_attributes>();
+  if (!is_call_of<op::reduce_mean>(n)) return {};
+  const auto& a = n.attributes_as<reduce_attributes>();
+  const shape& x = p.type(n.inputs[0]).dims;
+  unsigned axes = 0;
+  if (!a.keepdim || x.rank != 4 || !reduced_axes(a, 4, axes) || axes != 0b1100u) return {};
+  if (!x[2].is_number() || !x[3].is_number() || x.at(2) < 1 || x.at(3) < 1) return {};
+  return pool2d_attributes{.kernel_size = {x.at(2), x.at(3)}};
+}
+}  // namespace detail
 
 }  // namespace lamina

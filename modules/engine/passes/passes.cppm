@@ -34,8 +34,17 @@ export enum class rewrite : std::uint8_t {
   mish,          ///< x tanh(softplus x)
   silu,          ///< x sigmoid(x)
   softplus,      ///< log(1 + exp x), also where exp x would be infinite
+  quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: within one step of the result, as all that follow
+  quantized_linear,    ///< the same of a matrix product
+  integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
+  quantized_add,       ///< quantize(dequantize a + dequantize b)
+  quantized_multiply,  ///< quantize(dequantize a * dequantize b)
+  quantized_average,   ///< quantize(average(dequantize x))
+  quantized_move,      ///< quantize(f(dequantize x)), where f moves elements
+  quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
+  same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 21;
+export inline constexpr int rewrite_count = 30;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.
@@ -122,6 +131,7 @@ export struct pass_counters {
   std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0,
                merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
+  std::vector<std::string> missed{};  ///< operations that nearly are a pattern, and what is missing
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
 };
 

@@ -11,6 +11,7 @@ import :op.sized;
 import :passes;
 import :passes.loops;
 import :passes.patterns;
+import :passes.quantized_patterns;
 import :passes.rules;
 import :program;
 import :rewriter;
@@ -78,7 +79,9 @@ class specializer {
       else if (!taken_.contains(i)) operation(i, n, loops);
     }
     copy_.roots();
-    if (options_.simplify) to_ = rewriting::recognized(std::move(to_), options_, counters_);
+    if (options_.simplify)
+      if (auto found = rewriting::recognized(to_, rewriting::patterns, rewriting::may_end_pattern, options_, counters_))
+        to_ = *std::move(found);
     counters_.nodes = static_cast<std::int64_t>(to_.nodes().size());
     return std::move(to_);
   }
@@ -367,6 +370,8 @@ std::string_view name_of(memory_sharing m) {
 std::string_view name_of(rewrite r) {
   for (const auto& p : rewriting::patterns)
     if (p.as == r) return p.name;
+  for (const auto& p : rewriting::quantized_patterns)
+    if (p.as == r) return p.name;
   return rewriting::rules[static_cast<int>(r)].name;
 }
 
@@ -389,7 +394,8 @@ void add_case(context& where, const special_case& added) { where.slot<detail::co
 
 program specialized(const program& p, view<const shape> inputs, const pass_options& options, pass_counters& counters,
                     const constant_evaluator& evaluate, view<const known_input> known) {
-  return specializer(p, inputs, options, counters, evaluate, known).run();
+  const auto in_int8 = rewriting::recognized_quantized(p, options, counters);
+  return specializer(in_int8 ? *in_int8 : p, inputs, options, counters, evaluate, known).run();
 }
 
 }  // namespace lamina

@@ -60,6 +60,14 @@ struct pattern_match {
   axes order{};
   int axis = 0;
   bool flag = false;
+  // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of
+  // the result, and of each operand whether it stands for numbers as the result does.
+  const program* from = nullptr;
+  std::int32_t node = -1;
+  std::vector<std::int32_t> nodes{};
+  std::int64_t low = -128, high = 127;
+  std::vector<char> same{};
+  std::string why{};  // there is no match: what is missing
 };
 
 /// A product of values and one number, as far as multiplications and divisions by numbers that nothing else reads make it.
@@ -455,14 +463,24 @@ struct found_patterns {
   std::map<std::int32_t, found_pattern> by_root;
   std::set<std::int32_t> inside;
 
-  found_patterns(const program& p, const pass_options& options) {
+  std::map<std::int32_t, std::string> misses;  // operations that a pattern is about, and why it does not match
+
+  found_patterns(const program& p, view<const named_pattern> of, bool (*may_end)(const node&),
+                 const pass_options& options) {
     std::optional<pattern_graph> g;
+    std::vector<char> needed;
     for (auto i = static_cast<std::int32_t>(p.nodes().size()); i-- > 0;) {
-      if (!may_end_pattern(p.at(i)) || inside.contains(i)) continue;
-      if (!g) g.emplace(p);
-      for (const auto& pattern : patterns) {
+      if (!may_end(p.at(i)) || inside.contains(i)) continue;
+      if (!g) g.emplace(p), needed = p.reachable();
+      if (!needed[static_cast<std::size_t>(i)]) continue;
+      for (const auto& pattern : of) {
         pattern_match m;
-        if (options.without.has(pattern.as) || !pattern.match(*g, {i, 0}, m)) continue;
+        m.from = &p;
+        if (options.without.has(pattern.as)) continue;
+        if (!pattern.match(*g, {i, 0}, m)) {
+          if (!m.why.empty()) misses.emplace(m.node, std::move(m.why));
+          continue;
+        }
         claim(*g, i, m);
         by_root.emplace(i, found_pattern{&pattern, std::move(m)});
         break;
@@ -490,12 +508,23 @@ struct found_patterns {
   }
 };
 
-/// The program with patterns replaced, to a fixed point; counts each.
-program recognized(program p, const pass_options& options, pass_counters& counters) {
+/// The program with patterns replaced, to a fixed point, or nothing where there are none; counts each, and notes those that nearly match.
+std::optional<program> recognized(const program& first, view<const named_pattern> of, bool (*may_end)(const node&),
+                                  const pass_options& options, pass_counters& counters) {
   constexpr int most_rounds = 8;
+  std::optional<program> last;
   for (int round = 0; round < most_rounds; ++round) {
-    const found_patterns found(p, options);
-    if (found.by_root.empty()) return p;
+    const program& p = last ? *last : first;
+    const found_patterns found(p, of, may_end, options);
+    if (found.by_root.empty()) {
+      for (const auto& [i, why] : found.misses) {
+        text t;
+        const node& n = p.at(i);
+        t << n.op->name << (n.path.empty() ? "" : " ") << n.path << " is in float: " << why;
+        counters.missed.push_back(t.string());
+      }
+      return last;
+    }
     program made;
     made.path = p.path;
     made.common_subexpressions = p.common_subexpressions;
@@ -513,9 +542,9 @@ program recognized(program p, const pass_options& options, pass_counters& counte
       ++counters.rewritten[static_cast<int>(at->second.is->as)];
       return true;
     });
-    p = std::move(made);
+    last = std::move(made);
   }
-  return p;
+  return last;
 }
 
 }  // namespace lamina::rewriting

@@ -9,7 +9,7 @@ import :op.control;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
-import :op.reduce;
+import :op.quantized;
 import :passes;
 import :parameter;
 import :program;
@@ -20,19 +20,6 @@ import :tensor;
 import lamina.std;
 
 namespace lamina::detail {
-
-/// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
-/// extents.
-inline std::optional<pool2d_attributes> window_of_average(const program& p, const node& n) {
-  if (is_call_of<op::avg_pool2d>(n)) return n.attributes_as<pool2d_attributes>();
-  if (!is_call_of<op::reduce_mean>(n)) return {};
-  const auto& a = n.attributes_as<reduce_attributes>();
-  const shape& x = p.type(n.inputs[0]).dims;
-  unsigned axes = 0;
-  if (!a.keepdim || x.rank != 4 || !reduced_axes(a, 4, axes) || axes != 0b1100u) return {};
-  if (!x[2].is_number() || !x[3].is_number() || x.at(2) < 1 || x.at(3) < 1) return {};
-  return pool2d_attributes{.kernel_size = {x.at(2), x.at(3)}};
-}
 
 /// A product with parameters. `result` is what its pass gives, behind bias and clamp.
 struct product_site {

@@ -1,0 +1,445 @@
+// Patterns of quantized nets as exporters write them: an operation on numbers that int8 stands for, whose result becomes int8 again, is
+// one operation on int8. They are matched before constants are folded, while it still shows what a weight is made of.
+module lamina:passes.quantized_patterns;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.linear;
+import :op.nn;
+import :op.quantized;
+import :op.shape;
+import :op.tile;
+import :op.view;
+import :passes;
+import :passes.patterns;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::rewriting {
+
+// ---- what a match sees ----------------------------------------------------------------------------------------------
+
+/// Int8 numbers, with scale and offset.
+struct int8_value {
+  value_id q{}, scale{}, offset{};
+  int axis = 0;
+};
+std::optional<int8_value> int8_behind(const pattern_graph& g, value_id v) {
+  if (!g.is<op::dequantize>(v)) return {};
+  const auto axis = static_cast<int>(g.at(v).attributes_as<quantize_attributes>().axis);
+  return int8_value{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2), axis};
+}
+bool is_one(const pattern_graph& g, value_id v) { return g.type(v).dims.rank == 0; }
+std::optional<int8_value> one_int8_behind(const pattern_graph& g, value_id v) {
+  auto x = int8_behind(g, v);
+  return x && is_one(g, x->scale) ? x : std::nullopt;
+}
+bool same_number(const pattern_graph& g, value_id a, value_id b) {
+  if (a == b) return true;
+  const auto x = g.number(a), y = g.number(b);
+  return x && y && *x == *y;
+}
+
+/// How a result becomes int8: the value behind bounds, and what they are in int8.
+struct int8_ending {
+  value_id x{}, scale{}, offset{};
+  std::int64_t low = -128, high = 127;
+  bool bounded() const { return low != -128 || high != 127; }
+};
+std::optional<int8_ending> ending_of(const pattern_graph& g, value_id v) {
+  if (!g.is<op::quantize>(v) || !is_one(g, g.operand(v, 1))) return {};
+  int8_ending e{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2)};
+  const auto scale = g.number(e.scale), offset = g.number(e.offset);
+  while (g.inner(e.x) && g.at(e.x).kind == node_kind::operation) {
+    const auto bounds = g.p.bounds_of(g.at(e.x));
+    if (!bounds || !scale || !offset || !(*scale > 0)) break;
+    const auto in_int8 = [&](double b) {
+      return static_cast<std::int64_t>(std::clamp(std::nearbyint(b / *scale) + *offset, -128.0, 127.0));
+    };
+    const std::int64_t low = std::max(e.low, in_int8(bounds->low)), high = std::min(e.high, in_int8(bounds->high));
+    if (low > high) break;
+    e.low = low, e.high = high;
+    e.x = g.operand(e.x, 0);
+  }
+  return e;
+}
+
+/// Whether a value depends on constants and states alone, as far as one looks.
+bool settled(const pattern_graph& g, value_id v, int depth = 0) {
+  const node& n = g.at(v);
+  if (n.kind == node_kind::constant || n.kind == node_kind::state) return true;
+  if (n.kind == node_kind::input || depth > 12 || !n.op->pure || n.op->host) return false;
+  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id i) { return settled(g, i, depth + 1); });
+}
+
+/// A product of int8 and int8 weights, and a bias.
+struct int8_product {
+  value_id product{}, bias{};
+  int8_value x{}, w{};
+};
+// The product that `v` is, or the one in a sum with a bias.
+template <Operation Op> int8_product product_of(const pattern_graph& g, value_id v) {
+  int8_product p;
+  if (g.is<Op>(v)) p.product = v;
+  else if (g.at(v).kind == node_kind::operation && g.at(v).op->adds && g.inner(v))
+    for (std::size_t side : {0u, 1u})
+      if (!p.product && g.is<Op>(g.operand(v, side)) && settled(g, g.operand(v, 1 - side)))
+        p.product = g.operand(v, side), p.bias = g.operand(v, 1 - side);
+  return p;
+}
+// Whether a bias holds one number, or one for each channel, which are axis `axis` of y.
+bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
+  const shape& b = g.type(bias).dims;
+  if (b.rank > y.rank || g.type(bias).element != dtype::float32) return false;
+  for (int i = 0; i < b.rank; ++i)
+    if (b[i] != dim(1) && (i + y.rank - b.rank != axis || b[i] != y[axis])) return false;
+  return true;
+}
+/// Why a product of int8 numbers is not one in int8; nothing where it is one or is none of int8 numbers.
+template <class... T> bool refused(pattern_match& m, const T&... words) {
+  text t;
+  ((t << words), ...);
+  m.why = t.string();
+  return false;
+}
+
+// The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.
+bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_offset, pattern_match& m) {
+  m.node = p.product.node;
+  const auto x = int8_behind(g, g.operand(p.product, 0)), w = int8_behind(g, g.operand(p.product, 1));
+  if (!x && !w) return false;
+  if (!x) return refused(m, "its first operand is of ", g.type(g.operand(p.product, 0)).element);
+  if (!w) return refused(m, "its weights are of ", g.type(g.operand(p.product, 1)).element);
+  if (!is_one(g, x->scale)) return refused(m, "its first operand has a scale for each position of an axis");
+  const shape &ws = g.type(w->q).dims, &y = g.type(p.product).dims;
+  if (!ws.is_static()) return refused(m, "the extents of its weights are not known");
+  if (!is_one(g, w->scale) && detail::normal_axis(w->axis, ws.rank) != w_axis)
+    return refused(m, "its weights have scales along axis ", w->axis, ", and their channels are axis ", w_axis);
+  if (!any_offset && !g.is_number(w->offset, 0)) return refused(m, "the zero points of its weights are not 0");
+  if (p.bias && !is_bias(g, p.bias, y, axis))
+    return refused(m, "what is added, ", g.type(p.bias), ", is no bias of its channels");
+  p.x = *x, p.w = *w;
+  return true;
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// What reads the values: x, its scale and offset, weights, their scales, scale and offset of the result, and a bias.
+void take_product(const int8_product& p, const int8_ending& e, pattern_match& m) {
+  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale, e.scale, e.offset};
+  if (p.bias) m.values.push_back(p.bias);
+  m.low = e.low, m.high = e.high;
+}
+// Borders of zeros in front of the product are borders of int8 numbers that stand for 0.
+value_id without_borders(const pattern_graph& g, value_id v, std::vector<std::int32_t>& borders) {
+  while (g.is<op::pad>(v) && g.inner(v) && g.at(v).attributes_as<pad_attributes>().value == 0) {
+    borders.push_back(v.node);
+    v = g.operand(v, 0);
+  }
+  return v;
+}
+
+bool match_quantized_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || !g.inner(e->x)) return false;
+  auto p = product_of<op::conv2d>(g, e->x);
+  if (!p.product || !g.inner(p.product)) return false;
+  std::vector<std::int32_t> borders;
+  const value_id inside = without_borders(g, g.operand(p.product, 0), borders);
+  if (!borders.empty()) {
+    const auto x = one_int8_behind(g, inside);
+    if (!x || !g.number(x->offset)) return false;
+    const auto w = int8_behind(g, g.operand(p.product, 1));
+    m.node = p.product.node;
+    if (!w || !g.is_number(w->offset, 0) || (!is_one(g, w->scale) && w->axis != 0) ||
+        (p.bias && !is_bias(g, p.bias, g.type(p.product).dims, 1)))
+      return refused(m, "behind borders, its weights or its bias are not those of int8 products");
+    p.x = *x, p.w = *w;
+    m.number = *g.number(x->offset);
+  } else if (!read_operands(g, p, 0, 1, false, m)) return false;
+  take_product(p, *e, m);
+  m.nodes.assign(borders.rbegin(), borders.rend());
+  return true;
+}
+bool is_matrix_product(const pattern_graph& g, const int8_product& p, pattern_match& m) {
+  if (g.at(p.product).attributes_as<matmul_attributes>().transpose_a)
+    return refused(m, "its first operand is transposed");
+  if (g.type(g.operand(p.product, 1)).dims.rank != 2 || g.type(g.operand(p.product, 0)).dims.rank < 2)
+    return refused(m, "it is a batch of products, not one with a matrix");
+  return true;
+}
+bool read_linear(const pattern_graph& g, int8_product& p, bool any_offset, pattern_match& m) {
+  if (!int8_behind(g, g.operand(p.product, 0)) && !int8_behind(g, g.operand(p.product, 1))) return false;
+  m.node = p.product.node;
+  if (!is_matrix_product(g, p, m)) return false;
+  const bool rows = g.at(p.product).attributes_as<matmul_attributes>().transpose_b;
+  m.flag = !rows;  // weights are [in, out]
+  return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_offset, m);
+}
+bool match_quantized_linear(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || !g.inner(e->x)) return false;
+  auto p = product_of<op::matmul>(g, e->x);
+  if (!p.product || !g.inner(p.product) || !read_linear(g, p, false, m)) return false;
+  take_product(p, *e, m);
+  return true;
+}
+// A product whose result stays float, or with offsets of weights: the sums are integers.
+bool match_integer_linear(const pattern_graph& g, value_id v, pattern_match& m) {
+  int8_product p;
+  p.product = v;
+  if (!g.is<op::matmul>(v) || !read_linear(g, p, true, m)) return false;
+  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale};
+  if (!g.is_number(p.w.offset, 0)) m.values.push_back(p.w.offset);
+  return true;
+}
+// What no other pattern took.
+bool match_float_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::conv2d>(v)) return false;
+  int8_product p;
+  p.product = v;
+  return read_operands(g, p, 0, 1, false, m) &&
+         refused(m, "its result does not become int8 before something else reads it");
+}
+
+// ---- sums, averages, movements, functions ---------------------------------------------------------------------------
+
+bool match_both(const pattern_graph& g, value_id v, bool sum, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || !g.inner(e->x) || g.at(e->x).kind != node_kind::operation) return false;
+  if (sum ? !g.at(e->x).op->adds : !g.is<op::multiply>(e->x)) return false;
+  auto a = one_int8_behind(g, g.operand(e->x, 0)), b = one_int8_behind(g, g.operand(e->x, 1));
+  if (!a || !b) return false;
+  m.node = e->x.node;
+  const shape& y = g.type(v).dims;
+  if (g.type(a->q).dims != y) std::swap(a, b);
+  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset, e->scale, e->offset};
+  std::vector<tensor_type> types;
+  for (value_id i : m.values) types.push_back(g.type(i));
+  inference found;
+  op::quantized_add::infer({}, types, found);
+  if (!found.why.empty() || found.results[0].dims != y) return refused(m, found.why.view());
+  m.low = e->low, m.high = e->high;
+  return true;
+}
+bool match_quantized_add(const pattern_graph& g, value_id v, pattern_match& m) { return match_both(g, v, true, m); }
+bool match_quantized_multiply(const pattern_graph& g, value_id v, pattern_match& m) {
+  return match_both(g, v, false, m);
+}
+bool match_quantized_average(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || e->bounded() || !g.inner(e->x) || g.at(e->x).kind != node_kind::operation) return false;
+  if (!detail::window_of_average(g.p, g.at(e->x))) return false;
+  const auto x = one_int8_behind(g, g.operand(e->x, 0));
+  if (!x) return false;
+  m.node = e->x.node;
+  m.values = {x->q, x->scale, x->offset, e->scale, e->offset};
+  return true;
+}
+
+// What moves elements moves int8 numbers.
+bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || e->bounded() || !g.inner(e->x) || e->x.result != 0) return false;
+  const node& n = g.at(e->x);
+  if (n.kind != node_kind::operation || !n.op->keeps_elements || !n.subprograms.empty()) return false;
+  std::vector<tensor_type> types;
+  m.node = e->x.node;
+  m.values = {e->scale, e->offset};
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const value_id in = n.inputs[k];
+    types.push_back(g.type(in));
+    if (!n.reads_data(k) || types.back().element != dtype::float32) {
+      m.values.push_back(in);
+      continue;
+    }
+    const auto x = one_int8_behind(g, in);
+    if (!x) return false;
+    types.back().element = dtype::int8;
+    m.values.insert(m.values.end(), {x->q, x->scale, x->offset});
+    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->offset, e->offset) ? 1 : 2);
+  }
+  if (m.same.empty()) return false;
+  inference found;
+  n.op->infer(n.attributes.get(), types, found);
+  return found.why.empty() && found.results[0].element == dtype::int8 && found.results[0].dims == n.results[0].dims;
+}
+
+// The operations between the end and one int8 value, in order; false where there is something else.
+bool add_function(const pattern_graph& g, value_id v, value_id& from, std::vector<std::int32_t>& nodes) {
+  constexpr std::size_t most = 32;
+  if (g.number(v) || std::find(nodes.begin(), nodes.end(), v.node) != nodes.end()) return true;
+  if (g.is<op::dequantize>(v)) {
+    if (from && from != v) return false;
+    from = v;
+    return true;
+  }
+  const node& n = g.at(v);
+  if (n.kind != node_kind::operation || !n.op->map || nodes.size() >= most || n.results.size() != 1) return false;
+  for (value_id in : n.inputs)
+    if (!add_function(g, in, from, nodes)) return false;
+  nodes.push_back(v.node);
+  return true;
+}
+bool match_quantized_table(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::quantize>(v) || !is_one(g, g.operand(v, 1))) return false;
+  value_id from{};
+  if (!add_function(g, g.operand(v, 0), from, m.nodes) || !from) return false;
+  const auto x = one_int8_behind(g, from);
+  if (!x || g.type(x->q) != g.type(v)) return false;
+  for (std::int32_t i : m.nodes)
+    if (g.type({i, 0}).element != dtype::float32 && g.type({i, 0}).element != dtype::boolean) return false;
+  m.values = {x->q, x->scale, x->offset, g.operand(v, 1), g.operand(v, 2)};
+  m.node = from.node;
+  m.flag = m.nodes.empty() && same_number(g, x->scale, m.values[3]) && same_number(g, x->offset, m.values[4]);
+  return true;
+}
+
+// uint8 numbers less 128 that are int8 numbers and 128, with what moves them in between.
+bool match_same_bytes(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto cast_from = [&](value_id at, dtype to, dtype from) {
+    return g.is<op::cast>(at) && g.type(at).element == to && g.type(g.operand(at, 0)).element == from ? g.operand(at, 0)
+                                                                                                      : value_id{};
+  };
+  const value_id less = cast_from(v, dtype::int8, dtype::int32);
+  if (!less || !g.is<op::subtract>(less) || !g.is_number(g.operand(less, 1), 128)) return false;
+  value_id x = cast_from(g.operand(less, 0), dtype::int32, dtype::uint8);
+  while (x) {
+    if (const value_id more = cast_from(x, dtype::uint8, dtype::int32)) {
+      if (!g.is<op::add>(more) || !g.is_number(g.operand(more, 1), 128)) return false;
+      const value_id q = cast_from(g.operand(more, 0), dtype::int32, dtype::int8);
+      if (!q) return false;
+      m.values = {q};
+      for (std::int32_t i : m.nodes)
+        for (std::size_t k = 1; k < g.at({i, 0}).inputs.size(); ++k) m.values.push_back(g.operand({i, 0}, k));
+      std::reverse(m.nodes.begin(), m.nodes.end());
+      return true;
+    }
+    const node& n = g.at(x);
+    if (n.kind != node_kind::operation || !n.op->keeps_elements || n.inputs.size() != 1 || x.result != 0) return false;
+    m.nodes.push_back(x.node);
+    x = n.inputs[0];
+  }
+  return false;
+}
+
+// ---- what takes their place -----------------------------------------------------------------------------------------
+
+value constant_of(const value& beside, any_tensor t) { return beside.owner().constant(std::move(t)); }
+value as_type(const value& v, dtype to) { return v.type().element == to ? v : value(apply<op::cast>({.to = to}, v)); }
+// The bias in units of the product of both scales.
+value integer_bias(operands_of_match in, std::int64_t channels) {
+  if (in.size() < 8) return constant_of(in[0], any_tensor({dtype::int32, {channels}}));
+  constexpr double most = 1 << 30;
+  value b = in[7].shape().size() == 1 ? value(reshape(in[7], shape{})) : value(reshape(in[7], shape{channels}));
+  b = clamp(round(b / (in[1] * in[4])), -most, most);
+  if (b.shape().rank == 0) b = b + constant_of(b, any_tensor({dtype::float32, {channels}}));
+  return as_type(b, dtype::int32);
+}
+value make_quantized_conv2d(const pattern_match& m, operands_of_match in) {
+  value x = in[0];
+  for (std::int32_t i : m.nodes) {
+    auto border = m.from->at({i, 0}).attributes_as<pad_attributes>();
+    border.value = m.number;
+    x = pad(x, border);
+  }
+  const auto& conv = m.from->at({m.node, 0}).attributes_as<conv2d_attributes>();
+  const value bias = integer_bias(in, in[3].shape().at(0));
+  return quantized_conv2d(x, {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {conv, m.low, m.high});
+}
+value make_quantized_linear(const pattern_match& m, operands_of_match in) {
+  const value bias = integer_bias(in, in[3].shape().at(m.flag ? 1 : 0));
+  return quantized_linear(in[0], {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {m.low, m.high, m.flag});
+}
+value make_integer_linear(const pattern_match& m, operands_of_match in) {
+  const value sums = integer_linear(in[0], in[2], in[3], in.size() > 5 ? in[5] : value(), m.flag);
+  return as_type(sums, dtype::float32) * (in[1] * in[4]);
+}
+value make_quantized_add(const pattern_match& m, operands_of_match in) {
+  return quantized_add(in[0], {in[1], in[2]}, in[3], {in[4], in[5]}, {in[6], in[7]}, {m.low, m.high});
+}
+value make_quantized_multiply(const pattern_match& m, operands_of_match in) {
+  return quantized_multiply(in[0], {in[1], in[2]}, in[3], {in[4], in[5]}, {in[6], in[7]}, {m.low, m.high});
+}
+value make_quantized_average(const pattern_match& m, operands_of_match in) {
+  return quantized_avg_pool2d(in[0], {in[1], in[2]}, {in[3], in[4]},
+                              *detail::window_of_average(*m.from, m.from->at({m.node, 0})));
+}
+value make_quantized_move(const pattern_match& m, operands_of_match in) {
+  const node& n = m.from->at({m.node, 0});
+  const quantization to{in[0], in[1]};
+  std::vector<value> operands;
+  std::size_t at = 2, which = 0;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    if (!n.reads_data(k) || m.from->type(n.inputs[k]).element != dtype::float32) {
+      operands.push_back(in[at++]);
+      continue;
+    }
+    const value q = in[at];
+    operands.push_back(m.same[which++] == 1 ? q : quantize(dequantize(q, {in[at + 1], in[at + 2]}), to));
+    at += 3;
+  }
+  program& owner = in[0].owner();
+  return {&owner, owner.add(*n.op, n.attributes, operands)};
+}
+value make_quantized_table(const pattern_match& m, operands_of_match in) {
+  if (m.flag) return in[0];
+  any_tensor all({dtype::int8, {256}});
+  for (int i = 0; i < 256; ++i)
+    reinterpret_cast<std::int8_t*>(all.mutable_data())[i] = static_cast<std::int8_t>(i - 128);
+  program& owner = in[0].owner();
+  std::map<value_id, value> made{{{m.node, 0}, dequantize(owner.constant(std::move(all)), {in[1], in[2]})}};
+  const auto of = [&](value_id v) {
+    if (const auto known = made.find(v); known != made.end()) return known->second;
+    return owner.number(*m.from->number_of(v), m.from->type(v).element);
+  };
+  for (std::int32_t i : m.nodes) {
+    const node& n = m.from->at({i, 0});
+    std::vector<value> operands;
+    for (value_id v : n.inputs) operands.push_back(of(v));
+    made[{i, 0}] = value(&owner, owner.add(*n.op, n.attributes, operands));
+  }
+  const value last = m.nodes.empty() ? made.begin()->second : made.at({m.nodes.back(), 0});
+  return quantized_table(in[0], quantize(last, {in[3], in[4]}));
+}
+value make_same_bytes(const pattern_match& m, operands_of_match in) {
+  value x = in[0];
+  for (std::int32_t i : m.nodes) {
+    const node& n = m.from->at({i, 0});
+    const value operands[] = {x};
+    x = {&x.owner(), x.owner().add(*n.op, n.attributes, operands)};
+  }
+  return x;
+}
+
+inline constexpr named_pattern quantized_patterns[] = {
+    {rewrite::quantized_conv2d, "quantized_conv2d", match_quantized_conv2d, make_quantized_conv2d},
+    {rewrite::quantized_linear, "quantized_linear", match_quantized_linear, make_quantized_linear},
+    {rewrite::quantized_add, "quantized_add", match_quantized_add, make_quantized_add},
+    {rewrite::quantized_multiply, "quantized_multiply", match_quantized_multiply, make_quantized_multiply},
+    {rewrite::quantized_average, "quantized_average", match_quantized_average, make_quantized_average},
+    {rewrite::quantized_move, "quantized_move", match_quantized_move, make_quantized_move},
+    {rewrite::quantized_table, "quantized_table", match_quantized_table, make_quantized_table},
+    {rewrite::integer_linear, "integer_linear", match_integer_linear, make_integer_linear},
+    {rewrite::same_bytes, "same_bytes", match_same_bytes, make_same_bytes},
+    {rewrite::quantized_conv2d, "quantized_conv2d", match_float_conv2d, nullptr},
+};
+bool may_end_quantized_pattern(const node& n) {
+  return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::matmul, op::conv2d, op::cast>(n);
+}
+/// Whether a program has int8 numbers that stand for others.
+bool is_quantized(const program& p) {
+  return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
+    return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::dequantize>(n);
+  });
+}
+/// The program with its quantized patterns replaced, or nothing where there are none.
+std::optional<program> recognized_quantized(const program& p, const pass_options& options, pass_counters& counters) {
+  if (!options.simplify || !is_quantized(p)) return {};
+  return recognized(p, quantized_patterns, may_end_quantized_pattern, options, counters);
+}
+
+}  // namespace lamina::rewriting
