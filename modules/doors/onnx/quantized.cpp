@@ -53,6 +53,8 @@ value as_int8(node_call& c, const value& q);
 value from_int8(node_call& c, const value& q, dtype e);
 /// The same of operand i; where its elements are known now, they are changed now. `one`: it is one number, which may become [].
 value int8_operand(node_call& c, std::size_t i, bool one = false);
+/// Position `at` of the first axis of it.
+value int8_part(node_call& c, std::size_t i, std::int64_t at);
 /// Scale and offset of int8 numbers from operands, one for all or one for each position of an axis; the offset may be left out. `e` is
 /// the type of the numbers, int8 or uint8. Both empty where they do not fit.
 quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e);

@@ -92,19 +92,35 @@ value as_int8(node_call& c, const value& q) {
   if (q.type().element == dtype::int8) return q;
   return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
 }
+namespace {
+// Bytes [first, first + bytes) of operand i, which is known, as int8 of a shape.
+value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t first, const std::string& part) {
+  const known_value& was = c.operand(i);
+  known_value now{.data = any_tensor({dtype::int8, dims}), .is_parameter = was.is_parameter};
+  const std::size_t bytes = now.data.type().bytes();
+  c.take(bytes);
+  const auto* from = was.data.data() + first;
+  auto* to = now.data.mutable_data();
+  const unsigned flip = was.data.element() == dtype::uint8 ? 128 : 0;
+  for (std::size_t k = 0; k < bytes; ++k)
+    to[k] = std::byte{static_cast<std::uint8_t>(static_cast<unsigned>(from[k]) ^ flip)};
+  if (was.is_parameter) now.name = was.name + part;
+  return c.around.value_of(now);
+}
+}  // namespace
+
 value int8_operand(node_call& c, std::size_t i, bool one) {
   const any_tensor* known = c.known(i);
   if (!known || (known->element() == dtype::int8 && !one)) return as_int8(c, c[i]);
-  const known_value& was = c.operand(i);
-  known_value now{.data = any_tensor({dtype::int8, one ? shape{} : known->shape()}), .is_parameter = was.is_parameter};
-  c.take(now.data.type().bytes());
-  const auto* from = known->data();
-  auto* to = now.data.mutable_data();
-  const unsigned flip = known->element() == dtype::uint8 ? 128 : 0;
-  for (std::size_t k = 0; k < now.data.type().bytes(); ++k)
-    to[k] = std::byte{static_cast<std::uint8_t>(static_cast<unsigned>(from[k]) ^ flip)};
-  if (was.is_parameter) now.name = was.name + ".int8";
-  return c.around.value_of(now);
+  return known_int8(c, i, one ? shape{} : known->shape(), 0, ".int8");
+}
+value int8_part(node_call& c, std::size_t i, std::int64_t at) {
+  const any_tensor* known = c.known(i);
+  if (!known || known->shape().rank < 1 || at >= known->shape().at(0))
+    return lamina::select(as_int8(c, c[i]), 0, static_cast<int>(at));
+  shape dims;
+  for (int k = 1; k < known->shape().rank; ++k) dims.push_back(known->shape()[k]);
+  return known_int8(c, i, dims, static_cast<std::size_t>(at * dims.size()), ".int8." + std::to_string(at));
 }
 value from_int8(node_call& c, const value& q, dtype e) {
   return e == dtype::int8 ? q : value(c.cast_to(c.cast_to(q, dtype::int32) + 128, e));
@@ -308,8 +324,10 @@ dim products_of(const value& w) {
   }
   return n;
 }
+// In float32 the sums are exact as long as they stay below 2^24, as those of a net do; sums that do not are rounded as float32 is.
 value integer_convolution(node_call& c, std::size_t x, std::size_t x_offset, std::size_t w, std::size_t w_offset) {
-  const dtype wide = exact_type(products_of(c[w]));
+  const dim products = products_of(c[w]);
+  const dtype wide = products.is_number() && products.code <= 1 << 16 ? dtype::float32 : dtype::float64;
   value filters = c.cast_to(c[w], wide);
   if (c.has(w_offset)) filters = filters - beside(c, c.cast_to(c[w_offset], wide), filters, 0);
   return convolved(c, integers_of(c, c[x], x_offset, wide), filters);
@@ -352,6 +370,20 @@ void qlinear_matmul(node_call& c) {
                                              {int8_operand(c, 3), scales_of_weights(c), bias}, int8_scales(c, 6, 7, e),
                                              {.transposed = true});
     return c.give(0, from_int8(c, y, e));
+  }
+  if (of_bytes(a.type().element) && of_bytes(b.type().element) && of_bytes(e)) {
+    // As numbers that int8 stands for: of such operations passes make what runs in int8.
+    const auto a_as = int8_scales(c, 1, 2, a.type().element), b_as = int8_scales(c, 4, 5, b.type().element),
+               y_as = int8_scales(c, 6, 7, e);
+    const bool whole = !a_as.scale.empty() && a_as.scale.shape().rank == 0 && !y_as.scale.empty() &&
+                       y_as.scale.shape().rank == 0 && !b_as.scale.empty();
+    const std::int64_t columns = b.shape().rank - 1;
+    if (whole && (b_as.scale.shape().rank == 0 || b.shape().rank == 2)) {
+      const value y =
+          numpy_product(lamina::dequantize(int8_operand(c, 0), a_as),
+                        lamina::dequantize(int8_operand(c, 3), b_as, {b_as.scale.shape().rank ? columns : 0}));
+      return c.give(0, from_int8(c, lamina::quantize(y, y_as), e));
+    }
   }
   const value y = integer_product(c, 0, 2, 3, 5);
   value a_scale = c.number(1), b_scale = c.number(4);

@@ -73,13 +73,17 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
 
 // ---- what the three have in common ----------------------------------------------------------------------------------
 
+// Weights [in, out] of int8, with offsets and scales, [] or [out]; an offset that is empty is 0.
+struct int8_weights {
+  value q{}, offset{}, scale{};
+};
 // One direction of one node.
 struct direction {
   value x{};                              // [T, N, I]
   value w{}, r{}, biases{}, peepholes{};  // [G H, I], [G H, H], [2 G H], [3 H]; the last two may be empty
-  value w_scale{}, r_scale{};  // of weights that are integers, as x and h become then: one number, or [G H]; or empty
-  value h{}, cell{};           // [N, H]; or empty
-  value active{};              // bool [T, N, 1]; or empty
+  value h{}, cell{};                      // [N, H]; or empty
+  value active{};                         // bool [T, N, 1]; or empty
+  int8_weights w8{}, r8{};                // instead of w and r
   bool reverse = false;
   std::vector<activation> act{};
   std::int64_t size = 0;  // H
@@ -143,11 +147,11 @@ class step_program {
 };
 value clipped(const value& x, double most) { return most > 0 ? value(lamina::clamp(x, -most, most)) : x; }
 value product(const value& x, const value& w) { return lamina::matmul(x, w, {.transpose_b = true}); }
-// The same with weights that are integers times a scale; an empty one: with weights as they are.
-value product(const value& x, const value& w, const value& scale) {
-  if (scale.empty()) return product(x, w);
+// The same of weights in int8: x becomes int8 between its smallest and its largest number.
+value product(const value& x, const int8_weights& w) {
   const auto d = dynamically_quantized(x);
-  return product(d.q - d.offset, w) * (d.scale * scale);
+  const value sums = lamina::integer_linear(d.q, d.as.offset, w.q, w.offset, true);
+  return node_call::cast_to(sums, dtype::float32) * (d.as.scale * w.scale);
 }
 
 // Positions behind the end of a sequence leave the state as it is, and give 0.
@@ -221,14 +225,23 @@ direction_result lstm_direction(node_call& c, const direction& d) {
   const std::int64_t n = d.size;
   // Gates are i, o, f, c in the file, and i, f, c, o for the operation.
   const auto placed = [&](const value& v) { return ordered(v, {0, 2, 3, 1}, n); };
-  const auto scale = [&](const value& v) { return v.empty() || v.shape().rank == 0 ? v : placed(v); };
-  value gates = product(d.x, placed(d.w), scale(d.w_scale));
+  const bool in_int8 = !d.w8.q.empty();
+  const auto placed_columns = [&](const value& v) {
+    const int last = v.shape().rank - 1;
+    std::vector<value> blocks;
+    for (int i : {0, 2, 3, 1}) blocks.push_back(lamina::slice(v, {.start = i * n, .stop = (i + 1) * n, .axis = last}));
+    return value(lamina::concat(view<const value>(blocks), last));
+  };
+  value gates = in_int8 ? placed_columns(product(d.x, d.w8)) : product(d.x, placed(d.w));
   if (!d.biases.empty()) gates = gates + placed(bias_half(d.biases, 0) + bias_half(d.biases, 1));
   step_program s;
   const value h = s.carry("h", d.h), cell = s.carry("c", d.cell), x = s.slice("x", gates);
   const kept k{d.active.empty() ? value() : s.slice("active", d.active)};
-  const value r = s.same("r", placed(d.r)), r_scale = d.r_scale.empty() ? value() : s.same("s", scale(d.r_scale));
-  const value all = x + product(h, r, r_scale);
+  const auto within = [&](const int8_weights& w) {
+    return int8_weights{s.same("r", w.q), w.offset.empty() ? value() : s.same("r_offset", w.offset),
+                        s.same("r_scale", w.scale)};
+  };
+  const value all = x + (in_int8 ? placed_columns(product(h, within(d.r8))) : product(h, s.same("r", placed(d.r))));
   value y, next;
   if (fast) {
     const auto made = lamina::lstm_gates(all, cell);
@@ -263,8 +276,9 @@ value as_layout(const value& x, bool batch_first) {  // exchanges the first two 
 }
 
 // How many features the state has. Errors: weights that are not those of so many blocks of rows and directions.
-std::int64_t state_size(node_call& c, const value& x, const shape& w, const shape& r, std::int64_t gates,
-                        std::size_t directions) {
+std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::size_t directions, bool in_int8) {
+  shape w = c.dims(1), r = c.dims(2);
+  if (in_int8 && w.rank == 3 && r.rank == 3) std::swap(w[1], w[2]), std::swap(r[1], r[2]);
   if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
     c.fail("sequences and weights of rank 3 are expected, not ", x.shape(), ", ", w, " and ", r);
   if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
@@ -274,18 +288,30 @@ std::int64_t state_size(node_call& c, const value& x, const shape& w, const shap
   return size;
 }
 
-// The weights of all directions: [directions, G H, I] and [directions, G H, H], and scales where they are integers.
-struct all_weights {
-  value w, r, w_scale{}, r_scale{};
-};
-all_weights weights_of(node_call& c) {
-  const dtype e = c.number(0).type().element;
-  return {c.cast_to(c.number(1), e), c.cast_to(c.number(2), e)};
+// Weights of a direction, with scales and offsets from operand `scale` on.
+int8_weights int8_weights_of(node_call& c, std::size_t i, std::size_t scale, std::int64_t d) {
+  const dtype e = c.type(i).element;
+  if (!of_bytes(e)) c.fail("its weights are ", c.type(i), ", and bytes are expected");
+  const std::int64_t columns = c.dims(i).at(2);
+  const auto part = [&](const value& v) {
+    value one = lamina::select(v, 0, static_cast<int>(d));
+    if (one.shape() == shape{1}) one = lamina::reshape(one, shape{});
+    if (one.shape().rank > 1 || (one.shape().rank == 1 && one.shape() != shape{columns}))
+      c.fail("scales ", c.dims(scale), " do not belong to weights ", c.dims(i));
+    return one;
+  };
+  int8_weights w{int8_part(c, i, d), {}, part(c.number(scale))};
+  const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
+  const auto known = c.has(scale + 1) ? c.known_integers(scale + 1) : std::vector<std::int64_t>{0};
+  if (!known || std::any_of(known->begin(), known->end(), [&](std::int64_t n) { return n != middle; }))
+    w.offset = c.has(scale + 1) ? part(int8_operand(c, scale + 1)) : c.constant(-128.0, dtype::int8);
+  return w;
 }
 
 // Gates is how many blocks of rows the weights have; the functions of a direction are `defaults` where they are left out.
+// `in_int8`: weights are [directions, in, out] of bytes, with scales and offsets behind the peepholes.
 void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run,
-               const all_weights& weights) {
+               bool in_int8 = false) {
   const std::string way = c.string("direction", "forward");
   const bool both = way == "bidirectional";
   if (!both && way != "forward" && way != "reverse") c.fail("its direction is `", printable(way), "`");
@@ -293,7 +319,7 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   const bool batch_first = c.flag("layout");
   const value x = as_layout(c.number(0), batch_first);
   const dtype e = x.type().element;
-  const std::int64_t size = state_size(c, x, weights.w.shape(), weights.r.shape(), gates, count);
+  const std::int64_t size = state_size(c, x, gates, count, in_int8);
   const auto act = activations_of(c, defaults, count);
   const auto of = [&](std::size_t i, int d) {
     return c.has(i) ? value(lamina::select(c.cast_to(c.number(i), e), 0, d)) : value();
@@ -309,10 +335,9 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   std::vector<value> y, h, cell;
   for (std::size_t i = 0; i < count; ++i) {
     const int at = static_cast<int>(i);
-    const auto part = [&](const value& v) { return v.empty() ? v : value(lamina::select(v, 0, at)); };
-    direction d{
-        .x = x, .w = part(weights.w), .r = part(weights.r), .biases = of(3, at), .h = state(5, at), .active = active};
-    d.w_scale = part(weights.w_scale), d.r_scale = part(weights.r_scale);
+    direction d{.x = x, .biases = of(3, at), .h = state(5, at), .active = active};
+    if (in_int8) d.w8 = int8_weights_of(c, 1, 8, at), d.r8 = int8_weights_of(c, 2, 10, at);
+    else d.w = of(1, at), d.r = of(2, at);
     if (gates == 4) d.cell = state(6, at), d.peepholes = of(7, at);
     if (!d.biases.empty() && d.biases.shape() != shape{2 * gates * size})
       c.fail("its biases have the shape ", c.dims(3));
@@ -331,32 +356,10 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   if (c.wants(1)) c.give_like(1, as_layout(lamina::stack(view<const value>(h), 0), batch_first));
   if (gates == 4 && c.wants(2)) c.give_like(2, as_layout(lamina::stack(view<const value>(cell), 0), batch_first));
 }
-void rnn(node_call& c) { recurrent(c, 1, {"Tanh"}, rnn_direction, weights_of(c)); }
-void gru(node_call& c) { recurrent(c, 3, {"Sigmoid", "Tanh"}, gru_direction, weights_of(c)); }
-void lstm(node_call& c) { recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction, weights_of(c)); }
-
-// Weights of 8 bits, [directions, I, G H], with a scale and an offset for each direction or each column.
-value integer_weights(node_call& c, std::size_t i, std::size_t offset) {
-  if (c.rank(i) != 3) c.fail("its weights have the shape ", c.dims(i), ", and a rank of 3 is expected");
-  const value q = c.cast_to(c[i], dtype::float32);
-  value made = q;
-  if (c.has(offset)) {
-    const value zero = c.cast_to(c[offset], dtype::float32);
-    if (zero.shape().rank != 1 && zero.shape().rank != 2) c.fail("its offsets have the shape ", zero.shape());
-    made = q - lamina::unsqueeze(zero, zero.shape().rank == 1 ? axes(1, 2) : axes(1));
-  }
-  return lamina::permute(made, axes(0, 2, 1));
-}
-value scales(node_call& c, std::size_t i) {
-  const value scale = c.number(i);
-  if (scale.shape().rank != 1 && scale.shape().rank != 2) c.fail("its scales have the shape ", scale.shape());
-  return scale;
-}
-// An LSTM whose sequences and states become numbers of 8 bits before each product.
-void dynamic_quantize_lstm(node_call& c) {
-  recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction,
-            {integer_weights(c, 1, 9), integer_weights(c, 2, 11), scales(c, 8), scales(c, 10)});
-}
+void rnn(node_call& c) { recurrent(c, 1, {"Tanh"}, rnn_direction); }
+void gru(node_call& c) { recurrent(c, 3, {"Sigmoid", "Tanh"}, gru_direction); }
+void lstm(node_call& c) { recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction); }
+void dynamic_quantize_lstm(node_call& c) { recurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, lstm_direction, true); }
 
 // ---- Scan -----------------------------------------------------------------------------------------------------------
 
@@ -470,7 +473,9 @@ constexpr converter_entry entries[] = {
     {"GRU", 7, gru}, {"LSTM", 7, lstm}, {"RNN", 7, rnn}, {"Scan", 8, scan_of_samples, false}, {"Scan", 9, scan, false},
 };
 
-constexpr converter_entry microsoft_entries[] = {{"DynamicQuantizeLSTM", 1, dynamic_quantize_lstm}};
+constexpr converter_entry microsoft_entries[] = {
+    {"DynamicQuantizeLSTM", 1, dynamic_quantize_lstm},
+};
 
 }  // namespace
 

@@ -233,30 +233,77 @@ void quantize(written_call& c) { c.give(c.add("QuantizeLinear", c.all(), {{"axis
 void dequantize(written_call& c) { c.give(c.add("DequantizeLinear", c.all(), {{"axis", c.integer("axis")}})); }
 // Operands i, i + 1, i + 2: x, its scale and offset.
 std::string as_real(written_call& c, std::size_t i) { return c.add("DequantizeLinear", {c[i], c[i + 1], c[i + 2]}); }
-// Operands i, i + 1: scale and offset of the result.
+// The number that an operand is, where constants decide it.
+std::optional<double> number_of(written_call& c, std::size_t i) {
+  const auto t = c.w.computed(c.of.inputs[i]);
+  if (!t || t->shape().size() != 1) return {};
+  return with_type(t->element(), [&]<class T>() -> std::optional<double> {
+    if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(t->elements<T>()[0]);
+    else return {};
+  });
+}
+// Operands i, i + 1: scale and offset of the result; `held` by the bounds that are attributes, in front of it where numbers are known.
 std::string as_int8(written_call& c, std::string x, std::size_t i, bool held) {
-  const auto q = c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
   const auto low = held ? c.integer("low") : -128, high = held ? c.integer("high") : 127;
-  if (low == -128 && high == 127) return q;
+  const bool open = low == -128 && high == 127;
+  const auto scale = open ? std::nullopt : number_of(c, i), offset = open ? std::nullopt : number_of(c, i + 1);
+  if (scale && offset) {
+    const auto bound = [&](std::int64_t b) {
+      return c.number(static_cast<double>(static_cast<float>((static_cast<double>(b) - *offset) * *scale)),
+                      dtype::float32);
+    };
+    if (high == 127 && static_cast<double>(low) == *offset) x = c.add("Relu", {std::move(x)});
+    else if (high == 127) x = c.add("Max", {std::move(x), bound(low)});
+    else if (low == -128) x = c.add("Min", {std::move(x), bound(high)});
+    else x = c.add("Clip", {std::move(x), bound(low), bound(high)});
+    return c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
+  }
+  const auto q = c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
+  if (open) return q;
   return c.add("Clip",
                {q, c.number(static_cast<double>(low), dtype::int8), c.number(static_cast<double>(high), dtype::int8)});
 }
 // Weights and bias of a product as numbers: the scale of the bias is that of x times that of the weights.
-std::string real_weights(written_call& c) {
-  return c.add("DequantizeLinear", {c[3], c[4]}, {{"axis", std::int64_t(0)}});
+std::string real_weights(written_call& c, std::int64_t axis = 0) {
+  std::string zero = c.number(0, dtype::int8);
+  if (c.dims(4).rank == 1 && c.dims(4).is_static()) zero = c.constant(any_tensor({dtype::int8, c.dims(4)}));
+  return c.add("DequantizeLinear", {c[3], c[4], zero}, {{"axis", axis}});
 }
 std::string real_bias(written_call& c) {
-  return c.add("Mul", {c.cast(c[5], dtype::float32), c.add("Mul", {c[4], c[1]})});
+  return c.add("DequantizeLinear", {c[5], c.add("Mul", {c[4], c[1]})}, {{"axis", std::int64_t(0)}});
 }
+// As a product of a matrix: the axes before the last one of int8 numbers are joined.
 void quantized_linear(written_call& c) {
-  const auto y = c.add("MatMul", {as_real(c, 0), transposed(c, real_weights(c), 2)});
-  c.give(as_int8(c, c.add("Add", {y, real_bias(c)}), 6, true));
+  const bool columns = c.flag("transposed");
+  const shape& y = c.result().dims;
+  const dim features = c.dims(0).back();
+  int open = 0;
+  for (int i = 0; i < y.rank; ++i) open += !y[i].is_number();
+  const auto w = real_weights(c, columns ? 1 : 0);
+  if (y.rank == 2 || (open < 2 && features.is_number())) {
+    std::string x = c[0];
+    if (y.rank != 2) x = c.add("Reshape", {x, c.longs({-1, features.code})});
+    const auto of = c.add("DequantizeLinear", {x, c[1], c[2]});
+    const auto sums = c.add("Gemm", {of, w, real_bias(c)}, {{"transB", std::int64_t(!columns)}});
+    const auto rows = as_int8(c, sums, 6, true);
+    return c.give(y.rank == 2 ? rows : c.reshape(rows, shape{dyn, y.back()}, y));
+  }
+  const auto sums = c.add("MatMul", {as_real(c, 0), columns ? w : transposed(c, w, 2)});
+  c.give(as_int8(c, c.add("Add", {sums, real_bias(c)}), 6, true));
 }
 void quantized_conv2d(written_call& c) {
   c.give(as_int8(c, c.add("Conv", {as_real(c, 0), real_weights(c), real_bias(c)}, window(c, true)), 6, true));
 }
 void quantized_add(written_call& c) { c.give(as_int8(c, c.add("Add", {as_real(c, 0), as_real(c, 3)}), 6, true)); }
+void quantized_multiply(written_call& c) { c.give(as_int8(c, c.add("Mul", {as_real(c, 0), as_real(c, 3)}), 6, true)); }
 void quantized_avg_pool2d(written_call& c) { c.give(as_int8(c, average(c, as_real(c, 0)), 3, false)); }
+void quantized_table(written_call& c) {
+  const auto at = c.add("Add", {c.cast(c[0], dtype::int32), c.number(128, dtype::int32)});
+  c.give(c.add("Gather", {c[1], at}));
+}
+void integer_linear(written_call& c) {
+  c.give(c.add("MatMulInteger", {c[0], c.flag("transposed") ? c[2] : transposed(c, c[2], 2), c[1]}));
+}
 
 constexpr operation_writer writers[] = {{"attention", attention},
                                         {"avg_pool2d", avg_pool2d},
@@ -265,6 +312,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"conv_transpose2d", conv_transpose2d},
                                         {"dequantize", dequantize},
                                         {"gru_gates", gru_gates},
+                                        {"integer_linear", integer_linear},
                                         {"layer_norm", layer_norm},
                                         {"log_softmax", log_softmax},
                                         {"lstm_gates", lstm_gates},
@@ -275,6 +323,8 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"quantized_avg_pool2d", quantized_avg_pool2d},
                                         {"quantized_conv2d", quantized_conv2d},
                                         {"quantized_linear", quantized_linear},
+                                        {"quantized_multiply", quantized_multiply},
+                                        {"quantized_table", quantized_table},
                                         {"reduce_all", reduce_all},
                                         {"reduce_any", reduce_any},
                                         {"reduce_max", reduce_max},

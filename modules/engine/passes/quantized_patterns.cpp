@@ -77,7 +77,7 @@ bool settled(const pattern_graph& g, value_id v, int depth = 0) {
 
 /// A product of int8 and int8 weights, and a bias.
 struct int8_product {
-  value_id product{}, bias{};
+  value_id product{}, bias{}, matrix{};  // matrix: of weights, where it is not operand 1
   int8_value x{}, w{};
 };
 // The product that `v` is, or the one in a sum with a bias.
@@ -109,7 +109,8 @@ template <class... T> bool refused(pattern_match& m, const T&... words) {
 // The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.
 bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_offset, pattern_match& m) {
   m.node = p.product.node;
-  const auto x = int8_behind(g, g.operand(p.product, 0)), w = int8_behind(g, g.operand(p.product, 1));
+  const auto x = int8_behind(g, g.operand(p.product, 0)),
+             w = int8_behind(g, p.matrix ? p.matrix : g.operand(p.product, 1));
   if (!x && !w) return false;
   if (!x) return refused(m, "its first operand is of ", g.type(g.operand(p.product, 0)).element);
   if (!w) return refused(m, "its weights are of ", g.type(g.operand(p.product, 1)).element);
@@ -171,11 +172,18 @@ bool is_matrix_product(const pattern_graph& g, const int8_product& p, pattern_ma
     return refused(m, "it is a batch of products, not one with a matrix");
   return true;
 }
+// The matrix behind a transposition, or the value itself.
+value_id matrix_behind(const pattern_graph& g, value_id v, bool& transposed) {
+  if (!g.is<op::permute>(v) || g.type(v).dims.rank != 2) return v;
+  if (detail::normal_axis(g.at(v).attributes_as<permute_attributes>().order[0], 2) == 1) transposed = !transposed;
+  return g.operand(v, 0);
+}
 bool read_linear(const pattern_graph& g, int8_product& p, bool any_offset, pattern_match& m) {
-  if (!int8_behind(g, g.operand(p.product, 0)) && !int8_behind(g, g.operand(p.product, 1))) return false;
+  bool rows = g.at(p.product).attributes_as<matmul_attributes>().transpose_b;
+  p.matrix = matrix_behind(g, g.operand(p.product, 1), rows);
+  if (!int8_behind(g, g.operand(p.product, 0)) && !int8_behind(g, p.matrix)) return false;
   m.node = p.product.node;
   if (!is_matrix_product(g, p, m)) return false;
-  const bool rows = g.at(p.product).attributes_as<matmul_attributes>().transpose_b;
   m.flag = !rows;  // weights are [in, out]
   return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_offset, m);
 }
@@ -289,7 +297,7 @@ bool match_quantized_table(const pattern_graph& g, value_id v, pattern_match& m)
   value_id from{};
   if (!add_function(g, g.operand(v, 0), from, m.nodes) || !from) return false;
   const auto x = one_int8_behind(g, from);
-  if (!x || g.type(x->q) != g.type(v)) return false;
+  if (!x || g.type(x->q) != g.type(v) || g.at(x->q).kind == node_kind::constant) return false;
   for (std::int32_t i : m.nodes)
     if (g.type({i, 0}).element != dtype::float32 && g.type({i, 0}).element != dtype::boolean) return false;
   m.values = {x->q, x->scale, x->offset, g.operand(v, 1), g.operand(v, 2)};
