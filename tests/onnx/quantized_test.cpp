@@ -372,4 +372,55 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   for (std::size_t i = 0; i < y.y.size(); ++i) BOOST_TEST(std::abs(y.y[i] - z.y[i]) < 0.02f);
 }
 
+// Weights of few bits stay packed, with offsets of their own or the middle of their range, and give what unpacked ones do.
+BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
+  for (const std::int64_t bits : {4, 8})
+    for (const bool offsets : {false, true}) {
+      constexpr std::int64_t k = 40, n = 6, block = 16, blocks = 3;
+      std::vector<std::uint8_t> w, z;
+      std::uint32_t seed = 7;
+      const auto byte = [&] { return static_cast<std::uint8_t>((seed = seed * 1664525u + 1013904223u) >> 24); };
+      for (std::int64_t i = 0; i < n * blocks * block * bits / 8; ++i) w.push_back(byte());
+      const std::int64_t row = (blocks * bits + 7) / 8;
+      for (std::int64_t i = 0; i < n * row; ++i) z.push_back(byte());
+      const list scale = numbers(n * blocks, 2), x = numbers(5 * k, 3);
+      std::vector<bytes> constants{t::tensor("w", t::uint8, {n, blocks, block * bits / 8}, t::raw(w)),
+                                   t::floats("s", {n * blocks}, scale), t::tensor("z", t::uint8, {n * row}, t::raw(z))};
+      t::names in{"x", "w", "s"};
+      if (offsets) in.push_back("z");
+      const auto model =
+          t::model{.main = {.nodes = {t::node("MatMulNBits", in, {"y"},
+                                              {t::integer("K", k), t::integer("N", n), t::integer("bits", bits),
+                                               t::integer("block_size", block)},
+                                              microsoft)},
+                            .inputs = {t::value("x", t::float32, {"n", k})},
+                            .outputs = {t::untyped("y")},
+                            .initializers = constants},
+                   .opsets = {t::opset("", 18), t::opset("com.microsoft", 1)}}
+              .done();
+      const auto net = read(model);
+      const shape dims[] = {{5, k}};
+      BOOST_TEST(make_plan(*net.program, dims, target_isa())->explain().find("block_linear") != std::string::npos);
+      const auto y = run(net, tensor_of({5, k}, x)).y;
+      const auto number_at = [&](const std::vector<std::uint8_t>& from, std::int64_t at) {
+        const unsigned v = from[static_cast<std::size_t>(at * bits / 8)];
+        return static_cast<float>(bits == 8 ? v : at % 2 ? v >> 4 : v & 15u);
+      };
+      for (std::int64_t i = 0; i < 5; ++i)
+        for (std::int64_t o = 0; o < n; ++o) {
+          double sum = 0;
+          for (std::int64_t p = 0; p < k; ++p) {
+            const std::int64_t b = o * blocks + p / block;
+            const float zero =
+                offsets ? (bits == 8 ? number_at(z, o * row + p / block) : number_at(z, o * row * 2 + p / block))
+                        : static_cast<float>(1 << (bits - 1));
+            sum +=
+                static_cast<double>(x[static_cast<std::size_t>(i * k + p)] *
+                                    (number_at(w, b * block + p % block) - zero) * scale[static_cast<std::size_t>(b)]);
+          }
+          BOOST_TEST(std::abs(y[static_cast<std::size_t>(i * n + o)] - sum) < (bits == 8 ? 1e-3 : 1e-4));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,7 @@ module lamina.onnx:quantized_microsoft.impl;
 import :convert;
 import :message;
 import :quantized;
+import :scope;
 import lamina;
 import lamina.std;
 
@@ -201,6 +202,43 @@ void check_bits(node_call& c, std::int64_t bits) {
   if (bits != 2 && bits != 4 && bits != 8) c.unsupported("numbers of ", bits, " bits");
 }
 
+// Offsets of blocks as float32 [N, blocks], computed now where they are known; empty where their shape is another one.
+value block_offsets(node_call& c, std::int64_t n, std::int64_t blocks, std::int64_t bits) {
+  if (!c.has(3)) return c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
+  const std::int64_t row = (blocks * bits + 7) / 8;
+  const any_tensor* known = c.known(3);
+  if (c.type(3).element != dtype::uint8) {
+    if (!c.dims(3).is_static() || c.dims(3).size() != n * blocks) return {};
+    return lamina::reshape(c.cast_to(c.number(3), dtype::float32), shape{n, blocks});
+  }
+  if (!c.dims(3).is_static() || c.dims(3).size() != n * row) return {};
+  if (!known)
+    return lamina::reshape(first_columns(unpacked(c, lamina::reshape(c[3], shape{n, row}), bits), blocks),
+                           shape{n, blocks});
+  known_value now{.data = any_tensor({dtype::float32, {n, blocks}}), .is_parameter = c.operand(3).is_parameter};
+  c.take(now.data.type().bytes());
+  for (std::int64_t r = 0; r < n; ++r)
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const auto byte = static_cast<unsigned>(known->data()[r * row + b * bits / 8]);
+      const auto v = static_cast<float>(bits == 8 ? byte : byte >> (b % 2 ? 4 : 0) & 15u);
+      std::memcpy(now.data.mutable_data() + static_cast<std::size_t>(r * blocks + b) * sizeof v, &v, sizeof v);
+    }
+  now.name = c.operand(3).name + ".offsets";
+  return c.around.value_of(now);
+}
+// The product of x and weights that stay packed; empty where they are laid out otherwise.
+value packed_product(node_call& c, const value& x, std::int64_t blocks) {
+  const std::int64_t n = c.integer("N"), bits = c.integer("bits", 4), block = c.integer("block_size");
+  if (x.shape().rank < 1 || !x.shape().back().is_number() || x.shape().back().code != c.integer("K")) return {};
+  if (!c.dims(2).is_static() || c.dims(2).size() != n * blocks) return {};
+  const value offset = block_offsets(c, n, blocks, bits);
+  if (offset.empty()) return {};
+  value scale = c.cast_to(c.number(2), dtype::float32);
+  if (scale.shape() != shape{n, blocks}) scale = lamina::reshape(scale, shape{n, blocks});
+  const value y = lamina::block_linear(c.cast_to(x, dtype::float32), c[1], scale, offset, {bits, block});
+  return c.has(5) ? value(y + c.cast_to(c.number(5), dtype::float32)) : y;
+}
+
 // A weight [N, K] of bytes [N, blocks, bytes], with a scale and an offset for each block.
 void matmul_n_bits(node_call& c) {
   const std::int64_t k = c.integer("K"), n = c.integer("N"), bits = c.integer("bits", 4),
@@ -214,6 +252,9 @@ void matmul_n_bits(node_call& c) {
   const std::int64_t blocks = (k + block - 1) / block;
   const value a = c.number(0);
   const dtype e = a.type().element;
+  const shape packed_as{n, blocks, block * bits / 8};
+  if (bits != 2 && block % 16 == 0 && c.type(1).element == dtype::uint8 && c.dims(1) == packed_as)
+    if (const value y = packed_product(c, a, blocks); !y.empty()) return c.give_like(0, y);
   value q = unpacked(c, c[1], bits);
   value offset = c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
   if (c.has(3)) {

@@ -1,6 +1,7 @@
 // Kernels of quantized tensors for one instruction set.
 #include "quantized.h"
 
+#include "block_linear.h"
 #include "integer_product.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
@@ -265,6 +266,14 @@ void LAMINA_KERNEL(quantized_multiply)(const void* args, void*) noexcept {
       offset);
 }
 
+void LAMINA_KERNEL(block_linear_4)(const void* args, void* scratch) noexcept {
+  block_linear<4>(*static_cast<const block_linear_args*>(args), scratch);
+}
+void LAMINA_KERNEL(block_linear_8)(const void* args, void* scratch) noexcept {
+  block_linear<8>(*static_cast<const block_linear_args*>(args), scratch);
+}
+std::size_t LAMINA_KERNEL(block_linear_scratch)(const block_linear_args* a) noexcept { return block_scratch(*a); }
+
 void LAMINA_KERNEL(quantized_table)(const void* args, void*) noexcept {
   const auto a = *static_cast<const quantized_table_args*>(args);
   const std::int8_t* middle = a.table + 128;
@@ -284,6 +293,8 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
     &LAMINA_KERNEL(quantized_multiply),
+    {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
+    &LAMINA_KERNEL(block_linear_scratch),
     &LAMINA_KERNEL(quantized_table),
     [] {
       integer_products_of all{};

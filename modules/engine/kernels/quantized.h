@@ -100,6 +100,19 @@ struct quantized_add_args {
   std::int32_t low, high;
 };
 
+/// y[i, o] = the sum over p of x[i, p] (q[o, p] - offset) scale, for numbers q of 4 or 8 bits in blocks along p, each with a scale and
+/// an offset.
+struct block_linear_args {
+  long rows, columns, depth, block, blocks;  // block: a multiple of 16
+  const float* x;
+  long x_row;
+  const std::uint8_t* weight;   // [columns, blocks, bytes of a block]
+  const float *scale, *offset;  // [columns, blocks]
+  long offset_step;             // 0: one offset for all
+  float* y;
+  long y_row;
+};
+
 /// y[i] = table[in[i] + 128].
 struct quantized_table_args {
   long count;
@@ -130,11 +143,13 @@ struct quantized_functions {
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel max_pool;      // args: pool_args; a window that lies in the padding altogether gives -128
-  kernel average_pool;  // args: quantized_average_args
-  kernel add;           // args: quantized_add_args
-  kernel multiply;      // args: quantized_add_args: (a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)
-  kernel table;         // args: quantized_table_args
+  kernel max_pool;         // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel average_pool;     // args: quantized_average_args
+  kernel add;              // args: quantized_add_args
+  kernel multiply;         // args: quantized_add_args: (a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)
+  kernel block_linear[2];  // of 4 and 8 bits. args: block_linear_args
+  std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
+  kernel table;                              // args: quantized_table_args
   integer_products_of products_of_integers;  // args: integer_product_args
 };
 

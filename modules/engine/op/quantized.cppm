@@ -48,7 +48,25 @@ struct quantized_conv2d_attributes {
   bool operator==(const quantized_conv2d_attributes&) const = default;
 };
 
+/// Numbers of so many bits, 4 or 8, and how many share a scale.
+struct block_linear_attributes {
+  std::int64_t bits = 4, block = 32;
+  static constexpr void members(auto& a, auto&& f) { f("bits", a.bits), f("block", a.block); }
+  bool operator==(const block_linear_attributes&) const = default;
+};
+
 namespace op {
+/// Operands: x; packed weights, their scales and their offsets.
+export struct block_linear {
+  static constexpr std::string_view name = "block_linear";
+  static constexpr int operands = 4;
+  using attributes = block_linear_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[0].dims.at(in[0].dims.rank - 1));
+  }
+  static void emit(emission&);
+};
 /// Operands: x, scale, offset.
 export struct quantize {
   static constexpr std::string_view name = "quantize";
@@ -148,9 +166,9 @@ export struct quantized_avg_pool2d {
 };
 }  // namespace op
 
-using quantized_operations =
-    operation_list<op::dequantize, op::integer_linear, op::quantize, op::quantized_add, op::quantized_avg_pool2d,
-                   op::quantized_conv2d, op::quantized_linear, op::quantized_multiply, op::quantized_table>;
+using quantized_operations = operation_list<op::block_linear, op::dequantize, op::integer_linear, op::quantize,
+                                            op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d,
+                                            op::quantized_linear, op::quantized_multiply, op::quantized_table>;
 extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
@@ -189,6 +207,14 @@ export value quantized_conv2d(const value& x, const quantization& x_as, const qu
 /// Errors:  type_error, shape_error.
 export value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset = {},
                             bool transposed = false, const origin& = {});
+
+/// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - offset) scale.
+/// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], offset float32 [] or
+///          [out, blocks] -> float32 [..., out]. Blocks hold the features in order, the first number of a byte in its low bits;
+///          behind the last feature numbers mean nothing.
+/// Numerics: in float32, in two chains of 16 for each sum.   No gradient.   Errors: type_error, shape_error.
+export value block_linear(const value& x, const value& weight, const value& scale, const value& offset,
+                          block_linear_attributes a = {}, const origin& = {});
 
 /// The sum of two tensors that stand for numbers in different scales:
 /// saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset), within [low, high].

@@ -270,6 +270,61 @@ void dequantize::infer(const attributes& a, view<const tensor_type> in, inferenc
 }
 void dequantize::emit(emission& e) { emit_change(e, functions(e).dequantize); }
 
+void block_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::float32) return out.refuse(in[0].element, "float32", "float");
+  if (!is(in[1], dtype::uint8, "weights", out) || !is(in[2], dtype::float32, "scales", out) ||
+      !is(in[3], dtype::float32, "offsets", out))
+    return;
+  const shape &x = in[0].dims, &w = in[1].dims, &s = in[2].dims, &z = in[3].dims;
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if ((a.bits != 4 && a.bits != 8) || a.block < 16 || a.block % 16 || a.block > most) {
+    out.why << "numbers of 4 or 8 bits in blocks of a multiple of 16 are expected, not of " << a.bits
+            << " in blocks of " << a.block;
+    return;
+  }
+  const bool whole = z.rank == 0 || (z.rank == 2 && may_equal(z[0], w[0]) && may_equal(z[1], w[1]));
+  if (x.rank < 1 || w.rank != 3 || s.rank != 2 || !may_equal(w[2], a.block * a.bits / 8) || !may_equal(s[0], w[0]) ||
+      !may_equal(s[1], w[1]) || !whole) {
+    out.why << "x [..., in], weights [out, blocks, " << a.block * a.bits / 8
+            << "], scales [out, blocks] and offsets [] or [out, blocks] are expected";
+    return;
+  }
+  const dim k = x[x.rank - 1];
+  if (k.is_number() && w[1].is_number() && (k.code + a.block - 1) / a.block != w[1].code) {
+    out.why << "the " << k << " features of x are not those of " << w[1] << " blocks of " << a.block;
+    return;
+  }
+  shape y = x;
+  y[y.rank - 1] = w[0];
+  out.result(dtype::float32, y);
+}
+void block_linear::emit(emission& e) {
+  const auto& at = e.attributes<attributes>();
+  const shape &x = e.in_type(0).dims, &w = e.in_type(1).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  kernels::block_linear_args whole{};
+  whole.columns = w.at(0), whole.blocks = w.at(1), whole.block = at.block;
+  whole.rows = y.size() / whole.columns;
+  whole.depth = whole.x_row = x.at(x.rank - 1);
+  whole.y_row = whole.columns;
+  whole.offset_step = e.in_type(3).dims.rank ? 1 : 0;
+  const auto& f = functions(e);
+  emission::cut(
+      whole.columns, 2.0 * static_cast<double>(whole.rows) * static_cast<double>(whole.depth),
+      [&](std::int64_t first, std::int64_t count) {
+        auto a = whole;
+        a.columns = count;
+        e.step(f.block_linear[at.bits == 8], a,
+               {{&a.x, e.in(0)},
+                {&a.weight, e.in(1).at(first * w.at(1) * w.at(2))},
+                {&a.scale, e.in(2).at(first * w.at(1) * 4)},
+                {&a.offset, e.in(3).at(first * w.at(1) * a.offset_step * 4)},
+                {&a.y, e.out(0).at(first * 4)}},
+               f.block_linear_scratch_bytes(&a));
+      },
+      4e6, 16);
+}
+
 void quantized_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (!product_operands(in, a.low, a.high, out)) return;
   const auto y = linear_result(in[0].dims, in[3].dims, a.transposed, out);
@@ -444,6 +499,10 @@ value quantized_conv2d(const value& x, const quantization& x_as, const quantized
   return product<op::quantized_conv2d>(a, x, x_as, w, y_as);
 }
 
+value block_linear(const value& x, const value& weight, const value& scale, const value& offset,
+                   block_linear_attributes a, const origin&) {
+  return apply<op::block_linear>(a, x, weight, scale, offset);
+}
 value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset, bool transposed,
                      const origin&) {
   const value sums = apply<op::integer_linear>({transposed}, x, x_offset, weight);
