@@ -301,12 +301,36 @@ void quantized_table(written_call& c) {
   const auto at = c.add("Add", {c.cast(c[0], dtype::int32), c.number(128, dtype::int32)});
   c.give(c.add("Gather", {c[1], at}));
 }
+// Weights of few bits as numbers.
+void block_linear(written_call& c) {
+  const shape& w = c.dims(1);
+  const dim depth = c.dims(0).back();
+  if (!w.is_static() || !depth.is_number()) c.unsupported("the extents of its weights are not known");
+  const std::int64_t n = w.at(0), blocks = w.at(1), block = c.integer("block");
+  std::string q = c[1];
+  if (c.integer("bits") == 4) {
+    const auto last = c.longs({-1});
+    const auto low = c.add("BitwiseAnd", {q, c.number(15, dtype::uint8)});
+    const auto high = c.add("BitShift", {q, c.number(4, dtype::uint8)}, {{"direction", std::string("RIGHT")}});
+    q = c.add("Concat", {c.add("Unsqueeze", {low, last}), c.add("Unsqueeze", {high, last})},
+              {{"axis", std::int64_t(-1)}});
+  }
+  q = c.cast(c.add("Reshape", {q, c.longs({n, blocks, block})}), dtype::float32);
+  const auto of_blocks = [&](std::size_t i) {
+    return c.dims(i).rank ? c.add("Unsqueeze", {c[i], c.longs({-1})}) : c[i];
+  };
+  q = c.add("Mul", {c.add("Sub", {q, of_blocks(3)}), of_blocks(2)});
+  q = c.add("Reshape", {q, c.longs({n, blocks * block})});
+  if (depth.code != blocks * block) q = c.add("Slice", {q, c.longs({0}), c.longs({depth.code}), c.longs({1})});
+  c.give(c.add("MatMul", {c[0], transposed(c, q, 2)}));
+}
 void integer_linear(written_call& c) {
   c.give(c.add("MatMulInteger", {c[0], c.flag("transposed") ? c[2] : transposed(c, c[2], 2), c[1]}));
 }
 
 constexpr operation_writer writers[] = {{"attention", attention},
                                         {"avg_pool2d", avg_pool2d},
+                                        {"block_linear", block_linear},
                                         {"causal_mask", causal_mask},
                                         {"conv2d", conv2d},
                                         {"conv_transpose2d", conv_transpose2d},

@@ -127,31 +127,89 @@ struct pool_span {
   }
 };
 
-LAMINA_INLINE void average_pool(const quantized_average_args& a) {
-  const window w = a.pool.w;
-  const auto* in = static_cast<const std::int8_t*>(a.pool.in);
-  auto* out = static_cast<std::int8_t*>(a.pool.out);
-  const float ratio = *a.x_scale / *a.y_scale;
-  const std::int32_t x_offset = *a.x_offset, y_offset = *a.y_offset;
-  const bool padding = a.pool.count_padding != 0;
-  for (long m = 0; m < a.pool.images * w.channels; ++m, in += w.height * w.width)
-    for (long y = 0; y < w.out_height; ++y) {
-      const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      for (long x = 0; x < w.out_width; ++x) {
-        const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        const long inside = (rows.end - rows.begin) * (columns.end - columns.begin);
-        const long counted = padding ? rows.padded * columns.padded : inside;
-        std::int32_t sum = 0;
-        if (columns.end - columns.begin == w.width)  // whole rows are one line
-          for (long k = rows.begin * w.width; k < rows.end * w.width; ++k) sum += in[k];
-        else
-          for (long i = rows.begin; i < rows.end; ++i)
-            LAMINA_SMALL for (long j = columns.begin; j < columns.end; ++j) sum += in[i * w.width + j];
-        sum -= static_cast<std::int32_t>(inside) * x_offset;
-        const float mean = static_cast<float>(sum) * ratio / static_cast<float>(counted > 0 ? counted : 1);
-        *out++ = finished_number(mean, -128, 127, y_offset);
+/// What all averages need.
+struct average_run {
+  window w;
+  long maps;
+  const std::int8_t* in;
+  std::int8_t* out;
+  float ratio;
+  std::int32_t x_offset, y_offset;
+  bool padding;
+
+  LAMINA_INLINE std::int8_t finished(std::int32_t sum, std::int32_t inside, std::int32_t padded) const {
+    const std::int32_t counted = padding ? padded : inside;
+    const float mean =
+        static_cast<float>(sum - inside * x_offset) * ratio / static_cast<float>(counted > 0 ? counted : 1);
+    return finished_number(mean, -128, 127, y_offset);
+  }
+  /// One result after the other.
+  LAMINA_INLINE void each() const {
+    const std::int8_t* from = in;
+    std::int8_t* to = out;
+    for (long m = 0; m < maps; ++m, from += w.height * w.width)
+      for (long y = 0; y < w.out_height; ++y) {
+        const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+        for (long x = 0; x < w.out_width; ++x) {
+          const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+          std::int32_t sum = 0;
+          if (columns.end - columns.begin == w.width)  // whole rows are one line
+            for (long k = rows.begin * w.width; k < rows.end * w.width; ++k) sum += from[k];
+          else
+            for (long i = rows.begin; i < rows.end; ++i)
+              LAMINA_SMALL for (long k = columns.begin; k < columns.end; ++k) sum += from[i * w.width + k];
+          *to++ = finished(sum, static_cast<std::int32_t>((rows.end - rows.begin) * (columns.end - columns.begin)),
+                           static_cast<std::int32_t>(rows.padded * columns.padded));
+        }
       }
+  }
+  /// Parts of rows of results, tap by tap.
+  static constexpr long part = 64;
+  LAMINA_INLINE void parts() const {
+    for (long begin = 0; begin < w.out_width; begin += part) {
+      const long count = w.out_width - begin < part ? w.out_width - begin : part;
+      std::int32_t inside[part], padded[part];
+      for (long x = 0; x < count; ++x) {
+        const pool_span columns(begin + x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+        inside[x] = static_cast<std::int32_t>(columns.end - columns.begin);
+        padded[x] = static_cast<std::int32_t>(columns.padded);
+      }
+      const std::int8_t* from = in;
+      std::int8_t* to = out + begin;
+      for (long m = 0; m < maps; ++m, from += w.height * w.width)
+        for (long y = 0; y < w.out_height; ++y, to += w.out_width) {
+          const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+          std::int32_t sums[part] = {};
+          for (long i = rows.begin; i < rows.end; ++i)
+            for (long k = 0; k < w.kernel_w; ++k) add(sums, from + i * w.width, begin, count, k - w.pad_w);
+          const auto high = static_cast<std::int32_t>(rows.end - rows.begin),
+                     high_padded = static_cast<std::int32_t>(rows.padded);
+          LAMINA_IN_PAIRS for (long x = 0; x < count; ++x) to[x] =
+              finished(sums[x], high * inside[x], high_padded * padded[x]);
+        }
     }
+  }
+  LAMINA_INLINE void add(std::int32_t* sums, const std::int8_t* row, long begin, long count, long shift) const {
+    const long stride = w.stride_w;
+    long first = shift < 0 ? parts_of(-shift, stride) : 0;
+    long last = w.width - shift <= 0 ? 0 : parts_of(w.width - shift, stride);
+    first = first > begin ? first - begin : 0, last = last - begin < count ? last - begin : count;
+    const std::int8_t* from = row + begin * stride + shift;
+    if (stride == 1) LAMINA_IN_PAIRS
+    for (long x = first; x < last; ++x) sums[x] += from[x];
+    else LAMINA_IN_PAIRS for (long x = first; x < last; ++x) sums[x] += from[x * stride]; }
+};
+LAMINA_INLINE void average_pool(const quantized_average_args& a) {
+  const average_run run{a.pool.w,
+                        a.pool.images * a.pool.w.channels,
+                        static_cast<const std::int8_t*>(a.pool.in),
+                        static_cast<std::int8_t*>(a.pool.out),
+                        *a.x_scale / *a.y_scale,
+                        *a.x_offset,
+                        *a.y_offset,
+                        a.pool.count_padding != 0};
+  if (run.w.out_width < 4) run.each();
+  else run.parts();
 }
 
 }  // namespace quantized
