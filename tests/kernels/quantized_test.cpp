@@ -79,10 +79,12 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
     }
 }
 
-void check_conv(const window& w, long images, bool extreme) {
+// `repeats`: filters read each channel of the image so often.
+void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
   const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
   const parameters p(w.out_channels, depth, true);
-  buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
+  const long there = w.channels / w.groups / repeats;  // channels of a group
+  buffer<std::int8_t> in(at(images * w.groups * there * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
       out(at(images * w.out_channels * pixels), 1);
   fill(in, extreme), fill(weight, extreme);
   std::vector<std::int8_t> expected;
@@ -98,8 +100,9 @@ void check_conv(const window& w, long images, bool extreme) {
                 const long row = y * w.stride_h - w.pad_h + i * w.dilation_h,
                            column = x * w.stride_w - w.pad_w + j * w.dilation_w;
                 if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
-                const long channel = o / (w.out_channels / w.groups) * (w.channels / w.groups) + c;
-                sum += (in[at(((n * w.channels + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
+                const long channel = o / (w.out_channels / w.groups) * there + c % there;
+                sum +=
+                    (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
               }
           expected.push_back(p.result(sum, o));
         }
@@ -110,7 +113,7 @@ void check_conv(const window& w, long images, bool extreme) {
       const quantized_conv_pack_args pack{w, weight.data(), packed.data()};
       f.conv_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
-      quantized_conv_args a{w, 0, images, in.data(), packed.data(), out.data(), p.to};
+      quantized_conv_args a{w, 0, images, repeats, in.data(), packed.data(), out.data(), p.to};
       buffer<std::byte> scratch(f.conv_scratch_bytes(&a));
       if (images > 1) {  // in two calls
         a.count = 1;
@@ -192,6 +195,14 @@ BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
 BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
   for (int i = 0; i < 250; ++i) check_conv(random_window(9, 2), random_to(1, 3), i % 5 == 0);
   for (int i = 0; i < 150; ++i) check_conv(random_window(70, 7), random_to(1, 2), i % 5 == 0);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_with_two_weights_for_each_channel) {
+  for (int i = 0; i < 150; ++i) {
+    window w = random_window(i % 2 ? 9 : 70, 3);
+    w.channels = 2 * w.groups * random_to(1, 4);
+    check_conv(sized(w), random_to(1, 2), i % 5 == 0, 2);
+  }
 }
 
 // A filter reads one channel: of all strides, dilations and paddings, in one band and in many, one filter and several of a channel.

@@ -241,15 +241,31 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   BOOST_TEST(c.missed[0].find("conv2d") == 0, c.missed[0]);
   BOOST_TEST(c.missed[0].find("its result does not become int8") != std::string::npos, c.missed[0]);
   quantized_graph h;
-  v = h.through(h.node("Conv", {h.through("x", 0.009f, 5), h.weights({4, 3, 3, 3}, 0, 1, 3)}), 0.02f, 0);
+  v = h.through(h.node("Conv", {h.through("x", 0.009f, 5), h.weights({3, 1, 3, 3}, 0, 1, 3)}, {t::integer("group", 3)}),
+                0.02f, 0);
   const auto model = h.model({1, 3, 6, 6}, v);
   c = check(model, {1, 3, 6, 6}, 0.02f);
   BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
-  BOOST_TEST(c.missed[0].find("the zero points of its weights are not 0") != std::string::npos, c.missed[0]);
+  BOOST_TEST(
+      c.missed[0].find("the zero points of its weights, one filter for each channel, are not 0") != std::string::npos,
+      c.missed[0]);
   const auto net = read(model);
   const shape dims[] = {{1, 3, 6, 6}};
   BOOST_TEST(make_plan(*net.program, dims, target_isa())->explain().find("not recognized: conv2d") !=
              std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_with_zero_points_of_weights) {
+  in_all_forms([](quantized_graph& g) {
+    bytes v = g.through("x", 0.009f, 5);
+    v = g.through(
+        g.node("Conv", {v, g.weights({8, 3, 3, 3}, 0, 1, -90), g.bias(8, 2)}, {t::integers("pads", {1, 1, 1, 1})}),
+        0.03f, 3);
+    v = g.through(g.node("Conv", {v, g.weights({10, 4, 1, 1}, 0, 5, 127)}, {t::integer("group", 2)}), 0.05f, -3);
+    const auto c = check(g.model({"n", 3, 9, 8}, v), {2, 3, 9, 8}, 0.05f);
+    BOOST_TEST(c.of(rewrite::quantized_conv2d) == 2);
+    BOOST_TEST(c.missed.empty());
+  });
 }
 
 // As ONNX Runtime 1.32 computes it.

@@ -2,6 +2,7 @@
 module lamina.onnx:image.impl;
 import :convert;
 import :message;
+import :quantized;
 import lamina;
 import lamina.std;
 
@@ -201,7 +202,23 @@ double lowest_of(dtype t) {
     else return -std::numeric_limits<double>::infinity();
   });
 }
+// Maxima of bytes as those of int8; empty where windows are other than those of images.
+value max_of_bytes(node_call& c) {
+  const value x = c[0];
+  const int rank = x.shape().rank;
+  if (!of_bytes(x.type().element) || c.wants(1) || (rank != 3 && rank != 4) || c.flag("ceil_mode") ||
+      c.string("auto_pad", "NOTSET") != "NOTSET")
+    return {};
+  window_sizes w = windows_of(c, x.shape(), x.shape());
+  if (w.dilation != extent2d(1) || 2 * w.before.h > w.kernel.h || 2 * w.before.w > w.kernel.w ||
+      2 * w.after.h > w.kernel.h || 2 * w.after.w > w.kernel.w)
+    return {};
+  const value images = bordered(as_images(as_int8(c, x)), w, -128);
+  const value y = lamina::max_pool2d(images, {.kernel_size = w.kernel, .stride = w.stride, .padding = w.before});
+  return from_int8(c, as_given(y, x), x.type().element);
+}
 void max_pool(node_call& c) {
+  if (const value y = max_of_bytes(c); !y.empty()) return c.give(0, y);
   value x = c.number(0);
   const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), lowest_of(x.type().element));
   pool_options o = w.pool();

@@ -58,6 +58,8 @@ value int8_part(node_call& c, std::size_t i, std::int64_t at);
 /// Scale and offset of int8 numbers from operands, one for all or one for each position of an axis; the offset may be left out. `e` is
 /// the type of the numbers, int8 or uint8. Both empty where they do not fit.
 quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e);
+/// Operand i, weights of bytes, as numbers that int8 stands for; empty where scale and offset do not fit.
+value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t offset, std::int64_t axis);
 /// The product of rows of bytes, operands a and b less their offsets, as int32; empty where it is none of 8 bits with a matrix.
 value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset);
 

@@ -93,6 +93,37 @@ value as_int8(node_call& c, const value& q) {
   return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
 }
 namespace {
+// Filters, operand i, less their zero points as the halves of one int8 tensor along axis 1, whose sums they are; empty where their
+// elements are not known now, where zero points are those of int8, and where one number is more than two of int8.
+value int8_halves(node_call& c, std::size_t i, std::size_t offset, std::int64_t axis) {
+  const any_tensor* known = c.known(i);
+  const auto zeros = c.has(offset) ? c.known_integers(offset) : std::vector<std::int64_t>{0};
+  if (!known || !zeros || zeros->empty()) return {};
+  const dtype e = known->element();
+  const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
+  if (std::all_of(zeros->begin(), zeros->end(), [&](std::int64_t z) { return z == middle; })) return {};
+  const shape& from = known->shape();
+  if (from.rank != 4 || from.size() == 0) return {};
+  const bool one = zeros->size() == 1;
+  if (!one && (axis != 0 || static_cast<std::int64_t>(zeros->size()) != from.at(0))) return {};
+  shape to = from;
+  to[1] = dim(2 * from.at(1));
+  known_value now{.data = any_tensor({dtype::int8, to}), .is_parameter = c.operand(i).is_parameter};
+  c.take(now.data.type().bytes());
+  const std::int64_t each = from.size(1, 4);
+  for (std::int64_t o = 0; o < from.at(0); ++o)
+    for (std::int64_t k = 0; k < each; ++k) {
+      const auto bits = static_cast<std::uint8_t>(known->data()[o * each + k]);
+      const std::int64_t q = e == dtype::uint8 ? bits : static_cast<std::int8_t>(bits),
+                         v = q - (*zeros)[one ? 0 : static_cast<std::size_t>(o)],
+                         first = std::clamp<std::int64_t>(v, -128, 127);
+      if (v - first > 127 || v - first < -128) return {};
+      now.data.mutable_data()[o * 2 * each + k] = std::byte{static_cast<std::uint8_t>(first)};
+      now.data.mutable_data()[o * 2 * each + each + k] = std::byte{static_cast<std::uint8_t>(v - first)};
+    }
+  now.name = c.operand(i).name + ".halves";
+  return c.around.value_of(now);
+}
 // Bytes [first, first + bytes) of operand i, which is known, as int8 of a shape.
 value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t first, const std::string& part) {
   const known_value& was = c.operand(i);
@@ -109,6 +140,18 @@ value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t fir
 }
 }  // namespace
 
+value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t offset, std::int64_t axis) {
+  const dtype e = c.type(i).element;
+  const auto as = int8_scales(c, scale, offset, e);
+  if (as.scale.empty()) return {};
+  const std::int64_t along = as.scale.shape().rank ? axis : 0;
+  const value both = int8_halves(c, i, offset, axis);
+  if (both.empty()) return lamina::dequantize(int8_operand(c, i), as, {along});
+  const std::int64_t n = both.shape().at(1) / 2;
+  const quantization centered{as.scale, c.zeros({dtype::int8, as.scale.shape()})};
+  return lamina::dequantize(lamina::slice(both, {.start = 0, .stop = n, .axis = 1}), centered, {along}) +
+         lamina::dequantize(lamina::slice(both, {.start = n, .stop = 2 * n, .axis = 1}), centered, {along});
+}
 value int8_operand(node_call& c, std::size_t i, bool one) {
   const any_tensor* known = c.known(i);
   if (!known || (known->element() == dtype::int8 && !one)) return as_int8(c, c[i]);
@@ -269,8 +312,7 @@ void dequantize_linear(node_call& c) {
   const dtype to = c.element("output_dtype", c.type(1).element);
   const dtype e = x.type().element;
   if (of_bytes(e) && block == 0 && to == dtype::float32)
-    if (const auto as = int8_scales(c, 1, 2, e); !as.scale.empty())
-      return c.give(0, lamina::dequantize(int8_operand(c, 0), as, {as.scale.shape().rank ? axis : 0}));
+    if (const value y = real_weights(c, 0, 1, 2, axis); !y.empty()) return c.give(0, y);
   // int32 keeps all of its digits until the offset is gone.
   const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
   value y = c.cast_to(x, inner);
@@ -418,6 +460,17 @@ void qlinear_conv(node_call& c) {
                                              .dilation = sizes.dilation,
                                              .groups = c.integer("group", 1)}});
       return c.give(0, from_int8(c, as_given(y, x), e));
+    }
+  }
+  if (of_bytes(x.type().element) && of_bytes(w.type().element) && of_bytes(e) && x.shape().rank == 4) {
+    // As numbers that int8 stands for, of which passes make what runs in int8.
+    const auto x_as = int8_scales(c, 1, 2, x.type().element), y_as = int8_scales(c, 6, 7, e);
+    const value weights = real_weights(c, 3, 4, 5, 0);
+    if (!x_as.scale.empty() && x_as.scale.shape().rank == 0 && !y_as.scale.empty() && y_as.scale.shape().rank == 0 &&
+        !weights.empty()) {
+      value y = convolved(c, lamina::dequantize(int8_operand(c, 0), x_as), weights);
+      if (c.has(8)) y = y + beside(c, c.cast_to(c[8], dtype::float32) * (x_as.scale * scales_of_weights(c)), y, 1);
+      return c.give(0, from_int8(c, lamina::quantize(y, y_as), e));
     }
   }
   value y = integer_convolution(c, 0, 2, 3, 5);

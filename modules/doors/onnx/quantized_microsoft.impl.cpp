@@ -126,9 +126,10 @@ void nhwc_max_pool(node_call& c) {
   const dtype e = x.type().element;
   window_sizes w = windows_of(c, x.shape(), x.shape());
   one_window_form(c, w);
-  const value images = bordered(c.cast_to(as_images(x), dtype::float32), w, range_of(e).low);
+  if (!of_bytes(e)) c.unsupported("maxima of ", e);
+  const value images = bordered(as_images(as_int8(c, x)), w, -128);
   const value y = lamina::max_pool2d(images, {.kernel_size = w.kernel, .stride = w.stride, .padding = w.before});
-  c.give(0, channels_last(as_given(c.cast_to(y, e), x), true));
+  c.give(0, channels_last(as_given(from_int8(c, y, e), x), true));
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -137,7 +138,22 @@ value whole(const value& v) {
   return v.shape().rank == 1 && v.shape()[0] == dim(1) ? value(lamina::reshape(v, shape{})) : v;
 }
 
+// QGemm as a product of numbers that int8 stands for; empty where scales do not fit.
+value real_gemm(node_call& c) {
+  const bool of_rows = c.flag("transB");
+  const dtype a = c.type(0).element;
+  if (!of_bytes(a) || !of_bytes(c.type(3).element) || c.rank(0) != 2 || c.rank(3) != 2 || c.real("alpha", 1) != 1)
+    return {};
+  const auto as = int8_scale(c, 1, a), bs = int8_scale(c, 4, c.type(3).element);
+  const value b = real_weights(c, 3, 4, 5, of_rows ? 0 : 1);
+  if (as.scale.empty() || as.scale.shape().rank || bs.scale.empty() || b.empty()) return {};
+  const value y = lamina::matmul(lamina::dequantize(int8_operand(c, 0), as), b,
+                                 {.transpose_a = c.flag("transA"), .transpose_b = of_rows});
+  return c.has(6) ? value(y + c.cast_to(c[6], dtype::float32) * (as.scale * bs.scale)) : y;
+}
 void qgemm(node_call& c) {
+  if (const value y = real_gemm(c); !y.empty())
+    return c.has(7) ? give_bytes(c, y, 7, c.has(8) ? c.type(8).element : c.type(0).element) : c.give(0, y);
   const bool of_columns = c.flag("transA"), of_rows = c.flag("transB");
   const shape& s = c.dims(0);
   const dtype wide = exact_type(s.rank == 2 ? s[of_columns ? 0 : 1] : dim(dyn));

@@ -58,10 +58,11 @@ struct integer_linear_args {
   const std::int8_t* x_offset;
 };
 
-/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset.
+/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset. The channels of the window
+/// are those of the filters; images have a part of them, which filters read `repeats` times.
 struct quantized_conv_args {
   window w;
-  long first, count;
+  long first, count, repeats;
   const std::int8_t* in;
   const std::int8_t* packed;  // the weights as `conv_pack` wrote them
   std::int8_t* out;

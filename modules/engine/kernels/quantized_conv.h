@@ -114,6 +114,7 @@ template <class Form> struct conv_run {
   static constexpr long numbers = Form::numbers;
   window w;
   conv_layout<Form> has;
+  long channels;  // of the group in the image
   std::int8_t* scratch;
   std::int8_t zero;             // what padding holds
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
@@ -127,7 +128,7 @@ template <class Form> struct conv_run {
 
   /// Rows of a channel from `top`, with their padding, by their remainders: where they are if they lie so.
   LAMINA_INLINE const std::int8_t* raw(long channel, long top, long used, long which) const {
-    const std::int8_t* from = in + channel * w.height * w.width;
+    const std::int8_t* from = in + (channel < channels ? channel : channel - channels) * w.height * w.width;
     if (w.width == has.pitch && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
         end - (from + top * w.width) >= has.raw)
       return from + top * w.width;
@@ -297,7 +298,7 @@ template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& args, v
                     has.pitch * 4 +
                 column / w.stride_w * 4;
       }
-  const long plane = w.height * w.width, results = w.out_height * w.out_width;
+  const long plane = w.height * w.width, results = w.out_height * w.out_width, channels = has.channels / a.repeats;
   for (long g = 0; g < w.groups; ++g) {
     const std::int8_t* packed = a.packed + g * has.packed_bytes();
     requantization to = a.to;
@@ -307,10 +308,11 @@ template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& args, v
     for (long n = a.first; n < a.first + a.count; ++n)
       conv_run<Form>{w,
                      has,
+                     channels,
                      memory,
                      zero,
-                     a.in + (n * w.channels + g * has.channels) * plane,
-                     a.in + (a.first + a.count) * w.channels * plane,
+                     a.in + (n * w.groups + g) * channels * plane,
+                     a.in + (a.first + a.count) * w.groups * channels * plane,
                      packed,
                      a.out + (n * w.out_channels + g * has.filters) * results,
                      finished,

@@ -196,7 +196,8 @@ export value dequantize(const value& q, const quantization& as, quantize_attribu
 export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_linear_attributes a = {}, const origin& = {});
 /// Cross-correlation of images with filters, in integers as `quantized_linear`; padding stands for 0.
-/// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`.   No gradient.
+/// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`. Weights
+///          [O, 2 C / groups, KH, KW] are two for each channel, which are added: what one int8 number does not hold.   No gradient.
 export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
 

@@ -156,6 +156,13 @@ void add_operands(emission& e, const kernels::requantization& r, std::int64_t fi
                              {&r.y_offset, e.in(7)}});
 }
 
+// Whether filters have two weights for each channel.
+bool twice(const quantized_conv2d_attributes& a, const shape& x, const shape& w) {
+  return x.rank == 4 && w.rank == 4 && x[1].is_number() && w[1].is_number() && a.conv.groups > 0 && x.at(1) > 0 &&
+         x.at(1) <= std::numeric_limits<std::int32_t>::max() && x.at(1) % a.conv.groups == 0 &&
+         w.at(1) == 2 * (x.at(1) / a.conv.groups);
+}
+
 // Rows times weights, operand `weights`, which are packed; how such a product is cut.
 struct linear_call {
   static constexpr std::int64_t panel_columns = 16;
@@ -374,7 +381,9 @@ void integer_linear::emit(emission& e) {
 
 void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (!product_operands(in, a.low, a.high, out)) return;
-  const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[3].dims}};
+  shape x = in[0].dims;
+  if (twice(a, x, in[3].dims)) x[1] = dim(2 * x.at(1));
+  const tensor_type as_float[] = {{dtype::float32, x}, {dtype::float32, in[3].dims}};
   inference found;
   conv2d::infer(a.conv, as_float, found);
   if (!found.why.empty()) {
@@ -390,9 +399,10 @@ void quantized_conv2d::emit(emission& e) {
   if (y.size() == 0) return;
   const auto& f = products(e);
   const auto& c = at.conv;
-  const kernels::window window{x.at(1),      x.at(2),      x.at(3),    y.at(1),          y.at(2),         y.at(3),
-                               w.at(2),      w.at(3),      c.stride.h, c.stride.w,       c.padding.h,     c.padding.w,
-                               c.dilation.h, c.dilation.w, c.groups,   c.padding_more.h, c.padding_more.w};
+  const kernels::window window{
+      w.at(1) * c.groups, x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2),  w.at(3),
+      c.stride.h,         c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups, c.padding_more.h,
+      c.padding_more.w};
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
   const buffer_ref packed = weights_of(e, 3, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
@@ -400,11 +410,12 @@ void quantized_conv2d::emit(emission& e) {
     e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
   });
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
+  const long repeats = twice(at, x, w) ? 2 : 1;
   emission::cut(
       x.at(0), flops,
       [&](std::int64_t first, std::int64_t count) {
         const auto to = requantization_of(e, at.low, at.high);
-        kernels::quantized_conv_args a{window, first, count, nullptr, nullptr, nullptr, to};
+        kernels::quantized_conv_args a{window, first, count, repeats, nullptr, nullptr, nullptr, to};
         std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
         add_operands(e, a.to, 0, where);
         e.step(f.conv, a, where, f.conv_scratch_bytes(&a));

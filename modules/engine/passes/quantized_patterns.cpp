@@ -75,6 +75,26 @@ bool settled(const pattern_graph& g, value_id v, int depth = 0) {
   return std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id i) { return settled(g, i, depth + 1); });
 }
 
+// Weights that are sums of two int8 numbers: the halves of one tensor along axis 1.
+std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
+  if (!g.is<op::add>(v)) return {};
+  const auto a = int8_behind(g, g.operand(v, 0)), b = int8_behind(g, g.operand(v, 1));
+  if (!a || !b || a->axis != b->axis || a->scale != b->scale || !g.is_number(a->offset, 0) ||
+      !g.is_number(b->offset, 0) || !g.is<op::slice>(a->q) || !g.is<op::slice>(b->q))
+    return {};
+  const value_id whole = g.operand(a->q, 0);
+  const shape &all = g.type(whole).dims, &half = g.type(a->q).dims;
+  if (g.operand(b->q, 0) != whole || all.rank != 4 || !all.is_static() || !half.is_static() ||
+      2 * half.at(1) != all.at(1))
+    return {};
+  const auto part = [&](value_id s, std::int64_t first) {
+    const auto view = op::slice::part_of(g.at(s).attributes_as<slice_attributes>(), all);
+    return view && view->axis == 1 && view->first == first && view->count == half.at(1);
+  };
+  if (!part(a->q, 0) || !part(b->q, half.at(1))) return {};
+  return int8_value{whole, a->scale, a->offset, a->axis};
+}
+
 /// A product of int8 and int8 weights, and a bias.
 struct int8_product {
   value_id product{}, bias{}, matrix{};  // matrix: of weights, where it is not operand 1
@@ -109,8 +129,10 @@ template <class... T> bool refused(pattern_match& m, const T&... words) {
 // The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.
 bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_offset, pattern_match& m) {
   m.node = p.product.node;
-  const auto x = int8_behind(g, g.operand(p.product, 0)),
-             w = int8_behind(g, p.matrix ? p.matrix : g.operand(p.product, 1));
+  const value_id weights = p.matrix ? p.matrix : g.operand(p.product, 1);
+  const auto x = int8_behind(g, g.operand(p.product, 0));
+  auto w = int8_behind(g, weights);
+  if (!w) w = two_int8_behind(g, weights);
   if (!x && !w) return false;
   if (!x) return refused(m, "its first operand is of ", g.type(g.operand(p.product, 0)).element);
   if (!w) return refused(m, "its weights are of ", g.type(g.operand(p.product, 1)).element);
@@ -123,6 +145,10 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
   if (p.bias && !is_bias(g, p.bias, y, axis))
     return refused(m, "what is added, ", g.type(p.bias), ", is no bias of its channels");
   p.x = *x, p.w = *w;
+  // Two products for each channel alone are slower than float32.
+  if (!g.is<op::dequantize>(weights) && ws.rank == 4 && ws.at(1) == 2 &&
+      g.at(p.product).attributes_as<conv2d_attributes>().groups > 1)
+    return refused(m, "the zero points of its weights, one filter for each channel, are not 0");
   return true;
 }
 
@@ -153,7 +179,8 @@ bool match_quantized_conv2d(const pattern_graph& g, value_id v, pattern_match& m
   if (!borders.empty()) {
     const auto x = one_int8_behind(g, inside);
     if (!x || !g.number(x->offset)) return false;
-    const auto w = int8_behind(g, g.operand(p.product, 1));
+    auto w = int8_behind(g, g.operand(p.product, 1));
+    if (!w) w = two_int8_behind(g, g.operand(p.product, 1));
     m.node = p.product.node;
     if (!w || !g.is_number(w->offset, 0) || (!is_one(g, w->scale) && w->axis != 0) ||
         (p.bias && !is_bias(g, p.bias, g.type(p.product).dims, 1)))
