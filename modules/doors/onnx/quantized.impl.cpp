@@ -366,10 +366,10 @@ dim products_of(const value& w) {
   }
   return n;
 }
-// In float32 the sums are exact as long as they stay below 2^24, as those of a net do; sums that do not are rounded as float32 is.
+// Sums of so few products of 8 bits that they stay below 2^24 are exact in float32.
 value integer_convolution(node_call& c, std::size_t x, std::size_t x_offset, std::size_t w, std::size_t w_offset) {
   const dim products = products_of(c[w]);
-  const dtype wide = products.is_number() && products.code <= 1 << 16 ? dtype::float32 : dtype::float64;
+  const dtype wide = products.is_number() && products.code <= (1 << 24) / (255 * 255) ? dtype::float32 : dtype::float64;
   value filters = c.cast_to(c[w], wide);
   if (c.has(w_offset)) filters = filters - beside(c, c.cast_to(c[w_offset], wide), filters, 0);
   return convolved(c, integers_of(c, c[x], x_offset, wide), filters);
