@@ -164,11 +164,18 @@ class topology_writer {
   }
   static std::string extents(const shape& s) {
     std::string all;
-    for (int i = 0; i < s.rank; ++i)
-      all += (i ? ", " : "") + (s[i].is_number() ? std::to_string(s[i].code)
-                                : s[i].is_name() ? "\"" + identifier(words(s[i]), "extent_" + std::to_string(i)) + "\""
-                                                 : "lamina::dyn");
+    for (int i = 0; i < s.rank; ++i) {
+      all += i ? ", " : "";
+      if (s[i].is_number()) all += std::to_string(s[i].code);
+      else if (s[i].is_name()) all += "\"" + name_of_extent(words(s[i]), i) + "\"";
+      else all += "lamina::dyn";
+    }
     return all;
+  }
+  // Names of extents have at most 10 letters at compile time.
+  static std::string name_of_extent(const std::string& name, int axis) {
+    const std::string otherwise = "extent_" + std::to_string(axis);
+    return name.size() <= 10 && identifier(name, otherwise) == name ? name : otherwise;
   }
   void layer(const std::string& name, const std::string& what) {
     lines_.push_back("lamina::sublayer<\"" + name + "\">(lamina::" + what + ")");

@@ -46,7 +46,7 @@ int main(int, char** arguments) {
     states.make(name, {dtype::float32, s}, initializer::normal(0, 0.5), 4, state_role::parameter);
     return p.state(name, {dtype::float32, s});
   };
-  const value x = p.input("x", {dtype::float32, {dyn, 3, 4, 4}});
+  const value x = p.input("x", {dtype::float32, {"a_long_name_of_images", 3, 4, 4}});
   const value branches[] = {relu(x), tanh(x * state("scale", {3, 1, 1})),
                             permute(clamp(permute(x, {0, 2, 3, 1}) / state("by", {3}), p.number(-0.5, dtype::float32),
                                           p.number(1.25, dtype::float32)),
