@@ -28,8 +28,9 @@ inline bool fits(const window& w) {
 
 inline std::string name(const window& w) {
   std::string text;
-  for (const long x : {w.channels, w.height, w.width, w.out_channels, w.out_height, w.out_width, w.kernel_h, w.kernel_w,
-                       w.stride_h, w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w, w.groups, w.more_h, w.more_w})
+  for (const long x :
+       {w.channels, w.height, w.width, w.out_channels, w.out_height, w.out_width, w.kernel_h, w.kernel_w, w.stride_h,
+        w.stride_w, w.pad_h, w.pad_w, w.dilation_h, w.dilation_w, w.groups, w.more_h, w.more_w})
     text += std::to_string(x) + " ";
   return text;
 }

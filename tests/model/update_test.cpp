@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(the_origin_keeps_no_old_weights) {
   BOOST_TEST(same_bits(factory.origin()(x), second));
 }
 
-// An update makes packed forms and runs nothing: it takes no memory for activations.
+// An update makes packed forms and runs nothing: it takes no memory for activations, and scratch as one thread does.
 BOOST_AUTO_TEST_CASE(an_update_takes_no_arena) {
   model<wide_images, input<"N", 1, 28, 28>> one({.seed = 1}), two({.seed = 2});
   const auto x = random_tensor<images>({128, 1, 28, 28}, 1);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(an_update_takes_no_arena) {
   const auto before = memory::counters().current;
   memory::reset_peak();
   factory.update(two);
-  BOOST_TEST(memory::counters().peak - before < 1 << 20);
+  BOOST_TEST(memory::counters().peak - before < 2 << 20);
   BOOST_TEST(same_bits(r(x), second));
 }
 

@@ -30,8 +30,10 @@ void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
   for (auto element : {dtype::float32, dtype::float64}) {
     array x = random_array(element, xs, 1, -1, 1), w = random_array(element, ws, 2, -1, 1);
     auto got = result_of({x, w}, [&](const auto& v) { return value(conv2d(v[0], v[1], a)); });
-    std::int64_t oh = (xs.at(2) + 2 * a.padding.h + a.padding_more.h - a.dilation.h * (ws.at(2) - 1) - 1) / a.stride.h + 1;
-    std::int64_t ow = (xs.at(3) + 2 * a.padding.w + a.padding_more.w - a.dilation.w * (ws.at(3) - 1) - 1) / a.stride.w + 1;
+    std::int64_t oh =
+        (xs.at(2) + 2 * a.padding.h + a.padding_more.h - a.dilation.h * (ws.at(2) - 1) - 1) / a.stride.h + 1;
+    std::int64_t ow =
+        (xs.at(3) + 2 * a.padding.w + a.padding_more.w - a.dilation.w * (ws.at(3) - 1) - 1) / a.stride.w + 1;
     array want{{element, {xs[0], ws[0], oh, ow}}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t o = 0; o < ws.at(0); ++o)

@@ -229,8 +229,8 @@ BOOST_AUTO_TEST_CASE(earlier_versions_of_operations) {
   program p;
   p.output("y", max_pool2d(p.input("x", f({1, 1, 4, 4}))));
   const auto now = p.to_json();
-  const auto earlier = changed(changed(now, "\"version\": 2", "\"version\": 1"),
-                               ", \"padding_more_h\": 0, \"padding_more_w\": 0", "");
+  const auto earlier =
+      changed(changed(now, "\"version\": 2", "\"version\": 1"), ", \"padding_more_h\": 0, \"padding_more_w\": 0", "");
   BOOST_TEST(read_program(earlier, {}, "net.json")->to_json() == now);
   refuses(changed(now, ", \"padding_more_h\": 0, \"padding_more_w\": 0", ""),
           "file_error: net.json: node 1 (max_pool2d) of program 0: attribute `padding_more_h` is missing");

@@ -15,7 +15,8 @@ struct depthwise_layout {
   std::size_t image, at, bytes;
 
   explicit depthwise_layout(const window& w)
-      : span((w.kernel_h - 1) * w.dilation_h + 1), pitch(parts_of(w.width + 2 * w.pad_w, w.stride_w)) {
+      : span((w.kernel_h - 1) * w.dilation_h + 1),
+        pitch(parts_of(w.width + 2 * w.pad_w + (w.more_w > 0 ? w.more_w : 0), w.stride_w)) {
     const long each = pitch * w.stride_w * 4;
     band = (band_bytes / each - span) / w.stride_h + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;

@@ -238,15 +238,15 @@ export template <class Model> class training {
   training_core core_;
 };
 
-/// Mean loss and accuracy of a model over a data set.
-export template <const auto& Topology, class... Rest, class L> requires accepted<diagnostic<loss_check<L>>()>
-evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
-  return trainer(net.core(), detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
-}
-/// The same of a net from a file.
+/// Mean loss and accuracy of a net from a file over a data set.
 export template <class L> requires accepted<diagnostic<loss_check<L>>()>
 evaluation evaluate(model_core& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
   return trainer(net, detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
+}
+/// The same of a model.
+export template <const auto& Topology, class... Rest, class L> requires accepted<diagnostic<loss_check<L>>()>
+evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
+  return evaluate(net.core(), data, loss, batch);
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.

@@ -36,6 +36,7 @@ matrix<float> expression_as_tensor(const matrix<float>& x) {
 }
 
 // case: evaluate_count
+// within: 14 lines
 // expect: evaluate: 13 expressions are given, and at most 12 are computed together
 namespace evaluate_count {
 vector<float> x;
