@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_a_code) {
 #include <stdio.h>
 #include <stdlib.h>
 int main(void) {
-  uint8_t *w = aligned_alloc(64, LETTERS_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, LETTERS_MUTABLE_MEM_SIZE), *a = aligned_alloc(64, LETTERS_ACTIVATIONS_MEM_SIZE);
+  uint8_t *w = aligned_alloc(64, (LETTERS_CONSTANT_MEM_SIZE + 63) / 64 * 64), *m = aligned_alloc(64, (LETTERS_MUTABLE_MEM_SIZE + 63) / 64 * 64), *a = aligned_alloc(64, (LETTERS_ACTIVATIONS_MEM_SIZE + 63) / 64 * 64);
   int64_t *ids = letters_input(m);
   FILE *f = fopen("letters.weights", "rb");
   if (!f || fread(w, 1, LETTERS_CONSTANT_MEM_SIZE, f) != LETTERS_CONSTANT_MEM_SIZE) return 20;
@@ -441,7 +441,7 @@ static void find(const char *name, const char *type, const void *data, uint64_t 
 }
 #define FIND(name, type, NAME) find(#name, type, told_##name(m), TOLD_##NAME##_BYTES)
 int main(void) {
-  uint8_t *w = aligned_alloc(64, TOLD_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, TOLD_MUTABLE_MEM_SIZE), *a = aligned_alloc(64, TOLD_ACTIVATIONS_MEM_SIZE);
+  uint8_t *w = aligned_alloc(64, (TOLD_CONSTANT_MEM_SIZE + 63) / 64 * 64), *m = aligned_alloc(64, (TOLD_MUTABLE_MEM_SIZE + 63) / 64 * 64), *a = aligned_alloc(64, (TOLD_ACTIVATIONS_MEM_SIZE + 63) / 64 * 64);
   FILE *f = fopen("told.weights", "rb");
   int i;
   if (!f || fread(w, 1, TOLD_CONSTANT_MEM_SIZE, f) != TOLD_CONSTANT_MEM_SIZE) return 21;
