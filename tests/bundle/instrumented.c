@@ -27,8 +27,8 @@ void lenet_tensor(int operation, const char *what, const char *type, const void 
 }
 
 int main(int count, char **words) {
-  uint8_t *w = aligned_alloc(64, LENET_CONSTANT_MEM_SIZE), *m = aligned_alloc(64, LENET_MUTABLE_MEM_SIZE);
-  uint8_t *a = aligned_alloc(64, LENET_ACTIVATIONS_MEM_SIZE);
+  uint8_t *w = aligned_alloc(64, (LENET_CONSTANT_MEM_SIZE + 63) / 64 * 64), *m = aligned_alloc(64, (LENET_MUTABLE_MEM_SIZE + 63) / 64 * 64);
+  uint8_t *a = aligned_alloc(64, (LENET_ACTIVATIONS_MEM_SIZE + 63) / 64 * 64);
   FILE *file = count == 2 ? fopen(words[1], "rb") : 0;
   if (!w || !m || !a || !file || fread(w, 1, LENET_CONSTANT_MEM_SIZE, file) != LENET_CONSTANT_MEM_SIZE) return 23;
   if (lenet_self_test(w, m, a)) return 24;

@@ -7,7 +7,7 @@
 
 /* The memory of exactly `size` bytes that a file holds; a sanitizer then sees every step beyond. */
 static uint8_t *read_file(const char *path, size_t size) {
-  uint8_t *bytes = aligned_alloc(LENET_MEM_ALIGN, size);
+  uint8_t *bytes = aligned_alloc(LENET_MEM_ALIGN, (size + 63) / 64 * 64);
   FILE *file = fopen(path, "rb");
   if (!bytes || !file || fread(bytes, 1, size, file) != size || fgetc(file) != EOF) exit(20);
   fclose(file);
@@ -21,8 +21,8 @@ int main(int count, char **words) {
   if (count != 4) return 21;
   weights = read_file(words[1], LENET_CONSTANT_MEM_SIZE);
   input = read_file(words[2], LENET_INPUT_BYTES);
-  variables = aligned_alloc(LENET_MEM_ALIGN, LENET_MUTABLE_MEM_SIZE);
-  activations = aligned_alloc(LENET_MEM_ALIGN, LENET_ACTIVATIONS_MEM_SIZE);
+  variables = aligned_alloc(LENET_MEM_ALIGN, (LENET_MUTABLE_MEM_SIZE + 63) / 64 * 64);
+  activations = aligned_alloc(LENET_MEM_ALIGN, (LENET_ACTIVATIONS_MEM_SIZE + 63) / 64 * 64);
   memset(activations, 0xff, LENET_ACTIVATIONS_MEM_SIZE); /* quiet NaNs: nothing may rely on zeros */
   memset(variables, 0xff, LENET_MUTABLE_MEM_SIZE);
   status = lenet_self_test(weights, variables, activations);
