@@ -413,6 +413,10 @@ struct bordered {
   std::int64_t first, count, before, size;
 };
 bool borders_of(std::int64_t extent, view<const std::int64_t> borders, bordered& b, text& why) {
+  if (extent < 0 || extent > max_extent) {
+    why << "an axis of " << extent << " is outside 0.." << max_extent;
+    return false;
+  }
   for (std::int64_t n : borders)
     if (n > max_extent || n < -max_extent) {
       why << "a border of " << n << " is larger than " << max_extent;
