@@ -61,7 +61,7 @@ library lamina() {
     std::copy_n(p.bias, p.out_channels, s->bias.data());
     s->args.in = s->in.data(), s->args.weight = s->weight.data(), s->args.bias = s->bias.data();
     s->args.out = s->out.data();
-    return {[run = conv.blocked.run, s] { run(&s->args, s->scratch.data()); },
+    return {[run = conv.blocked.run_of(args), s] { run(&s->args, s->scratch.data()); },
             [&conv, s, p, pixels](float* plain) {
               const k::reorder_args reorder{s->out.data(), plain, 1, p.out_channels, pixels};
               conv.from_blocked(&reorder, s->scratch.data());

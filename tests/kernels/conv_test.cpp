@@ -196,7 +196,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
       a.row_count = first == 0 && cut > 0 ? cut : w.out_height - first;
       f.prepare(&a);
       buffer<std::byte> scratch(f.scratch_bytes(&a));
-      f.run(&a, scratch.data());
+      f.run_of(a)(&a, scratch.data());
       BOOST_TEST(scratch.guards_intact());
       if (cut == 0) break;
     }

@@ -266,19 +266,22 @@ void raise_peak(std::int64_t now) noexcept {
 }
 
 // Memory of weights is read in one sweep, which pages of 4 KiB slow down: the whole large pages in it are asked for.
-void* in_large_pages(void* p, std::size_t size) {
+void ask_for_large_pages(void* p, std::size_t size) noexcept {
   constexpr std::size_t page = std::size_t(2) << 20;
   const auto begin = (reinterpret_cast<std::uintptr_t>(p) + page - 1) / page * page,
              end = (reinterpret_cast<std::uintptr_t>(p) + size) / page * page;
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a wish
-  return p;
 }
 
 // Block from the system, where need be after all threads have given back what they keep.
 void* from_system(std::size_t size) noexcept {
-  if (void* p = std::aligned_alloc(64, size)) return in_large_pages(p, size);
-  memory::trim_all();
-  return std::aligned_alloc(64, size);
+  void* p = std::aligned_alloc(64, size);
+  if (!p) {
+    memory::trim_all();
+    p = std::aligned_alloc(64, size);
+  }
+  if (p) ask_for_large_pages(p, size);
+  return p;
 }
 
 void return_free_pages() noexcept {

@@ -25,13 +25,6 @@ template <int Bits> LAMINA_INLINE auto numbers16(const std::uint8_t* p) {
 /// Rows of x that share what is unpacked; each sum runs in two chains of 16, for any number of rows.
 template <int Bits, int R> struct block_rows {
   using floats = float __attribute__((ext_vector_type(16)));
-  LAMINA_INLINE static floats plus(floats sum, floats x, floats w) {
-#if defined(__FMA__) || defined(__aarch64__)
-    return __builtin_elementwise_fma(x, w, sum);
-#else
-    return sum + x * w;
-#endif
-  }
   static void column(const block_linear_args& a, const float* x, long x_row, long o, float* y) {
     floats sums[R][2];
     LAMINA_UNROLL
@@ -44,7 +37,7 @@ template <int Bits, int R> struct block_rows {
       const auto step = [&](long k, int chain) __attribute__((always_inline)) {
         const floats v = (numbers16<Bits>(w + k * Bits / 8) - z) * s;
         LAMINA_UNROLL
-        for (int r = 0; r < R; ++r) sums[r][chain] = plus(sums[r][chain], read<floats>(x + r * x_row + k), v);
+        for (int r = 0; r < R; ++r) sums[r][chain] = plus_product(sums[r][chain], read<floats>(x + r * x_row + k), v);
       };
       long k = 0;
       LAMINA_NO_UNROLL

@@ -34,7 +34,7 @@ bool is_three_by_three(const window& w) noexcept {
 void prepare_any_window(const window& w, long* d) noexcept {
   using namespace blocked;
   d[copies_windows] = 1;
-  d[copy_width] = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1;
+  d[copy_width] = w.columns_under(w.out_width);
   const long reach = (w.kernel_h - 1) * w.dilation_h, bytes_of_row = d[copy_width] * block * 4;
   const long rows = larger(1, (input_bytes / 4 / bytes_of_row - reach) / w.stride_h);
   d[row_group] = divide_up(w.out_height, divide_up(w.out_height, rows));
@@ -69,7 +69,7 @@ void decide(conv_blocked_args* a, long pieces) noexcept {
              out_count = divide_up(w.out_channels, block);
   const bool flat = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 &&
                     w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
-  const long line = (w.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1;
+  const long line = w.columns_under(w.out_width);
   const long reach = line - w.pad_w - w.width;  // columns beyond the right side
   const bool edge = !planar && w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
   d[is_flat] = flat;
@@ -110,13 +110,13 @@ void decide(conv_blocked_args* a, long pieces) noexcept {
 void prepare_winograd(conv_blocked_args* a) noexcept {
   using namespace blocked;
   const window& w = a->w;
-  const long tiles = divide_up(a->row_count, 2) * winograd_columns(w);
+  const long tiles = divide_up(winograd_rows(*a), 2) * winograd_columns(w);
   const long bytes_of_tile = winograd_points * (w.channels + w.out_channels) * 4, near = 1024 * 1024;
   conv_blocked_args product{};
   product.w = winograd_product(w, tiles);
   decide(&product, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
-  for (int i = 0; i < 12; ++i) a->tile[i] = product.tile[i];
+  for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
   const long piece = a->decision[row_pixels];
   a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
 }
@@ -137,12 +137,12 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
                                     (divide_up(w.channels, block) + divide_up(w.out_channels, block))) *
            sizeof(float);
   if (d[copies_windows]) {
-    const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1);
+    const long rows = smaller(w.height, w.rows_under(d[row_group]));
     return static_cast<std::size_t>(rows * d[copy_width] * block) * sizeof(float);
   }
   if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
   if (!d[has_copy]) return 0;
-  const long rows = smaller(w.height, (d[row_group] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1);
+  const long rows = smaller(w.height, w.rows_under(d[row_group]));
   return static_cast<std::size_t>(d[in_blocks] * rows * d[copy_width] * (a->planar_in ? 1 : block)) * sizeof(float);
 }
 
@@ -226,7 +226,6 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
   const window& w = a.w;
   float* spare = static_cast<float*>(scratch);
-  if (a.decision[blocked::winograd_together]) return blocked::run_winograd(a, spare);
   const bool depthwise = a.decision[blocked::is_depthwise] != 0;
   const long in_blocks = blocked::divide_up(w.channels, blocked::block);
   const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
@@ -243,6 +242,10 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   if (!border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image,
                           a.count * out_image))
     border::mend_blocked(a);
+}
+
+void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept {
+  blocked::run_winograd(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch));
 }
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
@@ -293,8 +296,8 @@ LAMINA_POOL(average_pool_blocked_f32)
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {by_rows, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32), packed_bytes,
-     LAMINA_KERNEL(conv_pack_f32)},
+    {by_rows, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32),
+     LAMINA_KERNEL(conv_winograd_f32), packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},

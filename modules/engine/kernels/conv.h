@@ -11,6 +11,20 @@ namespace lamina::kernels {
 struct window {
   long channels, height, width, out_channels, out_height, out_width;
   long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, more_h = 0, more_w = 0;
+
+  /// Rows and columns, with those of padding, that `count` neighboring rows or columns of results read.
+  constexpr long rows_under(long count) const { return (count - 1) * stride_h + (kernel_h - 1) * dilation_h + 1; }
+  constexpr long columns_under(long count) const { return (count - 1) * stride_w + (kernel_w - 1) * dilation_w + 1; }
+};
+
+/// Of `count` results along an axis of `size`, those [first, last) whose tap lies inside of it: that of result 0 is at `shift`.
+struct reached_results {
+  long first, last;
+  constexpr reached_results(long shift, long stride, long size, long count)
+      : first(shift < 0 ? (stride - 1 - shift) / stride : 0),
+        last(size <= shift ? 0 : (size - shift + stride - 1) / stride) {
+    if (last > count) last = count;
+  }
 };
 
 /// Plain layout, directly or through im2col and a matrix product, images [first, first + count) of N.  One struct for
@@ -64,7 +78,7 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  long first_row, row_count;  // of the results, where `by_rows`: from an even row on, all or to an even one
+  long first_row, row_count;  // of a part by rows: from an even row on, to an even one or the last; 0: all of them
   long whole_out_channels;    // of the image that this is a part of, where it is: sums go as in the whole
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
   long decision[16];                       // decided by `prepare`
@@ -81,6 +95,9 @@ struct conv_blocked_functions {
   void (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   kernel run;
+  kernel run_by_rows;  // instead, of a window that is cut `by_rows`
+  /// The kernel of a call after `prepare`.
+  kernel run_of(const conv_blocked_args& a) const { return by_rows(&a.w, a.planar_in) ? run_by_rows : run; }
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
   kernel pack;  // args: conv_pack_args
 };

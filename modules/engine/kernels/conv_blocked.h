@@ -138,8 +138,7 @@ struct row_range {
   long first, last;
 };
 LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
-  const long first = row * w.stride_h - w.pad_h,
-             last = first + (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
+  const long first = row * w.stride_h - w.pad_h, last = first + w.rows_under(count);
   return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
 }
 

@@ -39,8 +39,7 @@ template <class T> constexpr long padded_bytes(const padded& p) {
   return aligned<T>(p.planes * p.height * p.width + 2 * width<T>);
 }
 constexpr padded padded_input(const window& w) {
-  return {w.channels / w.groups, (w.out_height - 1) * w.stride_h + w.dilation_h * (w.kernel_h - 1) + 1,
-          (w.out_width - 1) * w.stride_w + w.dilation_w * (w.kernel_w - 1) + 1, w.pad_h, w.pad_w};
+  return {w.channels / w.groups, w.rows_under(w.out_height), w.columns_under(w.out_width), w.pad_h, w.pad_w};
 }
 /// The gradient of the result, so padded that the input's gradient is a stride 1 convolution of it.
 constexpr padded padded_result(const window& w) {

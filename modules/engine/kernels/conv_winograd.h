@@ -89,6 +89,9 @@ LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y
   }
 }
 
+/// Rows of results of a call: of a part of an image, or all.
+constexpr long winograd_rows(const conv_blocked_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
+
 /// Tiles [first, first + count) of an image, counted along its rows.
 struct winograd_group {
   long first, count;
@@ -141,7 +144,7 @@ LAMINA_APART void run_winograd(const conv_blocked_args& a, float* scratch) {
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
   const long columns = winograd_columns(w), first = a.first_row / 2 * columns,
-             end = divide_up(a.first_row + a.row_count, 2) * columns;
+             end = divide_up(a.first_row + winograd_rows(a), 2) * columns;
   const long together = a.decision[winograd_together], filter = in_blocks * out_blocks * block * block;
   for (long n = a.first; n < a.first + a.count; ++n) {
     const float* in = a.in + n * in_blocks * w.height * w.width * block;

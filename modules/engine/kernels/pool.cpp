@@ -203,12 +203,10 @@ template <class T> LAMINA_INLINE void max_row(const window& w, const T* in, cons
   for (long i = rows.begin; i < rows.end; ++i)
     for (long j = 0; j < w.kernel_w; ++j) {
       const long shift = j - w.pad_w;
-      const long first = shift < 0 ? (-shift + w.stride_w - 1) / w.stride_w : 0;
-      const long inside = w.width - shift <= 0 ? 0 : (w.width - shift + w.stride_w - 1) / w.stride_w;
-      const long last = inside < w.out_width ? inside : w.out_width;
+      const reached_results at(shift, w.stride_w, w.width, w.out_width);
       const T* from = in + i * w.width + shift;
       const auto take = [&](long stride) __attribute__((always_inline)) {
-        for (long x = first; x < last; ++x) {
+        for (long x = at.first; x < at.last; ++x) {
           const T v = from[x * stride];
           out[x] = v > out[x] || v != v ? v : out[x];
         }

@@ -66,13 +66,6 @@ struct depthwise_run {
       }
     }
   }
-  LAMINA_INLINE static floats plus(floats sum, floats x, float tap) {
-#if defined(__FMA__) || defined(__aarch64__)
-    return __builtin_elementwise_fma(x, floats(tap), sum);  // exact, as the two steps are
-#else
-    return sum + x * tap;
-#endif
-  }
   /// R rows of results, V registers of each.
   template <int R, int V> LAMINA_INLINE void tile(const float* from, const long* at, const float* taps,
                                                   std::int8_t* out, long left, const std::int32_t* bias,
@@ -88,7 +81,8 @@ struct depthwise_run {
       const float tap = taps[t];
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) LAMINA_UNROLL
-      for (int v = 0; v < V; ++v) sums[r][v] = plus(sums[r][v], read<floats>(row + r * step + 16 * v), tap);
+      for (int v = 0; v < V; ++v)
+        sums[r][v] = plus_product(sums[r][v], read<floats>(row + r * step + 16 * v), floats(tap));
     }
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) LAMINA_UNROLL

@@ -15,12 +15,11 @@ LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t*
       if (row < 0 || row >= w.height) continue;
       for (long j = 0; j < w.kernel_w; ++j) {
         const long shift = j - w.pad_w;
-        const long first = shift < 0 ? parts_of(-shift, w.stride_w) : 0;
-        const long end = w.width - shift <= 0 ? 0 : parts_of(w.width - shift, w.stride_w);
-        const long last = end < w.out_width ? end : w.out_width;
+        const reached_results at(shift, w.stride_w, w.width, w.out_width);
         const std::int8_t* from = in + row * w.width + shift;
         LAMINA_SMALL
-        for (long x = first; x < last; ++x) out[x] = out[x] < from[x * w.stride_w] ? from[x * w.stride_w] : out[x];
+        for (long x = at.first; x < at.last; ++x)
+          out[x] = out[x] < from[x * w.stride_w] ? from[x * w.stride_w] : out[x];
       }
     }
   }
@@ -191,9 +190,8 @@ struct average_run {
   }
   LAMINA_INLINE void add(std::int32_t* sums, const std::int8_t* row, long begin, long count, long shift) const {
     const long stride = w.stride_w;
-    long first = shift < 0 ? parts_of(-shift, stride) : 0;
-    long last = w.width - shift <= 0 ? 0 : parts_of(w.width - shift, stride);
-    first = first > begin ? first - begin : 0, last = last - begin < count ? last - begin : count;
+    const reached_results at(shift, stride, w.width, begin + count);
+    const long first = at.first > begin ? at.first - begin : 0, last = at.last - begin;
     const std::int8_t* from = row + begin * stride + shift;
     if (stride == 1) LAMINA_IN_PAIRS
     for (long x = first; x < last; ++x) sums[x] += from[x];

@@ -34,6 +34,14 @@ template <class V> LAMINA_INLINE V read(const void* p) {
   return v;
 }
 template <class V> LAMINA_INLINE void write(void* p, V v) { std::memcpy(p, &v, sizeof v); }
+/// sum + a b, in one step where the set has it.
+template <class V> LAMINA_INLINE V plus_product(V sum, V a, V b) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return __builtin_elementwise_fma(a, b, sum);
+#else
+  return sum + a * b;
+#endif
+}
 
 /// Byte 0, 2 and so on of 32.
 LAMINA_INLINE bytes16 even_bytes(const std::int8_t* p) {

@@ -119,9 +119,9 @@ buffer_ref padded_bias(emission& e, std::int64_t channels, std::int64_t padded) 
       true);
 }
 
-// A part of a convolution in blocks of channels: whole images, or blocks of output channels or rows of one image.
+// A part of a convolution in blocks of channels: whole images, or blocks of output channels or rows (0: all) of one image.
 struct blocked_part {
-  std::int64_t first_image, images, first_block, blocks, first_row, rows;
+  std::int64_t first_image, images, first_block, blocks, first_row = 0, rows = 0;
 };
 
 void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
@@ -161,7 +161,7 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
                              {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
   if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
-  e.step(f.run, a, where, f.scratch_bytes(&a));
+  e.step(f.run_of(a), a, where, f.scratch_bytes(&a));
 }
 
 void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
@@ -174,8 +174,7 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   constexpr std::int64_t image_parts = 4;
   if (images >= image_parts || blocks == 1)
     return emission::cut(
-        images, flops_per_image,
-        [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks, 0, w.out_height}); }, 3e6);
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
   // Blocks of output channels, or pairs of rows.
   const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
   const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
@@ -185,7 +184,7 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
     for (std::int64_t i = 0; i < parts; ++i) {
       const std::int64_t first = i * whole / parts, count = (i + 1) * whole / parts - first;
       if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
-      else emit({image, 1, first, count, 0, w.out_height});
+      else emit({image, 1, first, count});
     }
 }
 
