@@ -51,15 +51,6 @@ void close(const any_tensor& is, const std::vector<double>& expected, double wit
     BOOST_TEST(std::abs(all[i] - expected[i]) <= within,
                "element " << i << " is " << all[i] << ", not " << expected[i]);
 }
-// Numbers without a pattern, in [-1, 1].
-list numbers(std::size_t n, std::uint32_t seed) {
-  list made;
-  for (std::size_t i = 0; i < n; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    made.push_back(static_cast<float>(seed >> 8) / 8388608.0f - 1.0f);
-  }
-  return made;
-}
 bytes strings(const bytes& name, const t::names& all) {
   t::message m;
   m.put(1, name).put(9, all).number(20, 8);
@@ -84,15 +75,15 @@ const t::node_names microsoft{.domain = "com.microsoft"}, machine_learning{.doma
 void folds(const bytes& product, const std::vector<bytes>& weights, std::int64_t channels, const t::extents& x,
            const shape& is) {
   const auto c = static_cast<std::size_t>(channels);
-  list variance = numbers(c, 4);
+  list variance = t::noise(c, 4);
   for (auto& v : variance) v = std::abs(v) + 0.1f;
   std::vector<bytes> initializers = weights;
   for (const auto& [name, data] : std::vector<std::pair<bytes, list>>{
-           {"s", numbers(c, 1)}, {"b", numbers(c, 2)}, {"m", numbers(c, 3)}, {"v", variance}})
+           {"s", t::noise(c, 1)}, {"b", t::noise(c, 2)}, {"m", t::noise(c, 3)}, {"v", variance}})
     initializers.push_back(t::floats(name, {channels}, data));
   const bytes model = model_of({product, t::node("BatchNormalization", {"p", "s", "b", "m", "v"}, {"y"})}, initializers,
                                {t::value("x", t::float32, x)});
-  const auto given = std::vector{tensor_of(is, numbers(static_cast<std::size_t>(is.size()), 5))};
+  const auto given = std::vector{tensor_of(is, t::noise(static_cast<std::size_t>(is.size()), 5))};
   const auto expected = numbers_of(run(model, given)[0]);
   auto net = read(model);
   const program_factory factory(net.program, std::move(net.states), {.optimize = true});
@@ -106,8 +97,8 @@ void folds(const bytes& product, const std::vector<bytes>& weights, std::int64_t
 BOOST_AUTO_TEST_SUITE(onnx_operators)
 
 BOOST_AUTO_TEST_CASE(batch_norms_go_into_the_product_before_them) {
-  folds(t::node("MatMul", {"x", "w"}, {"p"}), {t::floats("w", {3, 4}, numbers(12, 9))}, 4, {2, 3}, {2, 3});
-  folds(t::node("FusedConv", {"x", "w"}, {"p"}, {}, microsoft), {t::floats("w", {4, 3, 3, 3}, numbers(108, 9))}, 4,
+  folds(t::node("MatMul", {"x", "w"}, {"p"}), {t::floats("w", {3, 4}, t::noise(12, 9))}, 4, {2, 3}, {2, 3});
+  folds(t::node("FusedConv", {"x", "w"}, {"p"}, {}, microsoft), {t::floats("w", {4, 3, 3, 3}, t::noise(108, 9))}, 4,
         {"n", 3, 5, 6}, {2, 3, 5, 6});
 }
 
@@ -127,8 +118,8 @@ BOOST_AUTO_TEST_CASE(a_reverse_recurrence_begins_at_the_end_of_each_sequence) {
     const auto net = [&](const bytes& way) {
       return model_of({t::node(op, {"x", "w", "r", "", "n"}, {"y", "h"},
                                {t::string("direction", way), t::integer("hidden_size", 2)})},
-                      {t::floats("w", {1, gates * 2, 1}, numbers(static_cast<std::size_t>(gates * 2), 1)),
-                       t::floats("r", {1, gates * 2, 2}, numbers(static_cast<std::size_t>(gates * 4), 2)),
+                      {t::floats("w", {1, gates * 2, 1}, t::noise(static_cast<std::size_t>(gates * 2), 1)),
+                       t::floats("r", {1, gates * 2, 2}, t::noise(static_cast<std::size_t>(gates * 4), 2)),
                        t::tensor("n", t::int32, {2}, t::raw(std::vector<std::int32_t>{3, 2}))},
                       {t::value("x", t::float32, {3, 2, 1})}, {t::untyped("y"), t::untyped("h")});
     };

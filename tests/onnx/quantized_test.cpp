@@ -23,15 +23,6 @@ namespace {
 using list = std::vector<float>;
 const t::node_names microsoft{.domain = "com.microsoft"};
 
-// Numbers without a pattern, in [-1, 1].
-list numbers(std::size_t n, std::uint32_t seed) {
-  list made;
-  for (std::size_t i = 0; i < n; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    made.push_back(static_cast<float>(seed >> 8) / 8388608.0f - 1.0f);
-  }
-  return made;
-}
 std::size_t count_of(const t::numbers& dims) {
   std::int64_t n = 1;
   for (auto d : dims) n *= d;
@@ -69,13 +60,13 @@ struct quantized_graph {
   // Weights, whose channels are an axis.
   bytes weights(const t::numbers& dims, std::int64_t axis, std::uint32_t seed, int zero = 0) {
     std::vector<std::int8_t> q;
-    for (float v : numbers(count_of(dims), seed)) q.push_back(static_cast<std::int8_t>(std::lround(v * 127)));
+    for (float v : t::noise(count_of(dims), seed)) q.push_back(static_cast<std::int8_t>(std::lround(v * 127)));
     const bytes w = name(), s = name(), z = name();
     const std::int64_t channels = dims[static_cast<std::size_t>(axis)];
     list scales{0.006f};
     if (by_channel) {
       scales.clear();
-      for (float v : numbers(static_cast<std::size_t>(channels), seed + 1)) scales.push_back(0.006f + v * 0.002f);
+      for (float v : t::noise(static_cast<std::size_t>(channels), seed + 1)) scales.push_back(0.006f + v * 0.002f);
     }
     const t::numbers of = by_channel ? t::numbers{channels} : t::numbers{};
     constants.push_back(t::tensor(w, t::int8, dims, t::raw(q)));
@@ -86,7 +77,7 @@ struct quantized_graph {
   }
   bytes bias(std::int64_t channels, std::uint32_t seed) {
     const bytes n = name();
-    constants.push_back(t::floats(n, {channels}, numbers(static_cast<std::size_t>(channels), seed)));
+    constants.push_back(t::floats(n, {channels}, t::noise(static_cast<std::size_t>(channels), seed)));
     return n;
   }
   // The model from x to a value.
@@ -126,7 +117,7 @@ outcome run(const saved_net& net, const any_tensor& x, const pass_options& o = {
 // The model in int8 and as it says, in float32: results are at most one step of the last scale away. What is counted of it.
 pass_counters check(const bytes& model, const shape& dims, float step) {
   const auto net = read(model);
-  const auto x = tensor_of(dims, numbers(static_cast<std::size_t>(dims.size()), 9));
+  const auto x = tensor_of(dims, t::noise(static_cast<std::size_t>(dims.size()), 9));
   const auto in_int8 = run(net, x), in_float = run(net, x, {.simplify = false});
   BOOST_REQUIRE_EQUAL(in_int8.y.size(), in_float.y.size());
   bool alike = true;
@@ -278,7 +269,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_onnx_runtime) {
       -128);
   v = g.through(g.node("MatMul", {v, g.weights({2, 3}, 1, 7)}), 0.011f, 9);
   const auto net = read(g.model({1, 2, 3, 4}, v));
-  const auto y = run(net, tensor_of({1, 2, 3, 4}, numbers(24, 9))).y;
+  const auto y = run(net, tensor_of({1, 2, 3, 4}, t::noise(24, 9))).y;
   const std::vector<int> expected{-8, 11,  4,  -11, 14,  5,  -12, 15,  5,  26, -22, 24,  114, -97,
                                   99, -31, 40, 14,  -24, 31, 11,  -12, 15, 5,  16,  -11, 23};
   BOOST_REQUIRE_EQUAL(y.size(), expected.size());
@@ -291,7 +282,7 @@ namespace {
 // Numbers, quantized as they run, times bytes.
 bytes dynamic_model(bool is_unsigned, int zero, bool fused) {
   std::vector<std::uint8_t> w;
-  for (float v : numbers(12 * 20, 4)) w.push_back(static_cast<std::uint8_t>(std::lround(v * 100) + zero));
+  for (float v : t::noise(12 * 20, 4)) w.push_back(static_cast<std::uint8_t>(std::lround(v * 100) + zero));
   const auto type = is_unsigned ? t::uint8 : t::int8;
   std::vector<bytes> constants{
       t::tensor("w", type, {12, 20}, t::raw(w)), t::floats("ws", {}, {0.01f}),
@@ -314,7 +305,7 @@ bytes dynamic_model(bool is_unsigned, int zero, bool fused) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(numbers_quantized_as_they_run) {
-  const list x = numbers(5 * 12, 3);
+  const list x = t::noise(5 * 12, 3);
   const auto [least, most] = std::minmax_element(x.begin(), x.end());
   const float scale = (*most - *least) / 255;
   const int offset = static_cast<int>(std::nearbyint(-*least / scale));
@@ -328,7 +319,7 @@ BOOST_AUTO_TEST_CASE(numbers_quantized_as_they_run) {
       }();
       BOOST_TEST(text.find("integer_linear") != std::string::npos, text);
       const auto y = run(net, tensor_of({5, 12}, x)).y;
-      const list w = numbers(12 * 20, 4);
+      const list w = t::noise(12 * 20, 4);
       for (std::size_t i = 0; i < 5; ++i)
         for (std::size_t o = 0; o < 20; ++o) {
           double sum = 0;
@@ -347,7 +338,7 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   std::vector<std::int8_t> wq, rq;
   list w(static_cast<std::size_t>(2 * 4 * size * in)), r(static_cast<std::size_t>(2 * 4 * size * size));
   const auto fill = [&](std::int64_t depth, std::uint32_t seed, std::vector<std::int8_t>& q, list& real) {
-    for (float v : numbers(static_cast<std::size_t>(2 * depth * 4 * size), seed))
+    for (float v : t::noise(static_cast<std::size_t>(2 * depth * 4 * size), seed))
       q.push_back(static_cast<std::int8_t>(std::lround(v * 100)));
     for (std::int64_t d = 0; d < 2; ++d)
       for (std::int64_t k = 0; k < depth; ++k)
@@ -362,7 +353,7 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   };
   const std::vector<bytes> constants{t::tensor("w", t::int8, {2, in, 4 * size}, t::raw(wq)),
                                      t::tensor("r", t::int8, {2, size, 4 * size}, t::raw(rq)),
-                                     t::floats("b", {2, 8 * size}, numbers(16 * size, 5)),
+                                     t::floats("b", {2, 8 * size}, t::noise(16 * size, 5)),
                                      t::floats("ws", {2}, {0.004f, 0.006f}),
                                      t::floats("rs", {2}, {0.004f, 0.006f}),
                                      zero("wz"),
@@ -378,7 +369,7 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
         .done();
   };
   const t::names attributes{t::integer("hidden_size", size), t::string("direction", "bidirectional")};
-  const auto x = tensor_of({7, 3, in}, numbers(7 * 3 * in, 8));
+  const auto x = tensor_of({7, 3, in}, t::noise(7 * 3 * in, 8));
   const auto y =
       run(read(model(t::node("DynamicQuantizeLSTM", {"x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"}, {"y"},
                              attributes, microsoft))),
@@ -399,7 +390,7 @@ BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
       for (std::int64_t i = 0; i < n * blocks * block * bits / 8; ++i) w.push_back(byte());
       const std::int64_t row = (blocks * bits + 7) / 8;
       for (std::int64_t i = 0; i < n * row; ++i) z.push_back(byte());
-      const list scale = numbers(n * blocks, 2), x = numbers(5 * k, 3);
+      const list scale = t::noise(n * blocks, 2), x = t::noise(5 * k, 3);
       std::vector<bytes> constants{t::tensor("w", t::uint8, {n, blocks, block * bits / 8}, t::raw(w)),
                                    t::floats("s", {n * blocks}, scale), t::tensor("z", t::uint8, {n * row}, t::raw(z))};
       t::names in{"x", "w", "s"};

@@ -16,6 +16,7 @@ import lamina.onnx;
 #include "../support/message.h"
 #include "../support/nets.h"
 #include "../support/onnx_writer.h"
+#include "written_folder.h"
 
 namespace fs = std::filesystem;
 namespace t = onnx_test;
@@ -23,25 +24,9 @@ using namespace lamina;
 using namespace lamina::ir;
 using engine_test::message_of;
 using nets_test::squares;
+using onnx_test::folder;
 
 namespace {
-
-// Where models are kept that check_written.py looks at; else in a folder of their own.
-struct folder {
-  fs::path path = fs::temp_directory_path() / ("lamina-onnx-trained-" + std::to_string(::getpid()));
-  bool kept = false;
-  folder() {
-    if (const char* given = std::getenv("LAMINA_WRITTEN")) path = given, kept = true;
-    fs::create_directories(path);
-  }
-  ~folder() {
-    std::error_code ignored;
-    if (!kept) fs::remove_all(path, ignored);
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
 
 // The squares with classes from 1 on.
 image_dataset with_wrong_labels(std::int64_t n) {

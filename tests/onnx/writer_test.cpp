@@ -18,35 +18,15 @@ import lamina;
 import lamina.onnx;
 
 #include "../support/message.h"
+#include "written_folder.h"
 
 namespace fs = std::filesystem;
 using namespace lamina;
 using namespace lamina::ir;
 using engine_test::message_of;
+using onnx_test::folder;
 
 namespace {
-
-// Where models are kept that check_written.py looks at; else in a folder of their own.
-struct folder {
-  fs::path path;
-  bool kept = false;
-  folder() {
-    if (const char* said = std::getenv("LAMINA_WRITTEN")) path = said, kept = true;
-    else {
-      static int count = 0;
-      path =
-          fs::temp_directory_path() / ("lamina-written-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
-    }
-    fs::create_directories(path);
-  }
-  ~folder() {
-    std::error_code ignored;
-    if (!kept) fs::remove_all(path, ignored);
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
 
 // Numbers between -1 and 1, and positions below 3, which depend on their place alone.
 any_tensor numbers(const tensor_type& type) {

@@ -220,4 +220,14 @@ inline bytes model_of(const std::vector<bytes>& nodes, const std::vector<bytes>&
   return model{.main = {.nodes = nodes, .inputs = inputs, .outputs = outputs, .initializers = initializers}}.done();
 }
 
+/// Numbers without a pattern, in [-1, 1].
+inline std::vector<float> noise(std::size_t n, std::uint32_t seed) {
+  std::vector<float> made;
+  for (std::size_t i = 0; i < n; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    made.push_back(static_cast<float>(seed >> 8) / 8388608.0f - 1.0f);
+  }
+  return made;
+}
+
 }  // namespace onnx_test
