@@ -73,7 +73,7 @@ bytes_of_file bmp(int bits, std::int32_t width, std::int32_t height, const bytes
                   std::uint32_t head = 40) {
   bytes_of_file b{'B', 'M'};
   const auto put = [&](std::uint32_t v, int n) {
-    for (int i = 0; i < n; ++i) b.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(v) >> (8 * i)));
+    for (int i = 0; i < n; ++i, v >>= 8) b.push_back(static_cast<std::uint8_t>(v));
   };
   put(0, 8);
   put(bits == 8 ? 54 + 4 * 2 : 54, 4);

@@ -408,15 +408,22 @@ value op::resize_inside::bind(const attributes& a, view<const value> in) {
 
 namespace {
 
+// Whether numbers that are said to be extents or sizes are such.
+bool are_extents(view<const std::int64_t> all, std::string_view one, text& why) {
+  for (std::int64_t n : all)
+    if (n < 0 || n > max_extent) {
+      why << one << " of " << n << " is not one of 0 to " << max_extent;
+      return false;
+    }
+  return true;
+}
+
 // The elements of an axis that negative borders leave, and their number with those that positive ones add.
 struct bordered {
   std::int64_t first, count, before, size;
 };
 bool borders_of(std::int64_t extent, view<const std::int64_t> borders, bordered& b, text& why) {
-  if (extent < 0 || extent > max_extent) {
-    why << "an axis of " << extent << " is outside 0.." << max_extent;
-    return false;
-  }
+  if (!are_extents({&extent, 1}, "an extent", why)) return false;
   for (std::int64_t n : borders)
     if (n > max_extent || n < -max_extent) {
       why << "a border of " << n << " is larger than " << max_extent;
@@ -469,12 +476,9 @@ value op::border_positions::bind(const attributes& a, view<const value> in) {
 void op::center_borders::infer(const attributes&, view<const tensor_type> in, inference& out) {
   const int n = list_length(in[0], "extents", max_rank, out);
   if (n < 0 || !list_of(in[1], "sizes", n, out)) return;
-  if (const any_tensor* sizes = out.elements_of(1))
-    for (std::int64_t s : numbers(*sizes))
-      if (s < 0 || s > max_extent) {
-        out.why << "a size of " << s << " is not one of 0 to " << max_extent;
-        return;
-      }
+  const any_tensor *extents = out.elements_of(0), *sizes = out.elements_of(1);
+  if (extents && !are_extents(numbers(*extents), "an extent", out.why)) return;
+  if (sizes && !are_extents(numbers(*sizes), "a size", out.why)) return;
   out.result(dtype::int64, shape{dim(2 * n)});
 }
 any_tensor detail::borders_around(const any_tensor& extents, const any_tensor& sizes) {
