@@ -7,6 +7,7 @@ import :op.linear;
 import :op.nn;
 import :op.shape;
 import :passes;
+import :passes.quantized_patterns;
 import :program;
 import :rewriter;
 import :shape;
@@ -217,8 +218,12 @@ class joining {
 
 }  // namespace
 
-precomputed_program precomputed(const program& p, bool factors) {
+precomputed_program precomputed(const program& given, bool factors) {
   precomputed_program r;
+  // Patterns of int8 show only while it can be seen what weights are made of.
+  pass_counters found;
+  const auto in_int8 = rewriting::recognized_quantized(given, {}, found);
+  const program& p = in_int8 ? *in_int8 : given;
   const program moved = factors ? joining(p).run(r.joined) : program();
   const program& joint = factors ? moved : p;
   r.rewritten = std::make_shared<program>();
