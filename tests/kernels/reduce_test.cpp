@@ -15,10 +15,11 @@ kernel reduction(reduce_op op, element e) { return (*functions().reduce)[static_
 struct shape {
   long outer, length, inner;
 };
-constexpr shape shapes[] = {{1, 0, 1},    {3, 0, 5},    {1, 1, 1},     {5, 10, 1},   {3, 15, 1},  {2, 16, 1},
-                            {2, 17, 1},   {3, 63, 1},   {2, 64, 1},    {2, 65, 1},   {2, 257, 1}, {2, 1000, 1},
-                            {1, 4096, 1}, {2, 4097, 1}, {1, 30000, 1}, {2, 3, 2},    {2, 7, 3},   {3, 9, 17},
-                            {2, 5, 300},  {1, 4097, 3}, {1, 13000, 5}, {2, 33, 129}, {1, 4, 1025}};
+constexpr shape shapes[] = {{1, 0, 1},    {3, 0, 5},    {1, 1, 1},     {5, 10, 1}, {3, 15, 1},   {2, 16, 1},
+                            {2, 17, 1},   {3, 63, 1},   {2, 64, 1},    {2, 65, 1}, {2, 257, 1},  {2, 1000, 1},
+                            {1, 4096, 1}, {2, 4097, 1}, {1, 30000, 1}, {2, 3, 2},  {2, 7, 3},    {3, 9, 17},
+                            {2, 5, 300},  {37, 3, 1},   {16, 8, 1},    {50, 1, 1}, {1, 4097, 3}, {1, 13000, 5},
+                            {2, 33, 129}, {1, 4, 1025}};
 template <class T> T sample(std::mt19937& g, bool special) {
   if constexpr (std::is_floating_point_v<T>) {
     if (special && g() % 40 == 0) return std::numeric_limits<T>::quiet_NaN();
@@ -181,6 +182,25 @@ BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_on_every_set) {
     (*functions(isa::sse2).reduce)[static_cast<int>(reduce_op::sum)][0](&b, nullptr);
     BOOST_TEST(kernel_test::same_bits(here.data(), plain.data(), here.size()));
   }
+}
+
+BOOST_AUTO_TEST_CASE(short_rows_have_the_bits_of_a_row_alone) {
+  std::mt19937 g(4);
+  for (const auto op : {reduce_op::sum, reduce_op::mean, reduce_op::maximum, reduce_op::minimum, reduce_op::product})
+    for (long length = 1; length < 10; ++length) {
+      const kernel run = reduction(op, element::f32);
+      buffer<float> in(static_cast<std::size_t>(53 * length), 1), all(53, 1), one(53, 1);
+      for (auto& x : in) x = sample<float>(g, true) * 0.3f;
+      if (length == 2) in[0] = in[1] = -0.f;
+      const reduce_args whole{in.data(), all.data(), 53, length, 1};
+      run(&whole, nullptr);
+      for (long r = 0; r < 53; ++r) {
+        const reduce_args row{in.data() + r * length, one.data() + r, 1, length, 1};
+        run(&row, nullptr);
+      }
+      BOOST_TEST(kernel_test::same_bits(std::as_const(all).data(), std::as_const(one).data(), 53), "length " << length);
+      BOOST_TEST(all.guards_intact());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(softmax) { softmaxes<float>(0), softmaxes<double>(1); }

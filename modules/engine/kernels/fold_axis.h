@@ -159,9 +159,37 @@ template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_arg
       LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::run(out[i], in[l * a.inner + i]);
   }
 }
+/// Rows of at most so many elements are reduced side by side, each in the order of `block_of_row`.
+inline constexpr long short_row = 8;
+
+/// 64 bytes of results of rows that lie one behind the other.
+template <class Op, class T> LAMINA_INLINE wide_vector<T> short_rows(const T* p, long length) {
+  using V = wide_vector<T>;
+  constexpr T other = Op::template first<T>();
+  V v[short_row];
+  LAMINA_UNROLL for (int l = 0; l < short_row; ++l) {
+    v[l] = V{} + other;
+    if (l >= length) continue;
+    V x;
+    LAMINA_UNROLL for (int r = 0; r < wide_lanes<T>; ++r) x[r] = p[r * length + l];
+    v[l] = Op::run(v[l], x);
+  }
+  // As four chains of lanes of which all but the first ones hold `other`, and as halves of lanes.
+  if (chains<Op, T> > 1) LAMINA_UNROLL for (int l = 0; l < short_row; ++l) v[l] = Op::run(V{} + other, v[l]);
+  LAMINA_UNROLL for (int half = short_row / 2; half > 0; half /= 2) LAMINA_UNROLL for (int l = 0; l < half; ++l) v[l] =
+      Op::run(v[l], v[l + half]);
+  return v[0];
+}
+
 template <class Op, class T> LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool mean) {
   const T length = mean ? static_cast<T>(a.length) : T(1);
-  for (long o = 0; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
+  long o = 0;
+  if (a.inner == 1 && a.length <= short_row)
+    for (; o + wide_lanes<T> <= a.outer; o += wide_lanes<T>, in += wide_lanes<T> * a.length, out += wide_lanes<T>) {
+      const auto rows = short_rows<Op, T>(in, a.length) / length;
+      __builtin_memcpy(out, &rows, sizeof rows);
+    }
+  for (; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
     if (a.inner == 1) {
       *out = row<Op, T>(in, a.length) / length;
       continue;
