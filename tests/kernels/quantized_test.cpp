@@ -88,6 +88,8 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
       out(at(images * w.out_channels * pixels), 1);
   fill(in, extreme), fill(weight, extreme);
   std::vector<std::int8_t> expected;
+  buffer<std::int32_t> sums(out.size(), 1);
+  std::vector<std::int32_t> expected_sums;
   for (long n = 0; n < images; ++n)
     for (long o = 0; o < w.out_channels; ++o)
       for (long y = 0; y < w.out_height; ++y)
@@ -105,6 +107,7 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
                     (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
               }
           expected.push_back(p.result(sum, o));
+          expected_sums.push_back(static_cast<std::int32_t>(sum));
         }
   for (int form = 0; form < forms(); ++form) BOOST_TEST_CONTEXT(name(w) << "images " << images << " form " << form) {
       const auto& f = functions().products[form];
@@ -113,16 +116,27 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
       const quantized_conv_pack_args pack{w, weight.data(), packed.data()};
       f.conv_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
-      quantized_conv_args a{w, 0, images, repeats, in.data(), packed.data(), out.data(), p.to};
+      for (auto& v : sums) v = 77;
+      quantized_conv_args a{w, 0, images, 0, w.out_height, repeats, in.data(), packed.data(), nullptr, p.to};
       buffer<std::byte> scratch(f.conv_scratch_bytes(&a));
-      if (images > 1) {  // in two calls
-        a.count = 1;
-        f.conv(&a, scratch.data());
-        a.first = 1, a.count = images - 1;
-      }
-      f.conv(&a, scratch.data());
+      const auto run = [&](kernel convolution, void* to) {
+        a.out = to;
+        a.first = 0, a.count = 1, a.first_row = 0, a.rows = w.out_height;
+        if (images > 1) convolution(&a, scratch.data()), a.first = 1, a.count = images - 1;  // in two calls
+        const long cut = random_to(0, w.out_height - 1);
+        a.first_row = cut, a.rows = w.out_height - cut;  // the last rows first: nothing is written behind a part
+        convolution(&a, scratch.data());
+        a.first_row = 0, a.rows = cut;
+        if (cut) convolution(&a, scratch.data());
+      };
+      run(f.conv, out.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), expected.data(), expected.size()));
-      BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
+      auto bare = p.to;
+      bare.bias = nullptr, bare.w_scale = bare.x_scale = bare.y_scale = nullptr, bare.y_offset = nullptr;
+      a.to = bare;
+      run(f.conv_sums, sums.data());
+      BOOST_TEST(kernel_test::same_bits(std::as_const(sums).data(), expected_sums.data(), expected_sums.size()));
+      BOOST_TEST((out.guards_intact() && scratch.guards_intact() && sums.guards_intact()));
     }
 }
 

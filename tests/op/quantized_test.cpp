@@ -280,6 +280,30 @@ BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_offsets_of_both) {
+  const array x = bytes({1, 3, 9, 8}, 1), w = bytes({5, 3, 3, 2}, 2), offsets = bytes({5}, 3),
+              x_offset = scalar_of(dtype::int8, -7), one = scalar_of(dtype::int8, 9);
+  const conv2d_attributes at{.stride = {2, 1}, .padding = {1, 0}, .padding_more = {0, 1}};
+  const auto y = results_of({x, x_offset, w, offsets, one}, [&](const auto& v) {
+    return std::vector<value>{integer_conv2d(v[0], v[1], v[2], at), integer_conv2d(v[0], v[1], v[2], at, v[3]),
+                              integer_conv2d(v[0], v[1], v[2], at, v[4])};
+  });
+  BOOST_TEST((y[0].type == tensor_type{dtype::int32, {1, 5, 5, 8}}));
+  for (std::size_t o = 0; o < 5; ++o)
+    for (std::size_t r = 0; r < 40; ++r) {
+      double sums[3] = {};
+      for (std::size_t k = 0; k < 18; ++k) {
+        const auto row = static_cast<std::int64_t>(2 * (r / 8) + k % 6 / 2) - 1;
+        const std::size_t column = r % 8 + k % 2;
+        if (row < 0 || row > 8 || column > 7) continue;
+        const double of_x = x.values[(k / 6 * 9 + static_cast<std::size_t>(row)) * 8 + column] + 7,
+                     weight = w.values[o * 18 + k];
+        sums[0] += of_x * weight, sums[1] += of_x * (weight - offsets.values[o]), sums[2] += of_x * (weight - 9);
+      }
+      for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(y[i].values[o * 40 + r] == sums[i]);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(linear_with_weights_of_the_other_order) {
   const product_case c({9, 13}, {7, 13}, true);
   auto other = c.all();

@@ -288,19 +288,23 @@ quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dt
   return as;
 }
 
+// The offset of weights of bytes as int8: empty for 0, one number, or one for each of `channels`. False where it is otherwise.
+static bool read_offset(node_call& c, std::size_t weights, std::size_t offset, dim channels, value& to) {
+  const dtype e = c.type(weights).element;
+  const auto known = c.has(offset) ? c.known_integers(offset) : std::vector<std::int64_t>{0};
+  const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
+  if (known && std::all_of(known->begin(), known->end(), [&](std::int64_t n) { return n == middle; })) return true;
+  to = c.has(offset) ? int8_operand(c, offset) : c.constant(-128.0, dtype::int8);
+  if (to.shape().rank == 1 && to.shape()[0] == dim(1)) to = lamina::reshape(to, shape{});
+  return to.shape().rank == 0 || (to.shape().rank == 1 && to.shape()[0] == channels);
+}
 value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset) {
   const dtype e = c.type(b).element;
   const shape& w = c.dims(b);
   if (a.type().element != dtype::int8 || !of_bytes(e) || w.rank != 2 || a.shape().rank < 2 || a_offset.shape().rank)
     return {};
-  value offset;  // of weights
-  const auto known = c.has(b_offset) ? c.known_integers(b_offset) : std::vector<std::int64_t>{0};
-  const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
-  if (!known || std::any_of(known->begin(), known->end(), [&](std::int64_t n) { return n != middle; })) {
-    offset = c.has(b_offset) ? int8_operand(c, b_offset) : c.constant(-128.0, dtype::int8);
-    if (offset.shape().rank == 1 && offset.shape()[0] == dim(1)) offset = lamina::reshape(offset, shape{});
-    if (offset.shape().rank > 1 || (offset.shape().rank == 1 && offset.shape()[0] != w[1])) return {};
-  }
+  value offset;
+  if (!read_offset(c, b, b_offset, w[1], offset)) return {};
   return lamina::integer_linear(a, a_offset, int8_operand(c, b), offset, true);
 }
 
@@ -374,7 +378,6 @@ value integer_convolution(node_call& c, std::size_t x, std::size_t x_offset, std
   if (c.has(w_offset)) filters = filters - beside(c, c.cast_to(c[w_offset], wide), filters, 0);
   return convolved(c, integers_of(c, c[x], x_offset, wide), filters);
 }
-void conv_integer(node_call& c) { c.give(0, c.cast_to(integer_convolution(c, 0, 2, 1, 3), dtype::int32)); }
 
 // Whether all offsets of int8 or uint8 weights are known to be the middle of their type.
 bool centered(const node_call& c, std::size_t offset, dtype e) {
@@ -383,6 +386,32 @@ bool centered(const node_call& c, std::size_t offset, dtype e) {
   const std::int64_t middle = e == dtype::int8 ? 0 : 128;
   return all && std::all_of(all->begin(), all->end(), [&](std::int64_t n) { return n == middle; });
 }
+void conv_integer(node_call& c) {
+  const value x = c[0], w = c[1];
+  const dtype e = x.type().element, of_w = w.type().element;
+  const int rank = x.shape().rank;
+  const std::int64_t groups = c.integer("group", 1);
+  value w_offset;
+  if (of_bytes(e) && of_bytes(of_w) && (rank == 3 || rank == 4) && (!c.has(2) || one_number(c, 2)) &&
+      w.shape().rank == rank && read_offset(c, 1, 3, w.shape()[0], w_offset) &&
+      (w_offset.empty() || (groups == 1 && w.shape().is_static()))) {
+    const window_sizes sizes = windows_of(c, x.shape(), w.shape());
+    const value offset = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
+                                  : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
+    const extent2d more{sizes.after.h - sizes.before.h, sizes.after.w - sizes.before.w};
+    return c.give(0,
+                  as_given(lamina::integer_conv2d(as_images(int8_operand(c, 0)), offset, as_images(int8_operand(c, 1)),
+                                                  {.stride = sizes.stride,
+                                                   .padding = sizes.before,
+                                                   .dilation = sizes.dilation,
+                                                   .groups = groups,
+                                                   .padding_more = more},
+                                                  w_offset),
+                           x));
+  }
+  c.give(0, c.cast_to(integer_convolution(c, 0, 2, 1, 3), dtype::int32));
+}
+
 // Whether lamina's products in int8 can take operands x, its scale and offset; weights, theirs; scale and offset of the result.
 bool fits_int8(node_call& c) {
   const value x = c[0], w = c[3];

@@ -324,6 +324,7 @@ void block_linear(written_call& c) {
   if (depth.code != blocks * block) q = c.add("Slice", {q, c.longs({0}), c.longs({depth.code}), c.longs({1})});
   c.give(c.add("MatMul", {c[0], transposed(c, q, 2)}));
 }
+void integer_conv2d(written_call& c) { c.give(c.add("ConvInteger", {c[0], c[2], c[1]}, window(c, true))); }
 void integer_linear(written_call& c) {
   c.give(c.add("MatMulInteger", {c[0], c.flag("transposed") ? c[2] : transposed(c, c[2], 2), c[1]}));
 }
@@ -336,6 +337,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"conv_transpose2d", conv_transpose2d},
                                         {"dequantize", dequantize},
                                         {"gru_gates", gru_gates},
+                                        {"integer_conv2d", integer_conv2d},
                                         {"integer_linear", integer_linear},
                                         {"layer_norm", layer_norm},
                                         {"log_softmax", log_softmax},

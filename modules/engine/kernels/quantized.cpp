@@ -96,7 +96,7 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
   auto* memory = static_cast<std::int8_t*>(scratch);
   const finish finished(a.to);
   const factors by =
-      factors_of<Form>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
+      factors_of<Form, finish>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
@@ -136,6 +136,12 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
           }
         }
       });
+}
+
+template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args, void* scratch) {
+  const auto& a = *static_cast<const quantized_conv_args*>(args);
+  if (depthwise_layout::fits(a.w)) depthwise<Result>(a, scratch);
+  else conv<Form, Result>(a, scratch);
 }
 
 // ---- sums and products of two
@@ -190,9 +196,10 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                               \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix)(const void* args, void* scratch) noexcept {                   \
-    const auto& a = *static_cast<const quantized_conv_args*>(args);                                        \
-    if (depthwise_layout::fits(a.w)) depthwise(a, scratch);                                                \
-    else conv<Form>(a, scratch);                                                                           \
+    any_conv<Form, finish>(args, scratch);                                                                 \
+  }                                                                                                        \
+  void LAMINA_KERNEL(integer_conv##suffix)(const void* args, void* scratch) noexcept {                     \
+    any_conv<Form, sums_result>(args, scratch);                                                            \
   }                                                                                                        \
   void LAMINA_KERNEL(integer_linear##suffix)(const void* args, void* scratch) noexcept {                   \
     sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                                   \
@@ -222,12 +229,18 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     if (depthwise_layout::fits(a.w)) pack_depthwise(a);                                                    \
     else pack_conv<Form>(a);                                                                               \
   }
-#define LAMINA_QUANTIZED_PRODUCTS(suffix)                                                                \
-  {&LAMINA_KERNEL(quantized_linear##suffix),         &LAMINA_KERNEL(quantized_conv##suffix),             \
-   &LAMINA_KERNEL(integer_linear##suffix),           &LAMINA_KERNEL(quantized_linear##suffix##_scratch), \
-   &LAMINA_KERNEL(quantized_conv##suffix##_scratch), &LAMINA_KERNEL(quantized_linear##suffix##_packed),  \
-   &LAMINA_KERNEL(quantized_conv##suffix##_packed),  &LAMINA_KERNEL(quantized_conv##suffix##_order),     \
-   &LAMINA_KERNEL(quantized_linear##suffix##_pack),  &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
+#define LAMINA_QUANTIZED_PRODUCTS(suffix)              \
+  {&LAMINA_KERNEL(quantized_linear##suffix),           \
+   &LAMINA_KERNEL(quantized_conv##suffix),             \
+   &LAMINA_KERNEL(integer_linear##suffix),             \
+   &LAMINA_KERNEL(integer_conv##suffix),               \
+   &LAMINA_KERNEL(quantized_linear##suffix##_scratch), \
+   &LAMINA_KERNEL(quantized_conv##suffix##_scratch),   \
+   &LAMINA_KERNEL(quantized_linear##suffix##_packed),  \
+   &LAMINA_KERNEL(quantized_conv##suffix##_packed),    \
+   &LAMINA_KERNEL(quantized_conv##suffix##_order),     \
+   &LAMINA_KERNEL(quantized_linear##suffix##_pack),    \
+   &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
 #if defined(__AVX512BW__)

@@ -60,12 +60,13 @@ struct integer_linear_args {
 
 /// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset. The channels of the window
 /// are those of the filters; images have a part of them, which filters read `repeats` times.
+/// Rows [first_row, first_row + rows) of their results. `conv_sums` reads nothing of `to` but x_offset, and writes int32.
 struct quantized_conv_args {
   window w;
-  long first, count, repeats;
+  long first, count, first_row, rows, repeats;
   const std::int8_t* in;
   const std::int8_t* packed;  // the weights as `conv_pack` wrote them
-  std::int8_t* out;
+  void* out;
   requantization to;
 };
 /// weight: [O, C / groups, KH, KW]
@@ -77,9 +78,10 @@ struct quantized_conv_pack_args {
 
 /// A form of the products; each has weights of its own.
 struct quantized_products {
-  kernel linear;  // args: quantized_linear_args
-  kernel conv;    // args: quantized_conv_args
-  kernel sums;    // args: integer_linear_args
+  kernel linear;     // args: quantized_linear_args
+  kernel conv;       // args: quantized_conv_args
+  kernel sums;       // args: integer_linear_args
+  kernel conv_sums;  // args: quantized_conv_args
   std::size_t (*linear_scratch_bytes)(const quantized_linear_args* args) noexcept;
   std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
   std::size_t (*linear_packed_bytes)(long columns, long depth) noexcept;

@@ -24,7 +24,7 @@ template <class Form> struct conv_layout {
   long phase, phases, rests;  // every `phase`-th remainder of columns is read, and the first ones of rows
   long band, rows, pitch;     // rows of the result; rows of a remainder, and words of a row
   long segment, plane, raw;   // words of a remainder of columns; bytes of a plane of words, and of bytes
-  long line_bytes;
+  long line_step;             // results of a line
   std::size_t image, raws, at, factors, results, bytes;
 
   explicit conv_layout(const window& w) {
@@ -58,14 +58,15 @@ template <class Form> struct conv_layout {
     const long least = Form::lanes < 8 ? 8 : Form::lanes;
     pixels_in_lanes = parts_of((w.out_height - 1) * pitch + w.out_width, least) * filters <=
                       w.out_height * w.out_width * parts_of(filters, least);
-    line_bytes = static_cast<long>(whole_lines((pitch < line ? line : pitch) + 4 * panel_columns));
+    line_step = static_cast<long>(whole_lines((pitch < line ? line : pitch) + 4 * panel_columns));
 
     image = 0;
     raws = image + whole_lines(planes * plane + 256);
     at = raws + static_cast<std::size_t>((by_channels ? numbers : 1) * raw);
     factors = at + whole_lines(words * 8);
     results = factors + factor_bytes(filters);
-    bytes = results + static_cast<std::size_t>(pixels_in_lanes ? 8 * line_bytes : pixels_at_once * 2 * panel_columns);
+    const long most = pixels_in_lanes ? 8 * line_step : pixels_at_once * 2 * panel_columns;
+    bytes = results + static_cast<std::size_t>(most) * sizeof(std::int32_t);
   }
   /// Where a tap of a row of the kernel begins.
   long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
@@ -109,9 +110,27 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
   }
 }
 
-/// One group of one image.
-template <class Form> struct conv_run {
+/// Turns 16 by 16 numbers.
+template <class V> LAMINA_INLINE void turn(V (&v)[16]) {
+  V half[16];
+  LAMINA_UNROLL
+  for (int pass = 0; pass < 4; ++pass) {
+    LAMINA_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      half[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      half[2 * i + 1] =
+          __builtin_shufflevector(v[i], v[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    LAMINA_UNROLL
+    for (int i = 0; i < 16; ++i) v[i] = half[i];
+  }
+}
+
+/// One group of one image. `Result` says what sums become.
+template <class Form, class Result> struct conv_run {
   static constexpr long numbers = Form::numbers;
+  using number = typename Result::number;
+  using numbers16 = typename Result::numbers16;
   window w;
   conv_layout<Form> has;
   long channels;  // of the group in the image
@@ -119,8 +138,9 @@ template <class Form> struct conv_run {
   std::int8_t zero;             // what padding holds
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
   const std::int8_t* packed;
-  std::int8_t* out;
-  finish finished;
+  number* out;
+  long first_row, end_row;  // of the results
+  Result finished;
   factors by;
 
   const long* at() const { return reinterpret_cast<const long*>(scratch + has.at); }
@@ -172,7 +192,7 @@ template <class Form> struct conv_run {
 
   /// Results of `count` pixels of the line, for some of the filters.
   template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters,
-                                                      std::int8_t* to, long step) const {
+                                                      number* to, long step) const {
     alignas(64) std::int32_t sums[max_sums<Form>];
     const long* where = at();
     constexpr long each = NV * Form::lanes;
@@ -192,25 +212,27 @@ template <class Form> struct conv_run {
     }
   }
   LAMINA_INLINE void rows_of_pixels(long first, long count) const {
-    const long results = w.out_height * w.out_width, most = has.line_bytes - 4 * panel_columns;
+    const long results = w.out_height * w.out_width, most = has.line_step - 4 * panel_columns;
+    const long end_of_part = end_row * w.out_width;
     const bool straight = has.pitch == w.out_width;
     const long at_once = most / has.pitch < count ? most / has.pitch : count;
     const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
       for (long y = 0; y < count; y += at_once) {
         const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
         even_parts(has.filters, max_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
-          std::int8_t* to = out + o * results + (first + y) * w.out_width;
-          std::int8_t* line = straight ? to : scratch + has.results;
-          const long step = straight ? results : has.line_bytes;
+          number* to = out + o * results + (first + y) * w.out_width;
+          number* line = straight ? to : reinterpret_cast<number*>(scratch + has.results);
+          const long step = straight ? results : has.line_step;
           line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
           if (!straight)
             for (int i = 0; i < filters; ++i)
-              for (long r = 0; r < rows; ++r) {  // what is written behind a row is the next ones' of this map
-                std::int8_t* row = to + i * results + r * w.out_width;
-                const std::int8_t* from = line + i * step + r * has.pitch;
-                if (results - (first + y + r) * w.out_width < w.out_width + 16) copy_bytes(row, from, w.out_width);
+              for (long r = 0; r < rows;
+                   ++r) {  // what is written behind a row is the next ones' of this part of the map
+                number* row = to + i * results + r * w.out_width;
+                const number* from = line + i * step + r * has.pitch;
+                if (end_of_part - (first + y + r) * w.out_width < w.out_width + 16) copy(row, from, w.out_width);
                 else
-                  for (long x = 0; x < w.out_width; x += 16) write(row + x, read<bytes16>(from + x));
+                  for (long x = 0; x < w.out_width; x += 16) write(row + x, read<numbers16>(from + x));
               }
         });
       }
@@ -222,29 +244,19 @@ template <class Form> struct conv_run {
   }
 
   /// Results of 16 filters, pixel by pixel, become rows of pixels.
-  LAMINA_INLINE void put_turned(const std::int8_t* block, std::int8_t* plane, long filters, long pixels) const {
-    bytes16 v[16], half[16];
+  LAMINA_INLINE void put_turned(const number* block, number* plane, long filters, long pixels) const {
+    numbers16 v[16];
     for (long p = 0; p < pixels; p += 16) {
       LAMINA_UNROLL
-      for (int i = 0; i < 16; ++i) v[i] = read<bytes16>(block + (p + i) * 16);
-      LAMINA_UNROLL
-      for (int pass = 0; pass < 4; ++pass) {
-        LAMINA_UNROLL
-        for (int i = 0; i < 8; ++i) {
-          half[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-          half[2 * i + 1] =
-              __builtin_shufflevector(v[i], v[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-        }
-        LAMINA_UNROLL
-        for (int i = 0; i < 16; ++i) v[i] = half[i];
-      }
+      for (int i = 0; i < 16; ++i) v[i] = read<numbers16>(block + (p + i) * 16);
+      turn(v);
       for (long o = 0; o < filters; ++o) put(plane + o * w.out_height * w.out_width + p, v[o], pixels - p);
     }
   }
   LAMINA_INLINE void rows_of_filters(long first, long count) const {
     constexpr long most = conv_layout<Form>::pixels_at_once;
     const std::int8_t* x[most];
-    std::int8_t* block = scratch + has.results;
+    auto* block = reinterpret_cast<number*>(scratch + has.results);
     const long all = count * w.out_width;
     for (long begin = 0; begin < all; begin += most) {
       const long pixels = all - begin < most ? all - begin : most;
@@ -252,7 +264,7 @@ template <class Form> struct conv_run {
         x[p] = image() + (row * has.pitch + column) * 4;
         if (++column == w.out_width) column = 0, ++row;
       }
-      std::int8_t* to_pixel = out + first * w.out_width + begin;
+      number* to_pixel = out + first * w.out_width + begin;
       filter_tiles<Form, true>(pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
                                [&](long p, int tall, long panel, int wide, const std::int32_t* sums)
                                    __attribute__((always_inline)) {
@@ -271,8 +283,8 @@ template <class Form> struct conv_run {
   }
 
   LAMINA_INLINE void run() const {
-    for (long first = 0; first < w.out_height; first += has.band) {
-      const long count = w.out_height - first < has.band ? w.out_height - first : has.band;
+    for (long first = first_row; first < end_row; first += has.band) {
+      const long count = end_row - first < has.band ? end_row - first : has.band;
       cut_band(first, count);
       if (has.pixels_in_lanes) rows_of_pixels(first, count);
       else rows_of_filters(first, count);
@@ -280,10 +292,10 @@ template <class Form> struct conv_run {
   }
 };
 
-template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
+template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
   const quantized_conv_args a = args;
   const window& w = a.w;
-  const finish finished(a.to);
+  const Result finished(a.to);
   const conv_layout<Form> has(w);
   auto* memory = static_cast<std::int8_t*>(scratch);
   const std::int8_t zero = *a.to.x_offset;
@@ -302,21 +314,24 @@ template <class Form> LAMINA_INLINE void conv(const quantized_conv_args& args, v
   for (long g = 0; g < w.groups; ++g) {
     const std::int8_t* packed = a.packed + g * has.packed_bytes();
     requantization to = a.to;
-    to.bias += g * has.filters, to.w_scale += g * has.filters * to.w_scale_step;
-    const factors by = factors_of<Form>(to, has.filters, memory + has.factors,
-                                        [&](long o) { return read<std::int32_t>(packed + has.sum_of(o)); });
+    if (to.bias) to.bias += g * has.filters, to.w_scale += g * has.filters * to.w_scale_step;
+    const factors by = factors_of<Form, Result>(to, has.filters, memory + has.factors,
+                                                [&](long o) { return read<std::int32_t>(packed + has.sum_of(o)); });
     for (long n = a.first; n < a.first + a.count; ++n)
-      conv_run<Form>{w,
-                     has,
-                     channels,
-                     memory,
-                     zero,
-                     a.in + (n * w.groups + g) * channels * plane,
-                     a.in + (a.first + a.count) * w.groups * channels * plane,
-                     packed,
-                     a.out + (n * w.out_channels + g * has.filters) * results,
-                     finished,
-                     by}
+      conv_run<Form, Result>{
+          w,
+          has,
+          channels,
+          memory,
+          zero,
+          a.in + (n * w.groups + g) * channels * plane,
+          a.in + (a.first + a.count) * w.groups * channels * plane,
+          packed,
+          static_cast<typename Result::number*>(a.out) + (n * w.out_channels + g * has.filters) * results,
+          a.first_row,
+          a.first_row + a.rows,
+          finished,
+          by}
           .run();
   }
 }

@@ -34,14 +34,15 @@ struct depthwise_layout {
   static long packed(const window& w) { return w.kernel_h * w.kernel_w; }
 };
 
-struct depthwise_run {
+template <class Result> struct depthwise_run {
+  using number = typename Result::number;
   using floats = float __attribute__((ext_vector_type(16)));
   using ints = std::int32_t __attribute__((ext_vector_type(16)));
   window w;
   depthwise_layout has;
   float* image;
   std::int32_t zero;
-  finish finished;
+  Result finished;
 
   /// Rows of a map that rows [first, first + count) of the results read. What is left and right of them stays 0.
   LAMINA_INLINE void convert(const std::int8_t* in, long first, long count, bool bands) const {
@@ -67,9 +68,8 @@ struct depthwise_run {
     }
   }
   /// R rows of results, V registers of each.
-  template <int R, int V> LAMINA_INLINE void tile(const float* from, const long* at, const float* taps,
-                                                  std::int8_t* out, long left, const std::int32_t* bias,
-                                                  const float* factor) const {
+  template <int R, int V> LAMINA_INLINE void tile(const float* from, const long* at, const float* taps, number* out,
+                                                  long left, const std::int32_t* bias, const float* factor) const {
     floats sums[R][V];
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) LAMINA_UNROLL
@@ -94,7 +94,7 @@ struct depthwise_run {
             left - 16 * v);
     }
   }
-  template <int R> LAMINA_INLINE void rows(const float* from, const long* at, const float* taps, std::int8_t* out,
+  template <int R> LAMINA_INLINE void rows(const float* from, const long* at, const float* taps, number* out,
                                            const std::int32_t* bias, const float* factor) const {
     for (long x = 0; x < w.out_width;) {
       const long left = w.out_width - x;
@@ -102,12 +102,13 @@ struct depthwise_run {
       else tile<R, 1>(from + x, at, taps, out + x, left, bias, factor), x += 16;
     }
   }
-  LAMINA_INLINE void map(const std::int8_t* in, const long* at, const float* taps, std::int8_t* out,
+  /// Rows [begin, end) of the results of a map.
+  LAMINA_INLINE void map(const std::int8_t* in, long begin, long end, const long* at, const float* taps, number* out,
                          const std::int32_t* bias, const float* factor) const {
     constexpr int together = this_isa == isa::avx512 ? 4 : 1;  // rows whose sums stay in registers
-    for (long first = 0; first < w.out_height; first += has.band) {
-      const long count = w.out_height - first < has.band ? w.out_height - first : has.band;
-      convert(in, first, count, has.band < w.out_height);
+    for (long first = begin; first < end; first += has.band) {
+      const long count = end - first < has.band ? end - first : has.band;
+      convert(in, first, count, end - begin > has.band);
       long y = 0;
       const auto next = [&]<int R>(std::integral_constant<int, R>) __attribute__((always_inline)) {
         rows<R>(image + y * w.stride_h * has.pitch, at, taps, out + (first + y) * w.out_width, bias, factor);
@@ -124,11 +125,11 @@ LAMINA_INLINE void pack_depthwise(const quantized_conv_pack_args& a) {
   auto* to = reinterpret_cast<float*>(a.packed);
   for (long i = 0; i < a.w.out_channels * depthwise_layout::packed(a.w); ++i) to[i] = static_cast<float>(a.weight[i]);
 }
-LAMINA_INLINE void depthwise(const quantized_conv_args& args, void* scratch) {
+template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& args, void* scratch) {
   const quantized_conv_args a = args;
   const window& w = a.w;
   const depthwise_layout has(w);
-  const depthwise_run run{w, has, static_cast<float*>(scratch), *a.to.x_offset, finish(a.to)};
+  const depthwise_run<Result> run{w, has, static_cast<float*>(scratch), *a.to.x_offset, Result(a.to)};
   std::memset(scratch, 0, has.image);
   auto* at = reinterpret_cast<long*>(static_cast<std::int8_t*>(scratch) + has.at);
   for (long i = 0; i < w.kernel_h; ++i)
@@ -138,12 +139,13 @@ LAMINA_INLINE void depthwise(const quantized_conv_args& args, void* scratch) {
     }
   const long filters = w.out_channels / w.groups, plane = w.height * w.width, results = w.out_height * w.out_width;
   const auto* taps = reinterpret_cast<const float*>(a.packed);
-  const float x_scale = *a.to.x_scale, y_scale = *a.to.y_scale;
   for (long n = a.first; n < a.first + a.count; ++n)
     for (long o = 0; o < w.out_channels; ++o) {
-      const float factor = x_scale * a.to.w_scale[o * a.to.w_scale_step] / y_scale;
-      run.map(a.in + (n * w.channels + o / filters) * plane, at, taps + o * depthwise_layout::packed(w),
-              a.out + (n * w.out_channels + o) * results, a.to.bias + o, &factor);
+      const float factor = Result::factor_of(a.to, o);
+      const std::int32_t bias = Result::bias_of(a.to, o);
+      run.map(a.in + (n * w.channels + o / filters) * plane, a.first_row, a.first_row + a.rows, at,
+              taps + o * depthwise_layout::packed(w),
+              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + o) * results, &bias, &factor);
     }
 }
 

@@ -32,19 +32,43 @@ LAMINA_INLINE std::int32_t less_offset(std::int32_t bias, std::int32_t offset, s
 }
 
 /// `weights_of(o)`: the sum of the weights of a channel.
-template <class Form, class Weights>
+template <class Form, class Result, class Weights>
 LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* memory, Weights weights_of) {
   auto* bias = static_cast<std::int32_t*>(memory);
   auto* factor = reinterpret_cast<float*>(static_cast<std::int8_t*>(memory) + factor_bytes(channels) / 2);
-  const float x = *to.x_scale, y = *to.y_scale;
   const std::int32_t offset = *to.x_offset + Form::shift;
   for (long o = 0; o < channels; ++o) {
-    factor[o] = x * to.w_scale[o * to.w_scale_step] / y;
-    bias[o] = less_offset(to.bias[o], offset, weights_of(o));
+    factor[o] = Result::factor_of(to, o);
+    bias[o] = less_offset(Result::bias_of(to, o), offset, weights_of(o));
   }
   for (long o = channels; o < panels_of(channels) * panel_columns; ++o) factor[o] = 0, bias[o] = 0;
   return {bias, factor};
 }
+
+/// What a result in int8 takes of its operands.
+struct bytes_result {
+  using number = std::int8_t;
+  using numbers16 = bytes16;
+  static float factor_of(const requantization& to, long o) {
+    return *to.x_scale * to.w_scale[o * to.w_scale_step] / *to.y_scale;
+  }
+  static std::int32_t bias_of(const requantization& to, long o) { return to.bias[o]; }
+};
+
+/// Sums as they are.
+struct sums_result {
+  using number = std::int32_t;
+  using numbers16 = sums16;
+  LAMINA_INLINE explicit sums_result(const requantization&) {}
+  static float factor_of(const requantization&, long) { return 1; }
+  static std::int32_t bias_of(const requantization&, long) { return 0; }
+  template <bool Each>
+  LAMINA_INLINE sums16 operator()(const std::int32_t* sums, const std::int32_t* bias, const float*) const {
+    using words = std::uint32_t __attribute__((ext_vector_type(16)));
+    const words more = Each ? read<words>(bias) : words(static_cast<std::uint32_t>(*bias));
+    return __builtin_bit_cast(sums16, read<words>(sums) + more);
+  }
+};
 
 // How 16 sums become bytes, with a bias and a factor for each of them, or one for all.  Held in registers: stores of
 // bytes may change any memory.
@@ -52,7 +76,7 @@ LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* 
 
 /// Numbers above the range are cut before they are rounded, those below it (and NaN, which the conversion makes the
 /// least number) by instructions that saturate.
-struct finish {
+struct finish : bytes_result {
 #if defined(__AVX512BW__)
   using floats = __m512;
   using ints = __m512i;
@@ -114,7 +138,7 @@ struct finish {
 
 #else
 
-struct finish {
+struct finish : bytes_result {
   float low, high;
   std::int32_t offset;
   LAMINA_INLINE explicit finish(const requantization& to)

@@ -64,6 +64,10 @@ LAMINA_INLINE void copy_bytes(std::int8_t* to, const std::int8_t* from, long n) 
   else if (n >= 2) ends(std::int16_t());
   else if (n) *to = *from;
 }
+LAMINA_INLINE void copy(std::int8_t* to, const std::int8_t* from, long n) { copy_bytes(to, from, n); }
+LAMINA_INLINE void copy(std::int32_t* to, const std::int32_t* from, long n) {
+  for (long i = 0; i < n; ++i) to[i] = from[i];
+}
 LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
   std::int8_t all[16];
   write(all, v);
@@ -73,6 +77,14 @@ LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
 LAMINA_INLINE void put(std::int8_t* to, bytes16 v, long count) {
   if (count >= 16) write(to, v);
   else put_part(to, v, count);
+}
+using sums16 = std::int32_t __attribute__((ext_vector_type(16)));
+/// The first of 16 sums.
+LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
+  if (count >= 16) return write(to, v);
+  std::int32_t all[16];
+  write(all, v);
+  for (long i = 0; i < count; ++i) to[i] = all[i];
 }
 
 // ---- forms

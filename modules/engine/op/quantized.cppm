@@ -122,6 +122,17 @@ export struct integer_linear {
   }
   static void emit(emission&);
 };
+/// Operands: x and its offset; weights.
+export struct integer_conv2d {
+  static constexpr std::string_view name = "integer_conv2d";
+  static constexpr int operands = 3;
+  using attributes = conv2d_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[2].dims.size(1, 4));
+  }
+  static void emit(emission&);
+};
 /// Operands of both: a, its scale and offset; b, its scale and offset; scale and offset of the result.
 export struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
@@ -166,9 +177,10 @@ export struct quantized_avg_pool2d {
 };
 }  // namespace op
 
-using quantized_operations = operation_list<op::block_linear, op::dequantize, op::integer_linear, op::quantize,
-                                            op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d,
-                                            op::quantized_linear, op::quantized_multiply, op::quantized_table>;
+using quantized_operations =
+    operation_list<op::block_linear, op::dequantize, op::integer_conv2d, op::integer_linear, op::quantize,
+                   op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d, op::quantized_linear,
+                   op::quantized_multiply, op::quantized_table>;
 extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
@@ -208,6 +220,14 @@ export value quantized_conv2d(const value& x, const quantization& x_as, const qu
 /// Errors:  type_error, shape_error.
 export value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset = {},
                             bool transposed = false, const origin& = {});
+
+/// The sums of a convolution of int8 numbers: of (x - x_offset) (w - w_offset); padding stands for 0. `w_offset` may be empty, which
+/// is 0, or one number, or one for each output channel; then the weights' extents are numbers, and the convolution has one group.
+/// Shapes:  x int8 [N, C, H, W], weight int8 [O, C / groups, KH, KW] -> int32 [N, O, OH, OW], as of `conv2d`.
+/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
+/// Errors:  type_error, shape_error.
+export value integer_conv2d(const value& x, const value& x_offset, const value& weight, conv2d_attributes a = {},
+                            const value& w_offset = {}, const origin& = {});
 
 /// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - offset) scale.
 /// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], offset float32 [] or

@@ -264,6 +264,45 @@ void emit_both(emission& e, kernels::kernel run) {
   });
 }
 
+// A convolution whose weights are operand `weight`, in parts: images, or rows of the results of one.
+template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, std::size_t weight,
+                                                const kernels::quantized_conv_args& whole, kernels::kernel run,
+                                                Operands add) {
+  const shape &x = e.in_type(0).dims, &w = e.in_type(weight).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  const auto& f = products(e);
+  const kernels::window window{
+      w.at(1) * c.groups, x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2),  w.at(3),
+      c.stride.h,         c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups, c.padding_more.h,
+      c.padding_more.w};
+  const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
+  const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
+  const buffer_ref packed =
+      weights_of(e, weight, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
+        kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
+        e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
+      });
+  const auto part = [&](std::int64_t first, std::int64_t count, std::int64_t first_row, std::int64_t rows) {
+    auto a = whole;
+    a.w = window;
+    a.first = first, a.count = count, a.first_row = first_row, a.rows = rows;
+    std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
+    add(a, where);
+    e.step(run, a, where, f.conv_scratch_bytes(&a));
+  };
+  const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
+  constexpr std::int64_t image_parts = 4;  // rows at the border of two parts are read by both
+  const std::int64_t images = x.at(0), height = y.at(2);
+  if (images >= image_parts)
+    return emission::cut(
+        images, flops, [&](std::int64_t first, std::int64_t count) { part(first, count, 0, height); }, 8e6);
+  const std::int64_t parts =
+      std::clamp(static_cast<std::int64_t>(flops / 4e6), std::int64_t(1), std::min(image_parts, height));
+  for (std::int64_t image = 0; image < images; ++image)
+    for (std::int64_t i = 0; i < parts; ++i)
+      part(image, 1, i * height / parts, (i + 1) * height / parts - i * height / parts);
+}
+
 }  // namespace
 
 namespace op {
@@ -395,32 +434,28 @@ void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, in
 }
 void quantized_conv2d::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
-  const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
-  if (y.size() == 0) return;
-  const auto& f = products(e);
-  const auto& c = at.conv;
-  const kernels::window window{
-      w.at(1) * c.groups, x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2),  w.at(3),
-      c.stride.h,         c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups, c.padding_more.h,
-      c.padding_more.w};
-  const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
-  const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
-  const buffer_ref packed = weights_of(e, 3, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
-    kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
-    e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
-  });
-  const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  const long repeats = twice(at, x, w) ? 2 : 1;
-  emission::cut(
-      x.at(0), flops,
-      [&](std::int64_t first, std::int64_t count) {
-        const auto to = requantization_of(e, at.low, at.high);
-        kernels::quantized_conv_args a{window, first, count, repeats, nullptr, nullptr, nullptr, to};
-        std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
-        add_operands(e, a.to, 0, where);
-        e.step(f.conv, a, where, f.conv_scratch_bytes(&a));
-      },
-      8e6);
+  const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims;
+  kernels::quantized_conv_args whole{};
+  whole.repeats = twice(at, x, w) ? 2 : 1;
+  whole.to = requantization_of(e, at.low, at.high);
+  emit_convolution(e, at.conv, 3, whole, products(e).conv,
+                   [&](auto& a, auto& where) { add_operands(e, a.to, 0, where); });
+}
+
+void integer_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
+  if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::int8, "the offset of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
+  const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[2].dims}};
+  inference found;
+  conv2d::infer(a, as_float, found);
+  if (found.why.empty()) out.result(dtype::int32, found.results[0].dims);
+  else out.why = found.why;
+}
+void integer_conv2d::emit(emission& e) {
+  kernels::quantized_conv_args whole{};
+  whole.repeats = 1;
+  emit_convolution(e, e.attributes<attributes>(), 2, whole, products(e).conv_sums,
+                   [&](auto& a, auto& where) { where.push_back({&a.to.x_offset, e.in(1)}); });
 }
 
 void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_both(a, in, out); }
@@ -513,6 +548,19 @@ value quantized_conv2d(const value& x, const quantization& x_as, const quantized
 value block_linear(const value& x, const value& weight, const value& scale, const value& offset,
                    block_linear_attributes a, const origin&) {
   return apply<op::block_linear>(a, x, weight, scale, offset);
+}
+value integer_conv2d(const value& x, const value& x_offset, const value& weight, conv2d_attributes a,
+                     const value& w_offset, const origin&) {
+  const value sums = apply<op::integer_conv2d>(a, x, x_offset, weight);
+  if (w_offset.empty()) return sums;
+  // What is taken away is the offset times the sum of what a window reads, which a filter of ones gives.
+  shape one = weight.shape();
+  one[0] = 1;
+  any_tensor ones({dtype::int8, one});
+  std::memset(ones.mutable_data(), 1, ones.type().bytes());
+  const value read = apply<op::integer_conv2d>(a, x, x_offset, x.owner().constant(std::move(ones)));
+  const value offset = apply<op::cast>({.to = dtype::int32}, w_offset);
+  return sums - (offset.shape().rank ? value(lamina::reshape(offset, shape{offset.shape()[0], 1, 1})) : offset) * read;
 }
 value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset, bool transposed,
                      const origin&) {
