@@ -88,7 +88,11 @@ void check_plain(const window& w, long images, bool bias, bool clamp, numbers ki
     filled(out);
     a.in = in.data(), a.weight = weight.data(), a.bias = bias ? shift.data() : nullptr, a.out = out.data();
     a.low = low, a.high = high, a.clamp = clamp;
+    // Rows in two parts, where there are two.
+    a.first_row = 0, a.row_count = random_to(0, w.out_height - 1);
+    if (a.row_count) run_plain<T>(a, 0), a.first_row = a.row_count, a.row_count = w.out_height - a.first_row;
     run_plain<T>(a, 0);
+    a.first_row = a.row_count = 0;
     BOOST_TEST(untouched(out, first * out_size(w)));
     for (long i = 0; i < first * out_size(w); ++i) out[at(i)] = 0;
     BOOST_TEST(mismatches(out.data(), result) == 0);
@@ -119,7 +123,7 @@ window random_window() {
     w.channels = w.groups * random_to(1, 7);
     w.out_channels = w.groups * random_to(1, 14);
     w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
-    w.stride_h = random_to(0, 1) ? 1 : random_to(1, 3), w.stride_w = w.stride_h == 1 ? 1 : random_to(1, 3);
+    w.stride_h = random_to(0, 1) ? 1 : random_to(1, 3), w.stride_w = random_to(0, 1) ? w.stride_h : random_to(1, 4);
     w.dilation_h = random_to(0, 3) ? 1 : 2, w.dilation_w = random_to(0, 3) ? 1 : random_to(2, 3);
     w.pad_h = random_to(0, 3), w.pad_w = random_to(0, 3);
     if (random_to(0, 1)) w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
@@ -264,8 +268,8 @@ BOOST_AUTO_TEST_CASE(plain_on_layers_of_networks) {
        {window{1, 28, 28, 6, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}, window{6, 14, 14, 16, 0, 0, 5, 5, 1, 1, 0, 0, 1, 1, 1},
         window{24, 9, 11, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}, window{20, 12, 13, 20, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1},
         window{33, 7, 9, 18, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}, window{8, 15, 15, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 8},
-        window{12, 20, 20, 24, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2},
-        window{3, 33, 35, 7, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}}) {
+        window{12, 20, 20, 24, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2}, window{3, 33, 35, 7, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1},
+        window{1, 1, 700, 1, 0, 0, 1, 64, 1, 2, 0, 0, 1, 1, 1}}) {
     check_plain<float>(sized(w), 2, true, false);
     check_plain<double>(sized(w), 2, true, true);
   }

@@ -121,7 +121,10 @@ void prepare_winograd(conv_blocked_args* a) noexcept {
   a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
 }
 
-int by_rows(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
+int by_rows(const window* w, int planar_in) noexcept {
+  return blocked::takes_winograd(*w, planar_in != 0) || (w->groups == 1 && w->out_channels <= blocked::block);
+}
+int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
 void prepare_blocked(conv_blocked_args* a) noexcept {
   if (blocked::takes_winograd(a->w, a->planar_in != 0)) prepare_winograd(a);
@@ -194,7 +197,7 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
     if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
       return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
     if (a->decision[plain::method] == plain::by_tiles)
-      return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(a->w, static_cast<plain::role>(role))));
+      return static_cast<std::size_t>(plain::tiles_bytes<T>(plain::sweep(*a, static_cast<plain::role>(role))));
   }
   const std::size_t full = gemm.scratch_bytes(&a->product), tail = gemm.scratch_bytes(&a->product_tail);
   return static_cast<std::size_t>(plain::matrix_bytes<T>(*a)) + (full > tail ? full : tail);
@@ -239,9 +242,12 @@ void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
   // both sum over written-out zeros; tiles that skip padding do not
   if (!depthwise && !a.decision[blocked::has_copy]) return;
   const long filter = static_cast<long>(packed_bytes(&w, a.planar_in) / sizeof(float));
-  if (!border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image,
-                          a.count * out_image))
-    border::mend_blocked(a);
+  // Other parts of the results are made at the same time.
+  const bool finite = a.row_count
+                          ? border::all_finite(a.weight, filter)
+                          : border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image,
+                                               a.count * out_image);
+  if (!finite) border::mend_blocked(a);
 }
 
 void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept {
@@ -296,7 +302,7 @@ LAMINA_POOL(average_pool_blocked_f32)
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {by_rows, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32),
+    {by_rows, by_winograd, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32),
      LAMINA_KERNEL(conv_winograd_f32), packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),

@@ -36,6 +36,7 @@ struct reached_results {
 struct conv_plain_args {
   window w;
   long first, count;
+  long first_row, row_count;  // of a part of the results of forward; 0: all of them
   const void* in;
   const void* weight;
   const void* bias;
@@ -89,15 +90,17 @@ struct conv_blocked_args {
 struct conv_blocked_functions {
   /// Whether parts of an image are rows of its results, which `prepare` is told, and not blocks of its channels.
   int (*by_rows)(const window* w, int planar_in) noexcept;
+  /// Whether it is computed by Winograd's way, from weights that are no copies of the filters' elements.
+  int (*by_winograd)(const window* w, int planar_in) noexcept;
   /// 1 if this window can be run here: depthwise, or without groups, and with dilation along columns, or along the
   /// one row of a map.
   int (*supports)(const window* w, int planar_in) noexcept;
   void (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   kernel run;
-  kernel run_by_rows;  // instead, of a window that is cut `by_rows`
+  kernel run_winograd;  // instead, of a window that is computed so
   /// The kernel of a call after `prepare`.
-  kernel run_of(const conv_blocked_args& a) const { return by_rows(&a.w, a.planar_in) ? run_by_rows : run; }
+  kernel run_of(const conv_blocked_args& a) const { return by_winograd(&a.w, a.planar_in) ? run_winograd : run; }
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
   kernel pack;  // args: conv_pack_args
 };

@@ -192,8 +192,11 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  for (long group = 0; group < d[row_count]; group += d[row_group]) {
-    const long group_end = smaller(group + d[row_group], d[row_count]);
+  const bool part = a.row_count != 0;
+  const long begin = part ? a.first_row * d[row_count] / w.out_height : 0;
+  const long end = part ? (a.first_row + a.row_count) * d[row_count] / w.out_height : d[row_count];
+  for (long group = begin; group < end; group += d[row_group]) {
+    const long group_end = smaller(group + d[row_group], end);
     for (long c = 0; c < in_count; c += d[in_blocks]) {
       q.blocks = smaller(d[in_blocks], in_count - c);
       q.accumulate = c > 0;

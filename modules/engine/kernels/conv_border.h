@@ -48,6 +48,12 @@ constexpr axis columns_of(const window& w) {
   return {w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w, w.width};
 }
 
+/// Results [first, first + count) of an axis alone, where count is not 0.
+constexpr axis part_of(axis all, long first, long count) {
+  if (count) all.results = count, all.pad -= first * all.stride;
+  return all;
+}
+
 /// Sums result (y, x) again where it is NaN and reaches over the border: `result(y, x)` is its place,
 /// `product(c, i, j, row, column)` a term, and `finish(sum, y, x)` makes the result of the sum.
 template <class Result, class Product, class Finish>
@@ -82,9 +88,10 @@ template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
     const long n = m / w.out_channels, o = m % w.out_channels;
     const T* in = static_cast<const T*>(a.in) + (n * w.channels + o / outs * ins) * in_plane;
     const T* weight = static_cast<const T*>(a.weight) + o * ins * area;
-    T* out = static_cast<T*>(a.out) + m * out_plane;
+    T* out = static_cast<T*>(a.out) + m * out_plane + a.first_row * w.out_width;
     mend(
-        rows_of(w), columns_of(w), ins, [&](long y, long x) -> T& { return out[y * w.out_width + x]; },
+        part_of(rows_of(w), a.first_row, a.row_count), columns_of(w), ins,
+        [&](long y, long x) -> T& { return out[y * w.out_width + x]; },
         [&](long c, long i, long j, long row, long column) {
           return in[c * in_plane + row * w.width + column] * weight[c * area + i * w.kernel_w + j];
         },
@@ -152,11 +159,11 @@ LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a) {
   const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
   for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
     const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
-    const long place = (n * out_blocks + o / block) * out_plane * block + lane;
+    const long place = ((n * out_blocks + o / block) * out_plane + a.first_row * w.out_width) * block + lane;
     const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
     const float* weight = a.weight + o / block * weight_column + lane;
     mend(
-        rows_of(w), columns_of(w), ins,
+        part_of(rows_of(w), a.first_row, a.row_count), columns_of(w), ins,
         [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
         [&](long c, long i, long j, long row, long column) {
           const long tap = depthwise ? j : j * step + c % step;

@@ -41,6 +41,15 @@ template <class T> constexpr long padded_bytes(const padded& p) {
 constexpr padded padded_input(const window& w) {
   return {w.channels / w.groups, w.rows_under(w.out_height), w.columns_under(w.out_width), w.pad_h, w.pad_w};
 }
+/// Rows of the results that a call makes.
+constexpr long rows_of(const conv_plain_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
+/// What those rows read.
+constexpr padded padded_input(const conv_plain_args& a) {
+  padded p = padded_input(a.w);
+  p.height = a.w.rows_under(rows_of(a));
+  p.top -= a.first_row * a.w.stride_h;
+  return p;
+}
 /// The gradient of the result, so padded that the input's gradient is a stride 1 convolution of it.
 constexpr padded padded_result(const window& w) {
   return {w.out_channels / w.groups, w.height + w.dilation_h * (w.kernel_h - 1),
@@ -82,6 +91,21 @@ template <class T> void pad_planes(const T* from, long height, long row, const p
     }
   }
   clear(to, 2 * width<T>);
+}
+/// The same with the columns of a row by their remainders of `step`, each `pitch` of them: to[plane][remainder][row][pitch].
+template <class T>
+void pad_phases(const T* from, long height, long row, const padded& p, long step, long pitch, T* to) {
+  clear(to, p.planes * step * p.height * pitch + 2 * width<T>);
+  for (long c = 0; c < p.planes; ++c)
+    for (long k = 0; k < step; ++k)
+      for (long y = 0; y < p.height; ++y, to += pitch) {
+        const long at = y - p.top;
+        if (at < 0 || at >= height) continue;
+        const long first = p.left > k ? divide_up(p.left - k, step) : 0;
+        const long end = smaller(pitch, p.left + row > k ? divide_up(p.left + row - k, step) : 0);
+        const T* source = from + (c * height + at) * row + k - p.left;
+        LAMINA_VECTORS for (long x = first; x < end; ++x) to[x] = source[x * step];
+      }
 }
 
 /// Columns of output rows [first, first + count): to[(c, i, j)][y][x].

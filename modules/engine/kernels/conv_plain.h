@@ -25,14 +25,15 @@ struct sizes {
 
 template <class T> constexpr long matrix_bytes(const conv_plain_args& a) {
   if (a.decision[method] == by_product) return 0;
-  return padded_bytes<T>(padded_input(a.w)) +
+  return padded_bytes<T>(padded_input(a)) +
          aligned<T>(sizes(a.w).taps * a.decision[row_group] * a.w.out_width + 2 * width<T>);
 }
 
 template <class T> void run_products(const conv_plain_args& a, role r, void* scratch) {
   const window& w = a.w;
   const sizes s(w);
-  const padded p = padded_input(w);
+  const padded p = padded_input(a);
+  const long first = a.first_row, end = first + rows_of(a);
   const bool columns = a.decision[method] == by_columns;
   scratch_parts parts(scratch);
   T* planes = columns ? parts.take<T>(padded_bytes<T>(p)) : nullptr;
@@ -53,11 +54,11 @@ template <class T> void run_products(const conv_plain_args& a, role r, void* scr
       if (columns && r == input_grad)
         __builtin_memset(out + image, 0, static_cast<std::size_t>(s.channels * s.in_plane) * sizeof(T));
       for (long group = 0; group < a.decision[group_count]; ++group) {
-        const long row = group * a.decision[row_group], rows = smaller(a.decision[row_group], w.out_height - row);
+        const long row = first + group * a.decision[row_group], rows = smaller(a.decision[row_group], end - row);
         gemm_args& q = product[rows == a.decision[row_group] ? 0 : 1];
         const long offset = row * w.out_width;
         if (r == forward) {
-          if (columns) im2col(w, p, planes, row, rows, matrix);
+          if (columns) im2col(w, p, planes, row - first, rows, matrix);
           q.a = group_weight;
           q.b = columns ? matrix : in + image + offset;
           q.c = out + result + offset;
@@ -150,13 +151,14 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
   for (auto& d : a.decision) d = 0;
   for (auto& t : a.tile) t = nullptr;
   a.decision[method] = pointwise ? by_product : by_columns;
-  if (has_tiles<T> && !pointwise && unit_stride && r != weight_grad) {
-    const sweep s(w, r);
+  if (has_tiles<T> && !pointwise && (unit_stride || r == forward) && r != weight_grad) {
+    const sweep s(a, r);
     const long positions = s.positions<T>(), largest = divide_up(s.channels, divide_up(s.channels, 6));
     const long limit = (largest <= 2 ? 2 : 1) * (width<float> == 16 ? 4 : 2);
     long vectors = 1;
     while (2 * vectors <= smaller(limit, positions)) vectors *= 2;
-    if (s.source.top >= 0 && s.source.left >= 0 && positions > 0 && prefers_tiles<T>(s, r, largest, vectors)) {
+    if ((r == forward || (s.source.top >= 0 && s.source.left >= 0)) && positions > 0 &&
+        prefers_tiles<T>(s, r, largest, vectors)) {
       const long parts = divide_up(s.channels, 6), base = s.channels / parts;
       const int step = vectors == 8 ? 3 : static_cast<int>(vectors / 2);
       a.decision[method] = by_tiles;
@@ -179,12 +181,12 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
     return;
   }
   const long row_bytes = sizes(w).taps * w.out_width * static_cast<long>(sizeof(T));
-  const long most = pointwise ? w.out_height : larger(1, smaller(w.out_height, column_bytes / larger(1, row_bytes)));
-  const long groups = larger(1, divide_up(w.out_height, larger(1, most)));
-  a.decision[row_group] = divide_up(w.out_height, groups);
-  a.decision[group_count] = a.decision[row_group] ? divide_up(w.out_height, a.decision[row_group]) : 0;
+  const long all = rows_of(a), most = pointwise ? all : larger(1, smaller(all, column_bytes / larger(1, row_bytes)));
+  const long groups = larger(1, divide_up(all, larger(1, most)));
+  a.decision[row_group] = divide_up(all, groups);
+  a.decision[group_count] = a.decision[row_group] ? divide_up(all, a.decision[row_group]) : 0;
   describe_product<T>(a, r, a.decision[row_group], a.product);
-  const long tail = w.out_height - a.decision[row_group] * (a.decision[group_count] - 1);
+  const long tail = all - a.decision[row_group] * (a.decision[group_count] - 1);
   describe_product<T>(a, r, tail, a.product_tail);
 }
 
@@ -199,6 +201,7 @@ template <class T> bool meets_padding(const conv_plain_args& a, role r) {
   const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
   if (r == weight_grad)
     return !border::all_finite(weight + a.first * w.out_channels * sizes(w).pixels, results, out, filter);
+  if (a.row_count) return !border::all_finite(weight, filter);  // other rows are made at the same time
   const long first =
       r == forward ? a.first * w.out_channels * sizes(w).pixels : a.first * w.channels * sizes(w).in_plane;
   return !border::all_finite(weight, filter, out + first, r == forward ? results : inputs);

@@ -1,4 +1,4 @@
-// Direct convolution in the plain layout and its gradients for stride 1: padding, tables of taps and pixels, tiles.
+// Direct convolution in the plain layout, and its gradients for stride 1: padding, tables of taps and pixels, tiles.
 #pragma once
 #include "conv_direct.h"
 #include "conv_matrix.h"
@@ -25,25 +25,35 @@ struct sweep {
   long source_height, source_width;  // planes before padding
   long channels, height, width;      // results of one group
   long kernel_h, kernel_w, dilation_h, dilation_w;
+  long stride_h, stride_w, pitch;  // pitch: of a row of the source, whose columns lie by their remainders of the stride
 
-  constexpr sweep(const window& w, role r)
+  constexpr sweep(const conv_plain_args& a, role r) : sweep(a.w, r, rows_of(a)) {
+    if (r == forward) source = padded_input(a);
+    pitch = divide_up(source.width, stride_w);
+  }
+  constexpr sweep(const window& w, role r, long rows)
       : source(r == forward ? padded_input(w) : padded_result(w)),
         source_height(r == forward ? w.height : w.out_height),
         source_width(r == forward ? w.width : w.out_width),
         channels((r == forward ? w.out_channels : w.channels) / w.groups),
-        height(r == forward ? w.out_height : w.height),
+        height(r == forward ? rows : w.height),
         width(r == forward ? w.out_width : w.width),
         kernel_h(w.kernel_h),
         kernel_w(w.kernel_w),
         dilation_h(w.dilation_h),
-        dilation_w(w.dilation_w) {}
+        dilation_w(w.dilation_w),
+        stride_h(r == forward ? w.stride_h : 1),
+        stride_w(r == forward ? w.stride_w : 1),
+        pitch(divide_up(source.width, stride_w)) {}
+  /// Elements of the padded source.
+  constexpr long elements() const { return source.planes * stride_w * source.height * pitch; }
   constexpr long taps() const { return source.planes * kernel_h * kernel_w; }
   template <class T> constexpr long positions() const { return height * divide_up(width, lamina::kernels::width<T>); }
 };
 
 template <class T> constexpr long tiles_bytes(const sweep& s) {
-  return padded_bytes<T>(s.source) + aligned<long>(s.taps()) + aligned<direct::position>(s.positions<T>()) +
-         aligned<T>(s.taps() * s.channels);
+  return aligned<T>(s.elements() + 2 * width<T>) + aligned<long>(s.taps()) +
+         aligned<direct::position>(s.positions<T>()) + aligned<T>(s.taps() * s.channels);
 }
 
 /// Weights of one group as [tile][taps in the order (i, source plane, j)][channels of the tile].
@@ -64,10 +74,10 @@ template <class T> void pack_direct(const sweep& s, role r, const T* weight, lon
 
 template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role r, void* scratch) {
   const window& w = a.w;
-  const sweep s(w, r);
+  const sweep s(a, r);
   const padded& p = s.source;
   scratch_parts parts(scratch);
-  T* planes = parts.take<T>(padded_bytes<T>(p));
+  T* planes = parts.take<T>(aligned<T>(s.elements() + 2 * width<T>));
   long* tap = parts.take<long>(aligned<long>(s.taps()));
   const long positions = s.positions<T>();
   auto* at = parts.take<direct::position>(aligned<direct::position>(positions));
@@ -75,18 +85,19 @@ template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role 
   for (long i = 0, k = 0; i < s.kernel_h; ++i)
     for (long c = 0; c < p.planes; ++c)
       for (long j = 0; j < s.kernel_w; ++j, ++k)
-        tap[k] = (c * p.height + i * s.dilation_h) * p.width + j * s.dilation_w;
+        tap[k] = ((c * s.stride_w + j * s.dilation_w % s.stride_w) * p.height + i * s.dilation_h) * s.pitch +
+                 j * s.dilation_w / s.stride_w;
   for (long y = 0, k = 0; y < s.height; ++y)
     for (long x = 0; x < s.width; x += width<T>, ++k)
-      at[k] = {y * p.width + x, y * s.width + x, y, smaller(width<T>, s.width - x)};
+      at[k] = {y * s.stride_h * s.pitch + x, y * s.width + x, y * s.stride_h, smaller(width<T>, s.width - x)};
 
   const long vectors = a.decision[tile_vectors], row_taps = p.planes * s.kernel_w;
   const long tiles = divide_up(s.channels, a.decision[tile_channels]);
   const long base = s.channels / tiles, longer = s.channels % tiles;
   const long source_image = w.groups * p.planes * s.source_height * s.source_width;
-  const long out_image = w.groups * s.channels * s.height * s.width;
   direct::tile_args<T> q;
-  q.out_plane = s.height * s.width;
+  q.out_plane = (r == forward ? w.out_height : s.height) * s.width;
+  const long out_image = w.groups * s.channels * q.out_plane, first = r == forward ? a.first_row * s.width : 0;
   q.low = static_cast<T>(a.low);
   q.high = static_cast<T>(a.high);
   q.clamp = a.clamp != 0 && r == forward;
@@ -94,8 +105,9 @@ template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role 
     pack_direct(s, r, static_cast<const T*>(a.weight) + g * s.taps() * s.channels, a.decision[tile_channels], weights);
     for (long n = a.first; n < a.first + a.count; ++n) {
       const T* in = static_cast<const T*>(a.in) + n * source_image + g * p.planes * s.source_height * s.source_width;
-      T* out = static_cast<T*>(a.out) + n * out_image + g * s.channels * q.out_plane;
-      pad_planes(in, s.source_height, s.source_width, p, planes);
+      T* out = static_cast<T*>(a.out) + n * out_image + g * s.channels * q.out_plane + first;
+      if (s.stride_w == 1) pad_planes(in, s.source_height, s.source_width, p, planes);
+      else pad_phases(in, s.source_height, s.source_width, p, s.stride_w, s.pitch, planes);
       q.source = planes;
       for (long v = 0; v < positions; v += vectors) {
         q.at = at + smaller(v, positions - vectors);  // the last tile may repeat results of the one before
@@ -128,14 +140,14 @@ template <class T> constexpr long correlated_images(const conv_plain_args& a) {
   return larger(1, smaller(a.count, correlated_bytes / padded_bytes<T>(padded_input(a.w))));
 }
 template <class T> constexpr long correlation_bytes(const conv_plain_args& a) {
-  const sweep s(a.w, forward);
+  const sweep s(a.w, forward, a.w.out_height);
   return padded_bytes<T>(s.source) * correlated_images<T>(a) + aligned<long>(s.taps()) +
          aligned<direct::position>(s.positions<T>());
 }
 
 template <class T> void run_correlation(const conv_plain_args& a, void* scratch) {
   const window& w = a.w;
-  const sweep s(w, forward);
+  const sweep s(w, forward, w.out_height);
   const padded& p = s.source;
   const long together = correlated_images<T>(a), taps = s.taps();
   scratch_parts parts(scratch);

@@ -58,6 +58,15 @@ void emit_zeros(emission& e) { detail::emit_fill(e, e.out(0), e.out_type(0).dims
 
 enum role { forward, input_grad, weight_grad };
 
+constexpr std::int64_t image_parts = 4;
+// Parts of one image, of which each has at least `grain` operations; 1 where there are enough images. `most`: what there is to share.
+std::int64_t parts_of_image(std::int64_t images, double flops_per_image, double grain, std::int64_t most) {
+  if (images >= image_parts) return 1;
+  const auto parts =
+      std::clamp(static_cast<std::int64_t>(flops_per_image / grain), std::int64_t(1), std::min(image_parts, most));
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(parts)));
+}
+
 kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   kernels::conv_plain_args a{};
   a.w = w;
@@ -66,31 +75,41 @@ kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   return a;
 }
 
+/// A part of a convolution: whole images, or rows (0: all of them) of the results of one.
+struct plain_part {
+  std::int64_t first, count, first_row = 0, rows = 0;
+};
 void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r,
                 std::initializer_list<buffer_ref> operands) {
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
-  emission::cut(
-      images, flops_per_image,
-      [&](std::int64_t first, std::int64_t count) {
-        auto a = plain_args(e, w);
-        a.first = first;
-        a.count = count;
-        const auto& tail = e.epilogue();
-        a.clamp = tail.clamp;
-        a.low = tail.low;
-        a.high = tail.high;
-        f.prepare(&a, r);
-        std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
-        if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
-        e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
-      },
-      3e6);
+  const auto emit = [&](const plain_part& part) {
+    auto a = plain_args(e, w);
+    a.first = part.first, a.count = part.count;
+    a.first_row = part.first_row, a.row_count = part.rows;
+    const auto& tail = e.epilogue();
+    a.clamp = tail.clamp;
+    a.low = tail.low;
+    a.high = tail.high;
+    f.prepare(&a, r);
+    std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
+    if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
+    e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
+  };
+  const std::int64_t parts = parts_of_image(images, flops_per_image, 1e6, w.out_height);
+  if (r != forward || parts == 1)
+    return emission::cut(
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count}); }, 3e6);
+  for (std::int64_t image = 0; image < images; ++image)
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t first = i * w.out_height / parts;
+      emit({image, 1, first, (i + 1) * w.out_height / parts - first});
+    }
 }
 
 // Weights packed for a convolution in blocks of channels.
 buffer_ref packed_weights(emission& e, const kernels::window& w) {
   const auto& f = functions(e).blocked;
-  const bool planar = e.in(0).form == layout::plain, computed = f.by_rows(&w, planar) != 0;
+  const bool planar = e.in(0).form == layout::plain, computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
@@ -171,15 +190,13 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
-  constexpr std::int64_t image_parts = 4;
-  if (images >= image_parts || blocks == 1)
-    return emission::cut(
-        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
   // Blocks of output channels, or pairs of rows.
   const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
   const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
-  const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::clamp(
-      static_cast<std::int64_t>(flops_per_image / part_flops), std::int64_t(1), std::min(image_parts, whole)))));
+  if (images >= image_parts || whole == 1)
+    return emission::cut(
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
+  const std::int64_t parts = parts_of_image(images, flops_per_image, part_flops, whole);
   for (std::int64_t image = 0; image < images; ++image)
     for (std::int64_t i = 0; i < parts; ++i) {
       const std::int64_t first = i * whole / parts, count = (i + 1) * whole / parts - first;
