@@ -134,7 +134,7 @@ std::optional<any_tensor> program_writer::computed(value_id v) {
   for (auto i : needed) {
     const node& n = p_.at(i);
     if (n.kind == node_kind::constant) {
-      made[{i, 0}] = q->constant(n.constant);
+      made[{i, 0}] = q->constant(n);
       continue;
     }
     if (n.op->name == "shape_of" && !is_constant(n.inputs[0])) {

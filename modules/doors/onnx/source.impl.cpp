@@ -110,7 +110,7 @@ class decoder {
       if (bits() == 0) fail("strings are not stored as raw data");
       check_bytes(t_.raw.size(), count);
       take(count);
-      any_tensor made({*element, dims});
+      any_tensor made = unwritten({*element, dims});
       unpack(t_.raw, made, count);
       return made;
     }
@@ -142,6 +142,8 @@ class decoder {
     }
     return s;
   }
+  // A tensor whose every element is written next.
+  static any_tensor unwritten(const tensor_type& type) { return {storage(type.bytes()), type}; }
   std::size_t bytes_of(std::int64_t count) const {
     return (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
   }
@@ -187,7 +189,7 @@ class decoder {
     const auto fill = [&]<class T>(const auto& numbers, std::type_identity<T>) {
       check_count(numbers.size(), n);
       take(count);
-      made = any_tensor(type);
+      made = unwritten(type);
       auto* out = reinterpret_cast<T*>(made.mutable_data());
       for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<T>(numbers[i]);
     };
@@ -214,7 +216,7 @@ class decoder {
     take(count);
     std::string bytes;
     for (auto v : t_.integers) bytes.push_back(static_cast<char>(v));
-    any_tensor made(type);
+    any_tensor made = unwritten(type);
     unpack_bits(bytes, made.mutable_data(), count);
     return made;
   }
@@ -278,7 +280,7 @@ class decoder {
            " on, and it has ", size);
     from_.account->add(size, status.st_dev, status.st_ino);
     take(count);
-    any_tensor made(type);
+    any_tensor made = unwritten(type);
     if (bits() < 8) {
       std::string bytes(expected, '\0');
       read(file, path, bytes.data(), expected, offset);

@@ -350,7 +350,7 @@ class copier {
     return value(&to_, {m->second.node, v.result});
   }
   value_id copy(const node& n, bool reads) {
-    if (n.kind == node_kind::constant) return to_.constant(n.constant).id();
+    if (n.kind == node_kind::constant) return to_.constant(n).id();
     std::vector<value> in;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(*found(n.inputs[k], reads && n.reads_data(k)));
     to_.path = n.path;

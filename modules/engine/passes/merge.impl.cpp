@@ -39,7 +39,7 @@ class merger {
       if (n.kind == node_kind::input) made_[i] = {to_.input(n.name, n.results[0], n.uniform)};
       else if (!needed[i]) continue;
       else if (n.kind == node_kind::state) made_[i] = {to_.state(n.name, n.results[0])};
-      else if (n.kind == node_kind::constant) made_[i] = {to_.constant(n.constant)};
+      else if (n.kind == node_kind::constant) made_[i] = {to_.constant(n)};
       else {
         for (auto v : n.inputs) level[i] = std::max(level[i], level[static_cast<std::size_t>(v.node)] + 1);
         if (levels.size() <= static_cast<std::size_t>(level[i])) levels.resize(static_cast<std::size_t>(level[i]) + 1);
@@ -459,7 +459,7 @@ class merger {
       const node& n = one.nodes()[i];
       if (n.kind == node_kind::input) made[i] = {all->input(n.name, types[next++], n.uniform)};
       else if (!needed[i]) continue;
-      else if (n.kind == node_kind::constant) made[i] = {all->constant(n.constant)};
+      else if (n.kind == node_kind::constant) made[i] = {all->constant(n)};
       else {
         std::vector<value> operands;
         for (auto v : n.inputs)

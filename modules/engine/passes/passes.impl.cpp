@@ -237,7 +237,7 @@ class specializer {
                                           << n.op->name << ": operand " << static_cast<std::int64_t>(i)
                                           << " decides the shape of its result and is known only when it has run; such "
                                              "a program runs in segments, which one plan cannot hold");
-      inside.push_back(alone.constant(node_of(operands[i]).constant));
+      inside.push_back(alone.constant(node_of(operands[i])));
     }
     (void)to_.add(*n.op, n.attributes, operands);  // says what is wrong with elements that do not fit
     alone.path = to_.path;

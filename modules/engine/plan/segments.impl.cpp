@@ -187,7 +187,7 @@ class cutter {
         made_.segments[k].inputs.push_back({from::input, input_number(v.node)});
         break;
       case node_kind::state: made = s.body->state(n.name, n.results[0]); break;
-      case node_kind::constant: made = s.body->constant(n.constant); break;
+      case node_kind::constant: made = s.body->constant(n); break;
       case node_kind::operation: {
         const auto slot = slot_of(v);
         made = s.body->input(n.op->name, p_.type(v));

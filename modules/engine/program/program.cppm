@@ -205,6 +205,7 @@ export struct node {
   std::vector<std::shared_ptr<const program>> subprograms;
   std::string path;        // of the layer that an operation belongs to, for messages
   std::uint64_t hash = 0;  // of structure: names of operations, attributes, edges, types
+  std::uint64_t digest[2] = {};  // of a constant's elements
   bool uniform = false;    // an input whose memory holds one element for all
   /// Whether the elements of operand i are read, or only its shape.
   bool reads_data(std::size_t i) const { return op->reads_data(i); }
@@ -377,6 +378,8 @@ class ir::program : found_in_lamina {
   /// The state of a name; asked for twice it is the same. Errors: shape_error, type_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);
+  /// The constant that a node of any program is.
+  value constant(const node& of);
   /// A number as a rank-0 constant. Errors: value_error where an integer type does not hold it.
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);

@@ -27,6 +27,24 @@ std::uint64_t hash_bytes(std::uint64_t h, const void* data, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) last = last << 8 | p[i];
   return mix(h, last);
 }
+/// Two words of many bytes, from chains that do not wait for each other.
+void digest(const void* data, std::size_t n, std::uint64_t (&words)[2]) {
+  constexpr std::size_t lanes = 4;
+  std::uint64_t chain[2][lanes];
+  for (std::size_t w = 0; w < 2; ++w)
+    for (std::size_t l = 0; l < lanes; ++l) chain[w][l] = mix(w, l);
+  auto* p = static_cast<const unsigned char*>(data);
+  for (; n >= 8 * lanes; n -= 8 * lanes, p += 8 * lanes) {
+    std::uint64_t part[lanes];
+    std::memcpy(part, p, sizeof part);
+    for (std::size_t w = 0; w < 2; ++w)
+      for (std::size_t l = 0; l < lanes; ++l) chain[w][l] = mix(chain[w][l], part[l]);
+  }
+  for (std::size_t w = 0; w < 2; ++w) {
+    words[w] = hash_bytes(w, p, n);
+    for (auto c : chain[w]) words[w] = mix(words[w], c);
+  }
+}
 std::uint64_t hash_text(std::uint64_t h, std::string_view s) { return hash_bytes(h, s.data(), s.size()); }
 
 std::uint64_t hash_type(std::uint64_t h, const tensor_type& t) {
@@ -56,7 +74,7 @@ std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprogram
   switch (n.kind) {
     case node_kind::input: h = mix(mix(h, static_cast<std::uint64_t>(place)), n.uniform); break;
     case node_kind::state: h = hash_text(h, n.name); break;
-    case node_kind::constant: h = hash_bytes(h, n.constant.data(), n.constant.bytes()); break;
+    case node_kind::constant: h = mix(mix(h, n.digest[0]), n.digest[1]); break;
     case node_kind::operation:
       h = mix(mix(hash_text(h, n.op->name), static_cast<std::uint64_t>(n.op->version)), n.op->hash(n.attributes.get()));
       if (!n.op->library) h = hash_of_users(h, *n.op);
@@ -72,8 +90,9 @@ bool same_node(const node& a, const node& b) {
   if (a.kind != b.kind || a.results.size() != b.results.size()) return false;
   if (a.kind == node_kind::constant) {
     const std::size_t bytes = a.constant.bytes();
-    return a.results[0] == b.results[0] &&
-           (bytes == 0 || std::memcmp(a.constant.data(), b.constant.data(), bytes) == 0);
+    return a.results[0] == b.results[0] && a.digest[0] == b.digest[0] && a.digest[1] == b.digest[1] &&
+           (bytes == 0 || a.constant.data() == b.constant.data() ||
+            std::memcmp(a.constant.data(), b.constant.data(), bytes) == 0);
   }
   if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() ||
       !a.op->equal(a.attributes.get(), b.attributes.get()))
@@ -277,6 +296,14 @@ value program::constant(any_tensor data) {
   n.kind = node_kind::constant;
   n.results = {{data.element(), data.shape()}};
   n.constant = std::move(data);
+  digest(n.constant.data(), n.constant.bytes(), n.digest);
+  return constant(n);
+}
+value program::constant(const node& of) {
+  node n;
+  n.kind = node_kind::constant;
+  n.results = of.results, n.constant = of.constant;
+  std::ranges::copy(of.digest, n.digest);
   n.hash = hash_node(n, {}, 1, 0, nullptr);
   for (auto known : known_[n.hash])
     if (same_node(at(known), n)) return {this, {known, 0}};
@@ -545,7 +572,7 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
       continue;
     }
     if (!needed[i]) continue;
-    if (n.kind == node_kind::constant) at_first[i] = constant(n.constant).id();
+    if (n.kind == node_kind::constant) at_first[i] = constant(n).id();
     else if (n.kind == node_kind::state) at_first[i] = state(n.name, n.results[0]).id();
     else {
       std::vector<value> in;

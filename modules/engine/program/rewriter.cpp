@@ -37,7 +37,7 @@ class rewriter {
     switch (n.kind) {
       case node_kind::input: return set({i, 0}, to.input(n.name, n.results[0], n.uniform));
       case node_kind::state: return set({i, 0}, to.state(n.name, n.results[0]));
-      case node_kind::constant: return set({i, 0}, to.constant(n.constant));
+      case node_kind::constant: return set({i, 0}, to.constant(n));
       case node_kind::operation: return copy(i, operands(n));
     }
   }

@@ -46,7 +46,7 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
     const node& n = from.nodes()[i];
     if (!needed[i] || n.kind == node_kind::input || n.kind == node_kind::state || known.contains({number, 0})) continue;
     if (n.kind == node_kind::constant) {
-      known.insert_or_assign({number, 0}, to.constant(n.constant));
+      known.insert_or_assign({number, 0}, to.constant(n));
       continue;
     }
     if (const int only = stand_in(n, what); only >= 0) {

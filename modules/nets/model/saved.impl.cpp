@@ -219,7 +219,8 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
 saved_net precomputed(const program& p, const parameter_store& states, isa set, bool factors) {
   auto made = precomputed(p, factors);
   saved_net net{made.rewritten, {}, {}};
-  parameter_store all = states;  // in which the values' own weights are packed
+  parameter_store all;  // in which the values' own weights are packed; the tensors are those of `states`
+  for (const auto& each : states) all.add(each.name(), each.value(), each.role(), each.trainable());
   add_results(*made.values, all, set, net.states);
   for (auto s : net.program->states()) {
     const auto& name = net.program->at(s).name;

@@ -235,7 +235,7 @@ class stream_maker {
         depends_[at] = 1;
         return;
       case node_kind::state: values_[at] = {made_.block->state(n.name, n.results[0])}; return;
-      case node_kind::constant: values_[at] = {made_.block->constant(n.constant)}; return;
+      case node_kind::constant: values_[at] = {made_.block->constant(n)}; return;
       case node_kind::operation: break;
     }
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
