@@ -226,14 +226,8 @@ template <class Form, class Result> struct conv_run {
           line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
           if (!straight)
             for (int i = 0; i < filters; ++i)
-              for (long r = 0; r < rows;
-                   ++r) {  // what is written behind a row is the next ones' of this part of the map
-                number* row = to + i * results + r * w.out_width;
-                const number* from = line + i * step + r * has.pitch;
-                if (end_of_part - (first + y + r) * w.out_width < w.out_width + 16) copy(row, from, w.out_width);
-                else
-                  for (long x = 0; x < w.out_width; x += 16) write(row + x, read<numbers16>(from + x));
-              }
+              rows_of_line<numbers16>(line + i * step, has.pitch, to + i * results, w.out_width, rows,
+                                      end_of_part - (first + y) * w.out_width);
         });
       }
     };

@@ -7,23 +7,32 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// Columns lie by their remainders of the stride, as those of `conv_layout` do.
+/// Rows and columns lie by their remainders of the strides, so that results of all rows are one line of pixels: that of row y
+/// and column x is at y * pitch + x. Neighboring rows share what padding they have between them where the stride is 1.
 struct depthwise_layout {
-  static constexpr long band_bytes = 24 * 1024, slack = 4 * 16;
-  long span, pitch, segment,
-      band;  // rows that one row of results reads; floats of a row, and of a remainder; rows of results
-  std::size_t image, at, bytes;
+  static constexpr long band_bytes = 24 * 1024, slack = 5 * 16;
+  static constexpr int together = this_isa == isa::sse2 ? 2 : 4;  // registers of 16 pixels whose sums are made at once
+  long span, more, pitch;  // rows that a result reads; columns of padding on the right
+  long rests, rows, segment,
+      band;  // remainders of rows, rows of each; floats of a remainder of columns; rows of results
+  std::size_t image, at, line, bytes;
 
   explicit depthwise_layout(const window& w)
       : span((w.kernel_h - 1) * w.dilation_h + 1),
-        pitch(parts_of(w.width + 2 * w.pad_w + (w.more_w > 0 ? w.more_w : 0), w.stride_w)) {
-    const long each = pitch * w.stride_w * 4;
-    band = (band_bytes / each - span) / w.stride_h + 1;
+        more(w.pad_w + w.more_w),
+        pitch(w.stride_w == 1 ? w.width + (w.pad_w > more ? w.pad_w : more)
+                              : parts_of(w.width + w.pad_w + more, w.stride_w)) {
+    if (pitch < w.out_width) pitch = w.out_width;
+    rests = w.stride_h < span ? w.stride_h : span;
+    const long of_span = parts_of(span, w.stride_h), each = rests * pitch * w.stride_w * 4;
+    band = band_bytes / each - of_span + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
-    segment = ((band - 1) * w.stride_h + span) * pitch;
-    image = whole_lines((segment * w.stride_w + slack) * 4);
-    at = image;
-    bytes = at + whole_lines(w.kernel_h * w.kernel_w * 8);
+    rows = band - 1 + of_span;
+    segment = rests * rows * pitch;
+    image = 0;
+    at = whole_lines((segment * w.stride_w + w.pad_w + slack) * 4);
+    line = at + whole_lines(w.kernel_h * w.kernel_w * 8);
+    bytes = line + whole_lines((band * pitch + slack) * 4);
   }
   /// Whether a convolution is one of these, with sums that are exact. Many filters of one channel are better off together.
   static bool fits(const window& w) {
@@ -41,83 +50,91 @@ template <class Result> struct depthwise_run {
   window w;
   depthwise_layout has;
   float* image;
+  const long* at;
+  number* line;
+  const std::int8_t* end;  // of the images
   std::int32_t zero;
   Result finished;
 
+  /// 16 bytes, every `Stride`-th one from p on; beyond the images any.
+  template <int Stride> LAMINA_INLINE bytes16 every(const std::int8_t* p) const {
+    std::int8_t last[16 * Stride];
+    if (end - p < 16 * Stride) {
+      if (p < end) copy_bytes(last, p, end - p);
+      p = last;
+    }
+    if constexpr (Stride == 1) return read<bytes16>(p);
+    else return even_bytes(p);
+  }
+  /// A row of one remainder: `count` columns that lie Stride apart; zeros behind them, up to a register.
+  template <int Stride> LAMINA_INLINE void convert_row(const std::int8_t* from, float* to, long count) const {
+    constexpr ints lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const floats offset(static_cast<float>(zero));
+    for (long x = 0; x < count; x += 16) {
+      const floats v = __builtin_convertvector(every<Stride>(from + x * Stride), floats) - offset;
+      const ints inside = lane < ints(static_cast<std::int32_t>(count - x));
+      write(to + x, __builtin_bit_cast(ints, v) & inside);
+    }
+  }
   /// Rows of a map that rows [first, first + count) of the results read. What is left and right of them stays 0.
+  /// What a row writes behind itself is the beginning of the next one, which is written later.
   LAMINA_INLINE void convert(const std::int8_t* in, long first, long count, bool bands) const {
-    const long top = first * w.stride_h - w.pad_h, rows = (count - 1) * w.stride_h + has.span;
-    const float offset = static_cast<float>(zero);
+    const long top = first * w.stride_h - w.pad_h, used = (count - 1) * w.stride_h + has.span;
     const long stride = w.stride_w, width = w.width, pad = w.pad_w;
     for (long k = 0; k < stride; ++k) {
       const long begin = k < pad ? parts_of(pad - k, stride) : 0;
-      long end = width + pad > k ? parts_of(width + pad - k, stride) : 0;
-      if (end > has.pitch) end = has.pitch;
-      float* to = image + k * has.segment + begin;
-      const std::int8_t* from = in + top * width + begin * stride + k - pad;
-      for (long r = 0; r < rows; ++r, to += has.pitch, from += width) {
-        const bool inside = top + r >= 0 && top + r < w.height;
-        if (!inside && bands)
-          for (long x = 0; x < end - begin; ++x) to[x] = 0;
-        if (!inside) continue;
-        if (stride == 1) LAMINA_IN_PAIRS
-        for (long x = 0; x < end - begin; ++x) to[x] = static_cast<float>(from[x]) - offset;
-        else LAMINA_IN_PAIRS for (long x = 0; x < end - begin; ++x) to[x] =
-            static_cast<float>(from[x * stride]) - offset;
+      long last = width + pad > k ? parts_of(width + pad - k, stride) : 0;
+      if (stride > 1 && last > has.pitch) last = has.pitch;
+      const long n = last - begin, column = begin * stride + k - pad;
+      if (n <= 0) continue;
+      for (long rest = 0; rest < has.rests; ++rest) {
+        float* to = image + k * has.segment + rest * has.rows * has.pitch + begin;
+        for (long r = rest; r < used; r += w.stride_h, to += has.pitch) {
+          const bool inside = top + r >= 0 && top + r < w.height;
+          if (!inside && bands)
+            for (long x = 0; x < n; ++x) to[x] = 0;
+          if (!inside) continue;
+          const std::int8_t* from = in + (top + r) * width + column;
+          if (stride == 1) convert_row<1>(from, to, n);
+          else if (stride == 2) convert_row<2>(from, to, n);
+          else
+            for (long x = 0; x < n; ++x) to[x] = static_cast<float>(from[x * stride] - zero);
+        }
       }
     }
   }
-  /// R rows of results, V registers of each.
-  template <int R, int V> LAMINA_INLINE void tile(const float* from, const long* at, const float* taps, number* out,
-                                                  long left, const std::int32_t* bias, const float* factor) const {
-    floats sums[R][V];
+  template <int V>
+  LAMINA_INLINE void tile(long p, const float* taps, const std::int32_t* bias, const float* factor) const {
+    floats sums[V];
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) LAMINA_UNROLL
-    for (int v = 0; v < V; ++v) sums[r][v] = floats(0.f);
-    const long count = w.kernel_h * w.kernel_w, step = w.stride_h * has.pitch, width = w.out_width;
+    for (int v = 0; v < V; ++v) sums[v] = floats(0.f);
+    const long count = w.kernel_h * w.kernel_w;
+    const float* from = image + p;
     LAMINA_NO_UNROLL
     for (long t = 0; t < count; ++t) {
-      const float* row = from + at[t];
-      const float tap = taps[t];
+      const float *pixels = from + at[t], tap = taps[t];
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) LAMINA_UNROLL
-      for (int v = 0; v < V; ++v)
-        sums[r][v] = plus_product(sums[r][v], read<floats>(row + r * step + 16 * v), floats(tap));
+      for (int v = 0; v < V; ++v) sums[v] = plus_product(sums[v], read<floats>(pixels + 16 * v), floats(tap));
     }
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) LAMINA_UNROLL
     for (int v = 0; v < V; ++v) {
-      const ints all = __builtin_convertvector(sums[r][v], ints);
-      if (left > 16 * v)
-        put(out + r * width + 16 * v,
-            finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor),
-            left - 16 * v);
+      const ints all = __builtin_convertvector(sums[v], ints);
+      write(line + p + 16 * v,
+            finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor));
     }
   }
-  template <int R> LAMINA_INLINE void rows(const float* from, const long* at, const float* taps, number* out,
-                                           const std::int32_t* bias, const float* factor) const {
-    for (long x = 0; x < w.out_width;) {
-      const long left = w.out_width - x;
-      if (left > 16) tile<R, 2>(from + x, at, taps, out + x, left, bias, factor), x += 32;
-      else tile<R, 1>(from + x, at, taps, out + x, left, bias, factor), x += 16;
-    }
-  }
-  /// Rows [begin, end) of the results of a map.
-  LAMINA_INLINE void map(const std::int8_t* in, long begin, long end, const long* at, const float* taps, number* out,
-                         const std::int32_t* bias, const float* factor) const {
-    constexpr int together = this_isa == isa::avx512 ? 4 : 1;  // rows whose sums stay in registers
-    for (long first = begin; first < end; first += has.band) {
-      const long count = end - first < has.band ? end - first : has.band;
-      convert(in, first, count, end - begin > has.band);
-      long y = 0;
-      const auto next = [&]<int R>(std::integral_constant<int, R>) __attribute__((always_inline)) {
-        rows<R>(image + y * w.stride_h * has.pitch, at, taps, out + (first + y) * w.out_width, bias, factor);
-        y += R;
-      };
-      while (y + together <= count) next(std::integral_constant<int, together>());
-      if constexpr (together > 1)
-        while (y < count) next(std::integral_constant<int, 1>());
-    }
+  /// Rows [first, first + count) of the results of a filter, from the rows at hand; `room`: numbers from `out` on that are this
+  /// part's.
+  LAMINA_INLINE void filter(long count, const float* taps, number* out, long room, const std::int32_t* bias,
+                            const float* factor) const {
+    constexpr int most = depthwise_layout::together;
+    const long pixels = (count - 1) * has.pitch + w.out_width;
+    long p = 0;
+    for (; p + 16 * (most - 1) < pixels; p += 16 * most) tile<most>(p, taps, bias, factor);
+    if constexpr (most > 2)
+      if (p + 16 < pixels) tile<2>(p, taps, bias, factor), p += 32;
+    if (p < pixels) tile<1>(p, taps, bias, factor);
+    rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, room);
   }
 };
 
@@ -129,24 +146,40 @@ template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& 
   const quantized_conv_args a = args;
   const window& w = a.w;
   const depthwise_layout has(w);
-  const depthwise_run<Result> run{w, has, static_cast<float*>(scratch), *a.to.x_offset, Result(a.to)};
-  std::memset(scratch, 0, has.image);
-  auto* at = reinterpret_cast<long*>(static_cast<std::int8_t*>(scratch) + has.at);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  std::memset(memory, 0, has.at);
+  auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long i = 0; i < w.kernel_h; ++i)
     for (long j = 0; j < w.kernel_w; ++j) {
-      const long column = j * w.dilation_w;
-      at[i * w.kernel_w + j] = i * w.dilation_h * has.pitch + column % w.stride_w * has.segment + column / w.stride_w;
+      const long row = i * w.dilation_h, column = j * w.dilation_w;
+      at[i * w.kernel_w + j] = column % w.stride_w * has.segment + column / w.stride_w +
+                               (row % w.stride_h * has.rows + row / w.stride_h) * has.pitch;
     }
-  const long filters = w.out_channels / w.groups, plane = w.height * w.width, results = w.out_height * w.out_width;
+  const long plane = w.height * w.width, results = w.out_height * w.out_width, end = a.first_row + a.rows;
+  const depthwise_run<Result> run{w,
+                                  has,
+                                  reinterpret_cast<float*>(memory),
+                                  at,
+                                  reinterpret_cast<typename Result::number*>(memory + has.line),
+                                  a.in + (a.first + a.count) * w.channels * plane,
+                                  *a.to.x_offset,
+                                  Result(a.to)};
+  const long filters = w.out_channels / w.groups;
   const auto* taps = reinterpret_cast<const float*>(a.packed);
   for (long n = a.first; n < a.first + a.count; ++n)
-    for (long o = 0; o < w.out_channels; ++o) {
-      const float factor = Result::factor_of(a.to, o);
-      const std::int32_t bias = Result::bias_of(a.to, o);
-      run.map(a.in + (n * w.channels + o / filters) * plane, a.first_row, a.first_row + a.rows, at,
-              taps + o * depthwise_layout::packed(w),
-              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + o) * results, &bias, &factor);
-    }
+    for (long c = 0; c < w.channels; ++c)
+      for (long first = a.first_row; first < end; first += has.band) {
+        const long count = end - first < has.band ? end - first : has.band;
+        run.convert(a.in + (n * w.channels + c) * plane, first, count, a.rows > has.band);
+        for (long o = c * filters; o < (c + 1) * filters; ++o) {
+          const float factor = Result::factor_of(a.to, o);
+          const std::int32_t bias = Result::bias_of(a.to, o);
+          run.filter(
+              count, taps + o * depthwise_layout::packed(w),
+              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + o) * results + first * w.out_width,
+              (end - first) * w.out_width, &bias, &factor);
+        }
+      }
 }
 
 }  // namespace quantized

@@ -70,6 +70,16 @@ struct sums_result {
   }
 };
 
+/// Rows of results that lie `pitch` apart in a line become rows of a map, of which `room` numbers from `to` on may be written.
+template <class V, class T>
+LAMINA_INLINE void rows_of_line(const T* line, long pitch, T* to, long width, long rows, long room) {
+  for (long r = 0; r < rows; ++r, line += pitch, to += width, room -= width) {
+    if (room < width + 16) copy(to, line, width);
+    else  // what is written behind a row is the beginning of the next one
+      for (long x = 0; x < width; x += 16) write(to + x, read<V>(line + x));
+  }
+}
+
 // How 16 sums become bytes, with a bias and a factor for each of them, or one for all.  Held in registers: stores of
 // bytes may change any memory.
 #if defined(__SSE2__)
