@@ -331,7 +331,20 @@ BOOST_AUTO_TEST_CASE(shapes_that_the_caller_gives) {
   const auto model = t::model_of({t::node("Relu", {"x"}, {"y"})}, {}, {t::unshaped("x", t::float32)});
   const auto net = read(model, {.shapes = {{"x", {4, 5}}}});
   BOOST_TEST((net.program->type(net.program->outputs()[0].value).dims == shape{4, 5}));
-  BOOST_TEST(has(message_of([&] { read(model, {.shapes = {{"x", {4}}, {"z", {4}}}}); }), "`z`, which is no input"));
+  BOOST_TEST(has(message_of([&] { read(model, {.shapes = {{"x", {4}}, {"z", {4}}}}); }),
+                 "m.onnx: the net has no input `z`; its inputs are `x`"));
+  BOOST_TEST((read(model, {.shapes = {{"", {4, 5}}}}).inputs()[0].type.dims == shape{4, 5}));
+  BOOST_TEST(has(message_of([&] { read(model, {.shapes = {{"", {4}}, {"x", {5}}}}); }), "input `x` has two shapes"));
+  const auto declared = t::model_of({t::node("Add", {"x", "k"}, {"y"})}, {},
+                                    {t::value("x", t::float32, {"N", 2}), t::value("k", t::float32, {2})});
+  const auto said = [&](const std::vector<std::pair<std::string, shape>>& shapes) {
+    return message_of([&] { read(declared, {.shapes = shapes}); });
+  };
+  BOOST_TEST((read(declared, {.shapes = {{"x", {3, 2}}}}).inputs()[0].type.dims == shape{3, 2}));
+  BOOST_TEST(has(said({{"x", {3}}}), "m.onnx: input `x` is [Nx2]; the given shape is [3]"));
+  BOOST_TEST(has(said({{"x", {3, 4}}}), "m.onnx: input `x` is [Nx2]; the given shape is [3x4]"));
+  BOOST_TEST(
+      has(said({{"", {3, 2}}}), "the shape [3x2] has no name of an input; expected one, since the net has 2 inputs"));
 }
 
 BOOST_AUTO_TEST_CASE(values_that_the_caller_gives) {
@@ -348,7 +361,7 @@ BOOST_AUTO_TEST_CASE(values_that_the_caller_gives) {
   BOOST_TEST(has(said({.values = {{"k", tensor_of({3}, {3, 4, 5})}}}),
                  "m.onnx: input `k` is float32[2]; the given value is float32[3]"));
   BOOST_TEST(has(said({.values = {{"k", any_tensor()}}}), "the given value is empty"));
-  BOOST_TEST(has(said({.numbers = {{"z", 1}}}), "a value is given for `z`, which is no input"));
+  BOOST_TEST(has(said({.numbers = {{"z", 1}}}), "the net has no input `z`; its inputs are `k`, `x`"));
   const auto bytes_of = t::model_of({t::node("Identity", {"k"}, {"y"})}, {}, {t::value("k", t::int8, {"N"})});
   const auto refused = [&](double v) {
     return message_of([&] { read(bytes_of, {.shapes = {{"k", {2}}}, .numbers = {{"k", v}}}); });

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -76,13 +77,14 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
 }  // namespace
 
 void bench(const bench_arguments& o) {
-  saved_net net = load_model(o.model).optimized();
+  auto read = load_with_extents(o.model, o);
+  const auto& extents = read.extents;
+  saved_net net = std::move(read.net).optimized();
   const program& p = *net.program;
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())
       throw unsupported_error(words(o.model, ": input `", printable(n.name), "` is ", n.results[0],
                                     ", and the numbers that are made up are tensors"));
-  const auto extents = extents_of(o.model, p, o.shapes);
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
   auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));
   std::vector<any_tensor> in, out;

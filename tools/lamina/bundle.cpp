@@ -64,12 +64,12 @@ void write_bundle(const bundle_arguments& a) {
                     .optimize = a.optimize};
   for (auto set : {isa::sse2, isa::avx2, isa::avx512})
     if (a.set == name_of(set)) o.set = set;
-  std::vector<fixed_net> nets;
-  nets.push_back(load_fixed(a.model, a.inputs, a.values));
+  std::vector<net_with_extents> nets;
+  nets.push_back(load_fixed(a.model, a));
   std::vector<entry_option> entries{{a.name, {}}};
   for (const auto& e : a.entries) {
     entries.push_back(entry_of(a.model, *nets[0].net.program, e));
-    if (a.model.ends_with(".onnx")) nets.push_back(load_fixed(a.model, entries.back().shapes, a.values));
+    if (a.model.ends_with(".onnx")) nets.push_back(load_fixed(a.model, {entries.back().shapes, a.values}));
   }
   std::vector<bundle::program_entry> parts;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -78,7 +78,7 @@ void write_bundle(const bundle_arguments& a) {
                      i < nets.size() ? extents : extents_of(a.model, *net.program, entries[i].shapes)});
   }
   const signals noted;  // all files are written, or none
-  const auto made = with_note(note_on_extents(*nets[0].net.program, a.inputs, "--input"),
+  const auto made = with_note(note_on_extents(*nets[0].net.program, a.shapes, "--input"),
                               [&] { return bundle::write(view<const bundle::program_entry>(parts), o); });
   if (a.json) {
     print_line({{"files", made.files},

@@ -87,13 +87,11 @@ std::string drawing_of(const layered_net& net) {
 }  // namespace
 
 void draw(const draw_arguments& a) {
-  const auto& model = a.model;
   const auto& out = a.out;
   if (const auto ending = std::filesystem::path(out).extension().string();
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
-  const auto net = load_model(model);
-  const auto extents = extents_of(model, *net.program, a.shapes);
+  const auto [net, extents] = load_with_extents(a.model, a);
   const auto words = with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
     return a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents));
   });

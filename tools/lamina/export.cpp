@@ -21,7 +21,7 @@ void write_onnx(const export_arguments& a) {
   if (!a.out.ends_with(".onnx"))
     throw value_error(words(printable(a.out, 1024), ": is no name of a model; expected NAME.onnx"));
 #ifdef LAMINA_ONNX
-  const saved_net net = load_model(a.model, a.inputs, a.values);
+  const saved_net net = load_model(a);
   const signals noted;  // the model is written as a whole, or not at all
   onnx::save(a.out, net, {.opset = a.opset, .external_above = static_cast<std::size_t>(a.external_above)});
   if (a.json) print_line({{"files", {a.out}}, {"opset", a.opset}});

@@ -11,6 +11,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,9 +50,14 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
+// Of a command that needs a number for each extent, and of one that reads an ONNX model with what is given.
 constexpr const char* extents_of_an_input =
     "extents of an input, NAME=8x1x28x28; NAME= is left out where the net has one input. A dimension without a "
     "number takes that of another input by its name, or 1";
+constexpr const char* extents_of_a_model =
+    "extents of an input of an ONNX model, NAME=8x1x28x28; NAME= is left out where the model has one input. Others "
+    "stay "
+    "as they are";
 
 constexpr const char* constant_input =
     "an input of an ONNX model that becomes a constant, NAME=NUMBER or NAME=FILE.npy";
@@ -73,7 +79,8 @@ CLI::Validator from_to(std::int64_t low, std::int64_t high) {
 
 // A command with what it is given; its errors begin with its model.
 template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text,
-                                                                    void (*run)(const A&)) {
+                                                                    void (*run)(const A&),
+                                                                    const char* extents = extents_of_a_model) {
   auto a = std::make_shared<A>();
   auto* made = app.add_subcommand(name, text);
   made->callback([=] {
@@ -84,17 +91,21 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
     made->add_option("model", a->model,
                      "a net: NAME.onnx, or a saved one: NAME or NAME.json, with NAME.safetensors beside it")
         ->required();
-  if constexpr (requires { a->shapes; }) made->add_option("--shape", a->shapes, extents_of_an_input);
+  if constexpr (requires { a->shapes; }) {
+    made->add_option(std::is_same_v<A, tool::bundle_arguments> ? "--shape,--input" : "--shape", a->shapes, extents);
+    made->add_option("--value", a->values, constant_input);
+  }
   return {made, std::move(a)};
 }
 
 // The commands that look at a net or run it.
 void add_uses(CLI::App& app) {
-  auto [show, s] = command(
-      app, "show", "print layers, shapes, parameters, flops and memory of a net, or the tensors of a file", tool::show);
+  auto [show, s] =
+      command(app, "show", "print layers, shapes, parameters, flops and memory of a net, or the tensors of a file",
+              tool::show, extents_of_an_input);
   show->add_option("file", s->file, "a net (NAME.onnx; NAME or NAME.json), or a .safetensors, .npy, .npz or idx file")
       ->required();
-  show->add_flag("--values", s->values, "print the elements of the tensors too");
+  show->add_flag("--values", s->elements, "print the elements of the tensors too");
   show->add_flag("--unsupported", s->unsupported, "print the nodes of an ONNX file that lamina does not support");
   show->add_flag("--json", s->json, one_line_of_json);
 
@@ -108,8 +119,9 @@ void add_uses(CLI::App& app) {
       "and Perfetto");
   run->add_flag("--json", r->json, one_line_of_json);
 
-  auto [bench, b] = command(
-      app, "bench", "measure a net on made-up inputs: minimum and median time of a run, and memory", tool::bench);
+  auto [bench, b] =
+      command(app, "bench", "measure a net on made-up inputs: minimum and median time of a run, and memory",
+              tool::bench, extents_of_an_input);
   bench->add_option("--threads", b->threads, "number of threads")->check(from_to(1, 1024))->capture_default_str();
   bench->add_option("--repeat", b->repeat, "measured runs, after three warm-up runs")
       ->check(from_to(1, 100000000))
@@ -117,13 +129,13 @@ void add_uses(CLI::App& app) {
   bench->add_flag("--per-operation", b->per_operation, "print the time of each operation too, from runs of their own");
   bench->add_flag("--json", b->json, one_line_of_json);
 
-  auto [plan, p] =
-      command(app, "plan", "print the plan of a run: operations, layouts, flops, bytes, memory", tool::plan);
+  auto [plan, p] = command(app, "plan", "print the plan of a run: operations, layouts, flops, bytes, memory",
+                           tool::plan, extents_of_an_input);
   plan->add_flag("--json", p->json, one_line_of_json);
 
   auto [draw, d] =
       command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
-              tool::draw);
+              tool::draw, extents_of_an_input);
   draw->add_flag("--operations", d->operations, "draw each operation, parameter and constant instead of the layers");
   draw->add_option("--out", d->out,
                    "file to write: .dot, or .svg if Graphviz is installed. Without it the .dot text is printed");
@@ -191,9 +203,6 @@ void add_conversions(CLI::App& app) {
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();
   model->add_flag("--json", e->json, one_line_of_json);
   model->add_option("--opset", e->opset, "opset of ai.onnx")->check(from_to(18, 25))->capture_default_str();
-  model->add_option("--shape", e->inputs,
-                    "extents of an input of an ONNX model, NAME=8x1x28x28; others stay as they are");
-  model->add_option("--value", e->values, constant_input);
   model
       ->add_option("--external-above", e->external_above,
                    "weights of more bytes lie beside the model, in NAME.onnx.data")
@@ -207,10 +216,8 @@ void add_conversions(CLI::App& app) {
 
   auto [bundle, a] = command(
       app, "bundle", "write a net as an object file that runs without the library: NAME.o, NAME.h, NAME.weights",
-      tool::write_bundle);
+      tool::write_bundle, extents_of_an_input);
   bundle->add_option("--name", a->name, "name of the bundle, its entry and its files: a C identifier")->required();
-  bundle->add_option("--shape,--input", a->inputs, extents_of_an_input);
-  bundle->add_option("--value", a->values, constant_input);
   bundle->add_option("--out", a->out, "folder for the files; created if it does not exist")->capture_default_str();
   bundle->add_option("--entry", a->entries,
                      "a further entry, NAME=8x1x28x28; one shape for each input, separated by commas");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -16,8 +17,9 @@ namespace tool {
 using namespace lamina;
 
 void plan(const plan_arguments& a) {
-  auto net = load_model(a.model).optimized();
-  const auto extents = extents_of(a.model, *net.program, a.shapes);
+  auto read = load_with_extents(a.model, a);
+  const auto& extents = read.extents;
+  auto net = std::move(read.net).optimized();
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const ir::session planned(net.program, {&net.states, nullptr});
   if (!a.json) {

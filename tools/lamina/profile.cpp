@@ -43,14 +43,14 @@ std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const 
 }  // namespace
 
 void profile(const profile_arguments& a) {
-  const auto& [model, file, options, as_json] = a;
+  const auto& file = a.out;
   check_writable(file);
-  const saved_net net = load_model(model);
+  const saved_net net = load_model(a);
   const signals noted;
   const stop_scope until(noted_signal{});
-  const auto ranges = lamina::profile(net, samples_of(model, *net.program, options));
+  const auto ranges = lamina::profile(net, samples_of(a.model, *net.program, a.inputs));
   save_profile(file, ranges);
-  if (as_json) {
+  if (a.json) {
     print_line({{"files", {file}}, {"values", ranges.values.size()}, {"samples", ranges.samples}});
     return;
   }

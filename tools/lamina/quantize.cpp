@@ -15,7 +15,7 @@ namespace tool {
 using namespace lamina;
 
 void quantize(const quantize_arguments& a) {
-  const saved_net net = load_model(a.model);
+  const saved_net net = load_model(a);
   const signals noted;  // both files are written, or none
   const stop_scope until(noted_signal{});
   const auto made = lamina::quantize(net, load_profile(a.profile),

@@ -115,7 +115,7 @@ void write_trace(const std::string& file, session& net, std::vector<any_tensor> 
 
 void run(const run_arguments& a) {
   const auto& folder = a.out;
-  saved_net saved = load_model(a.model).optimized();
+  saved_net saved = load_model(a).optimized();
   const program& p = *saved.program;
   const auto inputs = inputs_of(a.model, p, a.inputs);
   const auto files = folder.empty() ? std::vector<std::string>() : files_of(a.model, folder, p);

@@ -34,21 +34,21 @@ json tensor_json(const std::string& name, const any_tensor& value, bool values) 
 }
 void show_one(const any_tensor& value, const show_arguments& a) {
   if (a.json)
-    return print_line({{"tensors", json::array({tensor_json("", value, a.values)})}, {"metadata", json::object()}});
+    return print_line({{"tensors", json::array({tensor_json("", value, a.elements)})}, {"metadata", json::object()}});
   std::printf("%s\n", words(value.type()).c_str());
-  if (a.values) std::printf("%s\n", value.print().c_str());
+  if (a.elements) std::printf("%s\n", value.print().c_str());
 }
 void show_list(const std::vector<named_tensor>& tensors, const std::map<std::string, std::string>& metadata,
                const show_arguments& a) {
   if (a.json) {
     json all = json::array();
-    for (const auto& [name, value] : tensors) all.push_back(tensor_json(name, value, a.values));
+    for (const auto& [name, value] : tensors) all.push_back(tensor_json(name, value, a.elements));
     return print_line({{"tensors", all}, {"metadata", metadata}});
   }
   std::size_t bytes = 0;
   for (const auto& [name, value] : tensors) {
     std::printf("%-40s %s\n", printable(name, max_name).c_str(), words(value.type()).c_str());
-    if (a.values) std::printf("%s\n", value.print().c_str());
+    if (a.elements) std::printf("%s\n", value.print().c_str());
     bytes += value.bytes();
   }
   for (const auto& [key, value] : metadata)
@@ -118,12 +118,11 @@ json net_json(const saved_net& net, const std::vector<shape>& extents, const lay
 }
 
 void show_net(const show_arguments& a) {
-  const saved_net net = load_model(a.file);
-  const auto extents = extents_of(a.file, *net.program, a.shapes);
-  with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
-    const auto made = layers_of(net, extents);
-    if (a.json) print_line(net_json(net, extents, made));
-    else print_net(net, extents, made);
+  const auto read = load_with_extents(a.file, a);
+  with_note(note_on_extents(*read.net.program, a.shapes, "--shape"), [&] {
+    const auto made = layers_of(read.net, read.extents);
+    if (a.json) print_line(net_json(read.net, read.extents, made));
+    else print_net(read.net, read.extents, made);
   });
 }
 
@@ -161,9 +160,10 @@ void show(const show_arguments& a) {
   const std::string& file = a.file;
   const bool net = !file.ends_with(".safetensors") && !file.ends_with(".npy") && !file.ends_with(".npz") &&
                    (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file));
-  if (!net && !a.shapes.empty())
-    throw value_error(words(printable(file, 1024), ": `--shape` takes a net, and this is a file of tensors"));
-  if (net && a.values)
+  for (const auto& [option, given] : {std::pair{"--shape", &a.shapes}, {"--value", &a.values}})
+    if (!net && !given->empty())
+      throw value_error(words(printable(file, 1024), ": `", option, "` takes a net, and this is a file of tensors"));
+  if (net && a.elements)
     throw value_error(words(printable(file, 1024), ": `--values` takes a file of tensors, and this is a net"));
   if (a.unsupported) {
     if (!file.ends_with(".onnx"))

@@ -417,7 +417,7 @@ void write_source(const source_arguments& a) {
     throw value_error(words(printable(a.out, 1024),
                             ": is no name of a module; expected NAME.cppm, where NAME is free for a namespace"));
   check_writable(a.out);
-  const saved_net net = load_model(a.model);
+  const saved_net net = load_model(a);
   topology_writer made(net);
   made.run();
   const signals noted;  // both files are written, or none

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,18 +27,21 @@ namespace tool {
 using namespace lamina;
 using namespace lamina::ir;
 
-saved_net load_model(const std::string& path) {
-  if (path.ends_with(".onnx")) {
-#ifdef LAMINA_ONNX
-    return onnx::load(path);
-#else
-    throw unsupported_error(path + ": this program was built without protozero, which reads ONNX (libprotozero-dev)");
+namespace {
+bool is_onnx(const std::string& path) {
+  if (!path.ends_with(".onnx")) return false;
+#ifndef LAMINA_ONNX
+  throw unsupported_error(path + ": this program was built without protozero, which reads ONNX (libprotozero-dev)");
 #endif
-  }
+  return true;
+}
+
+saved_net load_saved(const std::string& path) {
   if (path.ends_with(".npy") || path.ends_with(".npz"))
     throw value_error(path + " holds arrays; expected a saved net (NAME.json beside NAME.safetensors) or NAME.onnx");
   return load_net(path);
 }
+}  // namespace
 
 given given_for(const std::string& model, const program& p, const std::string& option) {
   const auto equals = option.find('=');
@@ -59,18 +63,22 @@ given given_for(const std::string& model, const program& p, const std::string& o
 
 namespace {
 shape parsed_shape(const std::string& model, const std::string& name, const std::string& s) {
+  constexpr std::int64_t max_elements = std::int64_t(1) << 40;
   shape dims;
+  std::int64_t elements = 1;
   std::size_t at = 0;
   while (at < s.size() || dims.rank == 0) {
     std::size_t end = at;
     std::int64_t n = 0;
     while (end < s.size() && s[end] >= '0' && s[end] <= '9' && end - at < 13) n = 10 * n + (s[end++] - '0');
     const bool good = end > at && (end == s.size() || (s[end] == 'x' && end + 1 < s.size())) && dims.rank < max_rank &&
-                      n <= (std::int64_t(1) << 40);
+                      n > 0 && n <= max_elements / elements;
     if (!good)
-      throw value_error(words(model, ": input `", printable(name), "`: `", printable(s),
-                              "` is no shape; expected numbers, as in 8x1x28x28"));
+      throw value_error(words(model, ": ", name.empty() ? "" : "input `", printable(name), name.empty() ? "`" : "`: `",
+                              printable(s), "` is no shape; expected numbers from 1, as in 8x1x28x28, at most ",
+                              max_rank, " of them and of 2^40 elements"));
     dims.push_back(n);
+    elements *= n;
     at = end + 1;
   }
   return dims;
@@ -108,24 +116,20 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
 
 #ifdef LAMINA_ONNX
 namespace {
-// NAME=VALUE of an option. Errors: value_error where the name is missing.
-std::pair<std::string, std::string> named(const std::string& model, const std::string& option) {
-  const auto equals = option.find('=');
-  if (equals == option.npos)
-    throw value_error(words(model, ": `", printable(option), "` has no name; expected NAME=VALUE"));
-  return {option.substr(0, equals), option.substr(equals + 1)};
-}
-
-onnx::read_options options_of(const std::string& path, const std::vector<std::string>& shapes,
-                              const std::vector<std::string>& values) {
+onnx::read_options options_of(const std::string& path, const given_inputs& given) {
   onnx::read_options o;
-  for (const auto& s : shapes) {
-    if (s.find('=') == s.npos) continue;  // of the only input, whose name is not known yet
-    const auto [name, extents] = named(path, s);
-    o.shapes.emplace_back(name, parsed_shape(path, name, extents));
+  for (const auto& s : given.shapes) {
+    const auto equals = s.find('=');
+    const std::string name = equals == s.npos ? "" : s.substr(0, equals);  // empty: the reader knows the only input
+    o.shapes.emplace_back(name, parsed_shape(path, name, equals == s.npos ? s : s.substr(equals + 1)));
   }
-  for (const auto& v : values) {
-    auto [name, value] = named(path, v);
+  std::set<std::string> valued;
+  for (const auto& v : given.values) {
+    const auto equals = v.find('=');
+    if (equals == v.npos) throw value_error(words(path, ": `", printable(v), "` has no name; expected NAME=VALUE"));
+    const std::string name = v.substr(0, equals), value = v.substr(equals + 1);
+    if (!valued.insert(name).second)
+      throw value_error(words(path, ": input `", printable(name), "` has two values; expected one"));
     if (const auto number = number_in(value)) o.numbers.emplace_back(name, *number);
     else if (value.ends_with(".npy")) o.values.emplace_back(name, read_npy(value));
     else
@@ -137,42 +141,33 @@ onnx::read_options options_of(const std::string& path, const std::vector<std::st
 }  // namespace
 #endif
 
-saved_net load_model(const std::string& path, const std::vector<std::string>& shapes,
-                     const std::vector<std::string>& values) {
+saved_net load_model(const std::string& path, const given_inputs& given) {
 #ifdef LAMINA_ONNX
-  if (path.ends_with(".onnx")) {
-    auto o = options_of(path, shapes, values);
-    auto net = onnx::load(path, o);
-    const auto unnamed =
-        std::find_if(shapes.begin(), shapes.end(), [](const auto& s) { return s.find('=') == s.npos; });
-    if (unnamed == shapes.end()) return net;
-    const node& only = net.program->at(net.program->inputs()[given_for(path, *net.program, *unnamed).input]);
-    o.shapes.emplace_back(only.name, parsed_shape(path, only.name, *unnamed));
-    return onnx::load(path, o);
-  }
+  if (is_onnx(path)) return onnx::load(path, options_of(path, given));
 #endif
-  if (!shapes.empty() || !values.empty())
+  if (!is_onnx(path) && (!given.shapes.empty() || !given.values.empty()))
     throw value_error(path + ": shapes and values of inputs are for ONNX files; this net was saved with its own");
-  return load_model(path);
+  return load_saved(path);
 }
 
-fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
-                     const std::vector<std::string>& values) {
-  if (!path.ends_with(".onnx")) {
-    fixed_net made{load_model(path, {}, values), {}};
-    made.extents = extents_of(path, *made.net.program, shapes);
-    return made;
-  }
-  fixed_net made{load_model(path, shapes, values), {}};
-#ifdef LAMINA_ONNX
+net_with_extents load_with_extents(const std::string& path, const given_inputs& given) {
+  const bool saved = !is_onnx(path);
+  net_with_extents made{load_model(path, saved ? given_inputs{{}, given.values} : given), {}};
   std::vector<std::string> of_inputs;  // and not of those that are constants now
-  for (const auto& s : shapes) {
+  for (const auto& s : given.shapes) {
     const auto is_valued = [&](const std::string& v) { return s.starts_with(v.substr(0, v.find('=') + 1)); };
-    if (std::none_of(values.begin(), values.end(), is_valued)) of_inputs.push_back(s);
+    if (std::none_of(given.values.begin(), given.values.end(), is_valued)) of_inputs.push_back(s);
   }
+  made.extents = extents_of(path, *made.net.program, of_inputs);
+  return made;
+}
+
+net_with_extents load_fixed(const std::string& path, const given_inputs& given) {
+  auto made = load_with_extents(path, given);
+#ifdef LAMINA_ONNX
+  if (!is_onnx(path)) return made;
+  auto o = options_of(path, given);
   const auto& p = *made.net.program;
-  made.extents = extents_of(path, p, of_inputs);
-  auto o = options_of(path, shapes, values);
   bool known = true;
   for (std::size_t i = 0; i < made.extents.size(); ++i) {
     const node& n = p.at(p.inputs()[i]);

@@ -5,68 +5,70 @@ namespace tool {
 
 // ---- commands, one in each file; main.cpp reads what they are given --------------------------------------------------
 
-struct show_arguments {
-  std::string file;
-  std::vector<std::string> shapes;
-  bool values = false, json = false, unsupported = false;
+/// What is given of a net's inputs: shapes, NAME=8x1x28x28, and of an ONNX model values, NAME=NUMBER or NAME=FILE.npy, of those that
+/// become constants.
+struct given_inputs {
+  std::vector<std::string> shapes, values;
 };
-struct run_arguments {
-  std::string model, out, trace;
+struct model_arguments : given_inputs {
+  std::string model;
+};
+
+struct show_arguments : given_inputs {
+  std::string file;
+  bool elements = false, json = false, unsupported = false;
+};
+struct run_arguments : model_arguments {
+  std::string out, trace;
   std::vector<std::string> inputs;
   bool json = false;
 };
-struct bench_arguments {
-  std::string model;
-  std::vector<std::string> shapes;
+struct bench_arguments : model_arguments {
   int threads = 1;
   std::int64_t repeat = 100;
   bool json = false, per_operation = false;
 };
-struct plan_arguments {
-  std::string model;
-  std::vector<std::string> shapes;
+struct plan_arguments : model_arguments {
   bool json = false;
 };
-struct draw_arguments {
-  std::string model, out;
-  std::vector<std::string> shapes;
+struct draw_arguments : model_arguments {
+  std::string out;
   bool operations = false;
 };
 struct doctor_arguments {
   bool json = false;
 };
-struct train_arguments {
-  std::string model, out, images, labels, validation_images, validation_labels,
-      loss = "cross_entropy", optimizer = "adam", schedule = "constant", checkpoint;
+struct train_arguments : model_arguments {
+  std::string out, images, labels, validation_images, validation_labels, loss = "cross_entropy", optimizer = "adam",
+                                                                         schedule = "constant", checkpoint;
   std::int64_t epochs = 1, batch = 64, seed = 0;
   double rate = 1e-3, mean = 0, deviation = 1;
   int threads = 1;
   bool resume = false, json = false;
   std::vector<std::string> freeze;
 };
-struct profile_arguments {
-  std::string model, out;
+struct profile_arguments : model_arguments {
+  std::string out;
   std::vector<std::string> inputs;
   bool json = false;
 };
-struct quantize_arguments {
-  std::string model, profile, schema = "asymmetric", out;
+struct quantize_arguments : model_arguments {
+  std::string profile, schema = "asymmetric", out;
   std::vector<std::string> keep_float;
   bool json = false;
 };
-struct export_arguments {
-  std::string model, out;
-  std::vector<std::string> inputs, values;
+struct export_arguments : model_arguments {
+  std::string out;
   std::int64_t opset = 21, external_above = std::int64_t(3) << 29;
   bool json = false;
 };
-struct source_arguments {
-  std::string model, out;
+struct source_arguments : model_arguments {
+  std::string out;
   bool json = false;
 };
-struct bundle_arguments {
-  std::string model, name, out = ".", api = "static", set, target, cpu;
-  std::vector<std::string> inputs, values, entries;
+struct bundle_arguments : model_arguments {
+  std::string name, out = ".", api = "static", set, target, cpu;
+  std::vector<std::string> entries;
   bool source = false, text = false, module_interface = false, graph = false, instrument = false, dump_tensors = false,
        optimize = false, json = false;
 };
@@ -86,12 +88,10 @@ void doctor(const doctor_arguments& a);
 
 // ---- nets ------------------------------------------------------------------------------------------------------------
 
-/// Reads MODEL: NAME.onnx; NAME or NAME.json, with NAME.safetensors beside it. Errors: those of `onnx::load` and `load_net`.
-lamina::saved_net load_model(const std::string& path);
-/// The same; an ONNX file is read with shapes of inputs, NAME=8x1x28x28, and values, NAME=NUMBER or NAME=FILE.npy, of those that
-/// become constants. Errors: value_error where another net is given some.
-lamina::saved_net load_model(const std::string& path, const std::vector<std::string>& shapes,
-                             const std::vector<std::string>& values);
+/// Reads MODEL: NAME.onnx, with what is given of its inputs; NAME or NAME.json, with NAME.safetensors beside it.
+/// Errors: those of `onnx::load` and `load_net`; value_error where a saved net is given shapes or values.
+lamina::saved_net load_model(const std::string& path, const given_inputs& given);
+inline lamina::saved_net load_model(const model_arguments& a) { return load_model(a.model, a); }
 
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
 /// was given, the inputs that there are, and the nearest.
@@ -106,15 +106,15 @@ given given_for(const std::string& model, const lamina::ir::program& p, const st
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p,
                                       const std::vector<std::string>& shapes);
 
-/// A net for fixed extents of its inputs.
-struct fixed_net {
+/// A net, and the extents of its inputs that it is looked at with.
+struct net_with_extents {
   lamina::saved_net net;
   std::vector<lamina::shape> extents;
 };
-/// Reads MODEL for the extents that `extents_of` gives. An ONNX file is read with them, so that what follows from extents is decided,
-/// and with values. Errors: as `load_model`, value_error.
-fixed_net load_fixed(const std::string& path, const std::vector<std::string>& shapes,
-                     const std::vector<std::string>& values);
+/// Reads MODEL, also a saved net that shapes are given for; extents as `extents_of` gives them. Errors: as `load_model`, value_error.
+net_with_extents load_with_extents(const std::string& path, const given_inputs& given);
+/// The same; an ONNX file is read with all of these extents, so that what follows from them is decided.
+net_with_extents load_fixed(const std::string& path, const given_inputs& given);
 
 /// What a mismatch of shapes may come from: inputs whose open extents count as 1, since no option gave them. Empty where none do.
 std::string note_on_extents(const lamina::ir::program& p, const std::vector<std::string>& shapes, const char* option);

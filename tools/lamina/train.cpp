@@ -164,7 +164,7 @@ void train(const train_arguments& o) {
   const auto files = files_of_net(o.out);
   for (const auto& file : {files.structure, files.weights, o.checkpoint})
     if (!file.empty()) check_writable(file);
-  model_core net = core_of(load_model(o.model), {.threads = o.threads});
+  model_core net = core_of(load_model(o), {.threads = o.threads});
   const auto data = read_data(o, o.images, o.labels);
   const std::map<std::string, trainer::loss_rule> losses{
       {"cross_entropy", [](const value& out, const value& y) { return value(loss::cross_entropy{}(out, y)); }},

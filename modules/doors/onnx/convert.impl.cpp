@@ -423,7 +423,9 @@ tensor_type type_inside(const type_message& m, const text& name, const source& f
     why << "is " << name_of(m.element) << ", which lamina has no element type for";
     unsupported(why.view());
   }
-  if (!m.has_shape) unsupported("has no shape; give one: read_options{.shapes = {{\"name\", {1, 3, 224, 224}}}}");
+  if (!m.has_shape)
+    unsupported(
+        "has no shape; give one: read_options{.shapes = {{\"name\", {1, 3, 224, 224}}}}, or --shape name=1x3x224x224");
   if (m.extents.size() > static_cast<std::size_t>(max_rank)) unsupported("has more than 8 axes");
   tensor_type type{*element, {}};
   for (const auto& e : m.extents) {

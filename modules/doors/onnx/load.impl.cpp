@@ -49,14 +49,20 @@ void check(const model_message& m, const source& from) {
                                              << " of ai.onnx; opsets from " << oldest_opset << " on are read");
 }
 
-// Errors: value_error where what is given for inputs, shapes or values, names one that is none.
+// Errors: value_error where what is given for inputs, shapes or values, names one that is none, or one twice.
 template <class Given> void check_names(const std::vector<Given>& all, const std::set<std::string_view>& inputs,
                                         std::string_view what, const source& from) {
+  std::set<std::string_view> named;
   for (const auto& [name, given] : all) {
     text t;
-    if (!inputs.contains(name))
-      detail::raise(error_kind::value, t << printable(from.file, 1024) << ": a " << what << " is given for `"
-                                         << printable(name) << "`, which is no input");
+    if (inputs.contains(name) && named.insert(name).second) continue;
+    t << printable(from.file, 1024) << ": ";
+    if (inputs.contains(name))
+      detail::raise(error_kind::value, t << "input `" << printable(name) << "` has two " << what << "s; expected one");
+    t << "the net has no input `" << printable(name) << "`; its inputs are ";
+    const char* before = inputs.empty() ? "none" : "`";
+    for (const auto& input : inputs) t << std::exchange(before, ", `") << printable(input) << "`";
+    detail::raise(error_kind::value, inputs.empty() ? t << before : t);
   }
 }
 
@@ -102,6 +108,43 @@ type_message without_shape(type_message m) {
   return m;
 }
 
+// The type of an input with the shape that is given for it. Errors: value_error where the file declares another one.
+tensor_type with_shape(const value_message& v, const shape& given, const source& from) {
+  value_message open = v;
+  open.type = without_shape(v.type);
+  tensor_type type = type_of(open, from);
+  type.dims = given;
+  if (!v.type.has_shape) return type;
+  if (const tensor_type declared = type_of(v, from); !fits(declared.dims, given)) {
+    text t;
+    detail::raise(error_kind::value, t << printable(from.file, 1024) << ": input `" << printable(v.name) << "` is "
+                                       << declared.dims << "; the given shape is " << given);
+  }
+  return type;
+}
+
+// Shapes that are given, each with the name of its input. Errors: value_error for one without a name where there are several inputs.
+std::vector<std::pair<std::string, shape>> named_shapes(const read_options& o, const std::set<std::string_view>& inputs,
+                                                        const source& from) {
+  auto all = o.shapes;
+  std::vector<std::string_view> open;  // inputs that do not become constants
+  const auto is = [](std::string_view name) { return [=](const auto& given) { return given.first == name; }; };
+  for (const auto& name : inputs)
+    if (std::none_of(o.values.begin(), o.values.end(), is(name)) &&
+        std::none_of(o.numbers.begin(), o.numbers.end(), is(name)))
+      open.push_back(name);
+  for (auto& [name, given] : all) {
+    text t;
+    if (!name.empty()) continue;
+    if (open.size() != 1)
+      detail::raise(error_kind::value, t << printable(from.file, 1024) << ": the shape " << given
+                                         << " has no name of an input; expected one, since the net has " << open.size()
+                                         << " inputs");
+    name = open[0];
+  }
+  return all;
+}
+
 void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   const source& from = root.context().from;
   std::set<std::string_view> initialized, inputs;
@@ -109,28 +152,29 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   const auto find = [](const auto& all, std::string_view name) {
     return std::find_if(all.begin(), all.end(), [&](const auto& given) { return given.first == name; });
   };
+  // Files of old IR versions name initializers as inputs too.
+  for (const auto& v : g.inputs)
+    if (!initialized.contains(v.name)) inputs.insert(v.name);
+  const auto shapes = named_shapes(o, inputs, from);
+  check_names(shapes, inputs, "shape", from);
+  check_names(o.values, inputs, "value", from);
+  check_names(o.numbers, inputs, "value", from);
   for (const auto& v : g.inputs) {
-    if (initialized.contains(v.name)) continue;  // files of old IR versions name initializers as inputs too
-    inputs.insert(v.name);
-    const auto shaped = find(o.shapes, v.name);
+    if (initialized.contains(v.name)) continue;
+    const auto shaped = find(shapes, v.name);
     const auto valued = find(o.values, v.name);
     const auto numbered = find(o.numbers, v.name);
     value_message declared = v;
-    if (shaped != o.shapes.end() || (valued != o.values.end() && !declared.type.has_shape))
-      declared.type = without_shape(declared.type);
-    tensor_type type = type_of(declared, from);
-    if (shaped != o.shapes.end()) type.dims = shaped->second;
+    if (valued != o.values.end() && !declared.type.has_shape) declared.type = without_shape(declared.type);
+    const tensor_type type = shaped == shapes.end() ? type_of(declared, from) : with_shape(v, shaped->second, from);
     if (valued == o.values.end() && numbered == o.numbers.end()) {
       root.define(v.name, {.v = root.target().input(v.name, type)});
       continue;
     }
-    const bool any_shape = !v.type.has_shape && shaped == o.shapes.end();
+    const bool any_shape = !v.type.has_shape && shaped == shapes.end();
     root.define(v.name, {.data = numbered != o.numbers.end() ? filled_with(v.name, type, numbered->second, from)
                                                              : checked(v.name, type, any_shape, valued->second, from)});
   }
-  check_names(o.shapes, inputs, "shape", from);
-  check_names(o.values, inputs, "value", from);
-  check_names(o.numbers, inputs, "value", from);
 }
 
 // Whether a result can be of the shape that the file declares for it.

@@ -41,8 +41,8 @@ export struct own_operator {
 
 /// How a file is read.
 export struct read_options {
-  /// Shapes of inputs, of a sequence its tensors', in place of those that the file declares: where it leaves the rank open, or to fix
-  /// extents.
+  /// Shapes of inputs, of a sequence its tensors', where the file leaves the rank open, or to fix extents that it leaves open. An empty
+  /// name is that of the only input.
   std::vector<std::pair<std::string, shape>> shapes{};
   /// Elements of inputs that are always the same, as a sampling rate or a flag: such an input becomes a constant, and what follows
   /// from it alone, as the branch of an `If`, is decided while the file is read.

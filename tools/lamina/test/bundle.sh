@@ -49,7 +49,7 @@ ends 2 'net.onnx: cannot be opened' net.onnx --name small
 if "$program" export net written.onnx > /dev/null; then
   ends 0 five/small.o written.onnx --name small --shape 2x1x6x6 --out five --entry of_three=3x1x6x6 --optimize
   grep -q '^#define SMALL_INPUT_ELEMENTS 72$' five/small.h && grep -q '^#define OF_THREE_INPUT_ELEMENTS 108$' five/small.h || fail "the shapes of the model are not those that were given"
-  ends 2 'written.onnx: a shape is given for .inptu., which is no input' written.onnx --name small --shape inptu=2x1x6x6
+  ends 2 'written.onnx: the net has no input .inptu.; its inputs are .input.$' written.onnx --name small --shape inptu=2x1x6x6
   ends 2 'written.onnx: input .input.: .much. is no value; expected a number or FILE.npy' written.onnx --name small --value input=much
   ends 2 'net: shapes and values of inputs are for ONNX files' net --name small --value input=1
   "$program" export written.onnx fixed.onnx --shape input=2x1x6x6 --external-above 0 > /dev/null || fail "a model is not written again"

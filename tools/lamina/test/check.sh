@@ -328,6 +328,50 @@ END
     refused '^lamina: net.onnx: input `input` is \[Nx1x6x6\]; the given shape is \[2x1x7x6\]$' $command --shape input=2x1x7x6
     refused '^lamina: net.onnx: the net has no input `nope`; its inputs are `input`$' $command --shape nope=1
   done
+  # Shapes of the inputs of a model, for all commands that read one. `open.onnx` says nothing of its input's.
+  printf '\x08\x08\x3a\x27\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu\x12\x01g\x5a\x09\x0a\x01x\x12\x04\x0a\x02\x08\x01\x62\x09\x0a\x01y\x12\x04\x0a\x02\x08\x01\x42\x02\x10\x0d' >open.onnx
+  for command in "run %s --input x.npy" "profile %s --input x.npy --out p" "quantize %s --profile net.onnx.profile --out q" "export %s e.onnx" \
+    "source %s --out s.cppm" "train %s --images pictures.npy --labels classes.npy --out q" "show %s" "plan %s" "bench %s --repeat 1" "draw %s" \
+    "bundle %s --name b"; do
+    fails 3 '^lamina: open.onnx: input `x` has no shape; give one: .*--shape name=1x3x224x224$' ${command/\%s/open.onnx}
+    of_net=${command/\%s/net.onnx}
+    refused '^lamina: net.onnx: input `input` is \[Nx1x6x6\]; the given shape is \[6x6\]$' $of_net --shape 6x6
+    refused '^lamina: net.onnx: input `input` is \[Nx1x6x6\]; the given shape is \[2x1x7x6\]$' $of_net --shape input=2x1x7x6
+    refused '^lamina: net.onnx: the net has no input `image`; its inputs are `input`$' $of_net --shape image=2x1x6x6
+    refused '^lamina: net.onnx: the net has no input `image`; its inputs are `input`$' $of_net --value image=2
+    refused '^lamina: net.onnx: input `input` has two shapes' $of_net --shape 2x1x6x6 --shape input=3x1x6x6
+    refused '^lamina: net.onnx: input `input` has two values' $of_net --value input=2 --value input=3
+    refused '^lamina: net.onnx: input `input`: `much` is no value; expected a number or FILE.npy$' $of_net --value input=much
+    for given in 2by1 2x1x6x x 0x1x6x6 -2x1x6x6 1.5x1x6x6 99999999999999x1x6x6 1099511627776x1099511627776x6x6 1x1x1x1x1x1x1x1x6; do
+      refused "^lamina: net.onnx: input \`input\`: \`$given\` is no shape; expected numbers from 1, as in 8x1x28x28" $of_net --shape input=$given
+      refused "^lamina: net.onnx: \`$given\` is no shape; expected numbers from 1" $of_net --shape=$given
+    done
+  done
+  ends 0 run open.onnx --shape 2x2 --input pair.npy --json
+  holds 'j["outputs"][0]["shape"] == [2, 2] and j["outputs"][0]["values"] == [1, 2, 3, 4]'
+  refused '^lamina: open.onnx: .*\[2x3\]' run open.onnx --shape x=2x3 --input pair.npy
+  ends 0 profile open.onnx --shape x=2x2 --input pair.npy --out p
+  ends 0 quantize open.onnx --shape x=2x2 --profile p --out q
+  ends 0 source open.onnx --shape x=2x2 --out s.cppm
+  grep -q 'input<2, 2>' s.cppm || fail "source of another shape"
+  ends 0 show open.onnx --shape 2x2 --json
+  holds 'j["inputs"][0]["type"]["shape"] == [2, 2] and j["shapes"] == [[2, 2]]'
+  for command in 'plan open.onnx' 'bench open.onnx --repeat 1' 'draw open.onnx' 'bundle open.onnx --name b' 'export open.onnx e.onnx'; do
+    ends 0 $command --shape 2x2
+  done
+  ends 0 run e.onnx --input pair.npy
+  says '^y: float32\[2x2\]$'
+  ends 0 run net.onnx --shape input=2x1x6x6 --input x.npy
+  says '^output: float32\[2x3\]$'
+  ends 0 run net.onnx --shape input=2x1x6x6 --value input=0.5 --json
+  holds 'j["outputs"][0]["shape"] == [2, 3]'
+  ends 0 plan net.onnx --shape input=2x1x6x6 --value input=x.npy --json
+  holds 'j["shapes"] == []'
+  ends 0 train net.onnx --shape input=5x1x6x6 --images pictures.npy --labels classes.npy --batch 5 --out q
+  refused '^lamina: net.onnx: ' train net.onnx --shape input=5x1x6x6 --images pictures.npy --labels classes.npy --batch 6 --out q
+  for command in "run net --input x.npy" "profile net --input x.npy --out p" "export net e.onnx" "source net --out s.cppm"; do
+    refused '^lamina: net: shapes and values of inputs are for ONNX files; this net was saved with its own$' $command --shape 2x1x6x6
+  done
   ends 0 profile net.onnx --input x.npy --out net.onnx.profile --json
   holds 'j["files"] == ["net.onnx.profile"] and j["samples"] == 1'
   ends 0 quantize net.onnx --profile net.onnx.profile --out small --json
