@@ -137,6 +137,8 @@ static_assert(says(nn::layer_norm{{4}}, {2, 3}, "layer_norm expects rows [4] but
 static_assert(says(nn::group_norm{3, 4}, {2, 4, 3}, "group_norm: 4 channels do not divide into 3 groups"));
 static_assert(says(nn::instance_norm{4}, {2, 4}, "instance_norm expects [N, 4, L, ...] but is given [2x4]"));
 static_assert(says(nn::self_attention{6, 4}, {2, 3, 6}, "self_attention: 6 features do not divide into 4 heads"));
+static_assert(says(nn::lstm{.input_size = 2, .hidden_size = 3, .bidirectional = true, .reverse = true}, {4, 1, 2},
+                   "lstm is both `reverse` and `bidirectional`, which walks both ways already"));
 static_assert(says(nn::self_attention{6, 3}, {2, 6}, "self_attention expects [N, T, 6] but is given [2x6]"));
 static_assert(says(nn::conv1d{.in_channels = 3, .out_channels = 3, .padding = 1, .causal = true}, {2, 3, 5},
                    "conv1d: a causal layer chooses its padding, which must be 0"));

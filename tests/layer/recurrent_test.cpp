@@ -336,6 +336,40 @@ BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
   check_layer("gru_cell without biases", plain, {in_turns, h}, weights);
 }
 
+// A layer that walks backwards is the second direction of one that walks both ways.
+BOOST_AUTO_TEST_CASE(reverse_is_the_second_direction) {
+  const auto check = [](std::string_view name, auto layer, std::int64_t gates, std::size_t states) {
+    const std::int64_t t = 4, n = 3, i = 2, h = 3;
+    const table all = parameters(gates, i, h, 1, 2);
+    table own;
+    for (const auto& [key, a] : all)
+      if (const auto at = key.find("_reverse"); at != key.npos) own[key.substr(0, at)] = a;
+    layer.input_size = i, layer.hidden_size = h, layer.states = layer.lengths = true;
+    auto both = layer;
+    both.bidirectional = true, layer.reverse = true;
+    const array x = real({dim(t), dim(n), dim(i)}, 1), counts = lengths_of({4, 1, 2});
+    std::vector<array> operands{x}, of_both{x};
+    for (std::size_t k = 0; k < states; ++k) {
+      const array first = real({2, dim(n), dim(h)}, 2 + static_cast<int>(k));
+      of_both.push_back(first);
+      array second{{dtype::float64, {1, dim(n), dim(h)}}, {}};
+      second.values.assign(first.values.begin() + n * h, first.values.end());
+      operands.push_back(second);
+    }
+    operands.push_back(counts), of_both.push_back(counts);
+    const auto r = outcomes(layer, operands, own), w = outcomes(both, of_both, all);
+    std::vector<double> second;
+    for (std::int64_t row = 0; row < t * n; ++row)
+      second.insert(second.end(), w[0].values.begin() + (2 * row + 1) * h, w[0].values.begin() + (2 * row + 2) * h);
+    check_close(r[0].values, second, name);
+    for (std::size_t k = 1; k <= states; ++k)
+      check_close(r[k].values, {w[k].values.begin() + n * h, w[k].values.end()}, name);
+  };
+  check("lstm", nn::lstm{}, 4, 2);
+  check("gru", nn::gru{}, 3, 1);
+  check("rnn", nn::rnn{}, 1, 1);
+}
+
 BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
   for (auto [t, n, i, h, layers, directions] : {std::array<std::int64_t, 6>{1, 1, 1, 1, 1, 1},
                                                 {3, 2, 2, 3, 1, 1},
@@ -367,6 +401,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_all_operands) {
     for (std::int64_t k = 0; k < n; ++k) lengths.push_back(static_cast<double>(std::min(t, k + 1)));
     check_layer("gru, reset before", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reset_before},
                 {x}, parameters(3, 2, 3));
+    check_layer("lstm from the end", nn::lstm{.input_size = 2, .hidden_size = 3, .reverse = true}, {x},
+                parameters(4, 2, 3));
     check_layer("gru, reversed", nn::gru{.input_size = 2, .hidden_size = 3, .form = nn::gru_form::reversed}, {x},
                 parameters(3, 2, 3));
     check_layer("lstm with peepholes", nn::lstm{.input_size = 2, .hidden_size = 3, .peephole = true}, {x},

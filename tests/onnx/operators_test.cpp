@@ -51,11 +51,6 @@ void close(const any_tensor& is, const std::vector<double>& expected, double wit
     BOOST_TEST(std::abs(all[i] - expected[i]) <= within,
                "element " << i << " is " << all[i] << ", not " << expected[i]);
 }
-bytes strings(const bytes& name, const t::names& all) {
-  t::message m;
-  m.put(1, name).put(9, all).number(20, 8);
-  return m.done();
-}
 bytes model_of(const std::vector<bytes>& nodes, const std::vector<bytes>& initializers,
                const std::vector<bytes>& inputs, const std::vector<bytes>& outputs = {t::untyped("y")}) {
   return t::model{.main = {.nodes = nodes, .inputs = inputs, .outputs = outputs, .initializers = initializers},
@@ -246,15 +241,15 @@ bytes chain(std::int64_t levels, std::int64_t last) {
     if (leaf) leaves.push_back(i), weights.push_back(static_cast<float>(i));
   }
   const t::numbers none(leaves.size(), 0);
-  return model_of(
-      {t::node("TreeEnsembleRegressor", {"x"}, {"y"},
-               {t::integer("n_targets", 1), t::integers("nodes_treeids", trees), t::integers("nodes_nodeids", nodes),
-                t::integers("nodes_featureids", features), t::integers("nodes_truenodeids", yes),
-                t::integers("nodes_falsenodeids", no), t::reals("nodes_values", values), strings("nodes_modes", modes),
-                t::integers("target_treeids", none), t::integers("target_nodeids", leaves),
-                t::integers("target_ids", none), t::reals("target_weights", weights)},
-               machine_learning)},
-      {}, {t::value("x", t::float32, {"n", 1})});
+  return model_of({t::node("TreeEnsembleRegressor", {"x"}, {"y"},
+                           {t::integer("n_targets", 1), t::integers("nodes_treeids", trees),
+                            t::integers("nodes_nodeids", nodes), t::integers("nodes_featureids", features),
+                            t::integers("nodes_truenodeids", yes), t::integers("nodes_falsenodeids", no),
+                            t::reals("nodes_values", values), t::strings("nodes_modes", modes),
+                            t::integers("target_treeids", none), t::integers("target_nodeids", leaves),
+                            t::integers("target_ids", none), t::reals("target_weights", weights)},
+                           machine_learning)},
+                  {}, {t::value("x", t::float32, {"n", 1})});
 }
 
 }  // namespace

@@ -131,6 +131,9 @@ inline bytes integer(const bytes& name, std::int64_t v) {
 }
 inline bytes real(const bytes& name, float v) { return message().put(1, name).real(2, v).number(20, 1).done(); }
 inline bytes string(const bytes& name, const bytes& v) { return message().put(1, name).put(4, v).number(20, 3).done(); }
+inline bytes strings(const bytes& name, const std::vector<bytes>& all) {
+  return message().put(1, name).put(9, all).number(20, 8).done();
+}
 inline bytes integers(const bytes& name, const numbers& v) {
   return message().put(1, name).one_by_one(8, v).number(20, 7).done();
 }

@@ -64,6 +64,23 @@ struct heads_of {
 // A `mask` adds a port of that name, which broadcasts to [N, num_heads, T, S]: bool, where true is seen (PyTorch's layers say the
 // opposite), or numbers that are added to the scores. The weights of attention are not dropped out.
 
+/// softmax(scale query key^T + mask) value, without parameters; `scale` 0 is 1 / sqrt(depth).
+/// Shapes:  query [..., H, T, D], key [..., G, S, D], value [..., G, S, E] -> [..., H, T, E]; G divides H.
+/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port that broadcasts to [..., H, T, S].
+export struct attention {
+  static constexpr bool has_forward_ports = true;
+  bool causal = false, mask = false;
+  double scale = 0;
+  constexpr view<const label> inputs() const {
+    return mask ? view<const label>(port_names<"query", "key", "value", "mask">)
+                : view<const label>(port_names<"query", "key", "value">);
+  }
+  template <class S, class V> constexpr void forward_ports(S&, view<const V> in, view<V> out) const {
+    const attention_attributes a{.causal = causal, .scale = scale};
+    out[0] = mask ? lamina::attention(in[0], in[1], in[2], in[3], a) : lamina::attention(in[0], in[1], in[2], a);
+  }
+};
+
 /// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
 /// Shapes:  x [N, T, embed_dim] -> the same; in_proj_weight [3 embed_dim, embed_dim], in_proj_bias [3 embed_dim],
 ///          out_proj.weight [embed_dim, embed_dim], out_proj.bias [embed_dim].

@@ -336,7 +336,8 @@ export template <Layer Step> struct recurrent {
 
 // What RNN, GRU and LSTM over sequences share. Their members begin in PyTorch's order; `states` adds ports for the
 // first and last states (h0, and c0 for an LSTM, [ l.num_layers directions, N, l.hidden_size]), `lengths` a port of
-// int64 [N] with how many positions of each sample count: later ones give 0 and leave the state alone.
+// int64 [N] with how many positions of each sample count: later ones give 0 and leave the state alone. `reverse` walks from
+// the last position to the first.
 namespace detail {
 constexpr std::int64_t directions(const auto& l) { return l.bidirectional ? 2 : 1; }
 constexpr void check_sequence(const auto& l, std::string_view name, view<const tensor_type> x, text& why) {
@@ -344,6 +345,8 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   if (l.input_size < 1 || l.hidden_size < 1 || l.num_layers < 1)
     why << name << " needs positive `input_size`, `hidden_size` and `num_layers` but has " << l.input_size << ", "
         << l.hidden_size << " and " << l.num_layers;
+  else if (l.reverse && l.bidirectional)
+    why << name << " is both `reverse` and `bidirectional`, which walks both ways already";
   else if (!(l.dropout >= 0 && l.dropout < 1))
     why << name << " needs a dropout of at least 0 and below 1 but has " << l.dropout;
   else if (s.rank != 3)
@@ -411,9 +414,10 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       text suffix;
       suffix << "_l" << layer << (d ? "_reverse" : "");
       const V all = input_gates(l, s, x, features, gates, state_bias, suffix.view());
+      const bool backwards = d == 1 || l.reverse;
       const std::size_t carries = States + (l.lengths ? 1 : 0);
       V first[States + 1], given[States + 2];
-      first_carries(l, s, in, all, at, d == 1, view<V>(first, carries));
+      first_carries(l, s, in, all, at, backwards, view<V>(first, carries));
       auto body = [&](auto& inner, view<const V> carried, view<const V> slices, view<V> made) {
         step(inner, slices[0], carried, made, suffix.view());
         made[carries] = made[0];
@@ -424,9 +428,9 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
         V counts = carried[States] < lamina::reshape(inner.outside(in[in.size() - 1]), shape{dyn, 1});
         for (std::size_t i = 0; i < States; ++i) made[i] = passed_on(s, V(lamina::where(counts, made[i], carried[i])));
         made[States + 1] = lamina::where(counts, made[States + 1], 0);
-        made[States] = d ? V(carried[States] - 1) : V(carried[States] + 1);
+        made[States] = backwards ? V(carried[States] - 1) : V(carried[States] + 1);
       };
-      s.scan(s, view<const V>(first, carries), view<const V>(&all, 1), view<V>(given, carries + 1), body, d == 1);
+      s.scan(s, view<const V>(first, carries), view<const V>(&all, 1), view<V>(given, carries + 1), body, backwards);
       if (s.failed()) return;
       both[d] = given[carries];
       if (l.states)
@@ -463,7 +467,7 @@ export struct rnn {
   bool bias = true, batch_first = false;
   double dropout = 0;
   bool bidirectional = false, states = false, lengths = false;
-  bool relu = false;
+  bool relu = false, reverse = false;
 
   static constexpr std::string_view kind() { return "rnn"; }
   constexpr view<const label> inputs() const {
@@ -498,6 +502,7 @@ export struct gru {
   double dropout = 0;
   bool bidirectional = false, states = false, lengths = false;
   gru_form form = gru_form::reset_after;
+  bool reverse = false;
 
   static constexpr std::string_view kind() { return "gru"; }
   constexpr view<const label> inputs() const {
@@ -537,7 +542,7 @@ export struct lstm {
   bool bias = true, batch_first = false;
   double dropout = 0;
   bool bidirectional = false, states = false, lengths = false;
-  bool peephole = false;
+  bool peephole = false, reverse = false;
 
   static constexpr std::string_view kind() { return "lstm"; }
   constexpr view<const label> inputs() const {

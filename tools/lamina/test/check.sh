@@ -391,7 +391,9 @@ END
     refused "^lamina: .*$out: is no name of a module; expected NAME.cppm" source net.onnx --out $out
   done
   fails 3 '^lamina: hosted: no layer is known for 2 nodes: sequence_of at `joined`.*; concat_sequence at `joined`' source hosted --out h.cppm
-  fails 3 '^lamina: sum: a net is written as source that has one input and one output' source sum --out h.cppm
+  fails 3 '^lamina: digits: a net is written as source that has inputs and outputs and assigns no state$' source digits --out h.cppm
+  ends 0 source sum --out two.cppm
+  grep -q 'lamina::port_input<"left", float, "N", 2>, lamina::port_input<"right", float, "N", 2>' two.cppm || fail "source of two inputs"
   [[ ! -e h.cppm && ! -e h.safetensors ]] || fail "source of a net that has none"
   head -c 300 net.onnx >torn.onnx
   for command in 'show torn.onnx' 'run torn.onnx --input x.npy' 'bench torn.onnx' 'plan torn.onnx' 'draw torn.onnx' 'profile torn.onnx --input x.npy --out p' \
