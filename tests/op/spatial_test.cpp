@@ -121,6 +121,8 @@ BOOST_AUTO_TEST_CASE(convolutions) {
   BOOST_TEST(says(wrong({1, 2}, {2, 2}, {}), "is not [N, C, ...] with 1 to 3 spatial axes"));
   BOOST_TEST(says(wrong({1, 2, 5, 5, 5}, {2, 2, 3, 3, 3}, {.strides = {0, 1, 1}}), "must be positive"));
   BOOST_TEST(says(wrong({1, 2, 5, 5, 5}, {2, 2, 3, 3, 3}, {.paddings_after = {-1, 1, 1}}), "not negative"));
+  BOOST_TEST(says(wrong({1, 1, 2000, 1, 1}, {1, 1, 1025, 1, 1}, {}),
+                  "conv: the depth of the filters is 1025; at most 1024 is supported"));
 }
 
 struct transposed {

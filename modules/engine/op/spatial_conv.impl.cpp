@@ -62,10 +62,22 @@ void check_filters(const value& x, const value& w, std::string_view function) {
     << "; expected one axis for each of those";
   detail::raise(error_kind::shape, t);
 }
-// The number of filters along the first spatial axis.
-std::int64_t depth_of(const value& w, std::string_view function) {
-  if (w.shape()[2].is_number() && w.shape().at(2) > 0) return w.shape().at(2);
+// What becomes operations or numbers of a program, one for each.
+void check_count(std::int64_t is, std::int64_t most, std::string_view what, std::string_view function) {
+  if (is <= most) return;
   text t;
+  t << std::string_view(origin::words()) << function << ": " << what << " is " << is << "; at most " << most
+    << " is supported";
+  detail::raise(error_kind::unsupported, t);
+}
+// The number of filters along the first spatial axis: as many convolutions of images.
+std::int64_t depth_of(const value& w, std::string_view function) {
+  constexpr std::int64_t most = 1024;
+  text t;
+  if (w.shape()[2].is_number() && w.shape().at(2) > 0) {
+    check_count(w.shape().at(2), most, "the depth of the filters", function);
+    return w.shape().at(2);
+  }
   t << std::string_view(origin::words()) << function << ": the extents of the filters " << w.shape()
     << " must be known and positive";
   detail::raise(error_kind::shape, t);
@@ -209,6 +221,7 @@ value deform_conv(const value& x, const value& w, const value& offsets, const va
       << offsets.shape();
     detail::raise(error_kind::shape, t);
   }
+  check_count(f.at(2) * f.at(3), 1 << 16, "the number of elements of a filter", "deform_conv");
   const conv_numbers c = numbers_of(o, 2, "deform_conv");
   program& p = x.owner();
   const std::int64_t taps = f.at(2) * f.at(3), channels = f.at(1) * o.groups;
