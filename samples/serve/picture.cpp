@@ -4,7 +4,9 @@
 
 #include <cstring>
 
-bool read_png(const std::string& bytes, image_bytes& image, std::string& why) {
+bool read_png(const std::string& bytes, unsigned width, unsigned height, std::vector<std::uint8_t>& pixels,
+              std::string& why) {
+  pixels.resize(std::size_t(width) * height);
   png_image png;
   std::memset(&png, 0, sizeof png);
   png.version = PNG_IMAGE_VERSION;
@@ -13,15 +15,15 @@ bool read_png(const std::string& bytes, image_bytes& image, std::string& why) {
     return false;
   }
   // Before a pixel is read, so that a small file cannot ask for much memory.
-  if (png.width != image_side || png.height != image_side) {
-    why = "the picture is " + std::to_string(png.width) + " x " + std::to_string(png.height) +
-          " pixels, and 28 x 28 are expected";
+  if (png.width != width || png.height != height) {
+    why = "the picture is " + std::to_string(png.width) + " x " + std::to_string(png.height) + " pixels, and " +
+          std::to_string(width) + " x " + std::to_string(height) + " are expected";
     png_image_free(&png);
     return false;
   }
   png.format = PNG_FORMAT_GRAY;
   const png_color black{0, 0, 0};
-  if (!png_image_finish_read(&png, &black, image.data(), 0, nullptr) || (png.warning_or_error & PNG_IMAGE_ERROR)) {
+  if (!png_image_finish_read(&png, &black, pixels.data(), 0, nullptr) || (png.warning_or_error & PNG_IMAGE_ERROR)) {
     why = std::string("no readable PNG: ") + png.message;
     png_image_free(&png);
     return false;

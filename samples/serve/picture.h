@@ -1,8 +1,9 @@
 // Images as they come over the net.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "classifier.h"
-
-/// Reads a PNG of 28 x 28 pixels as brightness, transparent pixels as black. False: `why` says what is wrong.
-bool read_png(const std::string& bytes, image_bytes& image, std::string& why);
+/// Reads a PNG of this size as brightness, row by row, transparent pixels as black. False: `why` says what is wrong.
+bool read_png(const std::string& bytes, unsigned width, unsigned height, std::vector<std::uint8_t>& pixels,
+              std::string& why);

@@ -46,7 +46,9 @@ std::variant<reply, image_bytes> image_in(const request& r) {
   image_bytes image;
   if (type == "image/png") {
     std::string why;
-    if (!read_png(body, image, why)) return refusal(400, why);
+    std::vector<std::uint8_t> pixels;
+    if (!read_png(body, image_side, image_side, pixels, why)) return refusal(400, why);
+    std::copy(pixels.begin(), pixels.end(), image.begin());
   } else if (type == "application/octet-stream") {
     if (body.size() != image_pixels)
       return refusal(400, "the body has " + std::to_string(body.size()) + " bytes, and 784 are expected, one a pixel");

@@ -167,6 +167,28 @@ bool file_has(const std::string& file, const std::string& op) {
   return all.find(field) != std::string::npos;
 }
 
+BOOST_AUTO_TEST_CASE(suppressed_boxes) {
+  const auto p = std::make_shared<program>();
+  const value boxes = p->input("boxes", {dtype::float32, {2, 9, 4}}),
+              scores = p->input("scores", {dtype::float32, {2, 3, 9}}), one = select(boxes, 0, 1),
+              of_one = select(select(scores, 0, 1), 0, 2);
+  p->output("all", non_max_suppression(boxes, scores, {.iou_threshold = 0.1}));
+  p->output("centers", non_max_suppression(
+                           boxes, scores, {.iou_threshold = 0.3, .score_threshold = -0.2, .most = 2, .centers = true}));
+  p->output("one", gather(of_one, non_max_suppression(one, of_one, {.iou_threshold = 0.2, .most = 4}), 0));
+  const value most = p->input("most", {dtype::int64, {}}), overlap = p->input("overlap", {dtype::float32, {}});
+  p->output("computed", non_max_suppression(boxes, scores, most, abs(overlap), p->number(-0.1, dtype::float32)));
+  check("suppression", {p, {}}, {{2, 9, 4}, {2, 3, 9}, {}, {}});
+  const folder to;
+  onnx::save(to / "suppression.onnx", {p, {}});
+  BOOST_TEST(file_has(to / "suppression.onnx", "NonMaxSuppression"));
+  BOOST_TEST(!file_has(to / "suppression.onnx", "TopK"));  // the order, which the operator finds itself
+  const auto q = std::make_shared<program>();
+  q->output("y", non_max_suppression(q->input("b", {dtype::float64, {5, 4}}), q->input("s", {dtype::float64, {5}})));
+  BOOST_TEST(message_of([&] { onnx::save(to / "double.onnx", {q, {}}); }).find("its boxes are not float32") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(biases_join_products) {
   const auto p = std::make_shared<program>();
   parameter_store states;

@@ -358,6 +358,31 @@ void written_call::unsupported(std::string_view why) const {
   detail::raise(error_kind::unsupported, t << of.op->name << " cannot be written as ONNX: " << why);
 }
 
+// The names that a graph reads, of nodes of its own too.
+void collect_read(const written_graph& g, std::set<std::string_view>& read) {
+  for (const auto& o : g.outputs) read.insert(o.name);
+  for (const auto& n : g.nodes) {
+    read.insert(n.inputs.begin(), n.inputs.end());
+    for (const auto& a : n.attributes)
+      if (const auto* inner = std::get_if<std::shared_ptr<const written_graph>>(&a.value)) collect_read(**inner, read);
+  }
+}
+// Takes away the nodes whose results nothing reads, as the order of scores that an operator sorts itself.
+void drop_unread(written_graph& g) {
+  for (std::size_t before = 0; before != g.nodes.size();) {
+    before = g.nodes.size();
+    std::set<std::string_view> read;
+    collect_read(g, read);
+    const auto unread = [&](const written_node& n) {
+      return std::none_of(n.outputs.begin(), n.outputs.end(), [&](const auto& name) { return read.contains(name); });
+    };
+    std::vector<written_node> kept;
+    for (auto& n : g.nodes)
+      if (!unread(n)) kept.push_back(std::move(n));
+    g.nodes = std::move(kept);
+  }
+}
+
 // ---- nets -----------------------------------------------------------------------------------------------------------
 
 void save(const std::string& path, const saved_net& net, const write_options& o) {
@@ -389,6 +414,7 @@ void save(const std::string& path, const saved_net& net, const write_options& o)
     const std::string is = w.name_of(p.outputs()[k].value), &wanted = m.graph.outputs[k].name;
     if (is != wanted) m.graph.nodes.push_back({"Identity", wanted, {is}, {wanted}, {}});
   }
+  drop_unread(m.graph);
   join_biases(m, names);
   write_model(path, m, o.external_above);
 }

@@ -277,14 +277,38 @@ void argument(written_call& c, std::string_view op) {
 }
 void argmax(written_call& c) { argument(c, "ArgMax"); }
 void argmin(written_call& c) { argument(c, "ArgMin"); }
-// Without room for more rows than there are.
-void non_zero(written_call& c) {
-  const auto rows = c.add("Transpose", {c.add("NonZero", {c[0]})}, {{"perm", written_numbers{1, 0}}});
-  if (!c.is_used(1)) return c.give(rows);
-  const auto n = c.add("Shape", {rows}, {{"start", std::int64_t(0)}, {"end", std::int64_t(1)}});
-  c.give(c.add("Squeeze", {n, c.longs({0})}), 1);
+// Rows without room for more than there are, and their number.
+void give_rows(written_call& c, const std::string& rows) {
+  if (c.is_used(1)) {
+    const auto n = c.add("Shape", {rows}, {{"start", std::int64_t(0)}, {"end", std::int64_t(1)}});
+    c.give(c.add("Squeeze", {n, c.longs({0})}), 1);
+  }
   c.give(rows);
 }
+void non_zero(written_call& c) {
+  give_rows(c, c.add("Transpose", {c.add("NonZero", {c[0]})}, {{"perm", written_numbers{1, 0}}}));
+}
+// Of boxes [N, 4] as of a batch of one image with one class. The operand that sorts the scores is not read: the operator does it.
+void suppress(written_call& c, std::string most, std::string overlap, std::string least) {
+  if (c.type(0).element != dtype::float32) c.unsupported("its boxes are not float32");
+  const bool batch = c.dims(0).rank == 3;
+  const auto boxes = batch ? c[0] : c.add("Unsqueeze", {c[0], c.longs({0})});
+  const auto scores = batch ? c[1] : c.add("Unsqueeze", {c[1], c.longs({0, 1})});
+  name_list operands{boxes, scores, std::move(most), std::move(overlap)};
+  if (!least.empty()) operands.push_back(std::move(least));
+  const auto rows =
+      c.add("NonMaxSuppression", std::move(operands), {{"center_point_box", std::int64_t(c.flag("centers"))}});
+  give_rows(c, batch ? rows : c.add("Gather", {rows, c.position(2)}, along(1)));
+}
+void non_max_suppression(written_call& c) {
+  constexpr std::int64_t any = std::numeric_limits<std::int32_t>::max();
+  const auto most = c.integer("most");
+  const double least = c.real("score_threshold");
+  suppress(c, c.position(most == suppression_attributes::all ? any : most),
+           c.number(c.real("iou_threshold"), dtype::float32),
+           std::isinf(least) && least < 0 ? "" : c.number(least, dtype::float32));
+}
+void computed_suppression(written_call& c) { suppress(c, c[3], c[4], c[5]); }
 
 // Windows of an axis by positions, of which those outside of it are none.
 struct windows {
@@ -320,10 +344,12 @@ void max_windows(written_call& c) {
 
 constexpr operation_writer indices[] = {{"argmax", argmax},
                                         {"argmin", argmin},
+                                        {"computed_suppression", computed_suppression},
                                         {"cumsum", cumsum},
                                         {"gather", gather},
                                         {"gather_nd", gather_nd},
                                         {"max_windows", max_windows},
+                                        {"non_max_suppression", non_max_suppression},
                                         {"non_zero", non_zero},
                                         {"order", order},
                                         {"put_along_axis", put_along_axis},
