@@ -347,6 +347,27 @@ BOOST_AUTO_TEST_CASE(shapes_that_the_caller_gives) {
       has(said({{"", {3, 2}}}), "the shape [3x2] has no name of an input; expected one, since the net has 2 inputs"));
 }
 
+// A batch norm joins the weights before it, unless their result is read as it is.
+BOOST_AUTO_TEST_CASE(batch_norms_that_stay) {
+  const auto missed = [](const char* other) {
+    const std::vector<float> two{0.5f, 2};
+    return read(
+               t::model_of({t::node("Conv", {"x", "w"}, {"c"}, {}, {.name = "first"}),
+                            t::node("BatchNormalization", {"c", "scale", "shift", "mean", "variance"}, {"n"}),
+                            t::node("Add", {"n", other}, {"y"})},
+                           {t::floats("w", {2, 2, 1, 1}, {1, 2, 3, 4}), t::floats("scale", {2}, two),
+                            t::floats("shift", {2}, two), t::floats("mean", {2}, two), t::floats("variance", {2}, two)},
+                           {t::value("x", t::float32, {"N", 2, 3, 3})}))
+        .optimized()
+        .missed;
+  };
+  BOOST_TEST(missed("x").empty());
+  const auto why = missed("c");
+  BOOST_REQUIRE_EQUAL(why.size(), 1u);
+  BOOST_TEST(has(why[0], "conv2d first"), why[0]);
+  BOOST_TEST(has(why[0], "behind it: its result is read by something else, too"), why[0]);
+}
+
 BOOST_AUTO_TEST_CASE(values_that_the_caller_gives) {
   const auto model = t::model_of({t::node("Add", {"x", "k"}, {"y"})}, {},
                                  {t::value("x", t::float32, {2}), t::value("k", t::float32, {2})});

@@ -175,6 +175,110 @@ BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
                     0);
 }
 
+// Why: in one line for each, of the operation that would end the pattern; nothing where a pattern applies or nothing is alike.
+BOOST_AUTO_TEST_CASE(near_misses_are_said) {
+  const auto missed = [](const array& in, const std::function<value(const value&)>& build) {
+    std::string all;
+    const auto made = outcome_of(in, build, {});
+    for (const auto& why : made.plan->counters().missed) all += (all.empty() ? "" : "; ") + why;
+    return all;
+  };
+  const array x = real({3, 9}, 1), images = real({2, 3, 4, 4}, 2), rows = real({2, 5, 12}, 1);
+  const auto mean_of = [](const value& v, int axis) { return reduce_mean(v, {.axes = axes(axis), .keepdim = true}); };
+  const auto half = [](const value& v, const value& inside, double by = 0.5) { return value(v * by * (inside + 1)); };
+  const auto check = [&](const array& in, const std::function<value(const value&)>& build,
+                         const std::string& expected) { BOOST_TEST(missed(in, build) == expected); };
+  check(
+      x, [=](const value& v) { return half(v, erf(v * 0.8)); },
+      "multiply is no gelu: its erf is of 0.8 x, and 0.70710678 x is expected");
+  check(
+      x, [=](const value& v) { return half(v, erf(v * 0.70710678), 0.4); },
+      "multiply is no gelu: its factor is 0.4, and 0.5 is expected");
+  check(x, [=](const value& v) { return half(v, erf(exp(v))); }, "multiply is no gelu: its erf is of another value");
+  check(
+      x, [=](const value& v) { return half(v, tanh(v * 0.8)); },
+      "multiply is no gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
+  check(
+      x,
+      [](const value& v) -> value {
+        const value s = sigmoid(v);
+        return v * s + s;
+      },
+      "multiply is no silu: its sigmoid is read by something else, too");
+  check(
+      x, [](const value& v) -> value { return v * sigmoid(v * 1.702); },
+      "multiply is no silu: its sigmoid is of 1.702 x, and x is expected");
+  check(
+      x,
+      [](const value& v) -> value {
+        const value e = exp(v);
+        return log(e + 1) * e;
+      },
+      "log is no softplus: its exp is read by something else, too");
+  check(
+      x, [](const value& v) -> value { return log(exp(v) + 2); },
+      "log is no softplus: 2 is added to its exp, and 1 is expected");
+  check(
+      x,
+      [](const value& v) -> value {
+        const value e = exp(v);
+        return e / reduce_sum(e, {.axes = axes(1), .keepdim = true}) + e;
+      },
+      "divide is no softmax: its exp is read by something else, too");
+  check(
+      x,
+      [](const value& v) -> value {
+        const value e = exp(v);
+        return e / reduce_sum(e, {.axes = axes(0, 1), .keepdim = true});
+      },
+      "divide is no softmax: its sum is over several axes, and one is expected");
+  check(
+      x, [=](const value& v) -> value { return v / sqrt(mean_of(v * v, 1)); },
+      "divide is no rms_norm: no number is added to its mean of squares");
+  check(
+      images,
+      [=](const value& v) -> value {
+        const value d = v - mean_of(v, 1);
+        return d / sqrt(mean_of(d * d, 1) + 1e-5);
+      },
+      "divide is no layer_norm: its mean of squares is not over the last axes");
+  check(
+      x,
+      [=](const value& v) -> value {
+        const value s = sqrt(mean_of(v * v, 1) + 1e-5);
+        return v / s + s;
+      },
+      "divide is no rms_norm: a part of it is read by something else, too");
+  const auto heads = [](const value& v, int from) {
+    return value(permute(reshape(slice(v, {.start = from, .stop = from + 4, .axis = 2}), {2, 5, 2, 2}), {0, 2, 1, 3}));
+  };
+  const auto scores = [=](const value& v) { return value(matmul(heads(v, 0), heads(v, 4), {.transpose_b = true})); };
+  const auto weighted = [=](const value& v, const value& s) { return value(matmul(softmax(s), heads(v, 8))); };
+  check(
+      rows, [=](const value& v) { return weighted(v, where(scores(v) > 0, scores(v), -100)); },
+      "matmul is no attention: its scores are masked by `where`, and a mask that is added is expected");
+  check(
+      rows,
+      [=](const value& v) -> value {
+        const value w = softmax(scores(v));
+        return matmul(w, heads(v, 8)) + reduce_sum(w);
+      },
+      "matmul is no attention: its softmax is read by something else, too");
+  check(
+      rows, [=](const value& v) { return weighted(v, scores(v) * -0.5); },
+      "matmul is no attention: its scale is -0.5, and one above 0 is expected");
+  check(
+      rows, [=](const value& v) { return weighted(v, scores(v) + reduce_max(v) + exp(reduce_sum(v))); },
+      "matmul is no attention: several values are added to its scores, and one is expected");
+  // What applies, and what only has the same operations.
+  check(x, [=](const value& v) { return half(v, erf(v * 0.70710678)); }, "");
+  check(x, [](const value& v) -> value { return v * sigmoid(v); }, "");
+  check(x, [](const value& v) -> value { return v * sigmoid(exp(v)); }, "");
+  check(x, [](const value& v) -> value { return exp(v) / reduce_sum(v, {.axes = axes(1), .keepdim = true}); }, "");
+  check(x, [](const value& v) -> value { return v / sqrt(exp(v) + 1e-5); }, "");
+  check(rows, [=](const value& v) { return weighted(v, scores(v) * 0.5); }, "");
+}
+
 BOOST_AUTO_TEST_CASE(neutral_numbers) {
   const array x = real({3, 4}, 1);
   rule(rewrite::neutral_number, "x + 0", x, [](const value& v) -> value { return exp(v + 0); }, "add");

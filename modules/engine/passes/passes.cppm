@@ -161,6 +161,7 @@ struct precomputed_program {
   std::shared_ptr<program> values;     // from the states of the origin: an output for each state that is new
   std::vector<std::string> names;      // of the new states, in the order of those outputs
   std::int64_t joined = 0;             // factors and terms that moved into the product before them
+  std::vector<std::string> missed{};   // products behind which factors stay, and why
 };
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay

@@ -67,8 +67,17 @@ struct pattern_match {
   std::vector<std::int32_t> nodes{};
   std::int64_t low = -128, high = 127;
   std::vector<char> same{};
-  std::string why{};  // there is no match: what is missing
+  std::string why{};  // there is no match, but nearly: what `node` is not, and what is missing
 };
+/// Notes a near miss, which names a node and what it lacks; false.
+template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const T&... words) {
+  text t;
+  ((t << words), ...);
+  m.node = node;
+  m.why = t.string();
+  return false;
+}
+constexpr std::string_view read_elsewhere = " is read by something else, too";
 
 /// A product of values and one number, as far as multiplications and divisions by numbers that nothing else reads make it.
 struct factors {
@@ -140,7 +149,8 @@ value_id power_base(const pattern_graph& g, value_id v, double exponent) {
 struct half_sum {
   value_id x{}, inside{};
 };
-template <Operation F> std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v) {
+template <Operation F>
+std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v, std::string_view name, pattern_match& m) {
   if (!g.is<op::multiply>(v) && !g.is<op::divide>(v)) return {};
   const factors f = factors_of(g, v);
   if (f.of.size() != 2) return {};
@@ -149,6 +159,8 @@ template <Operation F> std::optional<half_sum> half_sum_of(const pattern_graph& 
     const auto sum = shifted_value(g, f.of[1 - side]);
     if (!sum || g.type(x) != g.type(v) || !g.inner(sum->x)) continue;
     if (near(sum->by, 1) && near(f.by, 0.5) && g.is<F>(sum->x)) return half_sum{x, g.operand(sum->x, 0)};
+    if (near(sum->by, 1) && g.is<F>(sum->x) && std::is_same_v<F, op::erf>)
+      near_miss(m, v.node, "is no ", name, ": its factor is ", f.by, ", and 0.5 is expected");
     if (!near(sum->by, 0.5) || !near(f.by, 1)) continue;  // x (1/2 + f(u) / 2)
     const factors inner = factors_of(g, sum->x);
     if (inner.of.size() == 1 && near(inner.by, 0.5) && g.is<F>(inner.of[0]) && g.inner(inner.of[0]))
@@ -158,10 +170,13 @@ template <Operation F> std::optional<half_sum> half_sum_of(const pattern_graph& 
 }
 
 bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
-  const auto h = half_sum_of<op::erf>(g, v);
-  if (!h || !g.inner(h->inside)) return false;
+  const auto h = half_sum_of<op::erf>(g, v, "gelu", m);
+  if (!h) return false;
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu: the operand of its erf", read_elsewhere);
   const factors u = factors_of(g, h->inside);
-  if (u.of.size() != 1 || u.of[0] != h->x || !near(u.by, 0.70710678)) return false;
+  if (u.of.size() != 1 || u.of[0] != h->x) return near_miss(m, v.node, "is no gelu: its erf is of another value");
+  if (!near(u.by, 0.70710678))
+    return near_miss(m, v.node, "is no gelu: its erf is of ", u.by, " x, and 0.70710678 x is expected");
   m.values = {h->x};
   return true;
 }
@@ -190,26 +205,43 @@ bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x) {
   return s && near(s->by, 1) && part(s->x, 2);
 }
 bool match_gelu_tanh(const pattern_graph& g, value_id v, pattern_match& m) {
-  const auto h = half_sum_of<op::tanh>(g, v);
-  if (!h || !g.inner(h->inside) || !is_tanh_argument(g, h->inside, h->x)) return false;
+  const auto h = half_sum_of<op::tanh>(g, v, "gelu_tanh", m);
+  if (!h) return false;
+  if (!is_tanh_argument(g, h->inside, h->x))
+    return near_miss(m, v.node, "is no gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu_tanh: the operand of its tanh", read_elsewhere);
   m.values = {h->x};
   return true;
 }
 
 // x f(x), for a function f that `is` recognizes.
-template <class Is> bool match_gated(const pattern_graph& g, value_id v, pattern_match& m, Is is) {
+template <class Is>
+bool match_gated(const pattern_graph& g, value_id v, std::string_view name, pattern_match& m, Is is) {
   if (!g.is<op::multiply>(v)) return false;
   for (std::size_t side : {0u, 1u}) {
     const value_id x = g.operand(v, side), gate = g.operand(v, 1 - side);
-    if (g.type(x) != g.type(v) || !g.inner(gate) || !is(gate, x)) continue;
+    if (g.type(x) != g.type(v) || !is(gate, x)) continue;
+    if (!g.inner(gate)) {
+      near_miss(m, v.node, "is no ", name, ": its ", g.at(gate).op->name, read_elsewhere);
+      continue;
+    }
     m.values = {x};
     return true;
   }
   return false;
 }
 bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
-  return match_gated(g, v, m,
-                     [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; });
+  const auto is = [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; };
+  if (match_gated(g, v, "silu", m, is)) return true;
+  if (!g.is<op::multiply>(v)) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const value_id gate = g.operand(v, 1 - side);
+    if (!g.is<op::sigmoid>(gate) || !g.inner(g.operand(gate, 0))) continue;
+    if (const factors f = factors_of(g, g.operand(gate, 0));
+        f.of.size() == 1 && f.of[0] == g.operand(v, side) && f.by != 1)
+      return near_miss(m, v.node, "is no silu: its sigmoid is of ", f.by, " x, and x is expected");
+  }
+  return false;
 }
 value_id softplus_operand(const pattern_graph& g, value_id v) {
   if (g.is<op::softplus>(v)) return g.operand(v, 0);
@@ -220,7 +252,7 @@ value_id softplus_operand(const pattern_graph& g, value_id v) {
   return s && near(s->by, 1) && g.is<op::exp>(s->x) && g.inner(s->x) ? g.operand(s->x, 0) : value_id{};
 }
 bool match_mish(const pattern_graph& g, value_id v, pattern_match& m) {
-  return match_gated(g, v, m, [&](value_id gate, value_id x) {
+  return match_gated(g, v, "mish", m, [&](value_id gate, value_id x) {
     return g.is<op::tanh>(gate) && g.inner(g.operand(gate, 0)) && softplus_operand(g, g.operand(gate, 0)) == x;
   });
 }
@@ -228,6 +260,13 @@ bool match_softplus(const pattern_graph& g, value_id v, pattern_match& m) {
   if (g.is<op::softplus>(v)) return false;
   const value_id x = softplus_operand(g, v);
   if (x) m.values = {x};
+  if (!x && g.is<op::log1p>(v) && g.is<op::exp>(g.operand(v, 0)))
+    return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
+  if (!x && g.is<op::log>(v))
+    if (const auto s = shifted_value(g, g.operand(v, 0)); s && g.is<op::exp>(s->x)) {
+      if (near(s->by, 1)) return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
+      return near_miss(m, v.node, "is no softplus: ", s->by, " is added to its exp, and 1 is expected");
+    }
   return static_cast<bool>(x);
 }
 
@@ -255,9 +294,12 @@ template <Operation R> std::optional<reduced> reduced_of(const pattern_graph& g,
 bool match_softmax(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::divide>(v)) return false;
   const value_id e = g.operand(v, 0), sum = g.operand(v, 1);
-  if (!g.is<op::exp>(e) || !g.inner(e, 2) || !g.inner(sum)) return false;
+  if (!g.is<op::exp>(e)) return false;
   const auto s = reduced_of<op::reduce_sum>(g, sum);
-  if (!s || s->x != e || s->axis < 0) return false;
+  if (!s || s->x != e) return false;
+  if (s->axis < 0) return near_miss(m, v.node, "is no softmax: its sum is over several axes, and one is expected");
+  if (!g.inner(e, 2)) return near_miss(m, v.node, "is no softmax: its exp", read_elsewhere);
+  if (!g.inner(sum)) return near_miss(m, v.node, "is no softmax: its sum", read_elsewhere);
   value_id x = g.operand(e, 0);
   if (g.is<op::subtract>(x) && g.inner(x)) {
     const auto top = reduced_of<op::reduce_max>(g, g.operand(x, 1));
@@ -275,27 +317,38 @@ struct normalized {
   double epsilon = 0;
   bool centered = false;
 };
+/// Why rows are not normalized as one operation does it.
+struct normalized_miss {
+  bool centered = false;
+  std::string_view reason{};
+};
 // numerator / sqrt(mean(numerator^2) + epsilon), also with a product of the reciprocal.
-std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v) {
-  value_id d{}, variance{};
-  if (g.is<op::divide>(v))
-    d = g.operand(v, 0), variance = g.inner(g.operand(v, 1)) ? power_base(g, g.operand(v, 1), 0.5) : value_id{};
+// `why`: a near miss, if it is one.
+std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v, normalized_miss* why = nullptr) {
+  value_id d{}, root{}, variance{};
+  if (g.is<op::divide>(v)) d = g.operand(v, 0), root = g.operand(v, 1), variance = power_base(g, root, 0.5);
   else if (g.is<op::multiply>(v))
-    for (std::size_t side : {0u, 1u}) {
-      const value_id r = g.operand(v, side);
-      if (const value_id base = g.inner(r) ? power_base(g, r, -0.5) : value_id{})
-        d = g.operand(v, 1 - side), variance = base;
-    }
-  if (!d || !variance) return {};
+    for (std::size_t side : {0u, 1u})
+      if (const value_id base = power_base(g, g.operand(v, side), -0.5))
+        d = g.operand(v, 1 - side), root = g.operand(v, side), variance = base;
+  if (!d || !variance || g.type(d) != g.type(v)) return {};
   const auto shift = shifted_value(g, variance);
-  if (!shift || !(shift->by >= 0) || !g.inner(shift->x)) return {};
-  const auto mean = reduced_of<op::reduce_mean>(g, shift->x);
-  if (!mean || mean->count < 1 || !g.inner(mean->x) || power_base(g, mean->x, 2) != d || g.type(d) != g.type(v))
+  const value_id mean = shift ? shift->x : variance;
+  if (!g.is<op::reduce_mean>(mean) || power_base(g, g.operand(mean, 0), 2) != d) return {};
+  const auto miss = [&](std::string_view reason) -> std::optional<normalized> {
+    if (why) *why = {g.is<op::subtract>(d), reason};
     return {};
-  normalized n{d, mean->count, shift->by, false};
+  };
+  if (!shift) return miss("no number is added to its mean of squares");
+  if (!(shift->by >= 0)) return miss("the number that is added to its mean of squares is below 0");
+  const auto over = reduced_of<op::reduce_mean>(g, mean);
+  if (!over) return miss("its mean of squares does not keep its axes");
+  if (over->count < 1) return miss("its mean of squares is not over the last axes");
+  if (!g.inner(root) || !g.inner(mean) || !g.inner(over->x)) return miss("a part of it is read by something else, too");
+  normalized n{d, over->count, shift->by, false};
   if (!g.is<op::subtract>(d)) return n;
   const auto center = reduced_of<op::reduce_mean>(g, g.operand(d, 1));
-  if (center && center->x == g.operand(d, 0) && center->count == mean->count) n.x = center->x, n.centered = true;
+  if (center && center->x == g.operand(d, 0) && center->count == over->count) n.x = center->x, n.centered = true;
   return n;
 }
 bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
@@ -332,7 +385,10 @@ bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern
         if (const auto n = weighted(g.operand(v, side), weight); n && fits_rows(g, g.operand(v, 1 - side), *n))
           return taken(*n, {weight, g.operand(v, 1 - side)});
   if (const auto n = weighted(v, weight)) return taken(*n, {weight});
-  const auto n = normalized_rows(g, v);
+  normalized_miss why;
+  const auto n = normalized_rows(g, v, &why);
+  if (!why.reason.empty() && why.centered == centered)
+    return near_miss(m, v.node, "is no ", centered ? "layer_norm" : "rms_norm", ": ", why.reason);
   return n && taken(*n, {});
 }
 bool match_layer_norm(const pattern_graph& g, value_id v, pattern_match& m) { return match_normalized(g, v, true, m); }
@@ -348,16 +404,45 @@ value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
   scale *= f.by;
   return f.of[0];
 }
+// Whether a value is a product of two values that are no parameters, behind what is done to each of its elements.
+bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
+  if (g.is<op::matmul>(v)) return g.at(g.operand(v, 1)).kind == node_kind::operation;
+  if (depth > 4) return false;
+  if (g.is<op::where>(v))
+    return is_made_of_products(g, g.operand(v, 1), depth + 1) || is_made_of_products(g, g.operand(v, 2), depth + 1);
+  const bool of_two = g.is<op::add>(v) || g.is<op::subtract>(v) || g.is<op::multiply>(v) || g.is<op::divide>(v);
+  return of_two && (is_made_of_products(g, g.operand(v, 0), depth + 1) ||
+                    (!g.is<op::divide>(v) && is_made_of_products(g, g.operand(v, 1), depth + 1)));
+}
+// Why scores are no product with a number and a mask that is added.
+std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
+  if (g.is<op::where>(scores)) return "its scores are masked by `where`, and a mask that is added is expected";
+  value_id s = scores;
+  if (g.is<op::add>(s)) {
+    s = g.operand(s, is_made_of_products(g, g.operand(s, 0)) ? 0 : 1);
+    if (g.is<op::add>(s)) return "several values are added to its scores, and one is expected";
+    if (g.is<op::where>(s)) return "its scores are masked by `where`, and a mask that is added is expected";
+  }
+  if (g.is<op::matmul>(s) || !g.inner(s)) return "its scores are read by something else, too";
+  if (g.is<op::multiply>(s) || g.is<op::divide>(s))
+    return "its scale is no number, or its scores are read by something else, too";
+  return "its scores are no product with a number and a mask";
+}
 // softmax(scale q k^T + mask) v.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
   const auto& outer = g.at(v).attributes_as<matmul_attributes>();
   const value_id weights = g.operand(v, 0), values = g.operand(v, 1);
-  if (outer.transpose_a || outer.transpose_b || !g.is<op::softmax>(weights) || !g.inner(weights)) return false;
+  if (!g.is<op::softmax>(weights)) return false;
   const int rank = g.type(weights).dims.rank;
-  if (detail::normal_axis(g.at(weights).attributes_as<softmax_attributes>().axis, rank) != rank - 1) return false;
+  const auto miss = [&](const auto&... words) { return near_miss(m, v.node, "is no attention: ", words...); };
   value_id scores = g.operand(weights, 0), mask{};
-  if (!g.inner(scores)) return false;
+  if (!is_made_of_products(g, scores)) return false;
+  if (outer.transpose_a || outer.transpose_b) return miss("its softmax or its values are transposed");
+  if (!g.inner(weights)) return miss("its softmax", read_elsewhere);
+  if (detail::normal_axis(g.at(weights).attributes_as<softmax_attributes>().axis, rank) != rank - 1)
+    return miss("its softmax is not along the last axis");
+  if (!g.inner(scores)) return miss("the operand of its softmax", read_elsewhere);
   double scale = 1;
   const auto product = [&](value_id s) {
     const value_id p = without_scale(g, s, scale);
@@ -371,11 +456,11 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
       mask = g.operand(scores, 1 - side);
       break;
     }
-  if (!p) return false;
+  if (!p) return miss(why_no_scores(g, scores));
   const auto& inside = g.at(p).attributes_as<matmul_attributes>();
-  if (inside.transpose_a) return false;
+  if (inside.transpose_a) return miss("its queries are transposed");
   const value_id q = without_scale(g, g.operand(p, 0), scale), k = without_scale(g, g.operand(p, 1), scale);
-  if (!(scale > 0) || !std::isfinite(scale)) return false;
+  if (!(scale > 0) || !std::isfinite(scale)) return miss("its scale is ", scale, ", and one above 0 is expected");
   tensor_type keys = g.type(k);
   if (!inside.transpose_b) {
     if (keys.dims.rank < 2) return false;
@@ -385,7 +470,8 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (mask) types.push_back(g.type(mask));
   inference found;
   op::attention::infer({false, scale}, view<const tensor_type>(types), found);
-  if (!found.why.empty() || found.results[0] != g.type(v)) return false;
+  if (!found.why.empty()) return miss(found.why.view());
+  if (found.results[0] != g.type(v)) return false;
   m.values = {q, k, values};
   if (mask) m.values.push_back(mask);
   m.number = scale;
@@ -481,11 +567,14 @@ struct found_patterns {
           if (!m.why.empty()) misses.emplace(m.node, std::move(m.why));
           continue;
         }
+        m.why.clear();
         claim(*g, i, m);
         by_root.emplace(i, found_pattern{&pattern, std::move(m)});
         break;
       }
     }
+    std::erase_if(misses,
+                  [&](const auto& miss) { return by_root.contains(miss.first) || inside.contains(miss.first); });
   }
 
  private:
@@ -520,7 +609,7 @@ std::optional<program> recognized(const program& first, view<const named_pattern
       for (const auto& [i, why] : found.misses) {
         text t;
         const node& n = p.at(i);
-        t << n.op->name << (n.path.empty() ? "" : " ") << n.path << " is in float: " << why;
+        t << n.op->name << (n.path.empty() ? "" : " ") << n.path << ' ' << why;
         counters.missed.push_back(t.string());
       }
       return last;

@@ -79,14 +79,42 @@ class joining {
         const value& before = settled_(in[0]) ? in[1] : in[0];
         if (before.type() == joint.type()) alike_[before.id()] = joint.id();
         ++joined;
-      } else copy_.copy(i, in);
+      } else {
+        if (in.size() == 2 && n.results.size() == 1) note_miss(n, in[0], in[1]);
+        copy_.copy(i, in);
+      }
       users_[copy_.at({i, 0}).id().node] += uses_[static_cast<std::size_t>(i)];
       return true;
     });
     return std::move(to_);
   }
 
+  /// Products behind which factors stay, and why.
+  std::vector<std::string> missed{};
+
  private:
+  // Parameters that multiply the result of a product with weights: why they do not join the weights.
+  void note_miss(const node& n, const value& a, const value& b) {
+    const bool factors = is_call_of<op::multiply>(n) || (is_call_of<op::divide>(n) && settled_(b));
+    if (!factors || settled_(a) == settled_(b)) return;
+    const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
+    if (!settled_.reads_states(still.id())) return;
+    bool once = true;
+    value_id v = moving.id();
+    for (;; v = to_.at(v).inputs[0]) {
+      once = once && read_once({&to_, v});
+      const node& m = to_.at(v);
+      const bool sum = m.op && m.op->adds && settled_(m.inputs[1]);
+      if (m.kind != node_kind::operation || (!is_view(m) && !sum)) break;
+    }
+    const node& product = to_.at(v);
+    if (!is_product(product) || !settled_(product.inputs[1])) return;
+    text t;
+    t << product.op->name << (product.path.empty() ? "" : " ") << product.path << " keeps the factors " << still.shape()
+      << " behind it: "
+      << (once ? "they are not one for each of its channels" : "its result is read by something else, too");
+    missed.push_back(t.string());
+  }
   value operand(const node& n, std::size_t i) { return {&to_, n.inputs[i]}; }
   // A product that somebody else reads too would be computed twice.
   bool read_once(const value& v) const {
@@ -224,7 +252,13 @@ precomputed_program precomputed(const program& given, bool factors) {
   pass_counters found;
   const auto in_int8 = rewriting::recognized_quantized(given, {}, found);
   const program& p = in_int8 ? *in_int8 : given;
-  const program moved = factors ? joining(p).run(r.joined) : program();
+  r.missed = std::move(found.missed);
+  program moved;
+  if (factors) {
+    joining moving(p);
+    moved = moving.run(r.joined);
+    r.missed.insert(r.missed.end(), moving.missed.begin(), moving.missed.end());
+  }
   const program& joint = factors ? moved : p;
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();

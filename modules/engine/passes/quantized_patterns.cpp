@@ -120,10 +120,7 @@ bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
 }
 /// Why a product of int8 numbers is not one in int8; nothing where it is one or is none of int8 numbers.
 template <class... T> bool refused(pattern_match& m, const T&... words) {
-  text t;
-  ((t << words), ...);
-  m.why = t.string();
-  return false;
+  return near_miss(m, m.node, "is in float: ", words...);
 }
 
 // The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.

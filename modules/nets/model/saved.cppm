@@ -16,6 +16,7 @@ export struct saved_net {
   std::shared_ptr<const lamina::program> program;
   parameter_store states;
   std::map<std::string, std::string> metadata{};
+  std::vector<std::string> missed{};  ///< of `optimized`: products behind which factors stay, and why
   /// Names and types of inputs and outputs, in order; extents that are open have names, or are `dyn`.
   std::vector<named_type> inputs() const;
   std::vector<named_type> outputs() const;

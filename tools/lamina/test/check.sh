@@ -225,7 +225,7 @@ refused '^lamina: --repeat: many; expected a whole number from 1 to 100000000 \(
 ends 0 plan net
 says 'conv2d'
 ends 0 plan net --shape 3x1x6x6 --json
-holds 'j["shapes"] == [[3, 1, 6, 6]] and len(j["segments"]) == 1 and any("conv2d" in o["operation"] for o in j["segments"][0]["operations"])'
+holds 'j["not_recognized"] == [] and j["shapes"] == [[3, 1, 6, 6]] and len(j["segments"]) == 1 and any("conv2d" in o["operation"] for o in j["segments"][0]["operations"])'
 # Rows that are counted when the net runs: in segments.
 ends 0 run rows --input signs.npy
 says '^output: float32\[2x3\]$'
