@@ -4,7 +4,8 @@
 // each, then a count of each outcome; it fails where one is wrong or crashes, or is not supported and not in FILE.
 //   --fixed     extents are those of the inputs while the model is read, instead of those that the file declares
 //   --optimize  what depends on weights alone is computed once, as reference models ask for it
-//   --times     seconds, each with ONNX Runtime's in brackets: to load and run once, and of a later run on one and on two threads
+//   --times     seconds, each with ONNX Runtime's in brackets: to load and run once, and of a later run on one and on two threads;
+//               and by how many MiB the process has grown after the first run
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -39,9 +40,19 @@ struct wishes {
   bool fixed = false, optimize = false, times = false;
 };
 
-struct seconds_of_runs {
-  double first = 0, one = 0, two = 0;
+/// Seconds to load and run once, and of a later run; MiB that the process holds more after the first run than before.
+struct run_costs {
+  double first = 0, warm = 0, memory = 0;
 };
+struct model_costs {
+  run_costs one, two;  // on one thread, and on two
+};
+
+double resident_mebibytes() {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return static_cast<double>(resident * ::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
 
 std::vector<double> numbers_of(const any_tensor& t) {
   std::vector<double> all;
@@ -114,34 +125,35 @@ onnx::read_options options_of(const std::string& file, view<const any_tensor> in
 }
 
 std::vector<any_tensor> run_model(const std::string& file, const std::vector<any_tensor>& inputs, const wishes& how,
-                                  int threads, double& first, double& warm) {
+                                  int threads, run_costs& cost) {
   const auto o = how.fixed ? options_of(file, inputs) : onnx::read_options{};
   const auto where = std::make_shared<context>(threads, target_isa());
-  const double begin = now();
+  const double begin = now(), held = resident_mebibytes();
+  const auto ran_once = [&] { cost.first = now() - begin, cost.memory = resident_mebibytes() - held; };
   auto net = onnx::load(file, o);
   std::vector<any_tensor> results;
   if (how.optimize) {
     auto net_runner = std::move(net).factory({.optimize = true}).create();
     results = net_runner(inputs);
-    first = now() - begin;
-    if (how.times) warm = warm_seconds([&] { net_runner(inputs); });
+    ran_once();
+    if (how.times) cost.warm = warm_seconds([&] { net_runner(inputs); });
     return results;
   }
   net = std::move(net).optimized();
   ir::session runner = ir::session::owning(net.program, std::move(net.states), where);
   runner.run(inputs, results);
-  first = now() - begin;
+  ran_once();
   std::vector<any_tensor> again;
-  if (how.times) warm = warm_seconds([&] { runner.run(inputs, again); });
+  if (how.times) cost.warm = warm_seconds([&] { runner.run(inputs, again); });
   return results;
 }
 
 // The largest difference, in parts of what is tolerated.
-double run_case(const fs::path& folder, wishes how, seconds_of_runs& took) {
+double run_case(const fs::path& folder, wishes how, model_costs& took) {
   how.fixed = how.fixed || fs::exists(folder / "fixed");
   const auto inputs = tensors_of(folder, "input"), expected = tensors_of(folder, "output");
   const auto file = (folder / "model.onnx").string();
-  const auto results = run_model(file, inputs, how, 1, took.first, took.one);
+  const auto results = run_model(file, inputs, how, 1, took.one);
   if (results.size() != expected.size()) throw wrong(text_of(results.size(), " outputs, expected ", expected.size()));
   std::ifstream tolerances(folder / "tolerance");
   double worst = 0;
@@ -153,8 +165,7 @@ double run_case(const fs::path& folder, wishes how, seconds_of_runs& took) {
       throw wrong(text_of("output ", i, " ", results[i].type(), " differs by ", d, ", of ", tolerance, " tolerated"));
     worst = std::max(worst, d);
   }
-  double first = 0;
-  const auto others = how.optimize ? results : run_model(file, inputs, how, 2, first, took.two);
+  const auto others = how.optimize ? results : run_model(file, inputs, how, 2, took.two);
   for (std::size_t i = 0; i < results.size(); ++i)
     if (std::memcmp(results[i].data(), others[i].data(), results[i].bytes()) != 0)
       throw wrong(text_of("output ", i, " has other bits on two threads"));
@@ -164,13 +175,13 @@ double run_case(const fs::path& folder, wishes how, seconds_of_runs& took) {
 enum outcome { passed, unsupported, failed, crashed };
 constexpr const char* names[] = {"passed", "unsupported", "wrong", "crashed"};
 
-void print_passed(const fs::path& folder, double worst, const seconds_of_runs& took, bool times) {
+void print_passed(const fs::path& folder, double worst, const model_costs& took, bool times) {
   std::printf("%-11s %-24s differs by %.1e", names[passed], folder.filename().c_str(), worst);
   double load = 0, first = 0, one = 0, two = 0;
   std::ifstream(folder / "times") >> load >> first >> one >> two;
   if (times)
-    std::printf(", first %.3f (%.3f), one %.5f (%.5f), two %.5f (%.5f)", took.first, load + first, took.one, one,
-                took.two, two);
+    std::printf(", first %.3f (%.3f), one %.5f (%.5f), two %.5f (%.5f), %.1f MiB", took.one.first, load + first,
+                took.one.warm, one, took.two.warm, two, took.one.memory);
   std::printf("\n");
 }
 
@@ -184,7 +195,7 @@ outcome run_apart(const fs::path& folder, const wishes& how) {
     int status = passed;
     std::string words;
     try {
-      seconds_of_runs took;
+      model_costs took;
       print_passed(folder, run_case(folder, how, took), took, how.times);
     } catch (const unsupported_error& e) { status = unsupported, words = e.what(); } catch (const std::exception& e) {
       status = failed, words = e.what();
