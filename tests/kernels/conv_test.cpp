@@ -198,9 +198,9 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     for (const long first : {0L, cut}) {
       if (first == cut && first > 0) a.first_row = first;
       a.row_count = first == 0 && cut > 0 ? cut : w.out_height - first;
-      f.prepare(&a);
+      const kernel run = f.prepare(&a);
       buffer<std::byte> scratch(f.scratch_bytes(&a));
-      f.run_of(a)(&a, scratch.data());
+      run(&a, scratch.data());
       BOOST_TEST(scratch.guards_intact());
       if (cut == 0) break;
     }

@@ -75,7 +75,8 @@ struct call {
   epilogue end{};
   long pad = 0;
   bool share_a = false, share_b = false;
-  bool best = false, relaxed_summation = false;  // the kernel that `prepare` gives, instead of the general one
+  bool best = false, relaxed_summation = false;  // the kernel that `prepare_kernel` gives, instead of the general one
+  bool compact = false;                          // of less code
   int direction = 0;                             // which way a row in free order went before
   isa set = kernel_test::tested();
 };
@@ -110,7 +111,7 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   g.accumulate = how.end.accumulate;
   g.relaxed_summation = how.relaxed_summation;
   g.direction = how.direction;
-  const kernel best = gemm.prepare(&g);
+  const kernel best = how.best ? gemm.prepare_kernel(&g, how.compact) : gemm.prepare(&g);
   g.a = a.data.data(), g.c = c.data.data();
   g.b = b.data.data();
   if (how.b == layout::prepacked) {
@@ -282,7 +283,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, eleme
     for (long n = 1; n <= 330; n += (n < 35 && k < 64) || (n > 250 && k == 9) ? 1 : 37)
       for (const layout a : plain_layouts) {
         const numbers<T> x(1, n, k);
-        const call how{.a = a, .b = layout::prepacked, .end = n % 3 ? everything : epilogue{}, .pad = n % 4};
+        epilogue end = n % 3 ? everything : epilogue{};
+        if (n % 3 == 2) end.accumulate = false;
+        const call how{.a = a, .b = layout::prepacked, .end = end, .pad = n % 4};
         call best = how, relaxed_summation = how;
         best.best = relaxed_summation.best = relaxed_summation.relaxed_summation = true;
         BOOST_TEST_CONTEXT(size_of(1, n, k)) {
@@ -294,6 +297,23 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, eleme
           BOOST_CHECK(same(run<T>(x, relaxed_summation).c, there));
         }
       }
+}
+
+// What bundles take where the weights stay in the first cache, and what they do not.
+BOOST_AUTO_TEST_CASE_TEMPLATE(compact_kernels_have_the_bits_of_the_general_kernel, T, elements) {
+  for (const auto& [n, k] :
+       {std::pair{1L, 1L}, {10L, 64L}, {47L, 9L}, {256L, 28L}, {300L, 27L}, {257L, 40L}, {7L, 769L}})
+    for (const long m : {1L, 2L, 7L, 19L})
+      for (const layout a : plain_layouts)
+        for (const bool accumulate : {false, true}) {
+          const numbers<T> x(m, n, k);
+          epilogue end = m % 2 ? everything : epilogue{};
+          end.accumulate = accumulate;
+          call how{.a = a, .b = layout::prepacked, .end = end, .pad = n % 4};
+          const auto general = run<T>(x, how).c;
+          how.best = how.compact = true;
+          BOOST_TEST_CONTEXT(size_of(m, n, k)) BOOST_CHECK(same(run<T>(x, how).c, general));
+        }
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_single_column_is_summed_along_rows, T, elements) {

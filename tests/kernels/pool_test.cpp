@@ -96,13 +96,13 @@ template <class T> void check(const window& w, long images, bool count_padding, 
     buffer<T> out(x.best.size(), 1), back(x.in.size(), 1);
     buffer<std::int32_t> index(x.best.size(), 1);
     pool_args a{w, images, x.in.data(), out.data(), index.data(), count_padding, 0};
-    f.max_pool[type](&a, nullptr);
+    f.max_pool_of(w, type, true)(&a, nullptr);
     BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
     BOOST_TEST(kernel_test::same_bits(std::as_const(index).data(), x.place.data(), x.place.size()));
     BOOST_TEST(index.guards_intact());
     for (auto& v : out) v = 77;
     a.index = nullptr;
-    f.max_pool[type](&a, nullptr);
+    f.max_pool_of(w, type, false)(&a, nullptr);
     BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
     for (auto& v : back) v = 77;
     std::int64_t invalid[3] = {};
@@ -112,7 +112,7 @@ template <class T> void check(const window& w, long images, bool count_padding, 
     BOOST_TEST(near(back, x.best_gradient, 100));
     BOOST_TEST(back.guards_intact());
 
-    f.average_pool[type](&a, nullptr);
+    f.average_pool_of(w, type)(&a, nullptr);
     BOOST_TEST(near(out, x.mean, 100));
     BOOST_TEST(out.guards_intact());
     for (auto& v : back) v = 77;
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
       in[at(bad / 2 * 40 + 6 + bad % 2)] = std::nanf("");
       in_double[at(bad / 2 * 40 + 6 + bad % 2)] = std::nan("");
       pool_args a{w, 1, in.data(), out.data(), index.data(), 0, 0};
-      functions().max_pool[0](&a, nullptr);
+      functions().max_pool_of(w, 0, true)(&a, nullptr);
       long count = 0;
       for (std::size_t i = 0; i < out.size(); ++i)
         if (std::isnan(out[i])) {
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
       functions().max_pool_blocked(&a, nullptr);
       BOOST_TEST(std::count_if(pooled.begin(), pooled.end(), [](float v) { return std::isnan(v); }) == 1);
       a.in = in_double.data(), a.out = out_double.data(), a.index = index.data();
-      functions().max_pool[1](&a, nullptr);
+      functions().max_pool_of(w, 1, true)(&a, nullptr);
       BOOST_TEST(std::count_if(out_double.begin(), out_double.end(), [](double v) { return std::isnan(v); }) == 1);
     }
 }

@@ -92,6 +92,20 @@ any_tensor made_up(const tensor_type& type) {
   return t;
 }
 
+/// False for types that are not float or double.
+bool all_finite(dtype element, const void* data, std::size_t bytes) {
+  const auto all = [&](auto zero) {
+    for (std::size_t i = 0; i + sizeof zero <= bytes; i += sizeof zero) {
+      auto x = zero;
+      std::memcpy(&x, static_cast<const std::byte*>(data) + i, sizeof x);
+      if (!(x - x == zero)) return false;
+    }
+    return true;
+  };
+  if (element == dtype::float32) return all(0.0f);
+  return element == dtype::float64 && all(0.0);
+}
+
 /// Lays out one entry.
 class layout_of {
  public:
@@ -132,9 +146,10 @@ class layout_of {
     std::int64_t offset = 0;
   };
 
-  // There is one thread, and lines of the plan stand for steps that follow each other.
+  // There is one thread, lines of the plan stand for steps that follow each other, and code that is not linked is saved.
   static pass_options one_by_one(pass_options o) {
     o.parallel = false;
+    o.compact = true;
     return o;
   }
 
@@ -180,7 +195,10 @@ class layout_of {
   // By where the addresses stand in the arguments.
   void read_relocations() {
     for (const auto& r : plan_->relocations()) at_.emplace(r.at, located{r.buffer, r.offset});
-    for (auto at : plan_->code()) code_.insert(at);
+    for (const auto& c : plan_->code()) {
+      auto& numbers = code_[c.at];
+      if (c.numbers != c.always) numbers = c.numbers;
+    }
   }
   void find_range() {
     if (auto once = plan_->once_stages()) to_.first = plan_->stages()[once - 1].first + plan_->stages()[once - 1].count;
@@ -282,7 +300,12 @@ class layout_of {
     for (std::size_t w = 0; w < c.arguments.size(); ++w) {
       const std::size_t at = step.arguments + 8 * w, n = std::min<std::size_t>(8, step.bytes - 8 * w);
       std::memcpy(&c.arguments[w].value, plan_->arguments().data() + at, n);
-      if (!code_.contains(static_cast<std::uint32_t>(at))) continue;
+      const auto code = code_.find(static_cast<std::uint32_t>(at));
+      if (code == code_.end()) continue;
+      if (code->second && is_finite(at_.at(*code->second).buffer)) {
+        c.arguments[w].value = 0;
+        continue;
+      }
       c.arguments[w].symbol = kernels_[reinterpret_cast<const void*>(c.arguments[w].value)];
       if (c.arguments[w].symbol.empty()) not_a_kernel(s);
     }
@@ -290,6 +313,25 @@ class layout_of {
       const auto p = place_of(l.buffer);
       c.arguments[at / 8] = {p.offset + static_cast<std::uint64_t>(l.offset), p.in, {}};
     });
+  }
+  // Whether a buffer is a constant of the bundle with nothing but finite numbers.
+  bool is_finite(std::int32_t buffer) {
+    const auto [known, fresh] = finite_.try_emplace(buffer, false);
+    if (!fresh) return known->second;
+    const auto& b = plan_->buffers()[static_cast<std::size_t>(buffer)];
+    const auto at = static_cast<std::size_t>(b.index);
+    if (b.kind == buffer_kind::state && !state_at_.contains(b.index)) {
+      const any_tensor& value = states_.find(plan_->state_names()[at])->value();
+      known->second = all_finite(value.type().element, value.data(), value.bytes());
+    } else if (b.kind == buffer_kind::constant) {
+      const any_tensor& value = plan_->constants()[at];
+      known->second = all_finite(value.type().element, value.data(), value.bytes());
+    } else if (b.kind == buffer_kind::packed) {  // weights of convolutions in blocks of channels
+      const auto& k = plan_->packs()[at];
+      const auto& form = states_.find(plan_->state_names()[static_cast<std::size_t>(k.state)])->packed(k.format);
+      known->second = all_finite(dtype::float32, form.memory.data(), k.bytes);
+    }
+    return known->second;
   }
   [[noreturn]] void not_a_kernel(std::size_t step) const {
     text t;
@@ -393,7 +435,8 @@ class layout_of {
   std::shared_ptr<const plan> plan_;
   std::shared_ptr<workspace> memory_ = std::make_shared<workspace>();
   std::map<std::uint32_t, located> at_;
-  std::set<std::uint32_t> code_;
+  std::map<std::uint32_t, std::optional<std::uint32_t>> code_;  // and the address of the numbers for which it is called
+  std::map<std::int32_t, bool> finite_;                         // buffers, as far as asked for
   std::set<std::int32_t> once_;
   std::map<std::int32_t, std::size_t> state_at_;   // assigned states among the tensors
   std::set<std::string> identifiers_;              // of the tensors, in capitals

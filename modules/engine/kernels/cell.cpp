@@ -48,22 +48,26 @@ template <class L> struct gru_activated {
         u(L::tanh(L::sum(reset, hn, L::get(a.x, g + 2 * a.hidden, n)))) {}
 };
 
+/// What is known of the rows of a call: nothing, or that there is one, which is not to wait for what more of them would
+/// need, as in a stream; or that it has whole registers besides.
+enum class known { nothing, one_row, one_row_of_registers };
+
 /// Calls f(row, first, count) for the registers of each row; of all but the last the compiler knows that they are whole.
-/// A stream has a single row, which is not to wait for what more of them would need.
-template <class L, class F> LAMINA_INLINE void each_register(long rows, long hidden, F f) {
+template <class L, known Known = known::nothing, class F>
+LAMINA_INLINE void each_register(long rows, long hidden, F f) {
   const auto row = [&](long r) __attribute__((always_inline)) {
     long j = 0;
     LAMINA_NO_UNROLL for (; j + L::lanes <= hidden; j += L::lanes) f(r, j, L::lanes);
-    if (j < hidden) f(r, j, hidden - j);
+    if (Known != known::one_row_of_registers && j < hidden) f(r, j, hidden - j);
   };
-  if (rows == 1) return row(0);
+  if (Known != known::nothing) return row(0);
   LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r) row(r);
 }
 
 // Arguments are taken by value: what a row stores cannot change them.
-template <class L> LAMINA_INLINE void lstm(const lstm_args a) {
+template <class L, known Known> LAMINA_INLINE void lstm(const lstm_args a) {
   const long h = a.hidden;
-  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+  each_register<L, Known>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
     const auto [i, f, u, o] = lstm_activated<L>(a, r * 4 * h + j, n);
     const auto next = f * L::get(a.cell, at, n) + i * u;
@@ -87,11 +91,11 @@ template <class L> LAMINA_INLINE void lstm_grad(const lstm_args a) {
     L::put(a.cell_gradient, at, n, dc * f);
   });
 }
-template <class L> LAMINA_INLINE void gru(const gru_args a) {
+template <class L, known Known> LAMINA_INLINE void gru(const gru_args a) {
   using T = typename L::type;
   const long h = a.hidden;
   const T one(typename L::element(1));
-  each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
+  each_register<L, Known>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
     const gru_activated<L> gate(a, r * 3 * h + j, n);
     // u + z (state - u), with as little as can be behind u, which comes last
@@ -123,23 +127,35 @@ template <class L> LAMINA_INLINE void gru_grad(const gru_args a) {
 
 extern "C" {
 
-void LAMINA_KERNEL(lstm_f32)(const void* p, void*) noexcept { lstm<floats>(*static_cast<const lstm_args*>(p)); }
-void LAMINA_KERNEL(lstm_f64)(const void* p, void*) noexcept { lstm<doubles>(*static_cast<const lstm_args*>(p)); }
+#define LAMINA_CELL(cell, name, lanes, rows)                         \
+  void LAMINA_KERNEL(cell##_##name)(const void* p, void*) noexcept { \
+    cell<lanes, known::rows>(*static_cast<const cell##_args*>(p));   \
+  }
+#define LAMINA_CELLS(cell)                                       \
+  LAMINA_CELL(cell, f32, floats, nothing)                        \
+  LAMINA_CELL(cell, row_f32, floats, one_row)                    \
+  LAMINA_CELL(cell, registers_f32, floats, one_row_of_registers) \
+  LAMINA_CELL(cell, f64, doubles, nothing)
+LAMINA_CELLS(lstm)
+LAMINA_CELLS(gru)
 void LAMINA_KERNEL(lstm_grad_f32)(const void* p, void*) noexcept {
   lstm_grad<floats>(*static_cast<const lstm_args*>(p));
 }
 void LAMINA_KERNEL(lstm_grad_f64)(const void* p, void*) noexcept {
   lstm_grad<doubles>(*static_cast<const lstm_args*>(p));
 }
-void LAMINA_KERNEL(gru_f32)(const void* p, void*) noexcept { gru<floats>(*static_cast<const gru_args*>(p)); }
-void LAMINA_KERNEL(gru_f64)(const void* p, void*) noexcept { gru<doubles>(*static_cast<const gru_args*>(p)); }
 void LAMINA_KERNEL(gru_grad_f32)(const void* p, void*) noexcept { gru_grad<floats>(*static_cast<const gru_args*>(p)); }
 void LAMINA_KERNEL(gru_grad_f64)(const void* p, void*) noexcept { gru_grad<doubles>(*static_cast<const gru_args*>(p)); }
 
+#define LAMINA_CELLS_OF(cell)                              \
+  {{LAMINA_KERNEL(cell##_f32), LAMINA_KERNEL(cell##_f64)}, \
+   LAMINA_KERNEL(cell##_row_f32),                          \
+   LAMINA_KERNEL(cell##_registers_f32),                    \
+   width<float>}
 extern constinit const cell_functions LAMINA_KERNEL(cell) = {
-    {LAMINA_KERNEL(lstm_f32), LAMINA_KERNEL(lstm_f64)},
+    LAMINA_CELLS_OF(lstm),
+    LAMINA_CELLS_OF(gru),
     {LAMINA_KERNEL(lstm_grad_f32), LAMINA_KERNEL(lstm_grad_f64)},
-    {LAMINA_KERNEL(gru_f32), LAMINA_KERNEL(gru_f64)},
     {LAMINA_KERNEL(gru_grad_f32), LAMINA_KERNEL(gru_grad_f64)}};
 
 }  // extern "C"

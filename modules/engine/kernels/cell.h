@@ -20,8 +20,19 @@ struct gru_args {
   long rows, hidden;
 };
 
+/// The forward kernels of a cell.
+struct cell_kernels {
+  kernel any[2];              // [f32, f64]
+  kernel row, registers_row;  // f32, of a single row, and of one that consists of whole registers of `lanes`
+  long lanes;
+  kernel of(int type, long rows, long hidden) const {
+    return type != 0 || rows != 1 ? any[type] : hidden % lanes == 0 ? registers_row : row;
+  }
+  bool has(kernel k) const { return k == any[0] || k == any[1] || k == row || k == registers_row; }
+};
 struct cell_functions {
-  kernel lstm[2], lstm_grad[2], gru[2], gru_grad[2];  // [f32, f64]
+  cell_kernels lstm, gru;
+  kernel lstm_grad[2], gru_grad[2];  // [f32, f64]
 };
 LAMINA_OF_EACH_SET(cell_functions, lamina_cell);
 

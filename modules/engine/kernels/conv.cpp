@@ -11,6 +11,27 @@
 #include "table.h"
 
 namespace lamina::kernels {
+
+// What `prepare` chooses from.
+extern "C" {
+#define LAMINA_SWEEP(name) void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept;
+LAMINA_SWEEP(pointwise)
+LAMINA_SWEEP(rows)
+LAMINA_SWEEP(copied_rows)
+LAMINA_SWEEP(depthwise)
+LAMINA_SWEEP(winograd)
+#undef LAMINA_SWEEP
+#define LAMINA_MEND(name) void LAMINA_KERNEL(conv_mend_##name)(const void* args) noexcept;
+LAMINA_MEND(blocked_f32)
+LAMINA_MEND(forward_f32)
+LAMINA_MEND(input_grad_f32)
+LAMINA_MEND(weight_grad_f32)
+LAMINA_MEND(forward_f64)
+LAMINA_MEND(input_grad_f64)
+LAMINA_MEND(weight_grad_f64)
+#undef LAMINA_MEND
+}
+
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
@@ -56,8 +77,10 @@ void decide(conv_blocked_args* a, long pieces) noexcept {
   long* d = a->decision;
   for (int i = 0; i < place_count; ++i) d[i] = 0;
   for (auto& t : a->tile) t = nullptr;
+  a->mend = nullptr;
   if (w.groups > 1) {
     d[is_depthwise] = 1;
+    a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
     if (is_three_by_three(w))
       a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
     else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, d);
@@ -75,6 +98,7 @@ void decide(conv_blocked_args* a, long pieces) noexcept {
   d[is_flat] = flat;
   d[has_edge] = edge;
   d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
+  if (d[has_copy]) a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
   d[copy_width] = line;
   d[is_spread] = !is_dense(w);
   const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
@@ -117,6 +141,7 @@ void prepare_winograd(conv_blocked_args* a) noexcept {
   decide(&product, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
   for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
+  a->mend = nullptr;
   const long piece = a->decision[row_pixels];
   a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
 }
@@ -126,9 +151,16 @@ int by_rows(const window* w, int planar_in) noexcept {
 }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
-void prepare_blocked(conv_blocked_args* a) noexcept {
-  if (blocked::takes_winograd(a->w, a->planar_in != 0)) prepare_winograd(a);
-  else decide(a, 8);
+kernel prepare_blocked(conv_blocked_args* a) noexcept {
+  if (blocked::takes_winograd(a->w, a->planar_in != 0)) {
+    prepare_winograd(a);
+    return LAMINA_KERNEL(conv_winograd_f32);
+  }
+  decide(a, 8);
+  return a->decision[blocked::is_depthwise] ? LAMINA_KERNEL(conv_depthwise_f32)
+         : a->decision[blocked::is_flat]    ? LAMINA_KERNEL(conv_pointwise_f32)
+         : a->decision[blocked::has_copy]   ? LAMINA_KERNEL(conv_copied_rows_f32)
+                                            : LAMINA_KERNEL(conv_rows_f32);
 }
 
 std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
@@ -149,7 +181,19 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
   return static_cast<std::size_t>(d[in_blocks] * rows * d[copy_width] * (a->planar_in ? 1 : block)) * sizeof(float);
 }
 
-void run_depthwise(const conv_blocked_args& a, float* scratch) {
+template <blocked::sweep Way> LAMINA_INLINE void run_images(const conv_blocked_args& a, float* scratch) {
+  using namespace blocked;
+  const window& w = a.w;
+  const long in_channels = a.planar_in ? w.channels : divide_up(w.channels, block) * block;
+  const long in_image = in_channels * w.height * w.width,
+             out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
+  for (long n = a.first; n < a.first + a.count; ++n)
+    run_image<Way>(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr, a.out + n * out_image,
+                   scratch);
+  if (a.mend) a.mend(&a);
+}
+
+LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
   using namespace blocked;
   const window& w = a.w;
   const long blocks = divide_up(w.channels, block);
@@ -171,6 +215,7 @@ void run_depthwise(const conv_blocked_args& a, float* scratch) {
     q.residual = a.residual ? a.residual + n * out_plane : nullptr;
     a.tile[0](&q);
   }
+  if (a.mend) a.mend(&a);
 }
 
 std::size_t packed_bytes(const window* w, int planar_in) noexcept {
@@ -183,7 +228,13 @@ std::size_t packed_bytes(const window* w, int planar_in) noexcept {
 
 template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
+  constexpr decltype(a->mend) mends[2][3] = {
+      {LAMINA_KERNEL(conv_mend_forward_f32), LAMINA_KERNEL(conv_mend_input_grad_f32),
+       LAMINA_KERNEL(conv_mend_weight_grad_f32)},
+      {LAMINA_KERNEL(conv_mend_forward_f64), LAMINA_KERNEL(conv_mend_input_grad_f64),
+       LAMINA_KERNEL(conv_mend_weight_grad_f64)}};
   plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at, tiles_of_correlation.at);
+  a->mend = plain::sums_padding(*a, static_cast<plain::role>(role)) ? mends[sizeof(T) / 8][role] : nullptr;
   a->product_run = nullptr;
   if (a->decision[plain::method] == plain::by_tiles) return;
   gemm.prepare(&a->product);
@@ -208,46 +259,38 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
 
 extern "C" {
 
-#define LAMINA_PLAIN(type, element)                                                       \
-  void LAMINA_KERNEL(conv_forward_##type)(const void* args, void* scratch) noexcept {     \
-    plain::run<element>(args, scratch, plain::forward);                                   \
-  }                                                                                       \
-  void LAMINA_KERNEL(conv_input_grad_##type)(const void* args, void* scratch) noexcept {  \
-    plain::run<element>(args, scratch, plain::input_grad);                                \
-  }                                                                                       \
-  void LAMINA_KERNEL(conv_weight_grad_##type)(const void* args, void* scratch) noexcept { \
-    plain::run<element>(args, scratch, plain::weight_grad);                               \
+#define LAMINA_PLAIN(type, element, role)                                              \
+  void LAMINA_KERNEL(conv_##role##_##type)(const void* args, void* scratch) noexcept { \
+    plain::run<element, plain::role>(args, scratch);                                   \
+  }                                                                                    \
+  void LAMINA_KERNEL(conv_mend_##role##_##type)(const void* args) noexcept {           \
+    plain::mend<element>(*static_cast<const conv_plain_args*>(args), plain::role);     \
   }
-LAMINA_PLAIN(f32, float)
-LAMINA_PLAIN(f64, double)
+LAMINA_PLAIN(f32, float, forward)
+LAMINA_PLAIN(f32, float, input_grad)
+LAMINA_PLAIN(f32, float, weight_grad)
+LAMINA_PLAIN(f64, double, forward)
+LAMINA_PLAIN(f64, double, input_grad)
+LAMINA_PLAIN(f64, double, weight_grad)
 void LAMINA_KERNEL(conv_forward_tiles_f32)(const void* args, void* scratch) noexcept {
   plain::run_forward_tiles<float>(args, scratch);
 }
 #undef LAMINA_PLAIN
 
-void LAMINA_KERNEL(conv_blocked_f32)(const void* args, void* scratch) noexcept {
+#define LAMINA_SWEEP(name, way)                                                                                  \
+  void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept {                              \
+    run_images<blocked::sweep::way>(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch)); \
+  }
+LAMINA_SWEEP(pointwise, flat)
+LAMINA_SWEEP(rows, rows)
+LAMINA_SWEEP(copied_rows, copied_rows)
+#undef LAMINA_SWEEP
+void LAMINA_KERNEL(conv_depthwise_f32)(const void* args, void* scratch) noexcept {
+  run_depthwise(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch));
+}
+void LAMINA_KERNEL(conv_mend_blocked_f32)(const void* args) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
-  const window& w = a.w;
-  float* spare = static_cast<float*>(scratch);
-  const bool depthwise = a.decision[blocked::is_depthwise] != 0;
-  const long in_blocks = blocked::divide_up(w.channels, blocked::block);
-  const long in_image = (a.planar_in ? w.channels : in_blocks * blocked::block) * w.height * w.width;
-  const long out_image =
-      blocked::divide_up(w.out_channels, blocked::block) * blocked::block * w.out_height * w.out_width;
-  if (depthwise) run_depthwise(a, spare);
-  else
-    for (long n = a.first; n < a.first + a.count; ++n)
-      blocked::run_image(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr,
-                         a.out + n * out_image, spare);
-  // both sum over written-out zeros; tiles that skip padding do not
-  if (!depthwise && !a.decision[blocked::has_copy]) return;
-  const long filter = static_cast<long>(packed_bytes(&w, a.planar_in) / sizeof(float));
-  // Other parts of the results are made at the same time.
-  const bool finite = a.row_count
-                          ? border::all_finite(a.weight, filter)
-                          : border::all_finite(a.weight, filter, static_cast<const float*>(a.out) + a.first * out_image,
-                                               a.count * out_image);
-  if (!finite) border::mend_blocked(a);
+  border::mend_blocked(a, static_cast<long>(packed_bytes(&a.w, a.planar_in) / sizeof(float)));
 }
 
 void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept {
@@ -281,6 +324,11 @@ void LAMINA_KERNEL(from_blocked_f32)(const void* args, void*) noexcept {
 #define LAMINA_POOL(name) void LAMINA_KERNEL(name)(const void* args, void* scratch) noexcept;
 LAMINA_POOL(max_pool_f32)
 LAMINA_POOL(max_pool_f64)
+LAMINA_POOL(max_pool_with_index_f32)
+LAMINA_POOL(max_pool_with_index_f64)
+LAMINA_POOL(max_pool_pairs_f32)
+LAMINA_POOL(max_pool_pairs_with_index_f32)
+LAMINA_POOL(average_pool_pairs_f32)
 LAMINA_POOL(average_pool_f32)
 LAMINA_POOL(average_pool_f64)
 LAMINA_POOL(max_pool_grad_f32)
@@ -302,12 +350,15 @@ LAMINA_POOL(average_pool_blocked_f32)
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {by_rows, by_winograd, supports, prepare_blocked, scratch_of_blocked, LAMINA_KERNEL(conv_blocked_f32),
-     LAMINA_KERNEL(conv_winograd_f32), packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
+    {by_rows, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},
+    {LAMINA_KERNEL(max_pool_with_index_f32), LAMINA_KERNEL(max_pool_with_index_f64)},
+    LAMINA_KERNEL(max_pool_pairs_f32),
+    LAMINA_KERNEL(max_pool_pairs_with_index_f32),
     {LAMINA_KERNEL(average_pool_f32), LAMINA_KERNEL(average_pool_f64)},
+    LAMINA_KERNEL(average_pool_pairs_f32),
     {LAMINA_KERNEL(max_pool_grad_f32), LAMINA_KERNEL(max_pool_grad_f64)},
     {LAMINA_KERNEL(average_pool_grad_f32), LAMINA_KERNEL(average_pool_grad_f64)},
     LAMINA_KERNEL(max_pool_blocked_f32),

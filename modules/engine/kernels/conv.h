@@ -13,14 +13,23 @@ struct window {
   long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, more_h = 0, more_w = 0;
 
   /// Rows and columns, with those of padding, that `count` neighboring rows or columns of results read.
-  constexpr long rows_under(long count) const { return (count - 1) * stride_h + (kernel_h - 1) * dilation_h + 1; }
-  constexpr long columns_under(long count) const { return (count - 1) * stride_w + (kernel_w - 1) * dilation_w + 1; }
+  [[gnu::always_inline]] constexpr long rows_under(long count) const {
+    return (count - 1) * stride_h + (kernel_h - 1) * dilation_h + 1;
+  }
+  [[gnu::always_inline]] constexpr long columns_under(long count) const {
+    return (count - 1) * stride_w + (kernel_w - 1) * dilation_w + 1;
+  }
+  /// 2x2 windows side by side, none of them cut off.
+  [[gnu::always_inline]] constexpr bool is_pairs() const {
+    return kernel_h == 2 && kernel_w == 2 && stride_h == 2 && stride_w == 2 && pad_h == 0 && pad_w == 0 &&
+           2 * out_height <= height && 2 * out_width <= width;
+  }
 };
 
 /// Of `count` results along an axis of `size`, those [first, last) whose tap lies inside of it: that of result 0 is at `shift`.
 struct reached_results {
   long first, last;
-  constexpr reached_results(long shift, long stride, long size, long count)
+  [[gnu::always_inline]] constexpr reached_results(long shift, long stride, long size, long count)
       : first(shift < 0 ? (stride - 1 - shift) / stride : 0),
         last(size <= shift ? 0 : (size - shift + stride - 1) / stride) {
     if (last > count) last = count;
@@ -46,11 +55,13 @@ struct conv_plain_args {
   kernel product_run;
   gemm_args product, product_tail;        // decided by `prepare`: a full group of rows, and the last, shorter one
   void (*tile[4])(const void*) noexcept;  // decided by `prepare`
+  void (*mend)(const void*) noexcept;     // decided by `prepare`: follows where padding may have met what is not finite
   long decision[16];                      // decided by `prepare`
   template <class F> void each_code(F f) const {
     f(product_run);
     product.each_code(f), product_tail.each_code(f);
     for (const auto& t : tile) f(t);
+    f(mend, weight);
   }
 };
 struct conv_plain_functions {
@@ -82,9 +93,11 @@ struct conv_blocked_args {
   long first_row, row_count;  // of a part by rows: from an even row on, to an even one or the last; 0: all of them
   long whole_out_channels;    // of the image that this is a part of, where it is: sums go as in the whole
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
-  long decision[16];                       // decided by `prepare`
+  void (*mend)(const void*) noexcept;  // decided by `prepare`: follows where padding may have met what is not finite
+  long decision[16];                   // decided by `prepare`
   template <class F> void each_code(F f) const {
     for (const auto& t : tile) f(t);
+    f(mend, weight);
   }
 };
 struct conv_blocked_functions {
@@ -95,12 +108,9 @@ struct conv_blocked_functions {
   /// 1 if this window can be run here: depthwise, or without groups, and with dilation along columns, or along the
   /// one row of a map.
   int (*supports)(const window* w, int planar_in) noexcept;
-  void (*prepare)(conv_blocked_args* args) noexcept;
+  /// Fills what is decided from `w`, and gives the kernel.
+  kernel (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
-  kernel run;
-  kernel run_winograd;  // instead, of a window that is computed so
-  /// The kernel of a call after `prepare`.
-  kernel run_of(const conv_blocked_args& a) const { return by_winograd(&a.w, a.planar_in) ? run_winograd : run; }
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
   kernel pack;  // args: conv_pack_args
 };
@@ -119,7 +129,7 @@ struct reorder_args {
 };
 
 /// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).
-/// `index` (may be null): for each result the position y * width + x of its maximum in the input map, int32:
+/// `index` (null: none): for each result the position y * width + x of its maximum in the input map, int32:
 /// the first of equal maxima, the last NaN, -1 for a window that lies in the padding altogether.
 struct pool_args {
   window w;
@@ -143,11 +153,22 @@ struct pool_grad_args {
 };
 
 struct conv_functions {
-  conv_plain_functions plain[2];                                                // [f32, f64]
-  conv_blocked_functions blocked;                                               // f32
-  kernel to_blocked, from_blocked;                                              // args: reorder_args, f32
-  kernel max_pool[2], average_pool[2], max_pool_grad[2], average_pool_grad[2];  // plain; [f32, f64]
-  kernel max_pool_blocked, average_pool_blocked;                                // f32, index must be null
+  conv_plain_functions plain[2];                     // [f32, f64]
+  conv_blocked_functions blocked;                    // f32
+  kernel to_blocked, from_blocked;                   // args: reorder_args, f32
+  kernel max_pool[2], max_pool_with_index[2];        // plain; [f32, f64]
+  kernel max_pool_pairs, max_pool_pairs_with_index;  // the same of f32 where the window `is_pairs`
+  kernel average_pool[2], average_pool_pairs;        // plain, as above
+  kernel max_pool_grad[2], average_pool_grad[2];     // plain; [f32, f64]
+  kernel max_pool_blocked, average_pool_blocked;     // f32, index must be null
+  /// The kernels of plain maps: `type` 0 for f32, 1 for f64.
+  kernel max_pool_of(const window& w, int type, bool index) const {
+    if (type == 0 && w.is_pairs()) return index ? max_pool_pairs_with_index : max_pool_pairs;
+    return (index ? max_pool_with_index : max_pool)[type];
+  }
+  kernel average_pool_of(const window& w, int type) const {
+    return type == 0 && w.is_pairs() ? average_pool_pairs : average_pool[type];
+  }
 };
 
 }  // namespace lamina::kernels

@@ -7,6 +7,7 @@
 #pragma once
 #include "conv.h"
 #include "simd.h"
+#include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -154,8 +155,8 @@ struct kernel_rows {
 };
 
 /// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind.
-LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
-                             long to_pixels, long pad, long pixels, long step) {
+LAMINA_COMPACT void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
+                              long to_pixels, long pad, long pixels, long step) {
   const long before = smaller(pad, to_pixels) * step, inside = smaller(pixels, larger(0, to_pixels - pad)) * step;
   const long after = to_pixels * step - before - inside;
   for (long b = 0; b < blocks; ++b) {
@@ -169,20 +170,25 @@ LAMINA_INLINE void copy_rows(const float* from, long blocks, long from_block, lo
   }
 }
 
+/// Ways of a convolution that is not depthwise through an image, each a kernel of its own: 1x1 of stride 1, whose map is one
+/// long row; over the rows as they lie; over a padded copy of the rows at hand.
+enum class sweep { flat, rows, copied_rows };
+
 /// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (short row) + last
 /// blocks].
-LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const float* residual, float* out,
-                             float* copy) {
+template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, const float* in, const float* residual,
+                                                   float* out, float* copy) {
   const window& w = a.w;
   const long* d = a.decision;
-  const bool planar = a.planar_in != 0, flat = d[is_flat] != 0, edge = d[has_edge] != 0;
+  constexpr bool flat = Way == sweep::flat;
+  const bool planar = a.planar_in != 0, edge = Way == sweep::rows && d[has_edge] != 0;
   const long step = planar ? 1 : block;
   const long in_count = planar ? w.channels : divide_up(w.channels, block),
              out_count = divide_up(w.out_channels, block);
   const long pixels = w.out_height * w.out_width;
   const long kernel_row = w.kernel_w * step * block;  // floats of weights of one kernel row
   tile_args q;
-  const bool spread = d[is_spread] != 0;
+  const bool spread = !flat && d[is_spread] != 0;
   q.steps = spread ? step : w.kernel_w * step;
   q.pixel = w.stride_w * step;
   q.weight_row = spread ? step * block : kernel_row;
@@ -205,7 +211,7 @@ LAMINA_INLINE void run_image(const conv_blocked_args& a, const float* in, const 
       long source_row = 0, source_x = -w.pad_w;  // first row held by `source`; column of its first pixel
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
-      if (d[has_copy]) {
+      if (Way == sweep::copied_rows) {
         const auto held = input_rows(w, group, group_end - group);
         const long count = larger(0, held.last - held.first);
         copy_rows(source + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, d[copy_width], w.pad_w,

@@ -21,11 +21,11 @@ template <class T> LAMINA_APART bool all_finite(const T* p, long count) {
       fma<T>(load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))), zero<T>(), sum[0]);
   return reduce_add<T>((sum[0] + sum[1]) + (sum[2] + sum[3])) == T(0);
 }
-/// The same of a filter and what was made with it, by reading the smaller of both: a filter that is not finite gives
-/// NaN over padding.
+/// The same of a filter, known sooner by what was made with it where that is less: a filter that is not finite gives NaN
+/// over padding.
 template <class T>
 LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count) {
-  return filter_count <= result_count ? all_finite(filter, filter_count) : all_finite(result, result_count);
+  return (result_count < filter_count && all_finite(result, result_count)) || all_finite(filter, filter_count);
 }
 
 /// Taps [first, last) of a window that lie inside of a map: `origin` is the position of tap 0.
@@ -146,10 +146,16 @@ template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a
   }
 }
 
-/// The results of a convolution in the blocked layout, depthwise or not.
-LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a) {
+/// The results of a convolution in the blocked layout, depthwise or not, whose filter has `filter_count` elements.
+LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) {
   using namespace blocked;
   const window& w = a.w;
+  const long out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
+  // Other parts of an image are made at the same time.
+  if (a.row_count ? all_finite(a.weight, filter_count)
+                  : all_finite(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image,
+                               a.count * out_image))
+    return;
   const bool depthwise = w.groups > 1;
   const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;

@@ -45,14 +45,19 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma<T>(w, x[j], sum[i][j]);
     }
   }
-  const vec<T> low(q.low), high(q.high);
-  LAMINA_UNROLL for (int i = 0; i < Channels; ++i) {
-    const auto b = q.bias ? broadcast(q.bias + i) : zero<T>();
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
-      auto y = sum[i][j] + b;
-      if (q.clamp) y = clamp<T>(y, low, high);
-      store<T>(q.out + i * q.out_plane + q.at[j].target, y, first<T>(static_cast<int>(q.at[j].lanes)));
-    }
+  // Neutral values cost less than code that branches around bias and clamp.
+  const bool clamps = q.clamp;
+  const vec<T> low(clamps ? q.low : -static_cast<T>(__builtin_inf())),
+      high(clamps ? q.high : static_cast<T>(__builtin_inf()));
+  const T* const bias = q.bias;
+  const long out_plane = q.out_plane;
+  vec<T> b[Channels];
+  LAMINA_UNROLL for (int i = 0; i < Channels; ++i) b[i] = bias ? broadcast(bias + i) : zero<T>();
+  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
+    const auto lanes = first<T>(static_cast<int>(q.at[j].lanes));
+    T* out = q.out + q.at[j].target;
+    LAMINA_UNROLL for (int i = 0; i < Channels; ++i, out += out_plane)
+        store<T>(out, clamp<T>(sum[i][j] + b[i], low, high), lanes);
   }
 }
 

@@ -76,7 +76,7 @@ template <class T> LAMINA_INLINE void copy_short(const T* from, T* to, long coun
   else copy<T, false>(from, to, count);
 }
 
-template <class T> void pad_planes(const T* from, long height, long row, const padded& p, T* to) {
+template <class T> LAMINA_COMPACT void pad_planes(const T* from, long height, long row, const padded& p, T* to) {
   const long inside = larger(0, smaller(row, p.width - p.left)), right = larger(0, p.width - p.left - inside);
   for (long c = 0; c < p.planes; ++c) {
     for (long y = 0; y < p.height; ++y, to += p.width) {

@@ -190,46 +190,49 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
   describe_product<T>(a, r, tail, a.product_tail);
 }
 
-/// Whether padding takes part in the sums of a call, and a number that is not finite with it.
-template <class T> bool meets_padding(const conv_plain_args& a, role r) {
+/// Whether padding takes part in the sums of a call.
+inline bool sums_padding(const conv_plain_args& a, role r) {
   if (a.decision[method] == by_product || (r == input_grad && a.decision[method] == by_columns)) return false;
   const window& w = a.w;
   const padded p = padded_input(w);
-  if (r != input_grad && w.pad_h == 0 && w.pad_w == 0 && p.height <= w.height && p.width <= w.width) return false;
-  const long filter = w.out_channels * sizes(w).taps, results = a.count * w.out_channels * sizes(w).pixels;
-  const long inputs = a.count * w.channels * sizes(w).in_plane;
-  const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
-  if (r == weight_grad)
-    return !border::all_finite(weight + a.first * w.out_channels * sizes(w).pixels, results, out, filter);
-  if (a.row_count) return !border::all_finite(weight, filter);  // other rows are made at the same time
-  const long first =
-      r == forward ? a.first * w.out_channels * sizes(w).pixels : a.first * w.channels * sizes(w).in_plane;
-  return !border::all_finite(weight, filter, out + first, r == forward ? results : inputs);
+  return r == input_grad || w.pad_h != 0 || w.pad_w != 0 || p.height > w.height || p.width > w.width;
 }
 
-/// Sums take zeros of the padding; where those met a number that is not finite, results are computed again.
-template <class T> LAMINA_INLINE void mend(const conv_plain_args& a, role r) {
-  if (!meets_padding<T>(a, r)) return;
+/// Of a call that `sums_padding`: where its zeros met a number that is not finite, results are computed again.
+template <class T> LAMINA_COMPACT void mend(const conv_plain_args& a, role r) {
+  const window& w = a.w;
+  const sizes s(w);
+  const long taps = w.out_channels * s.taps, image_results = w.out_channels * s.pixels,
+             image_inputs = w.channels * s.in_plane;
+  const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
+  const bool gradient = r == weight_grad;
+  const long image = r == forward ? image_results : image_inputs;
+  const T* filter = gradient ? weight + a.first * image_results : weight;
+  if (border::all_finite(filter, gradient ? a.count * image_results : taps, gradient ? out : out + a.first * image,
+                         gradient ? taps : a.count * image))
+    return;
   if (r == forward) border::mend_forward<T>(a);
   if (r == input_grad) border::mend_input_grad<T>(a);
   if (r == weight_grad) border::mend_weight_grad<T>(a);
 }
+
 template <class T> LAMINA_INLINE void run_forward_tiles(const void* args, void* scratch) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
-  run_tiles<T>(a, forward, scratch);
-  mend<T>(a, forward);
+  run_tiles<T, forward>(a, scratch);
+  if (a.mend) a.mend(&a);
 }
-template <class T> LAMINA_INLINE void run(const void* args, void* scratch, role r) {
+template <class T, role Role> LAMINA_INLINE void run(const void* args, void* scratch) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
   bool done = false;
   if constexpr (has_tiles<T>) {
     if (a.decision[method] == by_tiles) {
-      r == weight_grad ? run_correlation<T>(a, scratch) : run_tiles<T>(a, r, scratch);
+      if constexpr (Role == weight_grad) run_correlation<T>(a, scratch);
+      else run_tiles<T, Role>(a, scratch);
       done = true;
     }
   }
-  if (!done) run_products<T>(a, r, scratch);
-  mend<T>(a, r);
+  if (!done) run_products<T>(a, Role, scratch);
+  if (a.mend) a.mend(&a);
 }
 
 }  // namespace plain

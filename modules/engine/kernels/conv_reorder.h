@@ -6,33 +6,54 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// Channels [c, c + count) of one image to one block; lanes beyond `count` become zero.
-LAMINA_INLINE void gather_block(const float* in, long pixels, long count, float* out) {
-  long p = 0;
-  for (; p + block <= pixels; p += block) {
-    vec<float> r[static_cast<std::size_t>(block)];
-    if (count >= block) {
-      LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = load(in + i * pixels + p);
-    } else {
-      LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = i < count ? load(in + i * pixels + p) : zero<float>();
-    }
-    transpose<float>(r);
-    LAMINA_UNROLL for (int i = 0; i < block; ++i) store<float>(out + (p + i) * block, r[i]);
+/// The row `i` of rows that lie `step` apart, asked for in turn: `at` is moved every three rows, which the machine's addressing
+/// modes reach, or the compiler keeps a pointer to each of them.
+template <class T> LAMINA_INLINE T* row_of(T*& at, int i, long step) {
+  if (i > 0 && i % 3 == 0) {
+    at += 3 * step;
+    asm("" : "+r"(at));
   }
-  for (; p < pixels; ++p)
-    for (long i = 0; i < block; ++i) out[p * block + i] = i < count ? in[i * pixels + p] : 0.0f;
+  return at + i % 3 * step;
 }
 
-LAMINA_INLINE void scatter_block(const float* in, long pixels, long count, float* out) {
-  long p = 0;
-  for (; p + block <= pixels; p += block) {
+/// Calls f(p) for the first pixels of blocks of pixels, of which the last may repeat some of the one before, and gives the
+/// number of pixels done: all or, of less than a block, none.
+template <class F> LAMINA_INLINE long each_block_of_pixels(long pixels, F f) {
+  if (pixels < block) return 0;
+  LAMINA_NO_UNROLL for (long p = 0; p < pixels; p += block) f(smaller(p, pixels - block));
+  return pixels;
+}
+
+/// Channels [c, c + count) of one image to one block; lanes beyond `count` become zero.
+LAMINA_APART void gather_block(const float* in, long pixels, long count, float* out) {
+  long p = each_block_of_pixels(pixels, [&](long at) __attribute__((always_inline)) {
     vec<float> r[static_cast<std::size_t>(block)];
-    LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = load(in + (p + i) * block);
+    const float* from = in + at;
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) {
+      const float* row = row_of(from, i, pixels);
+      r[i] = i < count ? load(row) : zero<float>();
+    }
     transpose<float>(r);
-    LAMINA_UNROLL for (int i = 0; i < block; ++i) if (i < count) store<float>(out + i * pixels + p, r[i]);
-  }
-  for (; p < pixels; ++p)
-    for (long i = 0; i < smaller(count, block); ++i) out[i * pixels + p] = in[p * block + i];
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) store<float>(out + (at + i) * block, r[i]);
+  });
+  LAMINA_SMALL for (; p < pixels; ++p) LAMINA_SMALL for (long i = 0; i < block; ++i) out[p * block + i] =
+      i < count ? in[i * pixels + p] : 0.0f;
+}
+
+LAMINA_APART void scatter_block(const float* in, long pixels, long count, float* out) {
+  long p = each_block_of_pixels(pixels, [&](long at) __attribute__((always_inline)) {
+    vec<float> r[static_cast<std::size_t>(block)];
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = load(in + (at + i) * block);
+    transpose<float>(r);
+    float* to = out + at;
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) {
+      float* row = row_of(to, i, pixels);
+      if (i < count) store<float>(row, r[i]);
+    }
+  });
+  const long lanes = smaller(count, block);
+  LAMINA_SMALL for (; p < pixels; ++p) LAMINA_SMALL for (long i = 0; i < lanes; ++i) out[i * pixels + p] =
+      in[p * block + i];
 }
 
 /// weight [O, C, kh, kw] -> [O / block][C / block][kh][kw][block in][block out]; planar: [O / block][C][kh][kw][block];

@@ -27,11 +27,11 @@ struct sweep {
   long kernel_h, kernel_w, dilation_h, dilation_w;
   long stride_h, stride_w, pitch;  // pitch: of a row of the source, whose columns lie by their remainders of the stride
 
-  constexpr sweep(const conv_plain_args& a, role r) : sweep(a.w, r, rows_of(a)) {
+  LAMINA_INLINE constexpr sweep(const conv_plain_args& a, role r) : sweep(a.w, r, rows_of(a)) {
     if (r == forward) source = padded_input(a);
     pitch = divide_up(source.width, stride_w);
   }
-  constexpr sweep(const window& w, role r, long rows)
+  LAMINA_INLINE constexpr sweep(const window& w, role r, long rows)
       : source(r == forward ? padded_input(w) : padded_result(w)),
         source_height(r == forward ? w.height : w.out_height),
         source_width(r == forward ? w.width : w.out_width),
@@ -57,7 +57,7 @@ template <class T> constexpr long tiles_bytes(const sweep& s) {
 }
 
 /// Weights of one group as [tile][taps in the order (i, source plane, j)][channels of the tile].
-template <class T> void pack_direct(const sweep& s, role r, const T* weight, long tile_channels, T* to) {
+template <class T, role R> LAMINA_COMPACT void pack_direct(const sweep& s, const T* weight, long tile_channels, T* to) {
   const long area = s.kernel_h * s.kernel_w;
   const long tiles = divide_up(s.channels, tile_channels), base = s.channels / tiles, longer = s.channels % tiles;
   for (long t = 0, first = 0; t < tiles; ++t) {
@@ -65,16 +65,16 @@ template <class T> void pack_direct(const sweep& s, role r, const T* weight, lon
     for (long i = 0; i < s.kernel_h; ++i)
       for (long c = 0; c < s.source.planes; ++c)
         for (long j = 0; j < s.kernel_w; ++j)
-          for (long m = first; m < first + size; ++m)
-            *to++ = r == forward ? weight[(m * s.source.planes + c) * area + i * s.kernel_w + j]
-                                 : weight[(c * s.channels + m) * area + area - 1 - (i * s.kernel_w + j)];
+          LAMINA_SMALL for (long m = first; m < first + size; ++m)* to++ =
+              R == forward ? weight[(m * s.source.planes + c) * area + i * s.kernel_w + j]
+                           : weight[(c * s.channels + m) * area + area - 1 - (i * s.kernel_w + j)];
     first += size;
   }
 }
 
-template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role r, void* scratch) {
+template <class T, role R> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, void* scratch) {
   const window& w = a.w;
-  const sweep s(a, r);
+  const sweep s(a, R);
   const padded& p = s.source;
   scratch_parts parts(scratch);
   T* planes = parts.take<T>(aligned<T>(s.elements() + 2 * width<T>));
@@ -96,13 +96,14 @@ template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role 
   const long base = s.channels / tiles, longer = s.channels % tiles;
   const long source_image = w.groups * p.planes * s.source_height * s.source_width;
   direct::tile_args<T> q;
-  q.out_plane = (r == forward ? w.out_height : s.height) * s.width;
-  const long out_image = w.groups * s.channels * q.out_plane, first = r == forward ? a.first_row * s.width : 0;
+  q.out_plane = (R == forward ? w.out_height : s.height) * s.width;
+  const long out_image = w.groups * s.channels * q.out_plane, first = R == forward ? a.first_row * s.width : 0;
   q.low = static_cast<T>(a.low);
   q.high = static_cast<T>(a.high);
-  q.clamp = a.clamp != 0 && r == forward;
+  q.clamp = a.clamp != 0 && R == forward;
   for (long g = 0; g < w.groups; ++g) {
-    pack_direct(s, r, static_cast<const T*>(a.weight) + g * s.taps() * s.channels, a.decision[tile_channels], weights);
+    pack_direct<T, R>(s, static_cast<const T*>(a.weight) + g * s.taps() * s.channels, a.decision[tile_channels],
+                      weights);
     for (long n = a.first; n < a.first + a.count; ++n) {
       const T* in = static_cast<const T*>(a.in) + n * source_image + g * p.planes * s.source_height * s.source_width;
       T* out = static_cast<T*>(a.out) + n * out_image + g * s.channels * q.out_plane + first;
@@ -123,7 +124,7 @@ template <class T> LAMINA_COMPACT void run_tiles(const conv_plain_args& a, role 
           const long size = base + (t < longer);
           q.weight = weight + begin * row_taps * size;
           q.out = out + m * q.out_plane;
-          q.bias = a.bias && r == forward ? static_cast<const T*>(a.bias) + g * s.channels + m : nullptr;
+          q.bias = a.bias && R == forward ? static_cast<const T*>(a.bias) + g * s.channels + m : nullptr;
           a.tile[size > base ? 1 : 0](&q);
           weight += s.taps() * size;
           m += size;

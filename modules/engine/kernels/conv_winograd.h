@@ -162,7 +162,7 @@ LAMINA_APART void run_winograd(const conv_blocked_args& a, float* scratch) {
       product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
       for (long p = 0; p < winograd_points; ++p) {
         product.weight = a.weight + p * filter;
-        run_image(product, scratch + p * in_point, nullptr, products + p * out_point, nullptr);
+        run_image<sweep::flat>(product, scratch + p * in_point, nullptr, products + p * out_point, nullptr);
       }
       winograd_outputs(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
     }

@@ -131,6 +131,12 @@ extern "C" void LAMINA_KERNEL(gemm_f32)(const void* args, void* scratch) noexcep
 extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcept {
   run_product<double>(*static_cast<const gemm_args*>(args), static_cast<double*>(scratch));
 }
+extern "C" void LAMINA_KERNEL(gemm_f32_prepacked)(const void* args, void*) noexcept {
+  run_prepacked<float>(*static_cast<const gemm_args*>(args));
+}
+extern "C" void LAMINA_KERNEL(gemm_f32_rows)(const void* args, void*) noexcept {
+  run_rows(*static_cast<const gemm_args*>(args));
+}
 extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
   run_row(*static_cast<const gemm_args*>(args));
 }
@@ -217,6 +223,7 @@ kernel prepare_f32(gemm_args* args) noexcept {
   const bool a_in_rows = g.m != 1 && (g.a_column == 1 || g.k == 1), a_in_columns = g.m == 1 || g.a_row == 1;
   const bool whole_lanes = g.n % width<float> == 0;
   g.a_in_columns = 0;
+  g.row = nullptr;
   g.a_step = a_in_rows ? g.a_row : g.a_column;
   g.pack_b = packs_b<float>(g);
   const bool walks = g.m == 1 && !g.prepacked && !g.pack_b && (g.k * g.n > walk_elements || (!masks_b && !whole_lanes));
@@ -246,15 +253,32 @@ kernel prepare_f32(gemm_args* args) noexcept {
     choose_f32_tiles(g);
   }
   cut_blocks<float>(g);
-  return is_row(g)       ? row_kernel(g)
-         : !is_column(g) ? &LAMINA_KERNEL(gemm_f32)
-         : g.m == 1      ? &LAMINA_KERNEL(gemm_f32_dot)
-                         : &LAMINA_KERNEL(gemm_f32_column);
+  return is_row(g)         ? row_kernel(g)
+         : is_prepacked(g) ? &LAMINA_KERNEL(gemm_f32_prepacked)
+         : !is_column(g)   ? &LAMINA_KERNEL(gemm_f32)
+         : g.m == 1        ? &LAMINA_KERNEL(gemm_f32_dot)
+                           : &LAMINA_KERNEL(gemm_f32_column);
+}
+
+kernel prepare_f32_kernel(gemm_args* args, bool compact) noexcept {
+  gemm_args& g = *args;
+  kernel best = prepare_f32(args);
+  const bool by_rows = compact && g.m > 1 && is_rows(g);
+  if (by_rows) {
+    g.relaxed_summation = 0;
+    g.row = row_kernel(g);
+    g.packer_a = nullptr;
+    best = &LAMINA_KERNEL(gemm_f32_rows);
+  }
+  if (by_rows || is_row(g) || is_column(g))
+    for (auto& tiles : g.tile) tiles[0] = tiles[1] = nullptr;
+  return best;
 }
 
 kernel prepare_f64(gemm_args* args) noexcept {
   gemm_args& g = *args;
   g.a_in_columns = 0;
+  g.row = nullptr;
   g.a_step = g.a_row;
   g.pack_a = 0;
   g.pack_b = packs_b<double>(g) || (!masks_b && !g.prepacked && g.n % panel_columns<double> != 0);
@@ -273,6 +297,8 @@ kernel prepare_f64(gemm_args* args) noexcept {
   cut_blocks<double>(g);
   return &LAMINA_KERNEL(gemm_f64);
 }
+
+kernel prepare_f64_kernel(gemm_args* args, bool) noexcept { return prepare_f64(args); }
 
 template <class T> std::size_t scratch_bytes(const gemm_args* args) noexcept { return scratch_of<T>(*args); }
 template <class T> std::size_t packed_bytes(long k, long n) noexcept { return packed_size<T>(k, n); }
@@ -296,12 +322,22 @@ LAMINA_PREPACK(f64)
 extern "C" {
 extern const gemm_functions LAMINA_KERNEL(gemm_f32_functions), LAMINA_KERNEL(gemm_f64_functions);
 
-constinit const gemm_functions LAMINA_KERNEL(gemm_f32_functions) = {
-    prepare_f32, scratch_bytes<float>, LAMINA_KERNEL(gemm_f32), packed_bytes<float>, LAMINA_KERNEL(gemm_f32_prepack),
-    tile_rows,   panel_columns<float>};
-constinit const gemm_functions LAMINA_KERNEL(gemm_f64_functions) = {
-    prepare_f64, scratch_bytes<double>, LAMINA_KERNEL(gemm_f64), packed_bytes<double>, LAMINA_KERNEL(gemm_f64_prepack),
-    tile_rows,   panel_columns<double>};
+constinit const gemm_functions LAMINA_KERNEL(gemm_f32_functions) = {prepare_f32,
+                                                                    prepare_f32_kernel,
+                                                                    scratch_bytes<float>,
+                                                                    LAMINA_KERNEL(gemm_f32),
+                                                                    packed_bytes<float>,
+                                                                    LAMINA_KERNEL(gemm_f32_prepack),
+                                                                    tile_rows,
+                                                                    panel_columns<float>};
+constinit const gemm_functions LAMINA_KERNEL(gemm_f64_functions) = {prepare_f64,
+                                                                    prepare_f64_kernel,
+                                                                    scratch_bytes<double>,
+                                                                    LAMINA_KERNEL(gemm_f64),
+                                                                    packed_bytes<double>,
+                                                                    LAMINA_KERNEL(gemm_f64_prepack),
+                                                                    tile_rows,
+                                                                    panel_columns<double>};
 }
 
 }  // namespace lamina::kernels

@@ -43,10 +43,11 @@ struct gemm_args {
   long tall_rows, tall_count, short_rows;  // the first tall_count row panels have tall_rows rows, the rest short_rows
   long tile_columns, a_step;
   gemm_tile tile[2][2];          // [tall, short][whole, last columns]
+  kernel row;                    // of each row, where rows are multiplied one by one; null: they are not
   gemm_pack packer_a, packer_b;  // null where not packed
   template <class F> void each_code(F f) const {
     for (const auto& tiles : tile) f(tiles[0]), f(tiles[1]);
-    f(packer_a), f(packer_b);
+    f(packer_a), f(packer_b), f(row);
   }
 };
 
@@ -63,6 +64,9 @@ struct gemm_functions {
   /// strides, `prepacked` and `accumulate` may not change afterwards; addresses, bias, residual and clamp may.  Gives
   /// the fastest kernel for them; `run` takes them as well.
   kernel (*prepare)(gemm_args* args) noexcept;
+  /// The same for that kernel alone: tiles that it does not call are null, so that bundles do not link them. `compact`: a
+  /// kernel that links less where it takes little more time.
+  kernel (*prepare_kernel)(gemm_args* args, bool compact) noexcept;
   /// Bytes of scratch that `run` needs for prepared arguments.
   std::size_t (*scratch_bytes)(const gemm_args* args) noexcept;
   kernel run;  // args: gemm_args

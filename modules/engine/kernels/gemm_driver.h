@@ -2,6 +2,7 @@
 #pragma once
 #include "gemm.h"
 #include "simd.h"
+#include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -97,13 +98,13 @@ template <class T> struct block {
 };
 
 /// All rows times one block.  B's panels are the outer loop: the panels of A stream from L2 past one panel of B.
-template <class T> LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, T* packed_a) {
+template <class T, bool PacksA> LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, T* packed_a) {
   const long tall_end = g.tall_count * g.tall_rows;
   for (long first_row = 0; first_row < g.m;) {
     long end_row = first_row;
     for (long panel = 0; panel < g.panel_block && end_row < g.m; ++panel) {
       const long rows = end_row < tall_end ? g.tall_rows : g.short_rows;
-      if (g.pack_a)
+      if (PacksA && g.pack_a)
         g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column,
                    packed_a + (end_row - first_row) * now.k);
       end_row += rows;
@@ -113,9 +114,10 @@ template <class T> LAMINA_INLINE void run_block(const gemm_args& g, const block<
       for (long i = first_row; i < end_row;) {
         const bool tall = i < tall_end;
         const long rows = tall ? g.tall_rows : g.short_rows;
-        const T* a = g.pack_a ? packed_a + (i - first_row) * now.k : now.a + i * g.a_row;
+        const bool packed = PacksA && g.pack_a;
+        const T* a = packed ? packed_a + (i - first_row) * now.k : now.a + i * g.a_row;
         g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](
-            now.k, a, g.pack_a ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row,
+            now.k, a, packed ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row,
             &g, now.column + j, i, now.flags, static_cast<int>(columns));
         i += rows;
       }
@@ -159,12 +161,30 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
         if (z > 0 && g.residual && g.residual_batch != 0 && (now.flags & gemm_finish)) {
           gemm_args moved = g;
           moved.residual = static_cast<const T*>(g.residual) + z * g.residual_batch;
-          run_block<T>(moved, now, packed_a);
+          run_block<T, true>(moved, now, packed_a);
         } else {
-          run_block<T>(g, now, packed_a);
+          run_block<T, true>(g, now, packed_a);
         }
       }
     }
+  }
+}
+
+/// Whether a product needs no more than `run_prepacked`.
+LAMINA_INLINE bool is_prepacked(const gemm_args& g) { return g.prepacked && !g.pack_a && g.batch == 1; }
+/// The whole of one product with prepacked weights whose A is read as it lies: what nets at inference consist of.
+template <class T> LAMINA_COMPACT void run_prepacked(const gemm_args& g) {
+  if (g.m <= 0 || g.n <= 0) return;
+  const bool epilogue = has_epilogue(g);
+  LAMINA_NO_UNROLL for (long j = 0; j < g.n; j += g.column_block)
+      LAMINA_NO_UNROLL for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
+    const long k = smaller(g.k_block, g.k - p);
+    run_block<T, false>(
+        g,
+        {k, smaller(g.column_block, g.n - j), static_cast<const T*>(g.a) + p * g.a_column,
+         static_cast<const T*>(g.b) + j * g.k + p * panel_columns<T>, panel_columns<T>, g.k, static_cast<T*>(g.c) + j,
+         j, (p > 0 || g.accumulate ? gemm_add : 0) | (epilogue && p + k == g.k ? gemm_finish : 0)},
+        nullptr);
   }
 }
 

@@ -16,7 +16,14 @@ inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? row_block : 6 * tile
 
 /// Whether the row's product has a kernel of its own: one K block, so that the sums are the same chains.
 LAMINA_INLINE bool is_row(const gemm_args& g) {
-  return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block;
+  return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block && !g.accumulate;
+}
+/// Whether rows may as well be multiplied one by one, each `is_row`: the weights stay in the first cache.
+LAMINA_INLINE bool is_rows(const gemm_args& g) {
+  constexpr long first_cache_bytes = 32 * 1024;
+  gemm_args one = g;
+  one.m = 1;
+  return is_row(one) && g.k * g.n * static_cast<long>(sizeof(float)) <= first_cache_bytes;
 }
 /// Whether a product of one column is sums along contiguous rows.
 LAMINA_INLINE bool is_column(const gemm_args& g) {
@@ -48,9 +55,8 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
   const int columns = static_cast<int>(smaller(g.n - column, Vectors * width<float>));
-  finish_row<float, Vectors, Masking>(
-      sum, tile_mask<float, Vectors, Masking>(columns),
-      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, (g.accumulate ? gemm_add : 0) | gemm_finish});
+  finish_row<float, Vectors, Masking>(sum, tile_mask<float, Vectors, Masking>(columns),
+                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
 }
 template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
   constexpr int chains = free_chains(Vectors);
@@ -86,6 +92,19 @@ template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
   LAMINA_NO_UNROLL for (; i + columns <= g.n; i += columns)
       row_of_panels<row_block, 1, masking::whole>(g, b + i * g.k, i);
   if constexpr (Rest > 0) row_of_panels<Rest, 1, masking::last>(g, b + i * g.k, i);
+}
+
+/// The whole of a product that `is_rows`, row by row.
+LAMINA_COMPACT void run_rows(const gemm_args& g) {
+  gemm_args one = g;
+  one.m = 1;
+  for (long i = 0; i < g.m; ++i) {
+    g.row(&one, nullptr);
+    one.a = static_cast<const float*>(one.a) + g.a_row;
+    one.c = static_cast<float*>(one.c) + g.c_row;
+    if (g.bias_row) one.bias_row = static_cast<const float*>(one.bias_row) + 1;
+    if (g.residual) one.residual = static_cast<const float*>(one.residual) + g.residual_row;
+  }
 }
 
 /// Sums of a row times a column run in sixteen chains, added in the same pairs by every set.

@@ -115,18 +115,15 @@ LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vecto
                           tile_end<T> end) {
   if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
   const bool partial = Masking != masking::whole && this_isa != isa::avx512 && columns < Vectors * width<T>;
-  if (end.flags == 0 && !partial) {
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
-      T* c = end.c + i * end.c_row;
-      if constexpr (this_isa == isa::avx512) lanes.store(c, j, sum[i][j]);
-      else store(c + j * width<T>, sum[i][j]);
-    }
-    return;
-  }
+  const bool done = end.flags == 0 && !partial;
   alignas(64) T held[Rows * Vectors][static_cast<std::size_t>(width<T>)];
-  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
-      store(held[i * Vectors + j], sum[i][j]);
-  finish_apart(held[0], Rows, Vectors, Masking == masking::whole ? Vectors * width<T> : columns, end);
+  T* to = done ? end.c : held[0];
+  const long row = done ? end.c_row : Vectors * width<T>;
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i, to += row) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) {
+    if constexpr (this_isa == isa::avx512) lanes.store(to, j, sum[i][j]);
+    else store(to + j * width<T>, sum[i][j]);
+  }
+  if (!done) finish_apart(held[0], Rows, Vectors, Masking == masking::whole ? Vectors * width<T> : columns, end);
 }
 
 /// Rows x Vectors registers of C over k steps.

@@ -4,7 +4,8 @@
 // It allocates nothing, starts no thread, keeps no writable static state and touches no C++ run time.
 // Scratch is 64-byte aligned; the family's `..._scratch_bytes` function says how much a call needs.
 // Arguments hold addresses and numbers only, so that a plan can be written out and bound again elsewhere: a struct with
-// addresses of functions or tables has `each_code(f)`, which calls f with each such field.
+// addresses of functions or tables has `each_code(f)`, which calls f with each such field, and with a second one, the
+// address of floating-point numbers, where the function is called only for such as are not all finite.
 #pragma once
 #include <cstddef>
 #include <cstdint>

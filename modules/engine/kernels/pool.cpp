@@ -20,12 +20,6 @@ LAMINA_INLINE span window_span(long at, long stride, long pad, long kernel, long
   return {begin < 0 ? 0 : begin, end < size ? end : size, last - begin};
 }
 
-/// 2x2 windows side by side, none of them cut off.
-bool is_pairs(const window& w) {
-  return w.kernel_h == 2 && w.kernel_w == 2 && w.stride_h == 2 && w.stride_w == 2 && w.pad_h == 0 && w.pad_w == 0 &&
-         2 * w.out_height <= w.height && 2 * w.out_width <= w.width;
-}
-
 using floats = vec<float>;
 using ints = vec<std::int32_t>;
 inline constexpr int lane_count = width<float>;
@@ -221,15 +215,19 @@ template <class T> void max_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width)
+    for (long y = 0; y < w.out_height; ++y, out += w.out_width)
+      max_row(w, in, window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h), out);
+}
+
+template <class T> void max_any_with_index(const pool_args& a) {
+  const window& w = a.w;
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
   std::int32_t* index = a.index;
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
     for (long y = 0; y < w.out_height; ++y) {
       const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      if (!index) {
-        max_row(w, in, rows, out);
-        out += w.out_width;
-        continue;
-      }
       for (long x = 0; x < w.out_width; ++x) {
         const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         T best = -static_cast<T>(__builtin_inf());
@@ -352,26 +350,21 @@ LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End
 
 extern "C" {
 
-void LAMINA_KERNEL(max_pool_f32)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const pool_args*>(args);
-  if (!is_pairs(a.w)) return max_any<float>(a);
-  if (a.index) max_pairs<true>(a);
-  else max_pairs<false>(a);
-}
-void LAMINA_KERNEL(max_pool_f64)(const void* args, void*) noexcept {
-  max_any<double>(*static_cast<const pool_args*>(args));
-}
-void LAMINA_KERNEL(average_pool_f32)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const pool_args*>(args);
-  if (is_pairs(a.w)) average_pairs(a);
-  else average_any<float>(a);
-}
-void LAMINA_KERNEL(average_pool_f64)(const void* args, void*) noexcept {
-  average_any<double>(*static_cast<const pool_args*>(args));
-}
+#define LAMINA_POOL(name, function) \
+  void LAMINA_KERNEL(name)(const void* args, void*) noexcept { function(*static_cast<const pool_args*>(args)); }
+LAMINA_POOL(max_pool_f32, max_any<float>)
+LAMINA_POOL(max_pool_f64, max_any<double>)
+LAMINA_POOL(max_pool_with_index_f32, max_any_with_index<float>)
+LAMINA_POOL(max_pool_with_index_f64, max_any_with_index<double>)
+LAMINA_POOL(max_pool_pairs_f32, max_pairs<false>)
+LAMINA_POOL(max_pool_pairs_with_index_f32, max_pairs<true>)
+LAMINA_POOL(average_pool_f32, average_any<float>)
+LAMINA_POOL(average_pool_f64, average_any<double>)
+LAMINA_POOL(average_pool_pairs_f32, average_pairs)
+#undef LAMINA_POOL
 void LAMINA_KERNEL(max_pool_grad_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_grad_args*>(args);
-  if (is_pairs(a.w)) max_pairs_grad(a);
+  if (a.w.is_pairs()) max_pairs_grad(a);
   else max_any_grad<float>(a);
 }
 void LAMINA_KERNEL(max_pool_grad_f64)(const void* args, void*) noexcept {
@@ -379,7 +372,7 @@ void LAMINA_KERNEL(max_pool_grad_f64)(const void* args, void*) noexcept {
 }
 void LAMINA_KERNEL(average_pool_grad_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_grad_args*>(args);
-  if (is_pairs(a.w)) average_pairs_grad(a);
+  if (a.w.is_pairs()) average_pairs_grad(a);
   else average_any_grad<float>(a);
 }
 void LAMINA_KERNEL(average_pool_grad_f64)(const void* args, void*) noexcept {

@@ -128,7 +128,7 @@ void emit_part(emission& e, kernels::gemm_args part, buffer_ref packed, const ma
   const auto& tail = e.epilogue();
   const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element)),
              c_at = (first.c + row * part.c_row + column) * size;
-  const auto run = gemm.prepare(&part);
+  const auto run = gemm.prepare_kernel(&part, e.compact());
   std::vector<address> where{
       {&part.a, e.in(0).at((first.a + row * part.a_row) * size)},
       {&part.b, packed ? packed.at(column * part.k * size) : e.in(1).at((first.b + column * part.b_column) * size)},
@@ -143,7 +143,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer
   const auto& gemm = functions(e);
   const double grain = flops < 2e6 ? 2e5 : 1e6;
   if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
-    emission::cut(
+    e.cut_for_threads(
         p.m, flops / static_cast<double>(p.m),
         [&](std::int64_t row, std::int64_t count) {
           kernels::gemm_args part = p;
@@ -152,7 +152,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer
         },
         grain, gemm.tile_rows);
   else
-    emission::cut(
+    e.cut_for_threads(
         p.n, flops / static_cast<double>(p.n),
         [&](std::int64_t column, std::int64_t count) {
           kernels::gemm_args part = p;

@@ -95,9 +95,9 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
     e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
   };
-  const std::int64_t parts = parts_of_image(images, flops_per_image, 1e6, w.out_height);
+  const std::int64_t parts = e.compact() ? 1 : parts_of_image(images, flops_per_image, 1e6, w.out_height);
   if (r != forward || parts == 1)
-    return emission::cut(
+    return e.cut_for_threads(
         images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count}); }, 3e6);
   for (std::int64_t image = 0; image < images; ++image)
     for (std::int64_t i = 0; i < parts; ++i) {
@@ -174,13 +174,13 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
                                      : a.planar_in ? w.channels
                                                    : blocks_of(w.channels) * lanes,
                      weights_of_block = block_bytes * w.kernel_h * w.kernel_w * channels_read;
-  f.prepare(&a);
+  const auto run = f.prepare(&a);
   std::vector<address> where{{&a.in, e.in(0).at(in_at)},
                              {&a.weight, weight.at(part.first_block * weights_of_block)},
                              {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
   if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
-  e.step(f.run_of(a), a, where, f.scratch_bytes(&a));
+  e.step(run, a, where, f.scratch_bytes(&a));
 }
 
 void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
@@ -193,8 +193,8 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   // Blocks of output channels, or pairs of rows.
   const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
   const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
-  if (images >= image_parts || whole == 1)
-    return emission::cut(
+  if (e.compact() || images >= image_parts || whole == 1)
+    return e.cut_for_threads(
         images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
   const std::int64_t parts = parts_of_image(images, flops_per_image, part_flops, whole);
   for (std::int64_t image = 0; image < images; ++image)
@@ -321,30 +321,31 @@ void emit_pool(emission& e, bool maximum) {
   const auto& f = functions(e);
   dtype element = e.in_type(0).element;
   layout form = e.in(0).form;
-  auto run = form == layout::blocked  ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
-             : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
-                                      : (maximum ? f.max_pool : f.average_pool)[static_cast<int>(element)];
   const bool index = maximum && e.used(1);
   // Every map, or block of maps, is pooled for itself.
   kernels::window map = window_of(at, x, y);
+  auto run = form == layout::blocked  ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
+             : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
+             : maximum                ? f.max_pool_of(map, static_cast<int>(element), index)
+                                      : f.average_pool_of(map, static_cast<int>(element));
   map.channels = map.out_channels = form == layout::blocked ? kernels::lanes(static_cast<kernels::isa>(e.isa())) : 1;
   const std::int64_t maps_of_image = (x.at(1) + map.channels - 1) / map.channels, maps = x.at(0) * maps_of_image,
                      in_bytes = image_bytes(e, x, element, form) / maps_of_image,
                      out_bytes = image_bytes(e, y, element, form) / maps_of_image,
                      index_bytes = image_bytes(e, y, dtype::int32, layout::plain) / maps_of_image;
-  emission::cut(maps,
-                4.0 * static_cast<double>(y.size(2, 4)) * static_cast<double>(map.channels) *
-                    static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w),
-                [&](std::int64_t first, std::int64_t count) {
-                  kernels::pool_args a{};
-                  a.w = map;
-                  a.images = count;
-                  a.count_padding = at.count_padding;
-                  std::vector<address> where{{&a.in, e.in(0).at(first * in_bytes)},
-                                             {&a.out, e.out(0).at(first * out_bytes)}};
-                  if (index) where.push_back({&a.index, e.out(1).at(first * index_bytes)});
-                  e.step(run, a, where);
-                });
+  e.cut_for_threads(maps,
+                    4.0 * static_cast<double>(y.size(2, 4)) * static_cast<double>(map.channels) *
+                        static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w),
+                    [&](std::int64_t first, std::int64_t count) {
+                      kernels::pool_args a{};
+                      a.w = map;
+                      a.images = count;
+                      a.count_padding = at.count_padding;
+                      std::vector<address> where{{&a.in, e.in(0).at(first * in_bytes)},
+                                                 {&a.out, e.out(0).at(first * out_bytes)}};
+                      if (index) where.push_back({&a.index, e.out(1).at(first * index_bytes)});
+                      e.step(run, a, where);
+                    });
 }
 void emit_pool_grad(emission& e, bool maximum) {
   const shape &g = e.in_type(0).dims, &x = e.out_type(0).dims;

@@ -64,19 +64,26 @@ const kernels::cell_functions& cells(const emission& e) {
   return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).cell;
 }
 
-// Steps over the rows of a state; `where` says where the operands of each lie, `at` bytes into the state.
-template <class Arguments, class F>
-void emit_rows(emission& e, std::size_t state, const kernels::kernel (&run)[2], F where) {
+// Steps over the rows of a state, by `kernel(type, rows, hidden)`; `where` says where the operands of each lie, `at` bytes into
+// the state.
+template <class Arguments, class K, class F> void emit_rows(emission& e, std::size_t state, K kernel, F where) {
   const shape& s = e.in_type(state).dims;
   if (s.size() == 0) return;
   const dtype element = e.out_type(0).element;
-  emission::cut(s.at(0), 40.0 * static_cast<double>(s.at(1)), [&](std::int64_t first, std::int64_t count) {
+  e.cut_for_threads(s.at(0), 40.0 * static_cast<double>(s.at(1)), [&](std::int64_t first, std::int64_t count) {
     Arguments a{};
     a.rows = count;
     a.hidden = s.at(1);
     const auto addresses = where(a, first * s.at(1) * static_cast<std::int64_t>(size_of(element)));
-    e.step(run[static_cast<std::size_t>(element)], a, addresses);
+    e.step(kernel(static_cast<int>(element), a.rows, a.hidden), a, addresses);
   });
+}
+
+auto forward_kernel(const kernels::cell_kernels& k) {
+  return [&k](int type, long rows, long hidden) { return k.of(type, rows, hidden); };
+}
+auto gradient_kernel(const kernels::kernel (&k)[2]) {
+  return [&k](int type, long, long) { return k[type]; };
 }
 
 }  // namespace
@@ -114,13 +121,13 @@ void gru_gates_grad::infer(const attributes&, view<const tensor_type> in, infere
 void gru_gates_grad::gradient(gradient_call& c) { second_order(c, name, &gru_backward); }
 
 void lstm_gates::emit(emission& e) {
-  emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm, [&](const auto& a, std::int64_t at) {
+  emit_rows<kernels::lstm_args>(e, 1, forward_kernel(cells(e).lstm), [&](const auto& a, std::int64_t at) {
     return std::array{address{&a.gates, e.in(0).at(4 * at)}, address{&a.cell, e.in(1).at(at)},
                       address{&a.out, e.out(0).at(at)}, address{&a.next_out, e.out(1).at(at)}};
   });
 }
 void lstm_gates_grad::emit(emission& e) {
-  emit_rows<kernels::lstm_args>(e, 1, cells(e).lstm_grad, [&](const auto& a, std::int64_t at) {
+  emit_rows<kernels::lstm_args>(e, 1, gradient_kernel(cells(e).lstm_grad), [&](const auto& a, std::int64_t at) {
     return std::array{address{&a.gates, e.in(0).at(4 * at)},     address{&a.cell, e.in(1).at(at)},
                       address{&a.next, e.in(2).at(at)},          address{&a.out_gradient, e.in(3).at(at)},
                       address{&a.next_gradient, e.in(4).at(at)}, address{&a.gates_gradient, e.out(0).at(4 * at)},
@@ -128,13 +135,13 @@ void lstm_gates_grad::emit(emission& e) {
   });
 }
 void gru_gates::emit(emission& e) {
-  emit_rows<kernels::gru_args>(e, 2, cells(e).gru, [&](const auto& a, std::int64_t at) {
+  emit_rows<kernels::gru_args>(e, 2, forward_kernel(cells(e).gru), [&](const auto& a, std::int64_t at) {
     return std::array{address{&a.x, e.in(0).at(3 * at)}, address{&a.h, e.in(1).at(3 * at)},
                       address{&a.state, e.in(2).at(at)}, address{&a.out, e.out(0).at(at)}};
   });
 }
 void gru_gates_grad::emit(emission& e) {
-  emit_rows<kernels::gru_args>(e, 2, cells(e).gru_grad, [&](const auto& a, std::int64_t at) {
+  emit_rows<kernels::gru_args>(e, 2, gradient_kernel(cells(e).gru_grad), [&](const auto& a, std::int64_t at) {
     return std::array{address{&a.x, e.in(0).at(3 * at)},           address{&a.h, e.in(1).at(3 * at)},
                       address{&a.state, e.in(2).at(at)},           address{&a.out_gradient, e.in(3).at(at)},
                       address{&a.x_gradient, e.out(0).at(3 * at)}, address{&a.h_gradient, e.out(1).at(3 * at)},

@@ -121,6 +121,7 @@ export struct pass_options {
                           ///< are those of recurrent gates; not the bits of a batch
   bool common = true;     ///< equal operations become one; in the program: `common_subexpressions`
   bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
+  bool compact = false;   ///< for one thread: kernels of less code where they take little more time; the same bits
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
 };

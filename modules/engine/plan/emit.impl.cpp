@@ -225,7 +225,7 @@ std::uint32_t emitter::more_arguments(std::size_t bytes) {
 }
 
 void emitter::add(step_function run, view<const std::byte> arguments, view<const address> addresses,
-                  view<const void* const> code, std::size_t scratch) {
+                  view<const code_field> code, std::size_t scratch) {
   const std::uint32_t at = more_arguments(arguments.size());
   std::memcpy(plan_.arguments_.data() + at, arguments.data(), arguments.size());
   const auto wrong = [&](std::string_view what) {
@@ -248,7 +248,7 @@ void emitter::add(step_function run, view<const std::byte> arguments, view<const
       wrong("an address outside of its buffer");
     plan_.relocations_.push_back({place(a.field), a.to.buffer, a.to.offset});
   }
-  for (const void* field : code) plan_.code_.push_back(place(field));
+  for (const auto& c : code) plan_.code_.push_back({place(c.field), c.numbers ? place(c.numbers) : plan_code::always});
   if (!nodes_.empty()) check_bytes(scratch);
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
   pending_.push_back({run, at, static_cast<std::uint32_t>(arguments.size())});

@@ -49,6 +49,7 @@ class emitter final : public emission {
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return r_.isa; }
   bool relaxed_summation() const override { return r_.options.relaxed_summation; }
+  bool compact() const override { return r_.options.compact; }
   const lamina::epilogue& epilogue() const override;
   buffer_ref operand(value_id v) override {
     operand_type(v);  // refuses what there is not
@@ -75,7 +76,7 @@ class emitter final : public emission {
   void note(std::string_view words) override { note_ = words; }
   void stage() override;
   void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
-           view<const void* const> code, std::size_t scratch) override;
+           view<const code_field> code, std::size_t scratch) override;
 
  private:
   // Makes room for the arguments of kernels, 64-byte aligned; where it begins. Errors: out_of_memory beyond 256 MiB.

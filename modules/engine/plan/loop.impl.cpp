@@ -161,7 +161,7 @@ void emitter::take_over(const plan& body, const loop_form& how, std::int32_t sta
   const auto first_move = static_cast<std::uint32_t>(plan_.moves_.size());
   add_moves(part);
   const auto moves = static_cast<std::uint32_t>(plan_.moves_.size()) - first_move;
-  for (auto at : body.code_) plan_.code_.push_back(part.base + at);
+  for (const auto& c : body.code_) plan_.code_.push_back(c.moved(part.base));
 
   const auto first = static_cast<std::uint32_t>(loop_steps_.size());
   for (const auto& s : body.steps_) loop_steps_.push_back(part.moved(s));

@@ -62,6 +62,13 @@ struct relocation {
   std::int32_t buffer;
   std::int64_t offset;
 };
+/// Where the arguments hold the address of a function or of a table of kernels, and the address of floating-point numbers
+/// where the function is called only for such as are not all finite.
+struct plan_code {
+  static constexpr std::uint32_t always = ~0u;
+  std::uint32_t at, numbers = always;
+  plan_code moved(std::uint32_t by) const { return {at + by, numbers == always ? always : numbers + by}; }
+};
 /// A packed form of a state that the plan reads, and the steps that make it. In the plan of a loop's body, ~state is the
 /// number of an input that is the same in every iteration.
 struct plan_pack {
@@ -119,8 +126,7 @@ export class plan {
   const std::vector<plan_stage>& stages() const { return stages_; }
   inline const std::vector<relocation>& relocations() const { return relocations_; }
   const std::vector<std::byte>& arguments() const { return arguments_; }
-  /// Where the arguments hold addresses of functions or of tables of kernels.
-  const std::vector<std::uint32_t>& code() const { return code_; }
+  const std::vector<plan_code>& code() const { return code_; }
   const std::vector<any_tensor>& constants() const { return constants_; }
   const std::vector<plan_pack>& packs() const { return packs_; }
   const std::vector<plan_check>& checks() const { return checks_; }
@@ -168,7 +174,7 @@ export class plan {
   std::vector<plan_stage> stages_;
   std::vector<relocation> relocations_;
   std::vector<std::byte> arguments_;
-  std::vector<std::uint32_t> code_;
+  std::vector<plan_code> code_;
   std::vector<any_tensor> constants_;
   std::vector<plan_pack> packs_;
   std::vector<plan_check> checks_;

@@ -91,7 +91,7 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
   const auto& cells = *table.cell;
   const auto each_apart = [&](const use& r, const use& w) {
     const plan_step& s = steps_[r.step];
-    return s.run == cells.lstm[0] || s.run == cells.lstm[1] || s.run == cells.gru[0] || s.run == cells.gru[1] ||
+    return cells.lstm.has(s.run) || cells.gru.has(s.run) ||
            reads_where_it_writes(*table.elementwise, s.run, arguments_.data() + s.arguments, r.at, w.at);
   };
   const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);

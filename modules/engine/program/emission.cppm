@@ -32,6 +32,13 @@ export struct address {
   buffer_ref to;
 };
 
+/// A field of an argument struct that holds a function or a table; where `numbers` is a field that holds the address of
+/// floating-point numbers, the function is called only for such as are not all finite.
+export struct code_field {
+  const void* field;
+  const void* numbers = nullptr;
+};
+
 export using step_function = void(*)(const void* arguments, void* scratch) noexcept;
 
 /// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
@@ -62,6 +69,8 @@ export class emission {
   virtual lamina::isa isa() const = 0;
   /// Whether the sums of a single row may be added in another order than those of a batch.
   virtual bool relaxed_summation() const = 0;
+  /// Whether one thread runs the plan, and kernels of less code are taken where they need little more time.
+  virtual bool compact() const = 0;
   /// What follows in the same pass over the result.
   virtual const lamina::epilogue& epilogue() const = 0;
   /// The buffer of a value that the epilogue names.
@@ -86,7 +95,7 @@ export class emission {
   virtual void stage() = 0;
   /// A kernel call: `addresses` are fields of the arguments that hold memory, `code` those that hold functions or tables.
   virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
-                   view<const void* const> code, std::size_t scratch) = 0;
+                   view<const code_field> code, std::size_t scratch) = 0;
 
   /// Elements that a buffer of a type holds: in channel blocks, those beyond the last channel too.
   std::int64_t stored(const buffer_ref& b, const tensor_type& t) const {
@@ -97,9 +106,9 @@ export class emission {
   template <class A> const A& attributes() const { return *static_cast<const A*>(of().attributes.get()); }
   template <class Arguments>
   void step(step_function run, const Arguments& a, view<const address> addresses, std::size_t scratch = 0) {
-    std::vector<const void*> code;
-    auto found = [&](const auto& field) {
-      if (field) code.push_back(&field);
+    std::vector<code_field> code;
+    auto found = [&](const auto& field, const auto&... numbers) {
+      if (field) code.push_back({&field, static_cast<const void*>(&numbers)...});
     };
     if constexpr (requires { a.each_code(found); }) a.each_code(found);
     add(run, {reinterpret_cast<const std::byte*>(&a), sizeof a}, addresses, code, scratch);
@@ -115,6 +124,13 @@ export class emission {
     std::int64_t each = (items + parts - 1) / parts;
     each = (each + unit - 1) / unit * unit;
     for (std::int64_t first = 0; first < items; first += each) f(first, std::min(each, items - first));
+  }
+  /// The same where one part has the bits of many: a compact plan, which one thread runs, has one part, of which fewer kernels
+  /// are linked.
+  template <class F> void cut_for_threads(std::int64_t items, double cost_per_item, F f, double grain = 400e3,
+                                          std::int64_t unit = 1) const {
+    if (!compact()) return cut(items, cost_per_item, f, grain, unit);
+    if (items > 0) f(std::int64_t(0), items);
   }
 
  protected:
