@@ -34,8 +34,7 @@ constexpr std::string_view of_headers =
     "jmp_buf ldiv_t linux lldiv_t max_align_t mbstate_t noreturn nullptr_t offsetof ptrdiff_t setjmp sig_atomic_t "
     "signbit size_t ssize_t std time_t unix va_arg va_copy va_end va_list va_start wctrans_t wctype_t wint_t";
 // Arguments and variables of the generated functions, which call entries by name, and macros around them.
-constexpr std::string_view inside =
-    "ACTIVATION CODE CONSTANT VARIABLE activations constant_weights mutable_weights scratch status wrong";
+constexpr std::string_view inside = "ADDRESS activations constant_weights mutable_weights scratch status wrong";
 
 /// The whole numbers of <stdint.h>: types as uint_fast16_t, macros as UINT_FAST16_MAX.
 bool is_whole_number(std::string_view s) {

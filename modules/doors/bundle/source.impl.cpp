@@ -1,5 +1,5 @@
 // NAME.c: the plan as C, in which every offset and size is a constant. Arguments are words on the stack: numbers,
-// addresses in the caller's regions, and names of kernels.
+// addresses in the caller's regions, and addresses of kernels. A table of bytes says which of them change from call to call.
 module lamina.bundle:source.impl;
 import :image;
 import :write;
@@ -15,10 +15,12 @@ constexpr std::string_view head = R"(/* @bundle@.c: a network as calls of kernel
 #include "@bundle@.h"
 #include <string.h>
 
-#define CONSTANT(offset) ((uint64_t)(uintptr_t)(constant_weights + (offset)))
-#define VARIABLE(offset) ((uint64_t)(uintptr_t)(mutable_weights + (offset)))
-#define ACTIVATION(offset) ((uint64_t)(uintptr_t)(activations + (offset)))
-#define CODE(symbol) ((uint64_t)(uintptr_t)(symbol))
+#define ADDRESS(of) ((uint64_t)(uintptr_t)(of))
+#if defined(__GNUC__)
+#define LAMINA_APART __attribute__((noinline, unused)) static void
+#else
+#define LAMINA_APART static void
+#endif
 
 )";
 
@@ -27,6 +29,39 @@ static uint64_t lamina_word_at(const uint8_t *p) {
   uint64_t w;
   memcpy(&w, p, 8);
   return w;
+}
+
+typedef struct {
+  const uint8_t *at;    /* in the table of arguments */
+  uint64_t base[4];     /* of numbers, constants, variables, activations */
+  const uint64_t *code; /* kernels, and functions and tables that arguments name */
+  uint64_t *words;      /* arguments of the calls in a row, one array for each kernel */
+  uint8_t *scratch;
+} lamina_calls;
+
+/* The words of a call that differ from what `to` holds. Its table has 3 bytes of where `to` lies in `words`, 2 of the kernel,
+ * 3 of how many words follow; of each, a byte with the kind (3 bits), the size of the value (2) and how many words are left
+ * out before it (3), and the value. */
+LAMINA_APART lamina_arguments(lamina_calls *calls, uint64_t *to) {
+  const uint8_t *at = calls->at + 8;
+  uint64_t count = lamina_word_at(calls->at) >> 40;
+  for (; count; --count) {
+    const unsigned head = *at, bits = 8u << (head >> 3 & 3), kind = head & 7;
+    uint64_t value = lamina_word_at(at + 1) & (~(uint64_t)0 >> (64 - bits));
+    at += 1 + bits / 8;
+    to += head >> 5;
+    if (kind == @skip@) to += value;
+    else *to++ = kind == @code@ ? calls->code[value] : calls->base[kind] + value;
+  }
+  calls->at = at;
+}
+LAMINA_APART lamina_run(lamina_calls *calls, size_t count) {
+  for (; count; --count) {
+    const uint64_t head = lamina_word_at(calls->at);
+    uint64_t *const words = calls->words + (head & 0xffffff);
+    lamina_arguments(calls, words);
+    ((void (*)(const void *, void *))(uintptr_t)calls->code[head >> 24 & 0xffff])(words, calls->scratch);
+  }
 }
 @comparisons@
 static int lamina_head_of(const uint8_t *weights) {
@@ -99,31 +134,15 @@ constexpr std::string_view entry_begin =
     R"(int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations) {
   const int wrong = lamina_regions_of(constant_weights, mutable_weights, activations);
   uint8_t *const scratch = activations + @scratch@;
-  (void)scratch;
+  uint64_t words[@words@];
+  const uint64_t code[] = {@code@};
+  lamina_calls all, *const calls = &all;
   if (wrong) return wrong;
-)";
-
-/// Compilers take too long for one function of many calls, and for thousands of calls that they optimize. What they would
-/// gain is little: the functions store arguments and call kernels.
-constexpr std::string_view part_attribute = R"(#if defined(__GNUC__)
-#define LAMINA_PART __attribute__((noinline)) static void
-#else
-#define LAMINA_PART static void
-#endif
-
-)";
-constexpr std::string_view quick_part_attribute = R"(#if defined(__clang__)
-#define LAMINA_PART __attribute__((noinline, optnone)) static void
-#elif defined(__GNUC__)
-#define LAMINA_PART __attribute__((noinline, optimize("O0"))) static void
-#else
-#define LAMINA_PART static void
-#endif
-
-)";
-constexpr std::string_view part_begin =
-    R"(LAMINA_PART lamina_@entry@_part_@part@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations, uint8_t *scratch) {
-  (void)constant_weights, (void)mutable_weights, (void)activations, (void)scratch;
+  memset(words, 0, sizeof words);
+  all.at = lamina_@entry@_arguments, all.code = code, all.words = words, all.scratch = scratch;
+  all.base[0] = 0, all.base[1] = ADDRESS(constant_weights);
+  all.base[2] = ADDRESS(mutable_weights), all.base[3] = ADDRESS(activations);
+  (void)calls;
 )";
 
 constexpr std::string_view reset_begin =
@@ -151,13 +170,61 @@ std::string hexadecimal(std::uint64_t v) {
   return digits;
 }
 
-text& operator<<(text& t, const word& w) {
-  constexpr std::string_view regions[] = {"", "CONSTANT", "VARIABLE", "ACTIVATION"};
-  if (!w.symbol.empty()) return t << "CODE(" << w.symbol << ")";
-  if (w.in != region::none) return t << regions[static_cast<int>(w.in)] << "(" << w.value << ")";
-  if (w.value < 1000000) return t << w.value;
-  return t << hexadecimal(w.value);
-}
+/// What a word of arguments is: the number of a base that is added to its value, or one of these.
+constexpr unsigned code_kind = 4, skip_kind = 5;
+
+/// The table of an entry's arguments and the list of what they name, as both grow.
+class argument_table {
+ public:
+  /// The arguments of a call of `kernel` (empty: of an iteration) in the words from `place` on, which hold those of `before`
+  /// (null: zeros).
+  void add(std::string_view kernel, std::size_t place, const std::vector<word>& now, const std::vector<word>* before) {
+    const std::size_t begin = bytes_.size();
+    bytes_.resize(begin + 8);
+    std::uint64_t count = 0;
+    std::size_t written = 0;  // words up to here are as they have to be
+    for (std::size_t w = 0; w < now.size(); ++w) {
+      if (now[w] == (before ? (*before)[w] : word{})) continue;
+      std::size_t skipped = w - written;
+      if (skipped > 7) {
+        put(skip_kind, 0, skipped);
+        ++count;
+        skipped = 0;
+      }
+      if (now[w].symbol.empty()) put(static_cast<unsigned>(now[w].in), skipped, now[w].value);
+      else put(code_kind, skipped, number_of(now[w].symbol));
+      ++count;
+      written = w + 1;
+    }
+    const std::uint64_t what = place | (kernel.empty() ? 0 : number_of(kernel)) << 24 | count << 40;
+    std::memcpy(bytes_.data() + begin, &what, 8);
+  }
+  const std::vector<std::string>& code() const { return code_; }
+  std::string text_of() const {
+    std::string all;
+    for (std::size_t i = 0; i < bytes_.size() + 8; ++i) {  // values are read as 8 bytes
+      all += std::to_string(i < bytes_.size() ? bytes_[i] : 0);
+      all += i % 32 == 31 ? ",\n" : ",";
+    }
+    return all;
+  }
+
+ private:
+  void put(unsigned kind, std::size_t skipped, std::uint64_t value) {
+    unsigned size = 0;
+    while (size < 3 && value >> (8u << size)) ++size;
+    bytes_.push_back(static_cast<unsigned char>(kind | size << 3 | skipped << 5));
+    for (unsigned i = 0; i < 1u << size; ++i) bytes_.push_back(static_cast<unsigned char>(value >> 8 * i));
+  }
+  std::uint64_t number_of(std::string_view symbol) {
+    const auto [at, fresh] = number_.try_emplace(std::string(symbol), code_.size());
+    if (fresh) code_.push_back(at->first);
+    return at->second;
+  }
+  std::vector<unsigned char> bytes_;
+  std::vector<std::string> code_;
+  std::map<std::string, std::uint64_t> number_;
+};
 
 /// A string of C.
 std::string quoted(std::string_view s) {
@@ -206,82 +273,46 @@ class entry_source {
       : to_(to), bundle_(bundle), e_(e), options_(o) {}
 
   void run() {
-    divide();
-    for (std::size_t k = 0; k < parts_.size(); ++k) {
-      to_ << filled(part_begin, {{"entry", e_.name}, {"part", std::to_string(k)}});
-      arguments_.clear();
-      for (auto i = parts_[k].first; i < parts_[k].end; ++i) compute(i);
-      to_ << "}\n\n";
-    }
-    put(entry_begin);
-    arguments_.clear();
+    text before;
+    std::swap(before, to_);  // the calls are written first, and what they need before them
     for (const auto& [at, what] : e_.checks)
       to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << comment(what) << " */\n";
-    const std::size_t before = before_commit();
-    compute_all(0, before);
+    std::size_t next = 0;
+    for (; next < e_.operations.size() && e_.operations[next].first < e_.commit; ++next) compute(next);
+    flush();
     for (const auto& check : e_.checks)
       to_ << "  if (lamina_word_at(activations + " << check.first << ")) return LAMINA_BUNDLE_VALUE;\n";
-    compute_all(before, e_.operations.size());
+    for (; next < e_.operations.size(); ++next) compute(next);
+    flush();
+    std::swap(before, to_);
+    to_ << "static const uint8_t lamina_" << e_.name << "_arguments[] = {\n" << table_.text_of() << "};\n\n";
+    put(entry_begin);
+    to_ << before;
     put(function_end);
     if (e_.states()) reset();
     self_test();
   }
-  /// Whether the operations of an entry are so many that they are functions of their own.
-  static bool in_parts(const entry_image& e) { return e.end - e.first > max_calls; }
 
  private:
-  // Operations [first, end) that are a function.
-  struct part {
-    std::size_t first, end;
-  };
-  static constexpr std::size_t max_calls = 48;  // of a function
-
-  std::size_t before_commit() const {
-    std::size_t i = 0;
-    while (i < e_.operations.size() && e_.operations[i].first < e_.commit) ++i;
-    return i;
-  }
-  void divide() {
-    if (!in_parts(e_)) return;
-    const std::size_t before = before_commit();
-    std::size_t calls = 0;
-    for (std::size_t i = 0; i < e_.operations.size(); ++i) {
-      const std::size_t mine = calls_of(e_.operations[i].first, e_.operations[i].count);
-      if (parts_.empty() || i == before || calls + mine > max_calls) {
-        parts_.push_back({i, i});
-        calls = 0;
-      }
-      calls += mine;
-      parts_.back().end = i + 1;
-    }
-  }
-  // With those that loops make.
-  std::size_t calls_of(std::size_t first, std::size_t count) const {
-    std::size_t n = count;
-    for (std::size_t c = first; c < first + count; ++c)
-      if (const auto l = e_.calls[c].loop; l >= 0)
-        n += calls_of(e_.loops[static_cast<std::size_t>(l)].first, e_.loops[static_cast<std::size_t>(l)].count);
-    return n;
-  }
-  void compute_all(std::size_t first, std::size_t end) {
-    if (parts_.empty())
-      for (auto i = first; i < end; ++i) compute(i);
-    for (std::size_t k = 0; k < parts_.size(); ++k)
-      if (parts_[k].first >= first && parts_[k].end <= end)
-        to_ << "  lamina_" << e_.name << "_part_" << k
-            << "(constant_weights, mutable_weights, activations, scratch);\n";
-  }
-
   void put(std::string_view pattern) {
     to_ << filled(pattern, {{"entry", e_.name},
                             {"bundle", bundle_.name},
                             {"scratch", std::to_string(e_.scratch)},
+                            {"words", std::to_string(std::max<std::size_t>(1, words_))},
+                            {"code", code()},
                             {"size", std::to_string(bundle_.weights.size())}});
+  }
+
+  std::string code() const {
+    std::string all;
+    for (const auto& c : table_.code()) all += "ADDRESS(" + c + "), ";
+    return all + "0";  // C has no empty arrays
   }
 
   void compute(std::size_t number) {
     const auto& o = e_.operations[number];
     auto tell = [&](std::string_view event) -> text& {
+      flush();
       return to_ << "  " << e_.name << "_" << event << "(" << number << ", " << quoted(o.what);
     };
     to_ << "  /* " << comment(o.what) << " */\n";
@@ -301,48 +332,34 @@ class entry_source {
     }
   }
 
-  void words(std::size_t c, std::string_view name) {
-    const auto& all = e_.calls[c].arguments;
-    to_ << "uint64_t " << name << "[" << all.size() << "] = {";
-    for (std::size_t w = 0; w < all.size(); ++w) to_ << (w == 0 ? "" : w % 12 ? ", " : ",\n        ") << all[w];
-    to_ << "};\n";
-  }
-  void invoke(std::size_t c, std::string_view name, std::string_view indent) {
-    to_ << indent << e_.calls[c].kernel << "(" << name << ", scratch);\n";
-  }
-  // Calls of one kernel share their words in a function, where only those are stored that differ from the call before.
+  // Calls of one kernel share their words, of which those are written that differ from the call before.
   void single(std::size_t c) {
     const call& now = e_.calls[c];
-    const auto [at, fresh] = arguments_.try_emplace({now.kernel, now.arguments.size()}, c, arguments_.size());
-    const std::string name = "k" + std::to_string(at->second.second);
-    if (fresh) {
-      to_ << "  ";
-      words(c, name);
-    } else {
-      const auto& before = e_.calls[std::exchange(at->second.first, c)].arguments;
-      std::size_t on_line = 0;
-      for (std::size_t w = 0; w < before.size(); ++w)
-        if (!(before[w] == now.arguments[w]))
-          to_ << (on_line++ % 6  ? " "
-                  : on_line == 1 ? "  "
-                                 : "\n  ")
-              << name << "[" << w << "] = " << now.arguments[w] << ";";
-      if (on_line) to_ << "\n";
-    }
-    invoke(c, name, "  ");
+    const auto [at, fresh] = arguments_.try_emplace({now.kernel, now.arguments.size()}, c, words_);
+    auto& [before, place] = at->second;
+    table_.add(now.kernel, place, now.arguments, fresh ? nullptr : &e_.calls[before].arguments);
+    if (fresh) words_ += now.arguments.size();
+    before = c;
+    ++waiting_;
+  }
+  // The calls that were added and not made yet.
+  void flush() {
+    if (waiting_) to_ << "  lamina_run(calls, " << std::exchange(waiting_, 0) << ");\n";
   }
 
   // All arguments of a loop, and of loops inside it, live through all its iterations, since each iteration moves some of them on.
   void iterations(std::size_t call) {
+    flush();
     to_ << "  {\n";
     declare(call);
     body(call, "    ", 0);
     to_ << "  }\n";
   }
   void declare(std::size_t call) {
-    if (!e_.calls[call].arguments.empty()) {
-      to_ << "    ";
-      words(call, "a" + std::to_string(call));
+    if (const auto& all = e_.calls[call].arguments; !all.empty()) {
+      to_ << "    uint64_t a" << call << "[" << all.size() << "] = {0};\n    lamina_arguments(calls, a" << call
+          << ");\n";
+      table_.add({}, 0, all, nullptr);
     }
     if (e_.calls[call].loop < 0) return;
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
@@ -360,7 +377,7 @@ class entry_source {
         to_ << indent << "  {\n";
         body(c, indent + "    ", depth + 1);
         to_ << indent << "  }\n";
-      } else invoke(c, "a" + std::to_string(c), indent + "  ");
+      } else to_ << indent << "  " << e_.calls[c].kernel << "(a" << c << ", scratch);\n";
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
@@ -404,9 +421,10 @@ class entry_source {
   const image& bundle_;
   const entry_image& e_;
   const options& options_;
-  std::vector<part> parts_;
-  // Of the function that is written: the last call of each kernel with so many words, and the number of its array.
+  argument_table table_;
+  // The last call of each kernel with so many words that is no part of a loop, and where its words are.
   std::map<std::pair<std::string_view, std::size_t>, std::pair<std::size_t, std::size_t>> arguments_;
+  std::size_t words_ = 0, waiting_ = 0;
 };
 
 void declare_kernels(text& t, const image& bundle) {
@@ -442,6 +460,8 @@ std::string source_of(const image& bundle, const options& o) {
   t << filled(head, {{"bundle", bundle.name}, {"set", bundle.set_name()}});
   declare_kernels(t, bundle);
   t << filled(checks, {{"comparisons", comparisons_of(bundle)},
+                       {"skip", std::to_string(skip_kind)},
+                       {"code", std::to_string(code_kind)},
                        {"bundle", bundle.name},
                        {"magic", hexadecimal(magic)},
                        {"version", std::to_string(weights_version)},
@@ -451,12 +471,6 @@ std::string source_of(const image& bundle, const options& o) {
                        {"alignment", std::to_string(alignment)}});
   if (o.api == api::dynamic)
     for (const auto& e : bundle.entries) config(t, bundle, e);
-  if (std::any_of(bundle.entries.begin(), bundle.entries.end(), &entry_source::in_parts)) {
-    constexpr std::size_t max_optimized = 1000;
-    std::size_t calls = 0;
-    for (const auto& e : bundle.entries) calls += e.calls.size();
-    t << (calls > max_optimized ? quick_part_attribute : part_attribute);
-  }
   for (const auto& e : bundle.entries) entry_source(t, bundle, e, o).run();
   return t.string();
 }
