@@ -44,7 +44,7 @@ library lamina() {
       std::fprintf(stderr, "a convolution is not supported\n");
       std::exit(1);
     }
-    conv.blocked.prepare(&args);
+    const auto run = conv.blocked.prepare(&args);
     const auto s = std::make_shared<state>(
         state{buffer((planar ? p.channels : rounded(p.channels)) * p.size * p.size),
               buffer(floats(conv.blocked.packed_bytes(&args.w, planar))), buffer(rounded(p.out_channels)),
@@ -61,7 +61,7 @@ library lamina() {
     std::copy_n(p.bias, p.out_channels, s->bias.data());
     s->args.in = s->in.data(), s->args.weight = s->weight.data(), s->args.bias = s->bias.data();
     s->args.out = s->out.data();
-    return {[run = conv.blocked.run_of(args), s] { run(&s->args, s->scratch.data()); },
+    return {[run, s] { run(&s->args, s->scratch.data()); },
             [&conv, s, p, pixels](float* plain) {
               const k::reorder_args reorder{s->out.data(), plain, 1, p.out_channels, pixels};
               conv.from_blocked(&reorder, s->scratch.data());
