@@ -141,16 +141,18 @@ def edited(data, r):
     return m.SerializeToString()
 
 
-def limit():
+def limit(memory=None):
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def ask(tool, path):
-    """What is wrong with the tool's answer, or nothing; and its exit code."""
+def ask(command, path, memory=None):
+    """What is wrong with the tool's answer to a command about a file, or nothing; and its exit code. `memory`: all it may reserve."""
     with tempfile.TemporaryFile() as said:
         start = time.monotonic()
-        child = subprocess.Popen([tool, 'show', path], stdout=subprocess.DEVNULL, stderr=said, preexec_fn=limit)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, preexec_fn=lambda: limit(memory))
         status, used = 0, None
         while True:
             pid, status, used = os.wait4(child.pid, os.WNOHANG)
@@ -202,7 +204,7 @@ def main():
                 continue  # what the package onnx does not write
             with open(path, 'wb') as f:
                 f.write(made)
-            why, code = ask(a.tool, path)
+            why, code = ask([a.tool, 'show', path], path)
             counts[code] = counts.get(code, 0) + 1
             if why:
                 wrong += 1

@@ -389,6 +389,9 @@ BOOST_AUTO_TEST_CASE(values_that_the_caller_gives) {
   };
   BOOST_TEST(has(refused(128), "input `k` is int8[2], which cannot hold 128"));
   BOOST_TEST(has(refused(0.5), "which cannot hold 0.5"));
+  BOOST_TEST(has(
+      message_of([&] { read(bytes_of, {.shapes = {{"k", {(std::int64_t(256) << 20) + 1}}}, .numbers = {{"k", 1}}}); }),
+      "a number is its value where it has at most 256 MiB"));
   BOOST_TEST(has(message_of([&] { read(bytes_of, {.numbers = {{"k", 1}}}); }), "give it a shape too"));
 }
 
