@@ -1,4 +1,6 @@
 // lamina bench: how long a net takes.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -33,6 +35,36 @@ any_tensor made_up(const tensor_type& type) {
             static_cast<T>(stream.uniform<double>(static_cast<std::uint64_t>(i)));
   });
   return t;
+}
+
+// The inputs of a net, from files or made up.
+std::vector<any_tensor> inputs_for(const bench_arguments& o, const program& p) {
+  for (auto i : p.inputs())
+    if (const node& n = p.at(i); !n.results[0].is_tensor())
+      throw unsupported_error(words(o.model, ": input `", printable(n.name), "` is ", n.results[0],
+                                    ", and the numbers that are made up are tensors"));
+  auto inputs = inputs_of(o.model, p, o.inputs);
+  auto shapes = o.shapes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] || inputs[i].shape().rank == 0) continue;
+    std::string option = p.at(p.inputs()[i]).name;
+    for (int k = 0; k < inputs[i].shape().rank; ++k) option += words(k ? "x" : "=", inputs[i].shape()[k]);
+    shapes.push_back(std::move(option));
+  }
+  const auto extents = extents_of(o.model, p, shapes);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i]) inputs[i] = made_up({p.at(p.inputs()[i]).results[0].element, extents[i]});
+  return inputs;
+}
+
+// Bytes of this process that lie in memory; 0 where the system does not say.
+std::size_t resident_bytes() {
+  std::size_t all = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%zu %zu", &all, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 // What each operation took in as many runs, which are not those of the whole; of a net in segments one after the other.
@@ -77,21 +109,25 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
 }  // namespace
 
 void bench(const bench_arguments& o) {
-  auto read = load_with_extents(o.model, o);
-  const auto& extents = read.extents;
-  saved_net net = std::move(read.net).optimized();
+  using clock = std::chrono::steady_clock;
+  const std::size_t before = resident_bytes();
+  auto begin = clock::now();
+  saved_net net = std::move(load_with_extents(o.model, o).net).optimized();
+  clock::duration first = clock::now() - begin;
   const program& p = *net.program;
-  for (auto i : p.inputs())
-    if (const node& n = p.at(i); !n.results[0].is_tensor())
-      throw unsupported_error(words(o.model, ": input `", printable(n.name), "` is ", n.results[0],
-                                    ", and the numbers that are made up are tensors"));
+  const std::vector<any_tensor> in = inputs_for(o, p);
+  std::vector<shape> extents;
+  for (const auto& x : in) extents.push_back(x.shape());
+  std::vector<any_tensor> out;
+  auto known = o.shapes;
+  known.insert(known.end(), o.inputs.begin(), o.inputs.end());
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
+  begin = clock::now();
   auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));
-  std::vector<any_tensor> in, out;
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    in.push_back(made_up({p.at(p.inputs()[i]).results[0].element, extents[i]}));
   // Once by all means, so that outputs have memory; a net in segments goes on like this.
-  with_note(note_on_extents(p, o.shapes, "--shape"), [&] { runs.run(in, out); });
+  with_note(note_on_extents(p, known, "--shape"), [&] { runs.run(in, out); });
+  first += clock::now() - begin;
+  const std::size_t after = resident_bytes();
   executor* bound = runs.in_segments() ? nullptr : &runs.at(extents);
   const auto run = [&] {
     if (bound) bound->run();
@@ -101,9 +137,9 @@ void bench(const bench_arguments& o) {
   std::vector<double> times;
   for (std::int64_t i = 0; i < o.repeat; ++i) {
     signals::check();
-    const auto begin = std::chrono::steady_clock::now();
+    begin = clock::now();
     run();
-    times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
+    times.push_back(std::chrono::duration<double, std::nano>(clock::now() - begin).count());
   }
   std::sort(times.begin(), times.end());
   const double median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
@@ -115,15 +151,15 @@ void bench(const bench_arguments& o) {
   json told{{"isa", set},
             {"threads", o.threads},
             {"repeat", o.repeat},
+            {"first_ns", std::chrono::nanoseconds(first).count()},
             {"min_ns", std::llround(times[0])},
             {"median_ns", std::llround(median)},
             {"bytes_arena", arena},
-            {"bytes_weights", weights}};
+            {"bytes_weights", weights},
+            {"bytes_resident", after - std::min(before, after)}};
   if (!o.json)
-    std::printf(
-        "isa            %s\nthreads        %d\nrepeat         %lld\nmin_ns         %.0f\nmedian_ns      "
-        "%.0f\nbytes_arena    %zu\nbytes_weights  %zu\n",
-        set.c_str(), o.threads, static_cast<long long>(o.repeat), times[0], median, arena, weights);
+    for (const auto& [name, value] : told.items())
+      std::printf("%-14s %s\n", name.c_str(), value.is_string() ? set.c_str() : value.dump().c_str());
   if (o.per_operation) {
     std::vector<timed_plan> spent;
     for (std::int64_t i = 0; i < o.repeat; ++i) {

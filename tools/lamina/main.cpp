@@ -119,9 +119,10 @@ void add_uses(CLI::App& app) {
       "and Perfetto");
   run->add_flag("--json", r->json, one_line_of_json);
 
-  auto [bench, b] =
-      command(app, "bench", "measure a net on made-up inputs: minimum and median time of a run, and memory",
-              tool::bench, extents_of_an_input);
+  auto [bench, b] = command(app, "bench", "measure a net: time of the first run and of later ones, and memory",
+                            tool::bench, extents_of_an_input);
+  bench->add_option("--input", b->inputs,
+                    "an input, NAME=FILE.npy; NAME= is left out where the net has one input. Others are made up");
   bench->add_option("--threads", b->threads, "number of threads")->check(from_to(1, 1024))->capture_default_str();
   bench->add_option("--repeat", b->repeat, "measured runs, after three warm-up runs")
       ->check(from_to(1, 100000000))

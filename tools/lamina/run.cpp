@@ -51,23 +51,14 @@ void make_folder(const std::string& folder) {
   if (failed) throw file_error(folder + ": the folder cannot be created: " + failed.message());
 }
 
-// The inputs that options name, each from its file. Errors: value_error for one that is given twice, or not at all.
-std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
-  std::vector<any_tensor> inputs(p.inputs().size());
-  for (auto i : p.inputs())
-    if (const node& n = p.at(i); !n.results[0].is_tensor())
-      throw unsupported_error(words(model, ": input `", printable(n.name), "` is ", n.results[0],
-                                    ", and files hold tensors; run this net by a session"));
+// All inputs, each from the file that an option names. Errors: value_error for one that is given twice, or not at all.
+std::vector<any_tensor> all_inputs(const std::string& model, const program& p,
+                                   const std::vector<std::string>& options) {
   for (const auto& o : p.outputs())
     if (!p.type(o.value).is_tensor())
       throw unsupported_error(words(model, ": output `", printable(o.name), "` is ", p.type(o.value),
                                     ", and files hold tensors; run this net by a session"));
-  for (const auto& option : options) {
-    const auto [input, file] = given_for(model, p, option);
-    if (inputs[input])
-      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
-    inputs[input] = read_npy(file);
-  }
+  auto inputs = inputs_of(model, p, options);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i])
       throw value_error(words(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (",
@@ -117,7 +108,7 @@ void run(const run_arguments& a) {
   const auto& folder = a.out;
   saved_net saved = load_model(a).optimized();
   const program& p = *saved.program;
-  const auto inputs = inputs_of(a.model, p, a.inputs);
+  const auto inputs = all_inputs(a.model, p, a.inputs);
   const auto files = folder.empty() ? std::vector<std::string>() : files_of(a.model, folder, p);
   if (!a.trace.empty()) check_writable(a.trace);
   const signals noted;

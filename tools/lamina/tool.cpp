@@ -61,6 +61,21 @@ given given_for(const std::string& model, const program& p, const std::string& o
                           there.empty() ? "none" : there.c_str()));
 }
 
+std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
+  std::vector<any_tensor> inputs(p.inputs().size());
+  for (auto i : p.inputs())
+    if (const node& n = p.at(i); !n.results[0].is_tensor())
+      throw unsupported_error(words(model, ": input `", printable(n.name), "` is ", n.results[0],
+                                    ", and files hold tensors; run this net by a session"));
+  for (const auto& option : options) {
+    const auto [input, file] = given_for(model, p, option);
+    if (inputs[input])
+      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
+    inputs[input] = read_npy(file);
+  }
+  return inputs;
+}
+
 namespace {
 shape parsed_shape(const std::string& model, const std::string& name, const std::string& s) {
   constexpr std::int64_t max_elements = std::int64_t(1) << 40;

@@ -24,6 +24,7 @@ struct run_arguments : model_arguments {
   bool json = false;
 };
 struct bench_arguments : model_arguments {
+  std::vector<std::string> inputs;
   int threads = 1;
   std::int64_t repeat = 100;
   bool json = false, per_operation = false;
@@ -100,6 +101,11 @@ struct given {
   std::string value;
 };
 given given_for(const std::string& model, const lamina::ir::program& p, const std::string& option);
+
+/// The inputs that options name, NAME=FILE.npy; the others are empty. Errors: value_error for one that is given twice,
+/// unsupported_error for a net with an input that is no tensor.
+std::vector<lamina::any_tensor> inputs_of(const std::string& model, const lamina::ir::program& p,
+                                          const std::vector<std::string>& options);
 
 /// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
 /// these, or 1. Errors: value_error.

@@ -210,7 +210,7 @@ refused '^lamina: named: output `z` cannot be written as out/NAME.npy: another o
 
 # Measuring, planning, drawing.
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --threads 2 --json
-grep -qE '^\{"isa":"[a-z0-9]+","threads":2,"repeat":5,"min_ns":[1-9][0-9]*,"median_ns":[1-9][0-9]*,"bytes_arena":[0-9]+,"bytes_weights":940\}$' stdout || { fail "the JSON of bench"; cat stdout; }
+grep -qE '^\{"isa":"[a-z0-9]+","threads":2,"repeat":5,"first_ns":[1-9][0-9]*,"min_ns":[1-9][0-9]*,"median_ns":[1-9][0-9]*,"bytes_arena":[0-9]+,"bytes_weights":940,"bytes_resident":[0-9]+\}$' stdout || { fail "the JSON of bench"; cat stdout; }
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --json --per-operation
 holds 'j["bytes_weights"] == 940 and j["rest_ns"] >= 0'
 holds 'all(o["ns"] >= 0 and o["flops"] >= 0 and o["bytes"] > 0 and o["result"].startswith("float32[") for o in j["operations"])'
@@ -219,6 +219,10 @@ ends 0 bench net --repeat 3 --per-operation
 grep -qE '^operation +where +result +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
 ends 0 bench net --repeat 3
 says '^median_ns +[1-9]'
+ends 0 bench net --repeat 3 --input x.npy
+refused '^lamina: net: input `input` is given twice$' bench net --input x.npy --input input=x.npy
+refused '^lamina: net: input `input` has two shapes; expected one, and the second is `[0-9x]+`$' bench net --shape 4x1x6x6 --input x.npy
+refused '^lamina: net: input `input` is \[Nx1x6x6\]; the given shape is \[3x2\]$' bench net --input signs.npy
 refused '^lamina: --threads: 0; expected a whole number from 1 to 1024 \(' bench net --threads 0
 refused '^lamina: --threads: 1\.5; expected a whole number from 1 to 1024 \(' bench net --threads 1.5
 refused '^lamina: --repeat: many; expected a whole number from 1 to 100000000 \(' bench net --repeat many
