@@ -15,90 +15,9 @@ import sys
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-
-class Net:
-    """A graph that grows by one node after the other."""
-
-    def __init__(self, name, shape):
-        self.rng = np.random.default_rng(1)
-        self.name, self.nodes, self.weights = name, [], []
-        self.input = helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)
-
-    def constant(self, array):
-        self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
-        return self.weights[-1].name
-
-    def weight(self, shape, fan):
-        return self.constant((self.rng.standard_normal(shape) / np.sqrt(fan)).astype(np.float32))
-
-    def add(self, op, *inputs, outputs=1, **attributes):
-        names = [f"t{len(self.nodes)}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op, inputs, names, name=f"{op}_{len(self.nodes)}", **attributes))
-        return names[0] if outputs == 1 else names
-
-    def conv(self, x, inputs, outputs, kernel, stride=1, pad=0, groups=1):
-        each = inputs // groups
-        return self.add("Conv", x, self.weight((outputs, each, kernel, kernel), each * kernel * kernel / 2),
-                        self.weight((outputs,), 100), kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4,
-                        group=groups)
-
-    def gemm(self, x, inputs, outputs):
-        return self.add("Gemm", x, self.weight((outputs, inputs), inputs), self.weight((outputs,), 100), transB=1)
-
-    def save(self, path, count):
-        self.nodes[-1].output[0] = "output"
-        graph = helper.make_graph(self.nodes, self.name, [self.input],
-                                  [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, count])], self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        onnx.checker.check_model(model)
-        onnx.save(model, path)
-        return int(np.prod([d.dim_value for d in self.input.type.tensor_type.shape.dim])), count
-
-
-def lenet(path):
-    net = Net("lenet", [1, 1, 28, 28])
-    x = net.add("Relu", net.conv("input", 1, 6, 5, pad=2))
-    x = net.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
-    x = net.add("Relu", net.conv(x, 6, 16, 5))
-    x = net.add("Flatten", net.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]))
-    x = net.add("Relu", net.gemm(x, 400, 120))
-    net.gemm(net.add("Relu", net.gemm(x, 120, 84)), 84, 10)
-    return net.save(path, 10)
-
-
-def mobilenet_v2(path):
-    net = Net("mobilenet_v2", [1, 3, 224, 224])
-    bounds = [net.constant(np.array(v, np.float32)) for v in (0, 6)]
-
-    def relu6(x):
-        return net.add("Clip", x, *bounds)
-
-    x, channels = relu6(net.conv("input", 3, 32, 3, 2, 1)), 32
-    for factor, outputs, count, stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
-                                           (6, 160, 3, 2), (6, 320, 1, 1)]:
-        for k in range(count):
-            wide, step, y = channels * factor, stride if k == 0 else 1, x
-            if factor > 1:
-                y = relu6(net.conv(y, channels, wide, 1))
-            y = net.conv(relu6(net.conv(y, wide, wide, 3, step, 1, wide)), wide, outputs, 1)
-            x = net.add("Add", x, y) if step == 1 and channels == outputs else y
-            channels = outputs
-    x = net.add("GlobalAveragePool", relu6(net.conv(x, 320, 1280, 1)))
-    net.gemm(net.add("Flatten", x), 1280, 1000)
-    return net.save(path, 1000)
-
-
-def lstm(path):
-    steps, features, hidden = 28, 28, 64
-    net = Net("lstm", [steps, 1, features])
-    h = net.add("LSTM", "input", net.weight((1, 4 * hidden, features), features),
-                net.weight((1, 4 * hidden, hidden), hidden), net.weight((1, 8 * hidden), 100), outputs=3,
-                hidden_size=hidden)[1]
-    net.gemm(net.add("Reshape", h, net.constant(np.array([1, hidden]))), hidden, 10)
-    return net.save(path, 10)
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "peers"))
+from onnx_nets import NETS, extents_of  # noqa: E402
 
 COMMON = r"""
 #define _POSIX_C_SOURCE 199309L
@@ -171,11 +90,13 @@ def text_bytes(program):
     return next(int(line.split()[1]) for line in lines if line.startswith(".text "))
 
 
-def programs_of(name, make, folder, tool, generator):
+def programs_of(name, net, folder, tool, generator):
     """Their names with the programs, what follows `program INPUT OUTPUT RUNS`, and the extents."""
     at = folder / name
     at.mkdir(parents=True, exist_ok=True)
-    inputs, outputs = make(at / "net.onnx")
+    model = NETS[net]()
+    onnx.save(model, at / "net.onnx")
+    inputs, outputs = (int(np.prod(extents_of(value))) for value in (model.graph.input[0], model.graph.output[0]))
     np.random.default_rng(3).standard_normal(inputs).astype(np.float32).tofile(at / "input")
     defines = [f"-DINPUTS={inputs}", f"-DOUTPUTS={outputs}"]
     run(generator, "compile", "--large-weight-threshold", "0", "net.onnx", "peer.c", cwd=at)
@@ -193,8 +114,8 @@ def programs_of(name, make, folder, tool, generator):
     return at, all_of
 
 
-def measure(name, make, runs, arguments):
-    at, programs = programs_of(name, make, arguments.folder.resolve(), arguments.tool, arguments.generator)
+def measure(name, net, runs, arguments):
+    at, programs = programs_of(name, net, arguments.folder.resolve(), arguments.tool, arguments.generator)
     best, results = {}, {}
     for _ in range(3):
         for k, (program, more) in programs.items():
@@ -219,9 +140,9 @@ def main():
     arguments = parser.parse_args()
     arguments.tool = pathlib.Path(arguments.tool).resolve() if "/" in arguments.tool else arguments.tool
     print("| model | code | us | times lamina's | .text, KiB |\n|---|---|---|---|---|")
-    for name, make, runs in (("LeNet", lenet, 300), ("MobileNetV2", mobilenet_v2, 1), ("LSTM", lstm, 300)):
+    for name, net, runs in (("LeNet", "lenet", 300), ("MobileNetV2", "mobilenet_v2", 1), ("LSTM", "lstm", 300)):
         if arguments.model in name:
-            measure(name, make, runs, arguments)
+            measure(name, net, runs, arguments)
 
 
 main()

@@ -9,6 +9,33 @@ ROW_KEYS = ("problem", "shape", "threads", "isa", "unit", "ours", "peers", "rati
 PEER_KEYS = ("name", "version", "isa", "value")
 
 
+def row(problem, shape, unit, ours, peers=(), floor=None, goal=None, note=None, threads=1, median=None, isa=None):
+    """A row of what is better where it is less."""
+    values = [p["value"] for p in peers if p["value"]]
+    return {"problem": problem, "shape": shape, "threads": threads, "isa": isa, "unit": unit, "ours": ours,
+            "peers": list(peers), "ratio": min(values) / ours if values and ours else None, "floor": floor,
+            "goal": goal, "details": {"note": note, "median": median}}
+
+
+def peer(name, version, value, median=None):
+    """A peer of a row; absent without a value."""
+    return {"name": name, "version": version if value is not None else "absent", "isa": None, "value": value,
+            "median": median}
+
+
+def geomean(rows, floor=None, goal=None):
+    """The geometric means of rows with the same peers: of times, and of the ratio of each row to its own best peer."""
+    def over(values):
+        return None if None in values or not values else math.exp(sum(map(math.log, values)) / len(values))
+
+    first = rows[0]
+    peers = [peer(p["name"], p["version"], over([r["peers"][k]["value"] for r in rows])) for k, p in enumerate(first["peers"])]
+    mean = row(first["problem"], "geomean", first["unit"], over([r["ours"] for r in rows]), peers, floor, goal,
+               threads=first["threads"], isa=first["isa"])
+    mean["ratio"] = over([r["ratio"] for r in rows if r["ratio"]])
+    return mean
+
+
 def number_in(problem):
     """The number that the name of a problem begins with in results.json."""
     return int(re.match(r"\d+", problem).group())

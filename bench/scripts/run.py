@@ -2,6 +2,7 @@
 """Runs the benchmarks of a build tree and merges their rows into bench/report/.
 
 usage: bench/scripts/run.py [--build build/bench] [--problem NAME or NUMBER]... [--exhaustive] [--quick] [--core N]
+                            [--models FOLDER]
 """
 import argparse
 import datetime
@@ -54,6 +55,7 @@ class Run:
         self.core = options.core
         self.exhaustive = options.exhaustive
         self.quick = options.quick
+        self.models = options.models
         self.folder = tempfile.TemporaryDirectory()
 
     def program(self, name):
@@ -127,7 +129,7 @@ class Run:
 
 def problems():
     """The problems by number: the name of each, and what runs for it."""
-    import debug, lenet, serving, sizes, steady
+    import debug, lenet, models, serving, sizes, steady
     return {
         1: ("sgemm avx512", lambda run: run.kernel("sgemm", ["avx512"])),
         2: ("sgemm avx2", lambda run: run.kernel("sgemm", ["avx2"])),
@@ -137,6 +139,7 @@ def problems():
             lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else [])),
         10: ("streams", steady.streams),
         11: ("LeNet", lenet.run),
+        12: ("whole models", models.whole_models),
         13: ("serving", serving.serving),
         14: ("memory per further reference model", serving.memory),
         15: ("bundle of LeNet", steady.bundle),
@@ -145,13 +148,15 @@ def problems():
         18: ("per-sample evaluation", steady.samples),
         19: ("idle CPU", steady.idle),
         20: ("overheads", steady.overheads),
+        21: ("load, plan and first run", models.first_runs),
         22: ("program size", sizes.program_size),
         26: ("rebuild", sizes.rebuild),
         27: ("debug build", debug.run),
         28: ("steady state", steady.steady_state),
         29: ("MetaNN's own operations", steady.metann),
         30: ("folded batch norms", steady.folding),
-        31: ("one answer on two threads", steady.threads),
+        31: ("one answer on two threads", lambda run: steady.threads(run) + models.if_possible(models.scaling, run)),
+        34: ("real ONNX models", models.real_models),
     }
 
 
@@ -176,6 +181,8 @@ def main():
     parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
     parser.add_argument("--quick", action="store_true",
                         help="only show that every problem works: the smallest size, once; its figures mean nothing")
+    parser.add_argument("--models", type=pathlib.Path, metavar="FOLDER",
+                        help="real ONNX models to measure, a folder as tests/onnx/models.py writes it")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
     parser.add_argument("--report", help="where to write (default: bench/report; with --quick, the build tree)")
     options = parser.parse_args()

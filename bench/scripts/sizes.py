@@ -9,21 +9,11 @@ import sys
 import tempfile
 import time
 
+from report import peer, row
+
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 EIGEN = pathlib.Path("/usr/include/eigen3")
 TIMES = 5
-
-
-def row(problem, shape, unit, ours, peers=(), floor=None, goal=None, note=None, threads=1):
-    values = [p["value"] for p in peers if p["value"]]
-    return {"problem": problem, "shape": shape, "threads": threads, "isa": None, "unit": unit, "ours": ours,
-            "peers": list(peers), "ratio": min(values) / ours if values and ours else None, "floor": floor,
-            "goal": goal, "details": {"note": note}}
-
-
-def peer(name, version, value):
-    return {"name": name, "version": version if value is not None else "absent", "isa": None, "value": value,
-            "median": None}
 
 
 def timed(command, folder, times=TIMES):

@@ -1,0 +1,260 @@
+"""Whole models (problems 12, 21, 31 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each run in a process of its own on
+the same cores, turn by turn."""
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pypi
+import report
+
+SECONDS, ROUNDS = 1.0, 3
+PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+# Names of the models in peers/onnx_nets.py, with the goals of their ratio on one thread and on two.
+MODELS = {
+    "lenet": ("LeNet", 2.0, 1.5),
+    "mlp": ("MLP 784-256-10", 2.0, 1.5),
+    "bert_tiny": ("BERT-tiny, T = 128", 1.08, 1.1),
+    "mobilenet_v2": ("MobileNetV2", 1.2, 1.2),
+    "minilm": ("MiniLM-L6, T = 128", 1.08, 1.1),
+    "resnet50": ("ResNet-50", 1.3, 1.25),
+}
+
+
+@dataclasses.dataclass
+class Model:
+    """A model as we read it and as peers do, and files of its inputs by name."""
+    title: str
+    ours: pathlib.Path
+    theirs: pathlib.Path
+    inputs: dict
+    tolerance: float = 1e-3      # of results, by `measure` of peers/difference.py
+    measure: str = "largest"
+
+
+class Bench:
+    """What runs models in a build tree."""
+
+    def __init__(self, run):
+        from run import CannotRun  # which imports this file
+
+        self.run, self.tool = run, run.build / "lamina"
+        if not self.tool.exists():
+            raise CannotRun("the program lamina is not built")
+        self.folder = pathlib.Path(run.folder.name)
+        candidates = [pypi.PYTHON] if pypi.PYTHON.exists() else []
+        if all(map(importlib.util.find_spec, ("numpy", "onnx"))):
+            candidates.append(sys.executable)
+        if not candidates:
+            raise CannotRun("it takes Python with numpy and onnx, as ./bootstrap bench --peers brings them")
+        self.python = candidates[0]
+
+    def say(self, *command):
+        """What a command of the program says in JSON, or None where it fails."""
+        done = subprocess.run([self.tool, *map(str, command), "--json"], stdout=subprocess.PIPE, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def written(self, names):
+        """The models of peers/onnx_nets.py, written once."""
+        folder = self.folder / "nets"
+        missing = [name for name in names if not (folder / name / "input_0.npy").exists()]
+        if missing:
+            subprocess.run([self.python, pypi.BENCH / "peers" / "onnx_nets.py", folder, *missing], check=True)
+        return [Model(MODELS[name][0], folder / name / "model.onnx", folder / name / "model.onnx",
+                      {"input": folder / name / "input_0.npy"}) for name in names]
+
+    def inputs_of(self, model):
+        """Options of the inputs."""
+        return [word for name, file in model.inputs.items() for word in ("--input", f"{name}={file}")]
+
+    def results(self, model, name):
+        """Files of our results, or None."""
+        said = self.say("run", model.ours, *self.inputs_of(model), "--out", self.folder / "results" / name)
+        return said and [output["file"] for output in said["outputs"]]
+
+    def difference(self, results, expected):
+        command = [self.python, pypi.BENCH / "peers" / "difference.py", "--results", *results, "--expected", *expected]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+    def on_cores(self, threads):
+        cores = [self.run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
+        return lambda: os.sched_setaffinity(0, cores)
+
+    def turn_of_ours(self, model, threads, seconds):
+        """Seconds and bytes of a process of ours, None where it fails."""
+        repeat = 5
+        for _ in range(2):  # the first one says how many runs fill the time
+            command = [self.tool, "bench", model.ours, *self.inputs_of(model), "--threads", threads, "--repeat", repeat, "--json"]
+            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=self.on_cores(threads))
+            if done.returncode:
+                return None
+            said = json.loads(done.stdout)
+            repeat = max(5, min(int(seconds / (1e-9 * said["min_ns"])), 100000))
+            if repeat == 5:
+                break
+        return {"version": said["isa"], "first": 1e-9 * said["first_ns"], "bytes": said["bytes_resident"],
+                "least": 1e-9 * said["min_ns"], "median": 1e-9 * said["median_ns"]}
+
+    def turn_of(self, peer, model, threads, seconds, results):
+        command = [pypi.PYTHON, pypi.BENCH / "peers" / "onnx_runs.py", peer, model.theirs, "--inputs", *model.inputs.values(),
+                   "--threads", threads, "--seconds", seconds, "--results", results]
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=self.on_cores(threads))
+        return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+
+    def agrees(self, model, results, expected, peer):
+        """Whether results of a peer are ours, within the tolerance; a time of something else means nothing."""
+        files = sorted(results.glob("result_*.npy"), key=lambda file: int(file.stem.split("_")[1]))
+        difference = self.difference(expected, files)[model.measure]
+        if difference <= model.tolerance:
+            return True
+        print(f"{model.title}: {PEERS[peer]} gives other results, by {difference:.1e}", file=sys.stderr)
+        return False
+
+    def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS):
+        """The least of several turns by contender, "ours" first; of a peer that is absent or fails None. None where ours fails."""
+        seconds, rounds = self.run.repetitions(seconds, 0), self.run.repetitions(rounds)
+        contenders = ["ours"] + (list(PEERS) if pypi.PYTHON.exists() else [])
+        expected = self.results(model, "expected")
+        if not expected:
+            return None
+        turns, results = {name: [] for name in ("ours", *PEERS)}, self.folder / "results"
+        for number in range(rounds):
+            for name in contenders if number % 2 else contenders[::-1]:
+                if name == "ours":
+                    turn = self.turn_of_ours(model, threads, seconds)
+                else:
+                    turn = self.turn_of(name, model, threads, seconds, results / name)
+                    if turn and number == 0 and not self.agrees(model, results / name, expected, name):
+                        turn = None
+                if turn:
+                    turns[name].append(turn)
+                else:
+                    contenders = [one for one in contenders if one != name]
+                    turns[name] = []
+        if not turns["ours"]:
+            return None
+        return {name: {**{key: min(turn[key] for turn in all_of) for key in ("first", "bytes", "least", "median")},
+                       "version": all_of[0]["version"]} if all_of else None for name, all_of in turns.items()}
+
+
+def row_of(problem, model, threads, key, scale, unit, measured, floor, goal=None, note=None):
+    """A row of one of the figures; medians beside steady times."""
+    def median(one):
+        return scale * one["median"] if one and key == "least" else None
+
+    peers = [report.peer(title, one and one["version"], one and scale * one[key], median(one))
+             for title, one in ((PEERS[name], measured[name]) for name in PEERS)]
+    ours = measured["ours"]
+    made = report.row(problem, model.title, unit, scale * ours[key], peers, floor, goal, note, threads, median(ours), ours["version"])
+    others = ", ".join(f"{p['name']} {p['value']:.1f}" if p["value"] is not None else f"{p['name']} absent" for p in peers)
+    print(f"{report.title(problem)}, {model.title}, {threads} threads: lamina {made['ours']:.1f} {unit}, {others}", flush=True)
+    return made
+
+
+def threads_of():
+    return [threads for threads in (1, 2) if threads <= len(os.sched_getaffinity(0))]
+
+
+def own_models(run):
+    """Measurements of our models by name and number of threads, made once for all problems that read them."""
+    if not hasattr(run, "own_models"):
+        bench = Bench(run)
+        names = list(MODELS)[:run.repetitions(len(MODELS), 1)]
+        run.own_models = {(name, threads): (model, bench.measured(model, threads))
+                          for name, model in zip(names, bench.written(names)) for threads in threads_of()}
+    return {key: one for key, one in run.own_models.items() if one[1]}
+
+
+def whole_models(run):
+    rows, problem = [], "12 whole models"
+    for threads, floor in ((1, "ratio >= 1.1"), (2, "ratio >= 1.05")):
+        of_threads = [row_of(problem, model, threads, "least", 1e6, "us", measured, "ratio >= 1.0", f"ratio >= {MODELS[name][threads]}")
+                      for (name, number), (model, measured) in own_models(run).items() if number == threads]
+        if of_threads:
+            rows += of_threads + [report.geomean(of_threads, floor)]
+    return rows
+
+
+def first_runs(run):
+    problem, rows, memory = "21 load, plan and first run", [], []
+    for (_, threads), (model, measured) in own_models(run).items():
+        if threads == 1:
+            rows.append(row_of(problem, model, 1, "first", 1e3, "ms", measured, "ratio >= 2", "ratio >= 10"))
+            memory.append(row_of(f"{problem}, memory of the process", model, 1, "bytes", 1e-6, "MB", measured, "ratio >= 1.0"))
+    return rows + memory
+
+
+def scaling(run):
+    """Rows of answers on two threads over one, with what peers gain as a note."""
+    own, rows = own_models(run), []
+    for (name, threads), (model, two) in own.items():
+        one = own.get((name, 1), (None, None))[1]
+        if threads != 2 or not one:
+            continue
+        gains = [f"{title} is {one[peer]['least'] / two[peer]['least']:.2f} times as fast" if one[peer] and two[peer] else f"{title} absent"
+                 for peer, title in PEERS.items()]
+        long = one["ours"]["least"] > 1e-3
+        before = report.peer("one thread of lamina", "lamina", 1e6 * one["ours"]["least"], 1e6 * one["ours"]["median"])
+        rows.append(report.row("31 one answer on two threads, ONNX models", model.title, "us", 1e6 * two["ours"]["least"], [before],
+                               "ratio >= 1.85" if long else None, "ratio >= 1.95" if long else None, "on two threads " + ", ".join(gains), 2,
+                               1e6 * two["ours"]["median"], two["ours"]["version"]))
+        print(f"{report.title(rows[-1]['problem'])}, {model.title}: {rows[-1]['ratio']:.2f} ({rows[-1]['details']['note']})", flush=True)
+    return rows
+
+
+def if_possible(measure, run):
+    """The rows of a part of a problem, or none where it cannot run here."""
+    from run import CannotRun
+
+    try:
+        return measure(run)
+    except CannotRun as why:
+        print(f"left out: {why}")
+        return []
+
+
+def models_in(bench, folder):
+    """The models of a folder as tests/onnx/models.py writes it."""
+    for path in sorted(folder.glob("*/model.onnx")):
+        at = path.parent
+        shown = bench.say("show", path)
+        files = [at / f"input_{i}.npy" for i in range(len(shown["inputs"]))] if shown else []
+        if not shown or not all(file.exists() for file in files):
+            print(f"{at.name}: left out, {'an input is missing' if shown else 'it cannot be read'}", flush=True)
+            continue
+        tolerance = at / "tolerance"
+        values = list(map(float, tolerance.read_text().split())) if tolerance.exists() else [1e-3]
+        yield Model(at.name, path, path, {one["name"]: file for one, file in zip(shown["inputs"], files)}, max(10 * max(values), 1e-3))
+
+
+def real_models(run):
+    """Exported models that a folder holds; a quick run reads one of our own in their place."""
+    from run import CannotRun
+
+    bench = Bench(run)
+    if run.quick:
+        bench.written(["lenet"])
+        folder = bench.folder / "nets"
+    elif run.models:
+        folder = run.models
+    else:
+        raise CannotRun("it takes --models FOLDER, as tests/onnx/models.py writes it")
+    problem, rows = "34 real ONNX models", {}
+    for model in models_in(bench, folder):
+        for threads in threads_of():
+            measured = bench.measured(model, threads, 0.3, 2)
+            if not measured:
+                print(f"{model.title}: left out, lamina does not run it", flush=True)
+                break
+            rows.setdefault(threads, []).append(row_of(problem, model, threads, "least", 1e6, "us", measured, None))
+            if threads == 1:
+                rows.setdefault("first", []).append(
+                    row_of(f"{problem}, load, plan and first run", model, 1, "first", 1e3, "ms", measured, None))
+                rows.setdefault("bytes", []).append(
+                    row_of(f"{problem}, memory of the process", model, 1, "bytes", 1e-6, "MB", measured, None))
+    floors = {1: ("ratio >= 1.0", "ratio >= 1.2"), 2: ("ratio >= 1.0", "ratio >= 1.2"), "first": ("ratio >= 2", "ratio >= 5"),
+              "bytes": ("ratio >= 1.0", None)}
+    return [row for key in floors if key in rows for row in rows[key] + [report.geomean(rows[key], *floors[key])]]
