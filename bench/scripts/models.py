@@ -1,4 +1,4 @@
-"""Whole models (problems 12, 21, 31 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each run in a process of its own on
+"""Whole models (problems 12, 21, 31, 32 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each run in a process of its own on
 the same cores, turn by turn."""
 import dataclasses
 import importlib.util
@@ -13,6 +13,9 @@ import report
 
 SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+# Of int8 models: how many times their float form they are to be as fast, at least and as a goal, by instruction set.
+INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, None)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, None)},
+        "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, None)}}
 # Names of the models in peers/onnx_nets.py, with the goals of their ratio on one thread and on two.
 MODELS = {
     "lenet": ("LeNet", 2.0, 1.5),
@@ -113,10 +116,10 @@ class Bench:
         print(f"{model.title}: {PEERS[peer]} gives other results, by {difference:.1e}", file=sys.stderr)
         return False
 
-    def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS):
+    def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS, peers=True):
         """The least of several turns by contender, "ours" first; of a peer that is absent or fails None. None where ours fails."""
         seconds, rounds = self.run.repetitions(seconds, 0), self.run.repetitions(rounds)
-        contenders = ["ours"] + (list(PEERS) if pypi.PYTHON.exists() else [])
+        contenders = ["ours"] + (list(PEERS) if peers and pypi.PYTHON.exists() else [])
         expected = self.results(model, "expected")
         if not expected:
             return None
@@ -203,6 +206,45 @@ def scaling(run):
                                1e6 * two["ours"]["median"], two["ours"]["version"]))
         print(f"{report.title(rows[-1]['problem'])}, {model.title}: {rows[-1]['ratio']:.2f} ({rows[-1]['details']['note']})", flush=True)
     return rows
+
+
+def quantized(bench, name, model):
+    """The same model in int8, by the ranges of four further inputs, and what peers read of it; None where a command fails."""
+    at = bench.folder / "nets" / name
+    samples = [word for file in sorted(at.glob("sample_*.npy")) for word in ("--input", f"input={file}")]
+    profile, net, written = at / "profile.json", at / "int8", at / "int8.onnx"
+    for command in (["profile", model.ours, *samples, "--out", profile], ["quantize", model.ours, "--profile", profile, "--out", net],
+                    ["export", net, written]):
+        if not bench.say(*command):
+            return None
+    # Peers round sums differently, and each layer rounds what it reads to 8 bits: results differ by some steps.
+    return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean")
+
+
+def int8_models(run):
+    """Rows of models in int8: beside the same in float32, and beside ONNX Runtime, which reads what we write."""
+    bench, rows, beside = Bench(run), [], []
+    names = list(INT8)[:run.repetitions(len(INT8), 0)] or ["lenet"]
+    for name, model in zip(names, bench.written(names)):
+        in_int8 = quantized(bench, name, model)
+        results = in_int8 and bench.results(in_int8, "int8")
+        if not results:
+            continue
+        apart = 100 * bench.difference(results, bench.results(model, "float"))["mean"]
+        note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
+        for threads in threads_of():
+            float32 = bench.measured(model, threads, peers=False)
+            int8 = bench.measured(in_int8, threads)
+            if not float32 or not int8:
+                return []
+            least, goal = INT8.get(name, {}).get(int8["ours"]["version"], (None, None))
+            before = report.peer("lamina in float32", "lamina", 1e6 * float32["ours"]["least"], 1e6 * float32["ours"]["median"])
+            rows.append(report.row("32 int8 whole models", model.title, "us", 1e6 * int8["ours"]["least"], [before],
+                                   least and f"ratio >= {least}", goal and f"ratio >= {goal}", note, threads, 1e6 * int8["ours"]["median"],
+                                   int8["ours"]["version"]))
+            print(f"{report.title(rows[-1]['problem'])}, {model.title}, {threads} threads: {rows[-1]['ratio']:.2f} times float32; {note}", flush=True)
+            beside.append(row_of("32 int8 whole models, beside peers", model, threads, "least", 1e6, "us", int8, "ratio >= 1.0"))
+    return rows + beside
 
 
 def if_possible(measure, run):

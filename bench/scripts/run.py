@@ -156,6 +156,7 @@ def problems():
         29: ("MetaNN's own operations", steady.metann),
         30: ("folded batch norms", steady.folding),
         31: ("one answer on two threads", lambda run: steady.threads(run) + models.if_possible(models.scaling, run)),
+        32: ("int8 whole models", models.int8_models),
         34: ("real ONNX models", models.real_models),
     }
 
