@@ -4,6 +4,7 @@
 #endif
 
 #include "chain.h"
+#include "eigen_version.h"
 
 namespace bench::chain {
 
@@ -20,9 +21,7 @@ library eigen() {
       default: return [=]() mutable { out = (a - b) * (-c.square()).exp() + a; };
     }
   };
-  const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
-                              std::to_string(EIGEN_MINOR_VERSION);
-  return {"Eigen", version, program_isa_name, bind};
+  return {"Eigen", eigen_version(), program_isa_name, bind};
 #else
   return {"Eigen", "", "", {}};
 #endif

@@ -56,6 +56,9 @@ double fma_probe() noexcept;
 /// Floating-point operations of one probe.
 extern const double fma_probe_flops;
 
+/// Reads `count` floats, a multiple of 1024: what the memory that they lie in can give.
+void read_probe(const float* from, long count) noexcept;
+
 /// Memory that a contender may read or write: aligned to cache lines, filled with numbers in [-0.5, 0.5).
 class buffer {
  public:

@@ -51,6 +51,15 @@ inline dnnl::convolution_forward::primitive_desc convolution(const dnnl::engine&
 #endif
 }
 
+inline dnnl::matmul::primitive_desc matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                           const dnnl::memory::desc& b, const dnnl::memory::desc& c) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, c};
+#else
+  return {{a, b, c}, engine};
+#endif
+}
+
 inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& engine, dnnl::algorithm algorithm,
                                                          const dnnl::memory::desc& layout) {
   constexpr auto kind = dnnl::prop_kind::forward_inference;

@@ -32,4 +32,14 @@ double fma_probe() noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+void read_probe(const float* from, long count) noexcept {
+  constexpr int sums = 8;
+  vector sum[sums]{};
+  for (long i = 0; i < count; i += sums * lanes) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < sums; ++j) sum[j] += *reinterpret_cast<const vector*>(from + i + j * lanes);
+  }
+  for (int j = 0; j < sums; ++j) __asm__ volatile("" ::"v"(sum[j]));
+}
+
 }  // namespace bench

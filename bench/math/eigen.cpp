@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #endif
 
+#include "eigen_version.h"
 #include "math.h"
 
 namespace bench::math {
@@ -15,9 +16,7 @@ library eigen() {
     if (name == "exp") return [](const float* in, float* out, long n) { out_array(out, n) = in_array(in, n).exp(); };
     return [](const float* in, float* out, long n) { out_array(out, n) = in_array(in, n).tanh(); };
   };
-  const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
-                              std::to_string(EIGEN_MINOR_VERSION);
-  return {"Eigen", version, program_isa_name, find};
+  return {"Eigen", eigen_version(), program_isa_name, find};
 #else
   return {"Eigen", "", "", {}};
 #endif

@@ -133,6 +133,8 @@ def problems():
     return {
         1: ("sgemm avx512", lambda run: run.kernel("sgemm", ["avx512"])),
         2: ("sgemm avx2", lambda run: run.kernel("sgemm", ["avx2"])),
+        3: ("inference products", lambda run: run.kernel("products", ["avx512", "avx2"])),
+        4: ("small products", lambda run: run.kernel("small", ["avx512", "avx2"])),
         5: ("convolution", lambda run: run.kernel("conv", ["avx512", "avx2"])),
         6: ("chains", lambda run: run.kernel("chain", ["avx512", "avx2"])),
         7: ("exp and tanh",

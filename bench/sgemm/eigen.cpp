@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #endif
 
+#include "eigen_version.h"
 #include "sgemm.h"
 
 namespace bench::sgemm {
@@ -17,9 +18,7 @@ library eigen() {
       c.noalias() = a * b;
     };
   };
-  const std::string version = std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
-                              std::to_string(EIGEN_MINOR_VERSION);
-  return {"Eigen", version, program_isa_name, bind};
+  return {"Eigen", eigen_version(), program_isa_name, bind};
 #else
   return {"Eigen", "", "", {}};
 #endif

@@ -16,9 +16,16 @@ library lamina() {
     args.b = p.b, args.b_row = p.n, args.b_column = 1;
     args.c = p.c, args.c_row = p.n;
     args.batch = 1;
-    gemm.prepare(&args);
-    const auto scratch = std::make_shared<buffer>(static_cast<long>(gemm.scratch_bytes(&args) / sizeof(float)) + 1);
-    return [run = gemm.run, args, scratch] { run(&args, scratch->data()); };
+    const auto floats = [](std::size_t bytes) { return static_cast<long>(bytes / sizeof(float)) + 1; };
+    const auto packed = std::make_shared<buffer>(p.prepacked ? floats(gemm.packed_bytes(p.k, p.n)) : 1);
+    if (p.prepacked) {
+      const k::gemm_prepack_args pack{p.k, p.n, p.b, p.n, 1, packed->data()};
+      gemm.prepack(&pack, nullptr);
+      args.b = packed->data(), args.prepacked = 1;
+    }
+    const k::kernel run = gemm.prepare(&args);
+    const auto scratch = std::make_shared<buffer>(floats(gemm.scratch_bytes(&args)));
+    return [run, args, scratch, packed] { run(&args, scratch->data()); };
   };
   return {"lamina", "", program_isa_name, bind};
 }

@@ -1,29 +1,10 @@
 // Sgemm (problems 1 and 2) against the libraries of this machine, all on one instruction set.
 #include "sgemm.h"
 
-#include <cmath>
-
 #include "arguments.h"
 
-namespace {
-
-using namespace bench;
-
-/// Leaves if a peer computes something else: its time would mean nothing.
-void check(const sgemm::library& peer, const call& run, const buffer& theirs, const buffer& ours, long k) {
-  for (long i = 0; i < theirs.size(); ++i) theirs[i] = 0;
-  run();
-  const double tolerance = 4e-7 * static_cast<double>(k) + 1e-6;
-  for (long i = 0; i < theirs.size(); ++i)
-    if (!(std::fabs(static_cast<double>(theirs[i]) - static_cast<double>(ours[i])) <= tolerance)) {
-      std::fprintf(stderr, "%s differs from lamina at %ld\n", peer.name.c_str(), i);
-      std::exit(1);
-    }
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
+  using namespace bench;
   const arguments a = parse(argc, argv);
   const bool wide = program_isa == lamina::kernels::isa::avx512;
   const std::string problem = wide ? "1 sgemm avx512" : "2 sgemm avx2";
@@ -36,15 +17,10 @@ int main(int argc, char** argv) {
     long m = 0, n = 0, k = 0;
     std::istringstream(line) >> m >> n >> k;
     const buffer x(m * k), y(k * n), z(m * n), peer_z(m * n);
-    const call run = ours.bind({m, n, k, x.data(), y.data(), z.data()});
+    const sgemm::product p{m, n, k, x.data(), y.data(), z.data()};
+    const call run = ours.bind(p);
     run();
-    std::vector<contender> contenders;
-    for (const sgemm::library& peer : peers) {
-      contenders.push_back({peer.name, peer.version, peer.isa, {}});
-      if (!peer.bind) continue;
-      contenders.back().run = peer.bind({m, n, k, x.data(), y.data(), peer_z.data()});
-      check(peer, contenders.back().run, peer_z, z, k);
-    }
+    const std::vector<contender> contenders = sgemm::contenders_of(peers, p, peer_z);
     row r;
     r.problem = problem;
     r.shape = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);

@@ -1,5 +1,8 @@
 // What a library brings to sgemm: a row-major product C = A B of packed float matrices.
 #pragma once
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -11,6 +14,7 @@ struct product {
   long m, n, k;
   const float *a, *b;
   float* c;
+  bool prepacked = false;  // B may be packed when the product is bound, where the library can
 };
 
 /// A library and how it runs a product; absent where `bind` is empty.
@@ -24,5 +28,28 @@ library onednn();
 library openblas();
 library blis();
 library eigen();
+library eigen_fixed();  // of square products of the sizes in bench/shapes/small.txt
+
+/// The peers, bound to `p` with a result of their own, `result`. Leaves if one computes something else than p.c holds: its
+/// time would mean nothing.
+inline std::vector<contender> contenders_of(const std::vector<library>& peers, const product& p, const buffer& result) {
+  std::vector<contender> contenders;
+  for (const library& peer : peers) {
+    contenders.push_back({peer.name, peer.version, peer.isa, {}});
+    if (!peer.bind) continue;
+    product theirs = p;
+    theirs.c = result.data();
+    const call run = contenders.back().run = peer.bind(theirs);
+    for (long i = 0; i < result.size(); ++i) result[i] = 0;
+    run();
+    const double tolerance = 4e-7 * static_cast<double>(p.k) + 1e-6;
+    for (long i = 0; i < result.size(); ++i)
+      if (!(std::fabs(static_cast<double>(result[i]) - static_cast<double>(p.c[i])) <= tolerance)) {
+        std::fprintf(stderr, "%s differs from lamina at %ld\n", peer.name.c_str(), i);
+        std::exit(1);
+      }
+  }
+  return contenders;
+}
 
 }  // namespace bench::sgemm

@@ -1,0 +1,14 @@
+// The version of Eigen; include it after its headers.
+#pragma once
+#include <string>
+
+namespace bench {
+
+#if LAMINA_BENCH_EIGEN
+inline std::string eigen_version() {
+  return std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION) + "." +
+         std::to_string(EIGEN_MINOR_VERSION);
+}
+#endif
+
+}  // namespace bench

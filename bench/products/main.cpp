@@ -1,0 +1,58 @@
+// Inference products (problem 3): few rows times weights that are packed once, where a library can; the share of the
+// bandwidth of reads that a single row reaches.
+#include "../sgemm/sgemm.h"
+#include "arguments.h"
+
+namespace {
+
+using namespace bench;
+
+/// How much of the bandwidth of plain reads of as much memory a product reaches, in percent.
+row bandwidth(row r, const call& product, long weights) {
+  const buffer read((weights + 1023) / 1024 * 1024);
+  const comparison c = compare(product, {[&read] { read_probe(read.data(), read.size()); }});
+  r.problem += ", share of read bandwidth";
+  r.unit = "%";
+  r.ours = 100 * c.pairs[0].peer.best / c.pairs[0].ours.best;
+  r.goal = "ours >= 95";
+  return r;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const arguments a = parse(argc, argv);
+  const sgemm::library ours = sgemm::lamina();
+  const std::vector<sgemm::library> peers = {sgemm::onednn(), sgemm::openblas(), sgemm::blis(), sgemm::eigen()};
+
+  report all;
+  std::vector<row> shares;
+  for (const std::string& line : lines_of(a.shapes)) {
+    long m = 0, n = 0, k = 0;
+    std::istringstream(line) >> m >> n >> k;
+    const buffer x(m * k), y(k * n), z(m * n), peer_z(m * n);
+    const sgemm::product p{m, n, k, x.data(), y.data(), z.data(), true};
+    const call run = ours.bind(p);
+    run();
+    row r;
+    r.problem = std::string("3 inference products ") + program_isa_name;
+    r.shape = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+    r.isa = program_isa_name;
+    r.unit = "us";
+    if (m == 1) {
+      shares.push_back(bandwidth(r, run, n * k));
+      show(shares.back());
+    }
+    r.share = 2.0 * static_cast<double>(m * n * k);
+    measure(r, run, sgemm::contenders_of(peers, p, peer_z), 1e-6);
+    show(r);
+    all.add(std::move(r));
+  }
+  row mean = geomean(all.rows(), "geomean");
+  mean.floor = "ratio >= 1.0";
+  mean.goal = "ratio >= 1.1";
+  show(mean);
+  all.add(std::move(mean));
+  for (row& r : shares) all.add(std::move(r));
+  all.write(a.out);
+}
