@@ -268,6 +268,32 @@ BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
   BOOST_TEST(made_of(true) == made_of(false));
 }
 
+// Padding that meets a weight which is not finite is left out of sums by code that other bundles do not link.
+BOOST_AUTO_TEST_CASE(finite_weights_need_no_mending) {
+  const auto at = folder("finite");
+  for (const bool finite : {true, false})
+    for (const bool constant : {true, false})
+      for (const auto& [in, out, groups] : {std::tuple{1, 6, 1}, {16, 19, 1}, {32, 32, 32}}) {
+        parameter_store states;
+        program p;
+        const auto x = p.input("x", {dtype::float32, {1, in, 9, 9}});
+        any_tensor w(tensor_type{dtype::float32, {out, in / groups, 5, 5}});
+        auto* v = reinterpret_cast<float*>(w.mutable_data());
+        for (std::int64_t i = 0; i < w.type().dims.size(); ++i) v[i] = static_cast<float>(i % 7) * 0.1f - 0.3f;
+        if (!finite) v[25] = std::numeric_limits<float>::infinity();
+        if (!constant) states.add("w", w, state_role::parameter);
+        const auto weight = constant ? p.constant(w) : p.state("w", w.type());
+        p.output("y", conv2d(x, weight, {.padding = {2, 2}, .groups = groups}));
+        const std::vector<bundle::program_entry> parts{{"net", p, states, {{1, in, 9, 9}}}};
+        bundle::write(view<const bundle::program_entry>(parts),
+                      {.name = "net", .inputs = {}, .directory = at, .source = true});
+        BOOST_TEST_CONTEXT(in << " channels, finite " << finite << ", constant " << constant) {
+          BOOST_TEST(run_self_test("net", at) == "");
+          BOOST_TEST(holds(text_of(at + "/net.c"), "conv_mend_") == !finite);
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(what_follows_from_weights_is_a_constant) {
   const auto at = folder("precomputed");
   parameter_store states;

@@ -325,7 +325,8 @@ class layout_of {
       known->second = all_finite(value.type().element, value.data(), value.bytes());
     } else if (b.kind == buffer_kind::constant) {
       const any_tensor& value = plan_->constants()[at];
-      known->second = all_finite(value.type().element, value.data(), value.bytes());
+      const dtype element = value.type().element;  // bytes are a packed form, as below
+      known->second = all_finite(element == dtype::uint8 ? dtype::float32 : element, value.data(), value.bytes());
     } else if (b.kind == buffer_kind::packed) {  // weights of convolutions in blocks of channels
       const auto& k = plan_->packs()[at];
       const auto& form = states_.find(plan_->state_names()[static_cast<std::size_t>(k.state)])->packed(k.format);
