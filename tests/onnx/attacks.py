@@ -359,7 +359,7 @@ def main():
                 with open(path, 'wb') as f:
                     f.write(data)
                 for command in commands_of(a.tool, path, out):
-                    why, code = ask(command, path, 2 * BYTES)
+                    why, code = ask(command, path, BYTES)
                     counts[code] += 1
                     if why:
                         wrong += 1
