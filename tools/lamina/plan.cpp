@@ -1,6 +1,8 @@
 // lamina plan: what a run of a net does.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -22,17 +24,24 @@ void plan(const plan_arguments& a) {
   auto net = std::move(read.net).optimized();
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const ir::session planned(net.program, {&net.states, nullptr});
+  const auto plans = with_note(note, [&] { return planned.plans(extents); });
+  // What was noticed while weights were computed beforehand, and is not noticed again.
+  std::vector<std::string> missed;
+  for (const auto& p : plans) missed.insert(missed.end(), p->counters().missed.begin(), p->counters().missed.end());
+  const auto again = static_cast<std::ptrdiff_t>(missed.size());
+  for (const auto& why : net.missed)
+    if (std::find(missed.begin(), missed.begin() + again, why) == missed.begin() + again) missed.push_back(why);
   if (!a.json) {
-    std::fputs(with_note(note, [&] { return planned.explain(extents); }).c_str(), stdout);
-    for (const auto& why : net.missed) std::printf("not recognized: %s\n", printable(why, 1024).c_str());
+    std::fputs(planned.explain(extents).c_str(), stdout);
+    for (auto why = missed.begin() + again; why != missed.end(); ++why)
+      std::printf("not recognized: %s\n", printable(*why, 1024).c_str());
     return;
   }
   // Of segments after the first for as many rows as there can be.
-  json segments = json::array(), missed = net.missed;
-  for (const auto& p : with_note(note, [&] { return planned.plans(extents); })) {
+  json segments = json::array();
+  for (const auto& p : plans) {
     json operations = json::array();
     for (const auto& line : p->lines()) operations.push_back(json_of(line));
-    for (const auto& why : p->counters().missed) missed.push_back(why);
     segments.push_back(
         {{"operations", operations}, {"bytes_arena", p->arena_bytes()}, {"bytes_scratch", p->scratch_bytes()}});
   }
