@@ -69,6 +69,30 @@ inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& eng
   return {{kind, algorithm, layout, 0.f, 0.f}, engine};
 #endif
 }
+
+/// Softmax along an axis, into the layout of its operand.
+inline dnnl::softmax_forward::primitive_desc softmax(const dnnl::engine& engine, const dnnl::memory::desc& layout,
+                                                     int axis) {
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, kind, dnnl::algorithm::softmax_accurate, layout, layout, axis};
+#else
+  return {{kind, layout, axis}, engine};
+#endif
+}
+
+/// Layer normalization of rows with gain and bias.
+inline dnnl::layer_normalization_forward::primitive_desc layer_normalization(const dnnl::engine& engine,
+                                                                             const dnnl::memory::desc& layout,
+                                                                             float epsilon) {
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+  const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, kind, layout, layout, epsilon, flags};
+#else
+  return {{kind, layout, epsilon, flags}, engine};
+#endif
+}
 #endif
 
 }  // namespace bench::onednn

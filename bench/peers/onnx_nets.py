@@ -2,7 +2,8 @@
 """Models that benchmarks compare with, as ONNX. Their weights are random and differ from each other: equal constants would be
 merged.
 
-    onnx_nets.py FOLDER NAME...   writes FOLDER/NAME/model.onnx, an input of it, input_0.npy, and further ones, sample_<i>.npy
+    onnx_nets.py FOLDER NAME...   writes FOLDER/NAME/model.onnx, its inputs, input_<i>.npy, and further ones of the first input,
+                                  sample_<i>.npy
 
 It takes Python with numpy and onnx."""
 import pathlib
@@ -18,10 +19,11 @@ SAMPLES = 4
 class Net:
     """A graph that grows by one node after the other."""
 
-    def __init__(self, name, shape):
+    def __init__(self, name, *shapes):
         self.rng = np.random.default_rng(1)
         self.name, self.nodes, self.weights = name, [], []
-        self.input = helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)
+        names = ["input"] if len(shapes) == 1 else [f"input_{i}" for i in range(len(shapes))]
+        self.inputs = [helper.make_tensor_value_info(*one) for one in zip(names, [TensorProto.FLOAT] * len(shapes), shapes)]
 
     def constant(self, array):
         self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
@@ -57,7 +59,7 @@ class Net:
     def model(self, *shape):
         """The model whose output, of this shape, is the last node's."""
         self.nodes[-1].output[0] = "output"
-        graph = helper.make_graph(self.nodes, self.name, [self.input],
+        graph = helper.make_graph(self.nodes, self.name, self.inputs,
                                   [helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)], self.weights)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(made)
@@ -141,6 +143,15 @@ def encoder(name, layers, width, heads, hidden, length=128):
     return net.model(1, length, width)
 
 
+def attention(length, heads=12, each=32):
+    """Softmax of scaled products of queries and keys, times values."""
+    net = Net(f"attention_{length}", *[[1, heads, length, each]] * 3)
+    scores = net.add("MatMul", "input_0", net.add("Transpose", "input_1", perm=[0, 1, 3, 2]))
+    weights = net.add("Softmax", net.add("Mul", scores, net.number(each**-0.5)), axis=-1)
+    net.add("MatMul", weights, "input_2")
+    return net.model(1, heads, length, each)
+
+
 def lstm():
     steps, features, hidden = 28, 28, 64
     net = Net("lstm", [steps, 1, features])
@@ -152,17 +163,15 @@ def lstm():
 
 
 NETS = {"lenet": lenet, "mlp": mlp, "resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "lstm": lstm,
+        **{f"attention_{length}": lambda length=length: attention(length) for length in (16, 128, 512)},
         "minilm": lambda: encoder("minilm", 6, 384, 12, 1536), "bert_tiny": lambda: encoder("bert_tiny", 2, 128, 2, 512)}
 
 
-def nothing(inputs):
-    """A model that gives its inputs, as ONNX's numbers of element types and shapes: what a call costs."""
-    def tensors(name):
-        return [helper.make_tensor_value_info(f"{name}{i}", kind, shape) for i, (kind, shape) in enumerate(inputs)]
-
-    nodes = [helper.make_node("Identity", [f"in{i}"], [f"out{i}"]) for i in range(len(inputs))]
-    graph = helper.make_graph(nodes, "nothing", tensors("in"), tensors("out"))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def nothing():
+    """A model that gives its input, a number: what a call costs."""
+    net = Net("nothing", [1])
+    net.add("Identity", "input")
+    return net.model(1)
 
 
 def extents_of(value):
@@ -177,8 +186,10 @@ def main():
         made = NETS[name]()
         onnx.save(made, into / "model.onnx")
         rng = np.random.default_rng(2)
-        for file in ["input_0"] + [f"sample_{i}" for i in range(SAMPLES)]:
-            np.save(into / f"{file}.npy", rng.random(extents_of(made.graph.input[0]), dtype=np.float32))
+        first, *others = (extents_of(value) for value in made.graph.input)
+        files = [(f"input_{i}", shape) for i, shape in enumerate([first, *others])] + [(f"sample_{i}", first) for i in range(SAMPLES)]
+        for file, shape in files:
+            np.save(into / f"{file}.npy", rng.random(shape, dtype=np.float32))
 
 
 if __name__ == "__main__":

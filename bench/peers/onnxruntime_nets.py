@@ -10,14 +10,12 @@ import time
 
 import numpy
 import onnxruntime
-from onnx import TensorProto
 
 from onnx_nets import lenet, nothing, resnet50
 from onnx_runs import onnxruntime_session
 
 SESSIONS = 40
 QUICK = "--quick" in sys.argv
-
 
 # How to make each net, its images, the seconds of a turn and how many turns there are.
 NETS = {"LeNet": (lenet, (1, 1, 28, 28), 0.5, 5), "ResNet-50": (resnet50, (1, 3, 224, 224), 2.5, 3)}
@@ -41,7 +39,7 @@ def seconds_of(call, seconds):
 def work(name, cores, barrier, results):
     os.sched_setaffinity(0, cores)
     make, image, seconds, turns = NETS[name]
-    empty, net = (session(model.SerializeToString(), image) for model in (nothing([(TensorProto.FLOAT, image)]), make()))
+    empty, net = session(nothing().SerializeToString(), (1,)), session(make().SerializeToString(), image)
     seconds_of(empty, seconds / 20)
     seconds_of(net, seconds / 20)
     for _ in range(turns):

@@ -1,4 +1,4 @@
-"""Whole models (problems 12, 21, 31, 32 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each run in a process of its own on
+"""Whole models and attention (problems 9, 12, 21, 31, 32 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each run in a process of its own on
 the same cores, turn by turn."""
 import dataclasses
 import importlib.util
@@ -60,14 +60,18 @@ class Bench:
         done = subprocess.run([self.tool, *map(str, command), "--json"], stdout=subprocess.PIPE, text=True)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
-    def written(self, names):
-        """The models of peers/onnx_nets.py, written once."""
-        folder = self.folder / "nets"
-        missing = [name for name in names if not (folder / name / "input_0.npy").exists()]
+    def written(self, titles, to="nets"):
+        """Models of peers/onnx_nets.py by their names, written once."""
+        folder = self.folder / to
+        missing = [name for name in titles if not (folder / name / "input_0.npy").exists()]
         if missing:
             subprocess.run([self.python, pypi.BENCH / "peers" / "onnx_nets.py", folder, *missing], check=True)
-        return [Model(MODELS[name][0], folder / name / "model.onnx", folder / name / "model.onnx",
-                      {"input": folder / name / "input_0.npy"}) for name in names]
+        models = []
+        for name, title in titles.items():
+            files = sorted((folder / name).glob("input_*.npy"))
+            inputs = {file.stem if len(files) > 1 else "input": file for file in files}
+            models.append(Model(title, folder / name / "model.onnx", folder / name / "model.onnx", inputs))
+        return models
 
     def inputs_of(self, model):
         """Options of the inputs."""
@@ -77,6 +81,10 @@ class Bench:
         """Files of our results, or None."""
         said = self.say("run", model.ours, *self.inputs_of(model), "--out", self.folder / "results" / name)
         return said and [output["file"] for output in said["outputs"]]
+
+    def memory_of_plan(self, model):
+        """Bytes that a run takes on one thread beside inputs, outputs and weights."""
+        return sum(one["bytes_arena"] + one["bytes_scratch"] for one in self.say("plan", model.ours)["segments"])
 
     def difference(self, results, expected):
         command = [self.python, pypi.BENCH / "peers" / "difference.py", "--results", *results, "--expected", *expected]
@@ -157,6 +165,10 @@ def row_of(problem, model, threads, key, scale, unit, measured, floor, goal=None
     return made
 
 
+def titles_of(names):
+    return {name: MODELS[name][0] for name in names}
+
+
 def threads_of():
     return [threads for threads in (1, 2) if threads <= len(os.sched_getaffinity(0))]
 
@@ -165,9 +177,9 @@ def own_models(run):
     """Measurements of our models by name and number of threads, made once for all problems that read them."""
     if not hasattr(run, "own_models"):
         bench = Bench(run)
-        names = list(MODELS)[:run.repetitions(len(MODELS), 1)]
+        titles = titles_of(list(MODELS)[:run.repetitions(len(MODELS), 1)])
         run.own_models = {(name, threads): (model, bench.measured(model, threads))
-                          for name, model in zip(names, bench.written(names)) for threads in threads_of()}
+                          for name, model in zip(titles, bench.written(titles)) for threads in threads_of()}
     return {key: one for key, one in run.own_models.items() if one[1]}
 
 
@@ -178,6 +190,22 @@ def whole_models(run):
                       for (name, number), (model, measured) in own_models(run).items() if number == threads]
         if of_threads:
             rows += of_threads + [report.geomean(of_threads, floor)]
+    return rows
+
+
+def attention(run):
+    """Rows of attention of 12 heads of 32, with the memory that its plan takes as a note."""
+    bench, rows = Bench(run), []
+    lengths = (16, 128, 512)[:run.repetitions(3)]
+    models = bench.written({f"attention_{length}": f"T = {length}, 12 heads of 32" for length in lengths})
+    for threads in threads_of():
+        measured = [(model, bench.measured(model, threads)) for model in models]
+        if not all(one for _, one in measured):
+            return []
+        of_threads = [row_of("9 attention", model, threads, "least", 1e6, "us", one, None,
+                             note=f"a thread takes {bench.memory_of_plan(model) / 1024:.0f} KiB of scratch and arena")
+                      for model, one in measured]
+        rows += of_threads + [report.geomean(of_threads, "ratio >= 0.95", "ratio >= 1.2")]
     return rows
 
 
@@ -224,8 +252,8 @@ def quantized(bench, name, model):
 def int8_models(run):
     """Rows of models in int8: beside the same in float32, and beside ONNX Runtime, which reads what we write."""
     bench, rows, beside = Bench(run), [], []
-    names = list(INT8)[:run.repetitions(len(INT8), 0)] or ["lenet"]
-    for name, model in zip(names, bench.written(names)):
+    titles = titles_of(["lenet"] if run.quick else INT8)
+    for name, model in zip(titles, bench.written(titles)):
         in_int8 = quantized(bench, name, model)
         results = in_int8 and bench.results(in_int8, "int8")
         if not results:
@@ -278,8 +306,8 @@ def real_models(run):
 
     bench = Bench(run)
     if run.quick:
-        bench.written(["lenet"])
-        folder = bench.folder / "nets"
+        bench.written(titles_of(["lenet"]), "real")
+        folder = bench.folder / "real"
     elif run.models:
         folder = run.models
     else:

@@ -139,6 +139,8 @@ def problems():
         6: ("chains", lambda run: run.kernel("chain", ["avx512", "avx2"])),
         7: ("exp and tanh",
             lambda run: run.kernel("math", ["avx512", "avx2"], ["--exhaustive"] if run.exhaustive else [])),
+        8: ("softmax and layer normalization", lambda run: run.kernel("rows", ["avx512", "avx2"])),
+        9: ("attention", models.attention),
         10: ("streams", steady.streams),
         11: ("LeNet", lenet.run),
         12: ("whole models", models.whole_models),
