@@ -4,8 +4,10 @@ merged.
 
     onnx_nets.py FOLDER NAME...   writes FOLDER/NAME/model.onnx, its inputs, input_<i>.npy, and further ones of the first input,
                                   sample_<i>.npy
+    onnx_nets.py --inputs MODEL   prints the names of a model's inputs as JSON
 
 It takes Python with numpy and onnx."""
+import json
 import pathlib
 import sys
 
@@ -180,6 +182,11 @@ def extents_of(value):
 
 def main():
     folder, *names = sys.argv[1:]
+    if folder == "--inputs":
+        graph = onnx.load(names[0], load_external_data=False).graph
+        known = {weight.name for weight in graph.initializer}
+        print(json.dumps([value.name for value in graph.input if value.name not in known]))
+        return
     for name in names:
         into = pathlib.Path(folder) / name
         into.mkdir(parents=True, exist_ok=True)
