@@ -203,10 +203,10 @@ export struct node {
   std::string name;  // of an input or a state
   any_tensor constant;
   std::vector<std::shared_ptr<const program>> subprograms;
-  std::string path;        // of the layer that an operation belongs to, for messages
-  std::uint64_t hash = 0;  // of structure: names of operations, attributes, edges, types
+  std::string path;              // of the layer that an operation belongs to, for messages
+  std::uint64_t hash = 0;        // of structure: names of operations, attributes, edges, types
   std::uint64_t digest[2] = {};  // of a constant's elements
-  bool uniform = false;    // an input whose memory holds one element for all
+  bool uniform = false;          // an input whose memory holds one element for all
   /// Whether the elements of operand i are read, or only its shape.
   bool reads_data(std::size_t i) const { return op->reads_data(i); }
   /// The attributes of a call, as the class of its operation's.
