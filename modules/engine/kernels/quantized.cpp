@@ -5,6 +5,7 @@
 #include "integer_product.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
+#include "quantized_depthwise_words.h"
 #include "quantized_pool.h"
 
 namespace lamina::kernels {
@@ -138,10 +139,43 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
       });
 }
 
+// ---- convolutions ----------------------------------------------------------------------------------------------------
+
+/// How a convolution is computed, which decides how its weights are packed.
+enum way { filters_in_lanes, pixels_in_lanes, by_floats, by_words };
+template <class Form> LAMINA_INLINE way way_of(const window& w) {
+  if constexpr (Form::numbers == 4)
+    if (depthwise_words_layout::fits(w)) return by_words;
+  if (depthwise_layout::fits(w)) return by_floats;
+  return conv_layout<Form>(w).pixels_in_lanes ? pixels_in_lanes : filters_in_lanes;
+}
 template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args, void* scratch) {
   const auto& a = *static_cast<const quantized_conv_args*>(args);
-  if (depthwise_layout::fits(a.w)) depthwise<Result>(a, scratch);
+  const way how = way_of<Form>(a.w);
+  if constexpr (Form::numbers == 4)
+    if (how == by_words) return depthwise_words<Result>(a, scratch);
+  if (how == by_floats) depthwise<Result>(a, scratch);
   else conv<Form, Result>(a, scratch);
+}
+template <class Form> LAMINA_INLINE std::size_t conv_scratch(const window& w) {
+  const way how = way_of<Form>(w);
+  if constexpr (Form::numbers == 4)
+    if (how == by_words) return depthwise_words_layout(w).bytes;
+  return how == by_floats ? depthwise_layout(w).bytes : conv_layout<Form>(w).bytes;
+}
+template <class Form> LAMINA_INLINE std::size_t conv_packed(const window& w) {
+  const way how = way_of<Form>(w);
+  if constexpr (Form::numbers == 4)
+    if (how == by_words) return static_cast<std::size_t>(w.out_channels * depthwise_words_layout::packed(w) * 4);
+  return static_cast<std::size_t>(how == by_floats ? w.out_channels * depthwise_layout::packed(w) * 4
+                                                   : w.groups * conv_layout<Form>(w).packed_bytes());
+}
+template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack_args& a) {
+  const way how = way_of<Form>(a.w);
+  if constexpr (Form::numbers == 4)
+    if (how == by_words) return pack_depthwise_words(a);
+  if (how == by_floats) pack_depthwise(a);
+  else pack_conv<Form>(a);
 }
 
 // ---- sums and products of two
@@ -208,26 +242,20 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     return linear_layout<Form>(a->rows, a->columns, a->depth).bytes;                                       \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
-    return depthwise_layout::fits(a->w) ? depthwise_layout(a->w).bytes : conv_layout<Form>(a->w).bytes;    \
+    return conv_scratch<Form>(a->w);                                                                       \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {        \
     return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panel);    \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_packed)(const window* w) noexcept {                   \
-    if (depthwise_layout::fits(*w))                                                                        \
-      return static_cast<std::size_t>(w->out_channels * depthwise_layout::packed(*w) * 4);                 \
-    return static_cast<std::size_t>(w->groups * conv_layout<Form>(*w).packed_bytes());                     \
+    return conv_packed<Form>(*w);                                                                          \
   }                                                                                                        \
-  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept {                            \
-    return depthwise_layout::fits(*w) ? 2 : conv_layout<Form>(*w).pixels_in_lanes;                         \
-  }                                                                                                        \
+  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept { return way_of<Form>(*w); } \
   void LAMINA_KERNEL(quantized_linear##suffix##_pack)(const void* args, void*) noexcept {                  \
     pack_linear<Form>(*static_cast<const quantized_linear_pack_args*>(args));                              \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                    \
-    const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                   \
-    if (depthwise_layout::fits(a.w)) pack_depthwise(a);                                                    \
-    else pack_conv<Form>(a);                                                                               \
+    pack_any_conv<Form>(*static_cast<const quantized_conv_pack_args*>(args));                              \
   }
 #define LAMINA_QUANTIZED_PRODUCTS(suffix)              \
   {&LAMINA_KERNEL(quantized_linear##suffix),           \

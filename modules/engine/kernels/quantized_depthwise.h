@@ -43,6 +43,17 @@ struct depthwise_layout {
   static long packed(const window& w) { return w.kernel_h * w.kernel_w; }
 };
 
+/// 16 bytes, every `Stride`-th one from p on; beyond `end` any.
+template <int Stride> LAMINA_INLINE bytes16 bytes_inside(const std::int8_t* p, const std::int8_t* end) {
+  std::int8_t last[16 * Stride];
+  if (end - p < 16 * Stride) {
+    if (p < end) copy_bytes(last, p, end - p);
+    p = last;
+  }
+  if constexpr (Stride == 1) return read<bytes16>(p);
+  else return even_bytes(p);
+}
+
 template <class Result> struct depthwise_run {
   using number = typename Result::number;
   using floats = float __attribute__((ext_vector_type(16)));
@@ -56,22 +67,12 @@ template <class Result> struct depthwise_run {
   std::int32_t zero;
   Result finished;
 
-  /// 16 bytes, every `Stride`-th one from p on; beyond the images any.
-  template <int Stride> LAMINA_INLINE bytes16 every(const std::int8_t* p) const {
-    std::int8_t last[16 * Stride];
-    if (end - p < 16 * Stride) {
-      if (p < end) copy_bytes(last, p, end - p);
-      p = last;
-    }
-    if constexpr (Stride == 1) return read<bytes16>(p);
-    else return even_bytes(p);
-  }
   /// A row of one remainder: `count` columns that lie Stride apart; zeros behind them, up to a register.
   template <int Stride> LAMINA_INLINE void convert_row(const std::int8_t* from, float* to, long count) const {
     constexpr ints lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const floats offset(static_cast<float>(zero));
     for (long x = 0; x < count; x += 16) {
-      const floats v = __builtin_convertvector(every<Stride>(from + x * Stride), floats) - offset;
+      const floats v = __builtin_convertvector(bytes_inside<Stride>(from + x * Stride, end), floats) - offset;
       const ints inside = lane < ints(static_cast<std::int32_t>(count - x));
       write(to + x, __builtin_bit_cast(ints, v) & inside);
     }
