@@ -10,6 +10,7 @@ import sys
 
 import pypi
 import report
+from report import CannotRun
 
 SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
@@ -42,8 +43,6 @@ class Bench:
     """What runs models in a build tree."""
 
     def __init__(self, run):
-        from run import CannotRun  # which imports this file
-
         self.run, self.tool = run, run.build / "lamina"
         if not self.tool.exists():
             raise CannotRun("the program lamina is not built")
@@ -287,8 +286,6 @@ def int8_models(run):
 
 def if_possible(measure, run):
     """The rows of a part of a problem, or none where it cannot run here."""
-    from run import CannotRun
-
     try:
         return measure(run)
     except CannotRun as why:
@@ -315,8 +312,6 @@ def models_in(bench, folder):
 
 def real_models(run):
     """Exported models that a folder holds; a quick run reads one of our own in their place."""
-    from run import CannotRun
-
     bench = Bench(run)
     if run.quick:
         bench.written(titles_of(["lenet"]), "real")

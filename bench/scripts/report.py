@@ -9,6 +9,10 @@ ROW_KEYS = ("problem", "shape", "threads", "isa", "unit", "ours", "peers", "rati
 PEER_KEYS = ("name", "version", "isa", "value")
 
 
+class CannotRun(Exception):
+    """Why a problem cannot run on this machine, whatever is built."""
+
+
 def row(problem, shape, unit, ours, peers=(), floor=None, goal=None, note=None, threads=1, median=None, isa=None):
     """A row of what is better where it is less."""
     values = [p["value"] for p in peers if p["value"]]

@@ -16,6 +16,7 @@ import tempfile
 
 import check_report
 import report
+from report import CannotRun
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 
@@ -43,10 +44,6 @@ def usable_sets():
 def describe_machine():
     name, system = cpu_field("model name"), platform.freedesktop_os_release().get("PRETTY_NAME", "")
     return f"{name}, {os.cpu_count()} cores, {'/'.join(usable_sets())}; {system}"
-
-
-class CannotRun(Exception):
-    """Why a problem cannot run on this machine, whatever is built."""
 
 
 class Run:
