@@ -536,6 +536,44 @@ BOOST_AUTO_TEST_CASE(conditions) {
   BOOST_TEST(numbers_of(run(open, {no, tensor_of({2}, {1, -2})})[0]) == (list{1, 2}));
 }
 
+// Branches whose open extents have one form, and other numbers when they run.
+BOOST_AUTO_TEST_CASE(conditions_with_open_extents) {
+  const auto twice =
+      t::graph{.nodes = {t::node("Concat", {"x", "x"}, {"r"}, {t::integer("axis", 0)})}, .outputs = {t::untyped("r")}};
+  const auto first = t::graph{.nodes = {t::node("Slice", {"x", "from", "to"}, {"r"})},
+                              .outputs = {t::untyped("r")},
+                              .initializers = {t::tensor("from", t::int64, {1}, bytes(8, '\0')),
+                                               t::tensor("to", t::int64, {1}, '\1' + bytes(7, '\0'))}};
+  const auto model = t::model_of(
+      {t::node("If", {"c"}, {"y"},
+               {t::graph_attribute("then_branch", twice.done()), t::graph_attribute("else_branch", first.done())})},
+      {}, {t::value("c", t::boolean, {}), t::value("x", t::float32, {"N"})});
+  any_tensor yes({dtype::boolean, {}}), no({dtype::boolean, {}});
+  *reinterpret_cast<bool*>(yes.mutable_data()) = true;
+  BOOST_TEST(numbers_of(run(model, {yes, tensor_of({2}, {1, -2})})[0]) == (list{1, -2, 1, -2}));
+  BOOST_TEST(numbers_of(run(model, {no, tensor_of({2}, {1, -2})})[0]) == (list{1}));
+}
+
+// Converters that insert nodes leave them behind those that read them, also beside what a branch reads.
+BOOST_AUTO_TEST_CASE(nodes_in_another_order) {
+  const auto x = tensor_of({2}, {1, -2});
+  const auto behind =
+      t::model_of({t::node("Relu", {"a"}, {"y"}), t::node("Neg", {"x"}, {"a"})}, {}, {t::value("x", t::float32, {2})});
+  BOOST_TEST(numbers_of(run(behind, {x})[0]) == (list{0, 2}));
+  const auto inside = t::model_of(
+      {t::node("If", {"c"}, {"y"},
+               {t::graph_attribute("then_branch",
+                                   t::graph{.nodes = {t::node("Abs", {"b"}, {"r"}), t::node("Neg", {"a"}, {"b"})},
+                                            .outputs = {t::untyped("r")}}
+                                       .done()),
+                t::graph_attribute("else_branch", giving("Neg", {"x"}).done())}),
+       t::node("Exp", {"z"}, {"a"}), t::node("Sub", {"x", "x"}, {"z"})},
+      {}, {t::value("c", t::boolean, {}), t::value("x", t::float32, {2})});
+  any_tensor yes({dtype::boolean, {}});
+  *reinterpret_cast<bool*>(yes.mutable_data()) = true;
+  BOOST_TEST(numbers_of(run(inside, {yes, x})[0]) == (list{1, 1}));
+}
+
 BOOST_AUTO_TEST_CASE(what_else_a_file_says_of_itself) {
   const t::model m{.main = {.nodes = {t::node("Relu", {"x"}, {"y"})},
                             .inputs = {t::value("x", t::float32, {2})},

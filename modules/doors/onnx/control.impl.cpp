@@ -32,6 +32,12 @@ bool same_ranks(const subgraph& a, const subgraph& b) {
     if (a.results[i].dims.rank != b.results[i].dims.rank) return false;
   return true;
 }
+// Whether equal types have equal extents: an open extent may be one number here and another one there.
+bool knows_extents(const tensor_type& t) {
+  for (int i = 0; i < t.dims.rank; ++i)
+    if (t.dims[i] == dim(dyn)) return false;
+  return true;
+}
 
 void if_(node_call& c) {
   const graph_message &then = c.graph("then_branch"), &otherwise = c.graph("else_branch");
@@ -57,7 +63,8 @@ void if_(node_call& c) {
   for (const auto& b : branches)
     for (const auto& e : b.open)
       if (e) c.unsupported("a branch gives a sequence without tensors, whose rank nothing says");
-  if (branches[0].results == branches[1].results) {
+  if (branches[0].results == branches[1].results &&
+      std::all_of(branches[0].results.begin(), branches[0].results.end(), knows_extents)) {
     try {
       return give(lamina::cond(predicate, branches[0].body, branches[1].body, all));
     } catch (const unsupported_error&) {}  // which runs on the host

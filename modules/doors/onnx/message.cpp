@@ -154,4 +154,7 @@ tensor_message parse_tensor(std::string_view bytes, const std::string& file);
 sequence_message parse_sequence(std::string_view bytes, const std::string& file);
 sequence_message parse_optional(std::string_view bytes, const std::string& file);
 
+/// Puts nodes behind those that give what they read, where a file has them in another order; a cycle stays as it is.
+void order_nodes(std::vector<node_message>& nodes);
+
 }  // namespace lamina::onnx

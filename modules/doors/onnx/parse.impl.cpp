@@ -322,6 +322,7 @@ class parser {
         case 15: sparse_tensor(message_of(r), added(g.sparse_initializers)); break;
         default: r.skip();
       }
+    order_nodes(g.nodes);
   }
   void function(pbf_reader r, function_message& f) {
     while (r.next()) switch (r.tag()) {
@@ -336,6 +337,7 @@ class parser {
         case 13: f.overload = text_of(r); break;
         default: r.skip();
       }
+    order_nodes(f.nodes);
   }
 
   const std::string& file_;
