@@ -107,6 +107,28 @@ BOOST_AUTO_TEST_CASE(layer_norm_gives_mean_and_inverse_deviation) {
   close(made[2], {1, 1.0 / 3});
 }
 
+// Where an operator takes integers and computes with fractions, it leaves those out.
+BOOST_AUTO_TEST_CASE(functions_of_integers) {
+  const auto of = [](const bytes& node, std::int32_t element, const any_tensor& x) {
+    return run(model_of({node}, {}, {t::value("x", element, {3})}), {x})[0];
+  };
+  const auto x = tensor_of<std::int32_t>({3}, {-3, 0, 7});
+  const auto wide = tensor_of<std::int64_t>({3}, {-3, 0, 7});
+  close(of(t::node("Relu", {"x"}, {"y"}), t::int32, x), {0, 0, 7});
+  close(of(t::node("Relu", {"x"}, {"y"}), t::int64, wide), {0, 0, 7});
+  close(of(t::node("Shrink", {"x"}, {"y"}, {t::real("lambd", 1), t::real("bias", 0.5)}), t::int32, x), {-2, 0, 6});
+  BOOST_TEST((of(t::node("ReduceMean", {"x"}, {"y"}), t::int64, wide).element() == dtype::int64));
+  close(of(t::node("ReduceMean", {"x"}, {"y"}), t::int64, wide), {1});
+  close(of(t::node("ReduceL2", {"x"}, {"y"}), t::int32, x), {7});
+  close(of(t::node("ReduceLogSum", {"x"}, {"y"}), t::int64, wide), {1});
+  close(of(t::node("ReduceLogSumExp", {"x"}, {"y"}), t::int32, x), {7});
+  const auto number = [](std::int16_t n) { return tensor_of<std::int16_t>({}, {n}); };
+  const auto scalar = [](const bytes& name) { return t::value(name, t::int16, {}); };
+  close(run(model_of({t::node("Range", {"a", "b", "c"}, {"y"})}, {}, {scalar("a"), scalar("b"), scalar("c")}),
+            {number(9), number(-2), number(-3)})[0],
+        {9, 6, 3, 0});
+}
+
 BOOST_AUTO_TEST_CASE(a_reverse_recurrence_begins_at_the_end_of_each_sequence) {
   for (const bytes op : {"RNN", "GRU", "LSTM"}) {
     const std::int64_t gates = op == "RNN" ? 1 : op == "GRU" ? 3 : 4;

@@ -46,7 +46,6 @@ LAMINA_UNARY(asinh)
 LAMINA_UNARY(acosh)
 LAMINA_UNARY(atanh)
 LAMINA_UNARY(sigmoid)
-LAMINA_UNARY(relu)
 LAMINA_UNARY(erf)
 LAMINA_UNARY(softplus)
 LAMINA_UNARY(softsign)
@@ -117,8 +116,14 @@ void thresholded_relu(node_call& c) {
   const value x = c.number(0);
   c.give_like(0, lamina::where(x > c.real("alpha", 1), x, 0));
 }
-void shrink(node_call& c) {
+void relu(node_call& c) {
   const value x = c.number(0);
+  c.give_like(0, is_integer(x.type().element) ? value(lamina::max(x, 0)) : value(lamina::relu(x)));
+}
+// Integers are shrunk in float64.
+void shrink(node_call& c) {
+  value x = c.number(0);
+  if (is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
   const double bias = c.real("bias", 0), lambd = c.real("lambd", 0.5);
   c.give_like(0, lamina::where(x < -lambd, x + bias, lamina::where(x > lambd, x - bias, x * 0)));
 }
@@ -257,7 +262,7 @@ constexpr converter_entry entries[] = {
     {"PRelu", 1, prelu},
     {"Pow", 1, pow},
     {"Reciprocal", 6, unary<reciprocal_of>},
-    {"Relu", 6, unary<relu_of>},
+    {"Relu", 6, relu},
     {"Round", 11, unary<round_of>},
     {"Selu", 6, selu},
     {"Shrink", 9, shrink},

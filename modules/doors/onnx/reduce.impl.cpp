@@ -31,9 +31,16 @@ value log_sum_exp(const value& x, lamina::axes over, bool keepdim) {
   return keepdim ? made : value(lamina::squeeze(made, over));
 }
 
-// Axes are an attribute before opset `Since` and an operand since.
+constexpr bool is_fractional(reduction_kind k) {
+  return k == reduction_kind::mean || k == reduction_kind::l2 || k == reduction_kind::log_sum ||
+         k == reduction_kind::log_sum_exp;
+}
+
+// Axes are an attribute before opset `Since` and an operand since. Means and functions of integers are computed in float64,
+// and lose their fraction.
 template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c) {
   value x = c.number(0);
+  if (is_fractional(Kind) && is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
   if (c.opset >= Since && c.has(1) && !c.known_integers(1))
     return c.give_like(0, lamina::reduce_by(x, c.cast_to(c[1], dtype::int64),
                                             {Kind, c.flag("keepdims", true), c.flag("noop_with_empty_axes")}));

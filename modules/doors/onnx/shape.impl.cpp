@@ -326,7 +326,11 @@ void constant_of_shape(node_call& c) {
   c.give(0, lamina::full(extents_operand(c, 0), number));
 }
 void range(node_call& c) {
-  const auto scalar = [&](std::size_t i) { return value(lamina::reshape(c.number(i), lamina::shape{})); };
+  const auto scalar = [&](std::size_t i) {
+    const value x = lamina::reshape(c.number(i), lamina::shape{});
+    const dtype e = x.type().element;
+    return is_integer(e) && e != dtype::int32 ? c.cast_to(x, dtype::int64) : x;
+  };
   c.give_like(0, lamina::arange(scalar(0), scalar(1), scalar(2)));
 }
 
