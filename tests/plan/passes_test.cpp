@@ -148,6 +148,37 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
         return matmul(softmax(matmul(heads(v, 0) / 1.4142135, keys) + mask), heads(v, 8));
       },
       "softmax", 2e-6);
+  // Masks that are conditions; the second row of the last one keeps no position, and has equal weights.
+  const auto scores = [=](const value& v) -> value {
+    return matmul(heads(v, 0), heads(v, 4), {.transpose_b = true}) * 0.6;
+  };
+  const auto condition = [](const value& v, const shape& s, const std::function<bool(std::int64_t)>& holds) {
+    any_tensor t({dtype::boolean, s});
+    for (std::int64_t i = 0; i < s.size(); ++i) reinterpret_cast<bool*>(t.mutable_data())[i] = holds(i);
+    return v.owner().constant(std::move(t));
+  };
+  const auto kept = [=](const value& v, std::int64_t row) {
+    return condition(v, {5, 5}, [=](std::int64_t i) { return i / 5 >= i % 5 && i / 5 != row; });
+  };
+  constexpr double lowest = std::numeric_limits<float>::lowest();
+  rule(
+      rewrite::attention, "scores where a condition holds", x,
+      [=](const value& v) -> value { return matmul(softmax(where(kept(v, -1), scores(v), lowest)), heads(v, 8)); },
+      "softmax", 2e-6);
+  rule(
+      rewrite::attention, "rows without a position, and another mask", x,
+      [=](const value& v) -> value {
+        const value mask = v.owner().constant(to_tensor(random_array(dtype::float32, {2, 1, 1, 5}, 7, -3, 0)));
+        return matmul(softmax(where(kept(v, 1), scores(v), -1e38) + mask), heads(v, 8));
+      },
+      "softmax", 2e-6);
+  rule(
+      rewrite::attention, "scores where a condition does not hold", x,
+      [=](const value& v) -> value {
+        const value hidden = condition(v, {2, 1, 1, 5}, [](std::int64_t i) { return i > 7; });
+        return matmul(softmax(where(hidden, -std::numeric_limits<double>::infinity(), scores(v))), heads(v, 8));
+      },
+      "softmax", 2e-6);
 }
 // What something else reads too stays, and what only looks alike is left alone.
 BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
@@ -255,8 +286,10 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   const auto scores = [=](const value& v) { return value(matmul(heads(v, 0), heads(v, 4), {.transpose_b = true})); };
   const auto weighted = [=](const value& v, const value& s) { return value(matmul(softmax(s), heads(v, 8))); };
   check(
-      rows, [=](const value& v) { return weighted(v, where(scores(v) > 0, scores(v), -100)); },
-      "matmul is no attention: its scores are masked by `where`, and a mask that is added is expected");
+      rows, [=](const value& v) { return weighted(v, where(reduce_max(v) > 0, scores(v), -100)); },
+      "matmul is no attention: its scores are masked by `where`, and a number up to -1e30 in their place, or a mask "
+      "that is "
+      "added, is expected");
   check(
       rows,
       [=](const value& v) -> value {
@@ -277,6 +310,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   check(x, [](const value& v) -> value { return exp(v) / reduce_sum(v, {.axes = axes(1), .keepdim = true}); }, "");
   check(x, [](const value& v) -> value { return v / sqrt(exp(v) + 1e-5); }, "");
   check(rows, [=](const value& v) { return weighted(v, scores(v) * 0.5); }, "");
+  check(rows, [=](const value& v) { return weighted(v, where(reduce_max(v) > 0, scores(v), -1e38)); }, "");
 }
 
 BOOST_AUTO_TEST_CASE(neutral_numbers) {

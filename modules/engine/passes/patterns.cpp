@@ -60,6 +60,8 @@ struct pattern_match {
   axes order{};
   int axis = 0;
   bool flag = false;
+  std::optional<double> kept{},
+      masked{};  // what the mask of an attention adds where its condition holds, and elsewhere
   // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of
   // the result, and of each operand whether it stands for numbers as the result does.
   const program* from = nullptr;
@@ -414,21 +416,38 @@ bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
   return of_two && (is_made_of_products(g, g.operand(v, 0), depth + 1) ||
                     (!g.is<op::divide>(v) && is_made_of_products(g, g.operand(v, 1), depth + 1)));
 }
+/// Scores that a condition replaces by a number at some positions.
+struct masked_scores {
+  value_id scores{}, condition{};
+  double kept = 0, masked = 0;  // what comes to the same if it is added: where the condition holds, and elsewhere
+};
+// Only numbers of this size swallow any score that is added to them, so that a row without a position left has equal weights too.
+constexpr double largest_mask = -1e30;
+std::optional<masked_scores> masked_by_condition(const pattern_graph& g, value_id v) {
+  if (!g.is<op::where>(v) || !g.inner(v)) return {};
+  for (std::size_t side : {1u, 2u})
+    if (const auto n = g.number(g.operand(v, 3 - side));
+        n && *n <= largest_mask && g.type(g.operand(v, side)) == g.type(v))
+      return masked_scores{g.operand(v, side), g.operand(v, 0), side == 1 ? 0 : *n, side == 1 ? *n : 0};
+  return {};
+}
 // Why scores are no product with a number and a mask that is added.
 std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
-  if (g.is<op::where>(scores)) return "its scores are masked by `where`, and a mask that is added is expected";
+  constexpr std::string_view by_condition =
+      "its scores are masked by `where`, and a number up to -1e30 in their place, or a mask that is added, is expected";
+  if (g.is<op::where>(scores)) return by_condition;
   value_id s = scores;
   if (g.is<op::add>(s)) {
     s = g.operand(s, is_made_of_products(g, g.operand(s, 0)) ? 0 : 1);
     if (g.is<op::add>(s)) return "several values are added to its scores, and one is expected";
-    if (g.is<op::where>(s)) return "its scores are masked by `where`, and a mask that is added is expected";
+    if (g.is<op::where>(s)) return by_condition;
   }
   if (g.is<op::matmul>(s) || !g.inner(s)) return "its scores are read by something else, too";
   if (g.is<op::multiply>(s) || g.is<op::divide>(s))
     return "its scale is no number, or its scores are read by something else, too";
   return "its scores are no product with a number and a mask";
 }
-// softmax(scale q k^T + mask) v.
+// softmax(scale q k^T + mask) v, also where a condition masks.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
   const auto& outer = g.at(v).attributes_as<matmul_attributes>();
@@ -444,7 +463,10 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
     return miss("its softmax is not along the last axis");
   if (!g.inner(scores)) return miss("the operand of its softmax", read_elsewhere);
   double scale = 1;
+  std::optional<masked_scores> by_condition;
   const auto product = [&](value_id s) {
+    by_condition = masked_by_condition(g, s);
+    if (by_condition) s = by_condition->scores;
     const value_id p = without_scale(g, s, scale);
     return g.is<op::matmul>(p) && g.inner(p) ? p : value_id{};
   };
@@ -467,13 +489,18 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
     std::swap(keys.dims[keys.dims.rank - 1], keys.dims[keys.dims.rank - 2]);
   }
   std::vector<tensor_type> types{g.type(q), keys, g.type(values)};
-  if (mask) types.push_back(g.type(mask));
-  inference found;
-  op::attention::infer({false, scale}, view<const tensor_type>(types), found);
-  if (!found.why.empty()) return miss(found.why.view());
-  if (found.results[0] != g.type(v)) return false;
   m.values = {q, k, values};
   if (mask) m.values.push_back(mask);
+  if (by_condition)
+    m.values.push_back(by_condition->condition), m.kept = by_condition->kept, m.masked = by_condition->masked;
+  for (std::size_t i = 3; i < std::max<std::size_t>(m.values.size(), 4); ++i) {
+    types.resize(3);
+    if (i < m.values.size()) types.push_back({g.type(q).element, g.type(m.values[i]).dims});
+    inference found;
+    op::attention::infer({false, scale}, view<const tensor_type>(types), found);
+    if (!found.why.empty()) return miss(found.why.view());
+    if (found.results[0] != g.type(v)) return false;
+  }
   m.number = scale;
   m.flag = !inside.transpose_b;  // keys lie with their positions last
   return true;
@@ -509,6 +536,15 @@ value make_attention(const pattern_match& m, operands_of_match in) {
     bool same = true;
     for (int i = 0; i < rank; ++i) same = same && order[i] == i;
     if (!same) all[1] = permute(all[1], order);
+  }
+  if (m.masked) {
+    const auto number = [&](double n) {
+      return value_or_number(n).in(all[0].owner(), all[0].type().element, op::attention::name);
+    };
+    const value by_condition = where(all.back(), number(*m.kept), number(*m.masked));
+    all.pop_back();
+    if (all.size() == 4) all[3] = all[3] + by_condition;
+    else all.push_back(by_condition);
   }
   return apply_all<op::attention>(attention_attributes{false, m.number}, all);
 }
