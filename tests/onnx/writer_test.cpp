@@ -156,6 +156,11 @@ BOOST_AUTO_TEST_CASE(operations) {
   p->output("sum", reduce_sum(x, {.axes = {1}, .keepdim = true}));
   p->output("reshaped", reshape(x, shape{dyn, 12}));
   p->output("same", x);
+  p->output("differs", where(x != round(x), prelu(x, p->number(0.25, dtype::float32)), x));
+  p->output("inverted", bit_not(at));
+  const value axis = select(at, 0, 0) * 0 + 1, over = at * 0 + 2;
+  p->output("running", running_along(x, axis, {.exclusive = true, .reverse = true}));
+  p->output("largest", reduce_by(x, slice(over, {.start = 0, .stop = 1, .axis = 0}), {reduction_kind::maximum, true}));
   check("operations", {p, {}}, {{2, 3, 4}, {2}});
 }
 

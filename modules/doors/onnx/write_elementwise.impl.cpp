@@ -17,6 +17,7 @@ constexpr plain_operation plain[] = {{"abs", "Abs"},
                                      {"atan", "Atan"},
                                      {"atanh", "Atanh"},
                                      {"bit_and", "BitwiseAnd"},
+                                     {"bit_not", "BitwiseNot"},
                                      {"bit_or", "BitwiseOr"},
                                      {"bit_xor", "BitwiseXor"},
                                      {"ceil", "Ceil"},
@@ -74,6 +75,12 @@ void clamp(written_call& c) {
   if (numbers) c.give(c.add("Clip", c.all()));
   else c.give(c.add("Min", {c.add("Max", {c[0], c[1]}), c[2]}));
 }
+void not_equal(written_call& c) { c.give(c.add("Not", {c.add("Equal", c.all())})); }
+// Slopes of ONNX do not widen the operand.
+void prelu(written_call& c) {
+  const auto below = c.add("Less", {c[0], real(c, 0)});
+  c.give(c.add("Where", {below, c.add("Mul", c.all()), c[0]}));
+}
 void square(written_call& c) { c.give(c.add("Mul", {c[0], c[0]})); }
 void silu(written_call& c) { c.give(c.add("Mul", {c[0], c.add("Sigmoid", {c[0]})})); }
 // x (1 + erf(x / sqrt 2)) / 2
@@ -117,18 +124,11 @@ void shift(written_call& c, const char* direction) {
 void shift_left(written_call& c) { shift(c, "LEFT"); }
 void shift_right(written_call& c) { shift(c, "RIGHT"); }
 
-constexpr operation_writer writers[] = {{"cast", cast},
-                                        {"clamp", clamp},
-                                        {"expm1", expm1},
-                                        {"fmod", fmod},
-                                        {"gelu", gelu},
-                                        {"gelu_tanh", gelu_tanh},
-                                        {"log1p", log1p},
-                                        {"mod", mod},
-                                        {"shift_left", shift_left},
-                                        {"shift_right", shift_right},
-                                        {"silu", silu},
-                                        {"square", square}};
+constexpr operation_writer writers[] = {
+    {"cast", cast},           {"clamp", clamp},         {"expm1", expm1},           {"fmod", fmod},
+    {"gelu", gelu},           {"gelu_tanh", gelu_tanh}, {"log1p", log1p},           {"mod", mod},
+    {"not_equal", not_equal}, {"prelu", prelu},         {"shift_left", shift_left}, {"shift_right", shift_right},
+    {"silu", silu},           {"square", square}};
 
 }  // namespace
 

@@ -77,6 +77,24 @@ std::string reduced(written_call& c, std::string_view op, std::string x) {
   return c.add(op, std::move(in), {{"keepdims", std::int64_t(c.flag("keepdim"))}});
 }
 void reduce_sum(written_call& c) { c.give(reduced(c, "ReduceSum", c[0])); }
+void reduce_by(written_call& c) {
+  constexpr std::pair<reduction_kind, const char*> ops[] = {{reduction_kind::sum, "ReduceSum"},
+                                                            {reduction_kind::mean, "ReduceMean"},
+                                                            {reduction_kind::product, "ReduceProd"},
+                                                            {reduction_kind::maximum, "ReduceMax"},
+                                                            {reduction_kind::minimum, "ReduceMin"},
+                                                            {reduction_kind::l1, "ReduceL1"},
+                                                            {reduction_kind::l2, "ReduceL2"},
+                                                            {reduction_kind::log_sum, "ReduceLogSum"},
+                                                            {reduction_kind::log_sum_exp, "ReduceLogSumExp"},
+                                                            {reduction_kind::sum_square, "ReduceSumSquare"}};
+  const auto kind = static_cast<reduction_kind>(c.integer("kind"));
+  for (const auto& [of, op] : ops)
+    if (of == kind)
+      c.give(c.add(op, c.all(),
+                   {{"keepdims", std::int64_t(c.flag("keepdim"))},
+                    {"noop_with_empty_axes", std::int64_t(c.flag("none_if_empty"))}}));
+}
 void reduce_mean(written_call& c) { c.give(reduced(c, "ReduceMean", c[0])); }
 void reduce_max(written_call& c) { c.give(reduced(c, "ReduceMax", c[0])); }
 void reduce_min(written_call& c) { c.give(reduced(c, "ReduceMin", c[0])); }
@@ -357,6 +375,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"reduce_mean", reduce_mean},
                                         {"reduce_min", reduce_min},
                                         {"reduce_prod", reduce_prod},
+                                        {"reduce_by", reduce_by},
                                         {"reduce_sum", reduce_sum},
                                         {"rms_norm", rms_norm},
                                         {"rope", rope},

@@ -110,14 +110,20 @@ void truncate(written_call& c) {
 
 // ---- larger ---------------------------------------------------------------------------------------------------------
 
-std::string padded(written_call& c, std::string borders, const written_numbers& axes) {
-  return c.add("Pad", {c[0], std::move(borders), c.number(c.real("value"), c.type(0).element), c.longs(axes)},
-               {{"mode", std::string("constant")}});
+void padded(written_call& c, name_list borders) {
+  borders.insert(borders.begin() + 1, c.number(c.real("value"), c.type(0).element));
+  borders.insert(borders.begin(), c[0]);
+  c.give(c.add("Pad", std::move(borders), {{"mode", std::string("constant")}}));
 }
+// Borders of all axes: ONNX Runtime 1.32 moves a Transpose through a Pad of some axes wrongly.
 void pad(written_call& c) {
-  c.give(padded(c, c.longs({c.integer("before"), c.integer("after")}), {c.axis(c.dims(0).rank)}));
+  const int rank = c.dims(0).rank, axis = c.axis(rank);
+  written_numbers all(static_cast<std::size_t>(2 * rank));
+  all[static_cast<std::size_t>(axis)] = c.integer("before");
+  all[static_cast<std::size_t>(rank + axis)] = c.integer("after");
+  padded(c, {c.longs(all)});
 }
-void pad_by(written_call& c) { c.give(padded(c, c[1], numbers_of(c.list("axes")))); }
+void pad_by(written_call& c) { padded(c, {c[1], c.longs(numbers_of(c.list("axes")))}); }
 // Positions of an axis with its borders: those of the axis, bordered.
 void border_positions(written_call& c) {
   constexpr std::string_view modes[] = {"reflect", "edge", "wrap"};
@@ -259,9 +265,14 @@ void to_one_hot(written_call& c) {
       along(0));
   c.give(c.add("OneHot", {c[0], c.position(c.integer("depth")), values}, along(-1)));
 }
-void cumsum(written_call& c) {
-  c.give(c.add("CumSum", {c[0], c.position(c.axis(c.dims(0).rank))},
+void running_sum(written_call& c, std::string axis) {
+  c.give(c.add("CumSum", {c[0], std::move(axis)},
                {{"exclusive", std::int64_t(c.flag("exclusive"))}, {"reverse", std::int64_t(c.flag("reverse"))}}));
+}
+void cumsum(written_call& c) { running_sum(c, c.position(c.axis(c.dims(0).rank))); }
+void running_along(written_call& c) {
+  if (c.flag("product")) c.unsupported("ONNX has running sums alone");
+  running_sum(c, c.dims(1).rank == 0 ? c[1] : c.add("Squeeze", {c[1]}));
 }
 void order(written_call& c) {
   const int axis = c.axis(c.dims(0).rank);
@@ -346,6 +357,7 @@ constexpr operation_writer indices[] = {{"argmax", argmax},
                                         {"argmin", argmin},
                                         {"computed_suppression", computed_suppression},
                                         {"cumsum", cumsum},
+                                        {"running_along", running_along},
                                         {"gather", gather},
                                         {"gather_nd", gather_nd},
                                         {"max_windows", max_windows},
