@@ -13,6 +13,17 @@ constexpr auto net = sequential(nn::gru{.input_size = 5, .hidden_size = 4});
 static_assert(no_error<shape_check<net, input<"T", "N", 5>>>);
 }  // namespace shape_gru_features
 
+// case: shape_lstm_both_ways
+// expect: lstm is both `reverse` and `bidirectional`, which walks both ways already
+namespace shape_lstm_both_ways {
+#ifdef BAD
+constexpr auto net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .bidirectional = true, .reverse = true});
+#else
+constexpr auto net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .bidirectional = true});
+#endif
+static_assert(no_error<shape_check<net, input<"T", "N", 3>>>);
+}  // namespace shape_lstm_both_ways
+
 // case: shape_lstm_rank
 // expect: lstm expects sequences [T, N, 3] but is given [Nx3]
 namespace shape_lstm_rank {
