@@ -88,6 +88,8 @@ BOOST_AUTO_TEST_CASE(patterns_of_activations) {
       [=](const value& v) -> value { return v * 0.5 * (tanh(v * tanh_scale * (v * v * 0.044715 + 1)) + 1); }, "", 1e-6);
   rule(rewrite::silu, "x * sigmoid x", x, [](const value& v) -> value { return exp(v * sigmoid(v)); }, "sigmoid", 1e-6);
   rule(
+      rewrite::silu, "x / (1 + exp(-x))", x, [](const value& v) -> value { return v / (exp(-v) + 1); }, "divide", 1e-6);
+  rule(
       rewrite::softplus, "log(1 + exp x)", x, [](const value& v) -> value { return sin(log(exp(v) + 1)); }, "log",
       1e-6);
   rule(
@@ -112,6 +114,13 @@ BOOST_AUTO_TEST_CASE(patterns_of_rows) {
       [=](const value& v) -> value {
         const value d = v - mean(v);
         return d * (1 / sqrt(mean(d * d) + 1e-5)) * weights(v) + weights(v);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "x f + (bias - mean f)", x,
+      [=](const value& v) -> value {
+        const value m = mean(v), d = v - m, f = reciprocal(sqrt(mean(d * d) + 1e-3)) * weights(v);
+        return v * f + (weights(v) - m * f);
       },
       "sqrt", 3e-6);
   rule(
@@ -306,6 +315,8 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   // What applies, and what only has the same operations.
   check(x, [=](const value& v) { return half(v, erf(v * 0.70710678)); }, "");
   check(x, [](const value& v) -> value { return v * sigmoid(v); }, "");
+  check(x, [](const value& v) -> value { return v / (exp(-v) + 1); }, "");
+  check(x, [](const value& v) -> value { return v / (exp(v) + 1); }, "");
   check(x, [](const value& v) -> value { return v * sigmoid(exp(v)); }, "");
   check(x, [](const value& v) -> value { return exp(v) / reduce_sum(v, {.axes = axes(1), .keepdim = true}); }, "");
   check(x, [](const value& v) -> value { return v / sqrt(exp(v) + 1e-5); }, "");

@@ -235,6 +235,14 @@ bool match_gated(const pattern_graph& g, value_id v, std::string_view name, patt
 bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto is = [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; };
   if (match_gated(g, v, "silu", m, is)) return true;
+  if (g.is<op::divide>(v)) {  // x / (1 + exp(-x))
+    const value_id x = g.operand(v, 0);
+    const auto s = shifted_value(g, g.operand(v, 1));
+    if (!s || !near(s->by, 1) || !g.is<op::exp>(s->x) || !g.inner(s->x) || g.type(x) != g.type(v)) return false;
+    const factors f = factors_of(g, g.operand(s->x, 0));
+    m.values = {x};
+    return f.of.size() == 1 && f.of[0] == x && near(f.by, -1);
+  }
   if (!g.is<op::multiply>(v)) return false;
   for (std::size_t side : {0u, 1u}) {
     const value_id gate = g.operand(v, 1 - side);
@@ -360,6 +368,36 @@ bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
     if (w[i] != x[x.rank - w.rank + i]) return false;
   return true;
 }
+// x f + (bias - mean f), where f is weight / sqrt(mean((x - mean)^2) + epsilon): batch normalization by rows.
+bool match_rows_by_factor(const pattern_graph& g, value_id v, pattern_match& m) {
+  for (std::size_t side : {0u, 1u}) {
+    const value_id scaled = g.operand(v, side), rest = g.operand(v, 1 - side);
+    if (!g.is<op::multiply>(scaled) || !g.is<op::subtract>(rest) || !g.inner(scaled) || !g.inner(rest)) continue;
+    const value_id moved = g.operand(rest, 1);
+    if (!g.is<op::multiply>(moved) || !g.inner(moved)) continue;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const value_id x = g.operand(scaled, i / 2), factor = g.operand(scaled, 1 - i / 2),
+                     mean = g.beside(moved, factor);
+      const auto center = mean ? reduced_of<op::reduce_mean>(g, mean) : std::nullopt;
+      if (!center || center->x != x || center->count < 1 || !g.inner(factor, 2) || !g.is<op::multiply>(factor))
+        continue;
+      const value_id root = g.operand(factor, i % 2), weight = g.operand(factor, 1 - i % 2);
+      const value_id variance = power_base(g, root, -0.5);
+      const auto shift = variance && g.inner(root) ? shifted_value(g, variance) : std::nullopt;
+      const auto over = shift && shift->by >= 0 ? reduced_of<op::reduce_mean>(g, shift->x) : std::nullopt;
+      if (!over || over->count != center->count || !g.inner(shift->x) || !g.inner(over->x)) continue;
+      const value_id d = power_base(g, over->x, 2);
+      if (!d || !g.is<op::subtract>(d) || g.operand(d, 0) != x || g.operand(d, 1) != mean) continue;
+      const normalized n{x, over->count, shift->by, true};
+      if (!fits_rows(g, weight, n) || !fits_rows(g, g.operand(rest, 0), n) || g.type(x) != g.type(v)) continue;
+      m.values = {x, weight, g.operand(rest, 0)};
+      m.axis = n.axes;
+      m.number = n.epsilon;
+      return true;
+    }
+  }
+  return false;
+}
 // The rows, then perhaps a weight and a bias.
 bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern_match& m) {
   const auto taken = [&](const normalized& n, std::vector<value_id> with) {
@@ -381,6 +419,7 @@ bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern
     return {};
   };
   value_id weight{};
+  if (centered && g.is<op::add>(v) && match_rows_by_factor(g, v, m)) return true;
   if (centered && g.is<op::add>(v))
     for (std::size_t side : {0u, 1u})
       if (g.inner(g.operand(v, side)))
