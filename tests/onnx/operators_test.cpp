@@ -247,6 +247,28 @@ BOOST_AUTO_TEST_CASE(weights_of_four_bits_are_unpacked_from_the_low_bits_on) {
       {tensor_of<float>({2, 16}, ones)});
   close(made[0], {-4, -3.5});
 }
+// Columns that name their blocks: weights of 2 rows and 2 blocks, all numbers 9 or 6 of offsets 8 and 7.
+BOOST_AUTO_TEST_CASE(weights_of_four_bits_by_named_blocks) {
+  const auto weighted = [](const t::names& operands, const t::numbers& columns) {
+    std::vector<std::uint8_t> packed(16, 0x99);
+    packed.resize(32, 0x66);
+    return model_of(
+        {t::node("MatMulNBits", operands, {"y"},
+                 {t::integer("K", 32), t::integer("N", 2), t::integer("bits", 4), t::integer("block_size", 16)},
+                 microsoft)},
+        {t::tensor("q", t::uint8, {2, 2, 8}, t::raw(packed)), t::floats("s", {4}, {1, 10, 100, 1000}),
+         t::tensor("z", t::uint8, {2, 1}, t::raw(std::vector<std::uint8_t>{0x78, 0x87})),
+         t::tensor("g", t::int32, {static_cast<std::int64_t>(columns.size())},
+                   t::raw(std::vector<std::int32_t>(columns.begin(), columns.end())))},
+        {t::value("x", t::float32, {1, 32})});
+  };
+  t::numbers columns(32, 0);
+  for (std::size_t i = 0; i < 8; ++i) columns[4 * i] = 1;
+  const auto ones = tensor_of<float>({1, 32}, list(32, 1));
+  close(run(weighted({"x", "q", "s", "", "g"}, columns), {ones})[0], {24 * 1 + 8 * 10, 24 * -200 + 8 * -2000});
+  close(run(weighted({"x", "q", "s", "z", "g"}, columns), {ones})[0], {24 * 1 + 8 * 20, 24 * -100 + 8 * -2000});
+  BOOST_TEST(refusal(weighted({"x", "q", "s", "", "g"}, {0, 1})).find("`g_idx` is [2]") != std::string::npos);
+}
 
 namespace {
 

@@ -264,24 +264,34 @@ void matmul_n_bits(node_call& c) {
   if (k < 1 || n < 1 || block < 1 || std::max({k, n, block}) > most)
     c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
   if (c.flag("weight_prepacked")) c.unsupported("prepacked weights");
-  if (c.has(4)) c.unsupported("`g_idx`");
   const std::int64_t blocks = (k + block - 1) / block;
   const value a = c.number(0);
   const dtype e = a.type().element;
   const shape packed_as{n, blocks, block * bits / 8};
-  if (bits != 2 && block % 16 == 0 && c.type(1).element == dtype::uint8 && c.dims(1) == packed_as)
+  if (bits != 2 && block % 16 == 0 && !c.has(4) && c.type(1).element == dtype::uint8 && c.dims(1) == packed_as)
     if (const value y = packed_product(c, a, blocks); !y.empty()) return c.give_like(0, y);
-  value q = unpacked(c, c[1], bits);
+  // With `g_idx` each column names its block.
+  value q = unpacked(c, c[1], bits), block_of;
+  if (c.has(4)) {
+    if (c.dims(4) != shape{k})
+      c.fail("`g_idx` is ", c.dims(4), ", and one block for each of ", k, " columns is expected");
+    block_of = c.cast_to(c[4], dtype::int64);
+    q = first_columns(lamina::reshape(q, shape{n, blocks * block}), k);
+  }
+  const auto of_blocks = [&](const value& x) -> value {
+    if (block_of.empty()) return lamina::reshape(x, shape{n, blocks, 1});
+    return lamina::gather(lamina::reshape(x, shape{n, blocks}), block_of, 1);
+  };
   value offset = c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
   if (c.has(3)) {
     const bool packed = c.type(3).element == dtype::uint8;
     const std::int64_t each = packed ? (blocks * bits + 7) / 8 : blocks;
     const value rows = lamina::reshape(c[3], shape{n, each});
     const value numbers = packed ? first_columns(unpacked(c, rows, bits), blocks) : c.cast_to(rows, dtype::float32);
-    offset = lamina::reshape(numbers, shape{n, blocks, 1});
+    offset = of_blocks(numbers);
   }
-  const value scale = lamina::reshape(c.cast_to(c.number(2), dtype::float32), shape{n, blocks, 1});
-  const value weight = first_columns(lamina::reshape((q - offset) * scale, shape{n, blocks * block}), k);
+  value weight = (q - offset) * of_blocks(c.cast_to(c.number(2), dtype::float32));
+  if (block_of.empty()) weight = first_columns(lamina::reshape(weight, shape{n, blocks * block}), k);
   const bool one = a.shape().rank == 1;
   value y = lamina::matmul(one ? value(lamina::unsqueeze(a, axes(0))) : a, c.cast_to(weight, e), {.transpose_b = true});
   if (one) y = lamina::squeeze(y, axes(0));
