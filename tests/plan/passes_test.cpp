@@ -157,6 +157,17 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
         return matmul(softmax(matmul(heads(v, 0) / 1.4142135, keys) + mask), heads(v, 8));
       },
       "softmax", 2e-6);
+  rule(
+      rewrite::attention, "heads repeated for groups of queries", x,
+      [=](const value& v) -> value {
+        const auto few = [&](int from) -> value {
+          const value one = reshape(slice(v, {.start = from, .stop = from + 2, .axis = 2}), {2, 5, 1, 2});
+          const value apart = unsqueeze(permute(one, {0, 2, 1, 3}), axes(2));
+          return reshape(tile_to(apart, shape{2, 1, 2, 5, 2}), {2, 2, 5, 2});
+        };
+        return matmul(softmax(matmul(heads(v, 0), few(4), {.transpose_b = true}) * 0.6), few(8));
+      },
+      "tile_to", 2e-6);
   // Masks that are conditions; the second row of the last one keeps no position, and has equal weights.
   const auto scores = [=](const value& v) -> value {
     return matmul(heads(v, 0), heads(v, 4), {.transpose_b = true}) * 0.6;

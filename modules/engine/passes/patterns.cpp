@@ -10,6 +10,8 @@ import :op.linear;
 import :op.normalize;
 import :op.reduce;
 import :op.shape;
+import :op.tile;
+import :op.view;
 import :passes;
 import :program;
 import :rewriter;
@@ -486,11 +488,30 @@ std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
     return "its scale is no number, or its scores are read by something else, too";
   return "its scores are no product with a number and a mask";
 }
+/// Keys or values [..., heads, T, D] whose heads are repeated one by one for groups of queries: those before; else empty.
+value_id of_fewer_heads(const pattern_graph& g, value_id v) {
+  const auto views = [&](value_id x) { return (g.is<op::reshape>(x) || g.is<op::unsqueeze>(x)) && g.inner(x); };
+  if (!views(v)) return {};
+  const value_id tiled = g.operand(v, 0);
+  if (!g.is<op::tile_to>(tiled) || !g.inner(tiled) || !views(g.operand(tiled, 0))) return {};
+  const value_id few = g.operand(g.operand(tiled, 0), 0);
+  const shape &all = g.type(v).dims, &groups = g.type(tiled).dims, &one = g.type(g.operand(tiled, 0)).dims,
+              &is = g.type(few).dims;
+  const int heads = all.rank - 3;
+  if (heads < 0 || is.rank != all.rank || groups.rank != all.rank + 1 || one.rank != groups.rank) return {};
+  if (!all.is_static() || one[heads + 1] != dim(1) || groups[heads] != is[heads]) return {};
+  for (int i = 0; i < all.rank; ++i) {
+    const int to = i <= heads ? i : i + 1;
+    if (one[to] != is[i] || groups[to] != is[i] || (i != heads && all[i] != is[i])) return {};
+  }
+  return few;
+}
 // softmax(scale q k^T + mask) v, also where a condition masks.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
   const auto& outer = g.at(v).attributes_as<matmul_attributes>();
-  const value_id weights = g.operand(v, 0), values = g.operand(v, 1);
+  const value_id weights = g.operand(v, 0);
+  value_id values = g.operand(v, 1);
   if (!g.is<op::softmax>(weights)) return false;
   const int rank = g.type(weights).dims.rank;
   const auto miss = [&](const auto&... words) { return near_miss(m, v.node, "is no attention: ", words...); };
@@ -520,8 +541,11 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!p) return miss(why_no_scores(g, scores));
   const auto& inside = g.at(p).attributes_as<matmul_attributes>();
   if (inside.transpose_a) return miss("its queries are transposed");
-  const value_id q = without_scale(g, g.operand(p, 0), scale), k = without_scale(g, g.operand(p, 1), scale);
+  const value_id q = without_scale(g, g.operand(p, 0), scale);
+  value_id k = without_scale(g, g.operand(p, 1), scale);
   if (!(scale > 0) || !std::isfinite(scale)) return miss("its scale is ", scale, ", and one above 0 is expected");
+  if (const value_id few = of_fewer_heads(g, k), few_values = of_fewer_heads(g, values); few && few_values)
+    k = few, values = few_values;
   tensor_type keys = g.type(k);
   if (!inside.transpose_b) {
     if (keys.dims.rank < 2) return false;
