@@ -158,6 +158,10 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
       },
       "softmax", 2e-6);
   rule(
+      rewrite::attention, "keys that are an input", x,
+      [](const value& v) -> value { return matmul(softmax(matmul(exp(v), v, {.transpose_b = true}) * 0.1), v); },
+      "softmax", 2e-6);
+  rule(
       rewrite::attention, "heads repeated for groups of queries", x,
       [=](const value& v) -> value {
         const auto few = [&](int from) -> value {

@@ -370,33 +370,33 @@ bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
     if (w[i] != x[x.rank - w.rank + i]) return false;
   return true;
 }
-// x f + (bias - mean f), where f is weight / sqrt(mean((x - mean)^2) + epsilon): batch normalization by rows.
-bool match_rows_by_factor(const pattern_graph& g, value_id v, pattern_match& m) {
-  for (std::size_t side : {0u, 1u}) {
-    const value_id scaled = g.operand(v, side), rest = g.operand(v, 1 - side);
-    if (!g.is<op::multiply>(scaled) || !g.is<op::subtract>(rest) || !g.inner(scaled) || !g.inner(rest)) continue;
-    const value_id moved = g.operand(rest, 1);
-    if (!g.is<op::multiply>(moved) || !g.inner(moved)) continue;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const value_id x = g.operand(scaled, i / 2), factor = g.operand(scaled, 1 - i / 2),
-                     mean = g.beside(moved, factor);
-      const auto center = mean ? reduced_of<op::reduce_mean>(g, mean) : std::nullopt;
-      if (!center || center->x != x || center->count < 1 || !g.inner(factor, 2) || !g.is<op::multiply>(factor))
-        continue;
-      const value_id root = g.operand(factor, i % 2), weight = g.operand(factor, 1 - i % 2);
-      const value_id variance = power_base(g, root, -0.5);
-      const auto shift = variance && g.inner(root) ? shifted_value(g, variance) : std::nullopt;
-      const auto over = shift && shift->by >= 0 ? reduced_of<op::reduce_mean>(g, shift->x) : std::nullopt;
-      if (!over || over->count != center->count || !g.inner(shift->x) || !g.inner(over->x)) continue;
-      const value_id d = power_base(g, over->x, 2);
-      if (!d || !g.is<op::subtract>(d) || g.operand(d, 0) != x || g.operand(d, 1) != mean) continue;
-      const normalized n{x, over->count, shift->by, true};
-      if (!fits_rows(g, weight, n) || !fits_rows(g, g.operand(rest, 0), n) || g.type(x) != g.type(v)) continue;
-      m.values = {x, weight, g.operand(rest, 0)};
-      m.axis = n.axes;
-      m.number = n.epsilon;
-      return true;
-    }
+// weight / sqrt(mean((x - mean)^2) + epsilon) with the weight as operand 1 - `root_at`: rows of x, if it is that.
+std::optional<normalized> rows_of_factor(const pattern_graph& g, value_id factor, std::size_t root_at,
+                                         const reduced& center, value_id mean) {
+  const value_id root = g.operand(factor, root_at), variance = power_base(g, root, -0.5);
+  const auto shift = variance && g.inner(root) ? shifted_value(g, variance) : std::nullopt;
+  const auto over = shift && shift->by >= 0 ? reduced_of<op::reduce_mean>(g, shift->x) : std::nullopt;
+  if (!over || over->count != center.count || !g.inner(shift->x) || !g.inner(over->x)) return {};
+  const value_id d = power_base(g, over->x, 2);
+  if (!d || !g.is<op::subtract>(d) || g.operand(d, 0) != center.x || g.operand(d, 1) != mean) return {};
+  const normalized n{center.x, over->count, shift->by, true};
+  return fits_rows(g, g.operand(factor, 1 - root_at), n) ? std::optional(n) : std::nullopt;
+}
+// x f + (bias - mean f) with a factor f as above: batch normalization by rows.
+bool match_rows_by_factor(const pattern_graph& g, value_id v, value_id scaled, value_id rest, pattern_match& m) {
+  if (!g.is<op::multiply>(scaled) || !g.is<op::subtract>(rest) || !g.inner(scaled) || !g.inner(rest)) return false;
+  const value_id bias = g.operand(rest, 0), moved = g.operand(rest, 1);
+  if (!g.is<op::multiply>(moved) || !g.inner(moved)) return false;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const value_id x = g.operand(scaled, i / 2), factor = g.operand(scaled, 1 - i / 2), mean = g.beside(moved, factor);
+    const auto center = mean ? reduced_of<op::reduce_mean>(g, mean) : std::nullopt;
+    if (!center || center->x != x || center->count < 1 || !g.inner(factor, 2) || !g.is<op::multiply>(factor)) continue;
+    const auto n = rows_of_factor(g, factor, i % 2, *center, mean);
+    if (!n || !fits_rows(g, bias, *n) || g.type(x) != g.type(v)) continue;
+    m.values = {x, g.operand(factor, 1 - i % 2), bias};
+    m.axis = n->axes;
+    m.number = n->epsilon;
+    return true;
   }
   return false;
 }
@@ -421,7 +421,9 @@ bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern
     return {};
   };
   value_id weight{};
-  if (centered && g.is<op::add>(v) && match_rows_by_factor(g, v, m)) return true;
+  if (centered && g.is<op::add>(v))
+    for (std::size_t side : {0u, 1u})
+      if (match_rows_by_factor(g, v, g.operand(v, side), g.operand(v, 1 - side), m)) return true;
   if (centered && g.is<op::add>(v))
     for (std::size_t side : {0u, 1u})
       if (g.inner(g.operand(v, side)))
@@ -447,9 +449,13 @@ value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
   scale *= f.by;
   return f.of[0];
 }
-// Whether a value is a product of two values that are no parameters, behind what is done to each of its elements.
+// Whether a value is a product of two values that are no parameters, behind what is done to each of its elements. Keys may be an
+// input: those of a cache.
 bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
-  if (g.is<op::matmul>(v)) return g.at(g.operand(v, 1)).kind == node_kind::operation;
+  if (g.is<op::matmul>(v)) {
+    const node_kind keys = g.at(g.operand(v, 1)).kind;
+    return keys == node_kind::operation || keys == node_kind::input;
+  }
   if (depth > 4) return false;
   if (g.is<op::where>(v))
     return is_made_of_products(g, g.operand(v, 1), depth + 1) || is_made_of_products(g, g.operand(v, 2), depth + 1);
@@ -506,6 +512,23 @@ value_id of_fewer_heads(const pattern_graph& g, value_id v) {
   }
   return few;
 }
+// Whether attention takes the operands of a match, with each of its masks, and gives the type of v.
+bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m, double scale, bool keys_last) {
+  std::vector<tensor_type> types;
+  for (std::size_t i = 0; i < 3; ++i) types.push_back(g.type(m.values[i]));
+  shape& keys = types[1].dims;
+  if (keys.rank < 2) return false;
+  if (keys_last) std::swap(keys[keys.rank - 1], keys[keys.rank - 2]);
+  for (std::size_t i = 3; i < std::max<std::size_t>(m.values.size(), 4); ++i) {
+    types.resize(3);
+    if (i < m.values.size()) types.push_back({types[0].element, g.type(m.values[i]).dims});
+    inference found;
+    op::attention::infer({false, scale}, view<const tensor_type>(types), found);
+    if (!found.why.empty()) return near_miss(m, v.node, "is no attention: ", found.why.view());
+    if (found.results[0] != g.type(v)) return false;
+  }
+  return true;
+}
 // softmax(scale q k^T + mask) v, also where a condition masks.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
@@ -546,24 +569,11 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!(scale > 0) || !std::isfinite(scale)) return miss("its scale is ", scale, ", and one above 0 is expected");
   if (const value_id few = of_fewer_heads(g, k), few_values = of_fewer_heads(g, values); few && few_values)
     k = few, values = few_values;
-  tensor_type keys = g.type(k);
-  if (!inside.transpose_b) {
-    if (keys.dims.rank < 2) return false;
-    std::swap(keys.dims[keys.dims.rank - 1], keys.dims[keys.dims.rank - 2]);
-  }
-  std::vector<tensor_type> types{g.type(q), keys, g.type(values)};
   m.values = {q, k, values};
   if (mask) m.values.push_back(mask);
   if (by_condition)
     m.values.push_back(by_condition->condition), m.kept = by_condition->kept, m.masked = by_condition->masked;
-  for (std::size_t i = 3; i < std::max<std::size_t>(m.values.size(), 4); ++i) {
-    types.resize(3);
-    if (i < m.values.size()) types.push_back({g.type(q).element, g.type(m.values[i]).dims});
-    inference found;
-    op::attention::infer({false, scale}, view<const tensor_type>(types), found);
-    if (!found.why.empty()) return miss(found.why.view());
-    if (found.results[0] != g.type(v)) return false;
-  }
+  if (!gives_attention(g, v, m, scale, !inside.transpose_b)) return false;
   m.number = scale;
   m.flag = !inside.transpose_b;  // keys lie with their positions last
   return true;
