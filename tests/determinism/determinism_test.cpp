@@ -18,6 +18,9 @@ constexpr auto convolutions = sequential(
     nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 3, .padding = 1},
     nn::relu{}, nn::flatten{}, nn::linear{.in_features = 16 * 7 * 7, .out_features = 33}, nn::tanh{},
     nn::linear{.in_features = 33, .out_features = 10}, nn::softmax{});
+// One image is made in parts by rows, and its filter has more elements than its result.
+constexpr auto one_channel =
+    sequential(nn::conv2d{.in_channels = 32, .out_channels = 1, .kernel_size = 9, .padding = 4}, nn::relu{});
 constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_features = 257}, nn::relu{},
                                        nn::layer_norm{.normalized_shape = {257}},
                                        nn::linear{.in_features = 257, .out_features = 3}, nn::log_softmax{});
@@ -39,6 +42,7 @@ template <class Model> net net_of(std::string name, shape sample, std::int64_t s
 }
 std::vector<net> all_nets() {
   return {net_of<model<convolutions, input<"N", 1, 14, 14>>>("convolutions", {1, 14, 14}, 1),
+          net_of<model<one_channel, input<"N", 32, 24, 24>>>("one channel", {32, 24, 24}, 5),
           net_of<model<perceptron, input<"N", 100>>>("perceptron", {100}, 2),
           net_of<model<gates, input<"N", "T", 12>>>("gates", {9, 12}, 3),
           net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4)};

@@ -23,9 +23,10 @@ template <class T> LAMINA_APART bool all_finite(const T* p, long count) {
 }
 /// The same of a filter, known sooner by what was made with it where that is less: a filter that is not finite gives NaN
 /// over padding.
+/// `alone`: no other thread makes a part of those results.
 template <class T>
-LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count) {
-  return (result_count < filter_count && all_finite(result, result_count)) || all_finite(filter, filter_count);
+LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count, bool alone) {
+  return (alone && result_count < filter_count && all_finite(result, result_count)) || all_finite(filter, filter_count);
 }
 
 /// Taps [first, last) of a window that lie inside of a map: `origin` is the position of tap 0.
@@ -151,10 +152,8 @@ LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) 
   using namespace blocked;
   const window& w = a.w;
   const long out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
-  // Other parts of an image are made at the same time.
-  if (a.row_count ? all_finite(a.weight, filter_count)
-                  : all_finite(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image,
-                               a.count * out_image))
+  if (all_finite(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image, a.count * out_image,
+                 a.row_count == 0))
     return;
   const bool depthwise = w.groups > 1;
   const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
