@@ -9,30 +9,64 @@ namespace quantized {
 
 /// Rows and columns lie by their remainders of the strides, so that results of all rows are one line of pixels: that of row y
 /// and column x is at y * pitch + x. Neighboring rows share what padding they have between them where the stride is 1.
-struct depthwise_layout {
+struct line_layout {
   static constexpr long band_bytes = 24 * 1024, slack = 5 * 16;
   static constexpr int together = this_isa == isa::sse2 ? 2 : 4;  // registers of 16 pixels whose sums are made at once
-  long span, more, pitch;  // rows that a result reads; columns of padding on the right
-  long rests, rows, segment,
-      band;  // remainders of rows, rows of each; floats of a remainder of columns; rows of results
-  std::size_t image, at, line, bytes;
+  long span, more, pitch;  // rows that a result reads; columns of padding on the right; results of a row
+  long rests, band, rows;  // remainders of rows; rows of results at a time, and of each remainder that they read
 
-  explicit depthwise_layout(const window& w)
+  line_layout(const window& w, long bytes_of_pixel)
       : span((w.kernel_h - 1) * w.dilation_h + 1),
         more(w.pad_w + w.more_w),
         pitch(w.stride_w == 1 ? w.width + (w.pad_w > more ? w.pad_w : more)
                               : parts_of(w.width + w.pad_w + more, w.stride_w)) {
     if (pitch < w.out_width) pitch = w.out_width;
     rests = w.stride_h < span ? w.stride_h : span;
-    const long of_span = parts_of(span, w.stride_h), each = rests * pitch * w.stride_w * 4;
-    band = band_bytes / each - of_span + 1;
+    const long of_span = parts_of(span, w.stride_h);
+    band = band_bytes / (rests * pitch * w.stride_w * bytes_of_pixel) - of_span + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
     rows = band - 1 + of_span;
-    segment = rests * rows * pitch;
-    image = 0;
+  }
+  std::size_t line_bytes() const { return whole_lines((band * pitch + slack) * 4); }
+};
+
+/// The line of results of `count` rows in tiles of registers: tile<V>(first pixel).
+template <class Tile> LAMINA_INLINE void tiles_of_line(const line_layout& has, const window& w, long count, Tile tile) {
+  constexpr int most = line_layout::together;
+  const long pixels = (count - 1) * has.pitch + w.out_width;
+  long p = 0;
+  for (; p + 16 * (most - 1) < pixels; p += 16 * most) tile.template operator()<most>(p);
+  if constexpr (most > 2)
+    if (p + 16 < pixels) tile.template operator()<2>(p), p += 32;
+  if (p < pixels) tile.template operator()<1>(p);
+}
+
+/// A band of rows of a channel after the other: cut(channel, first row, rows, whether there are several), then for each filter
+/// of the channel filter(filter, rows, its results, how many of them are this part's).
+template <class Number, class Cut, class Filter>
+LAMINA_INLINE void each_band(const quantized_conv_args& a, const line_layout& has, Cut cut, Filter filter) {
+  const window& w = a.w;
+  const long plane = w.height * w.width, results = w.out_height * w.out_width, filters = w.out_channels / w.groups;
+  const long end = a.first_row + a.rows;
+  for (long n = a.first; n < a.first + a.count; ++n)
+    for (long c = 0; c < w.channels; ++c)
+      for (long first = a.first_row; first < end; first += has.band) {
+        const long count = end - first < has.band ? end - first : has.band;
+        cut(a.in + (n * w.channels + c) * plane, first, count, a.rows > has.band);
+        for (long o = c * filters; o < (c + 1) * filters; ++o)
+          filter(o, count, static_cast<Number*>(a.out) + (n * w.out_channels + o) * results + first * w.out_width,
+                 (end - first) * w.out_width);
+      }
+}
+
+struct depthwise_layout : line_layout {
+  long segment;  // floats of a remainder of columns
+  std::size_t at, line, bytes;
+
+  explicit depthwise_layout(const window& w) : line_layout(w, 4), segment(rests * rows * pitch) {
     at = whole_lines((segment * w.stride_w + w.pad_w + slack) * 4);
     line = at + whole_lines(w.kernel_h * w.kernel_w * 8);
-    bytes = line + whole_lines((band * pitch + slack) * 4);
+    bytes = line + line_bytes();
   }
   /// Whether a convolution is one of these, with sums that are exact. Many filters of one channel are better off together.
   static bool fits(const window& w) {
@@ -128,13 +162,7 @@ template <class Result> struct depthwise_run {
   /// part's.
   LAMINA_INLINE void filter(long count, const float* taps, number* out, long room, const std::int32_t* bias,
                             const float* factor) const {
-    constexpr int most = depthwise_layout::together;
-    const long pixels = (count - 1) * has.pitch + w.out_width;
-    long p = 0;
-    for (; p + 16 * (most - 1) < pixels; p += 16 * most) tile<most>(p, taps, bias, factor);
-    if constexpr (most > 2)
-      if (p + 16 < pixels) tile<2>(p, taps, bias, factor), p += 32;
-    if (p < pixels) tile<1>(p, taps, bias, factor);
+    tiles_of_line(has, w, count, [&]<int V>(long p) __attribute__((always_inline)) { tile<V>(p, taps, bias, factor); });
     rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, room);
   }
 };
@@ -156,31 +184,24 @@ template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& 
       at[i * w.kernel_w + j] = column % w.stride_w * has.segment + column / w.stride_w +
                                (row % w.stride_h * has.rows + row / w.stride_h) * has.pitch;
     }
-  const long plane = w.height * w.width, results = w.out_height * w.out_width, end = a.first_row + a.rows;
   const depthwise_run<Result> run{w,
                                   has,
                                   reinterpret_cast<float*>(memory),
                                   at,
                                   reinterpret_cast<typename Result::number*>(memory + has.line),
-                                  a.in + (a.first + a.count) * w.channels * plane,
+                                  a.in + (a.first + a.count) * w.channels * w.height * w.width,
                                   *a.to.x_offset,
                                   Result(a.to)};
-  const long filters = w.out_channels / w.groups;
   const auto* taps = reinterpret_cast<const float*>(a.packed);
-  for (long n = a.first; n < a.first + a.count; ++n)
-    for (long c = 0; c < w.channels; ++c)
-      for (long first = a.first_row; first < end; first += has.band) {
-        const long count = end - first < has.band ? end - first : has.band;
-        run.convert(a.in + (n * w.channels + c) * plane, first, count, a.rows > has.band);
-        for (long o = c * filters; o < (c + 1) * filters; ++o) {
-          const float factor = Result::factor_of(a.to, o);
-          const std::int32_t bias = Result::bias_of(a.to, o);
-          run.filter(
-              count, taps + o * depthwise_layout::packed(w),
-              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + o) * results + first * w.out_width,
-              (end - first) * w.out_width, &bias, &factor);
-        }
-      }
+  each_band<typename Result::number>(
+      a, has,
+      [&](const std::int8_t* in, long first, long count, bool bands)
+          __attribute__((always_inline)) { run.convert(in, first, count, bands); },
+      [&](long o, long count, typename Result::number* out, long room) __attribute__((always_inline)) {
+        const float factor = Result::factor_of(a.to, o);
+        const std::int32_t bias = Result::bias_of(a.to, o);
+        run.filter(count, taps + o * depthwise_layout::packed(w), out, room, &bias, &factor);
+      });
 }
 
 }  // namespace quantized

@@ -7,30 +7,16 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// Rows lie by their remainders of the stride; the result of row y and column x reads from (y * pitch + x) * stride_w on.
-struct depthwise_words_layout {
-  static constexpr long band_bytes = 24 * 1024;
-  static constexpr int together = 4;
-  long span, more, pitch, row;  // rows that a result reads; columns of padding on the right; results and bytes of a row
-  long rests, rows, band, words;  // remainders of rows, rows of each; rows of results; words of a row of the kernel
+/// The result of row y and column x reads from (y * pitch + x) * stride_w on.
+struct depthwise_words_layout : line_layout {
+  long row, words;  // bytes of a row; words of a row of the kernel
   std::size_t at, line, bytes;
 
   explicit depthwise_words_layout(const window& w)
-      : span((w.kernel_h - 1) * w.dilation_h + 1),
-        more(w.pad_w + w.more_w),
-        pitch(w.stride_w == 1 ? w.width + (w.pad_w > more ? w.pad_w : more)
-                              : parts_of(w.width + w.pad_w + more, w.stride_w)) {
-    if (pitch < w.out_width) pitch = w.out_width;
-    row = pitch * w.stride_w;
-    rests = w.stride_h < span ? w.stride_h : span;
-    words = parts_of(w.kernel_w, 4);
-    const long of_span = parts_of(span, w.stride_h);
-    band = band_bytes / (rests * row) - of_span + 1;
-    band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
-    rows = band - 1 + of_span;
+      : line_layout(w, 1), row(pitch * w.stride_w), words(parts_of(w.kernel_w, 4)) {
     at = whole_lines(rests * rows * row + w.pad_w + 16 * together * w.stride_w + 128);
     line = at + whole_lines(w.kernel_h * words * 8);
-    bytes = line + whole_lines((band * pitch + 16 * (together + 1)) * 4);
+    bytes = line + line_bytes();
   }
   /// Whether four neighboring results read no more than 16 bytes for a word.
   static bool fits(const window& w) {
@@ -138,12 +124,9 @@ template <class Result> struct depthwise_words_run {
   /// part's.
   LAMINA_INLINE void filter(const cutter& cut_out, long count, const std::int32_t* taps, number* out, long room,
                             const std::int32_t* bias, const float* factor) const {
-    constexpr int most = depthwise_words_layout::together;
-    const long pixels = (count - 1) * has.pitch + w.out_width, step = 16 * w.stride_w;
-    long p = 0;
-    for (; p + 16 * (most - 1) < pixels; p += 16 * most) tile<most>(p, cut_out, taps, step, bias, factor);
-    if (p + 16 < pixels) tile<2>(p, cut_out, taps, step, bias, factor), p += 32;
-    if (p < pixels) tile<1>(p, cut_out, taps, step, bias, factor);
+    const long step = 16 * w.stride_w;
+    tiles_of_line(has, w, count,
+                  [&]<int V>(long p) __attribute__((always_inline)) { tile<V>(p, cut_out, taps, step, bias, factor); });
     rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, room);
   }
 };
@@ -161,34 +144,28 @@ template <class Result> LAMINA_INLINE void depthwise_words(const quantized_conv_
       const long row = i * w.dilation_h;
       at[i * has.words + q] = (row % w.stride_h * has.rows + row / w.stride_h) * has.row + 4 * q * w.dilation_w;
     }
-  const long plane = w.height * w.width, results = w.out_height * w.out_width, end = a.first_row + a.rows;
   const depthwise_words_run<Result> run{w,
                                         has,
                                         memory,
                                         at,
                                         reinterpret_cast<typename Result::number*>(memory + has.line),
-                                        a.in + (a.first + a.count) * w.channels * plane,
+                                        a.in + (a.first + a.count) * w.channels * w.height * w.width,
                                         padding,
                                         Result(a.to)};
   const typename depthwise_words_run<Result>::cutter cut_out(w);
-  const long filters = w.out_channels / w.groups, packed = depthwise_words_layout::packed(w);
+  const long packed = depthwise_words_layout::packed(w);
   const auto* taps = reinterpret_cast<const std::int32_t*>(a.packed);
   const std::int32_t offset = *a.to.x_offset + by_fours::shift;
-  for (long n = a.first; n < a.first + a.count; ++n)
-    for (long c = 0; c < w.channels; ++c)
-      for (long first = a.first_row; first < end; first += has.band) {
-        const long count = end - first < has.band ? end - first : has.band;
-        run.cut(a.in + (n * w.channels + c) * plane, first, count, a.rows > has.band);
-        for (long o = c * filters; o < (c + 1) * filters; ++o) {
-          const float factor = Result::factor_of(a.to, o);
-          const std::int32_t* words = taps + o * packed;
-          const std::int32_t bias = less_offset(Result::bias_of(a.to, o), offset, words[packed - 1]);
-          run.filter(
-              cut_out, count, words,
-              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + o) * results + first * w.out_width,
-              (end - first) * w.out_width, &bias, &factor);
-        }
-      }
+  each_band<typename Result::number>(
+      a, has,
+      [&](const std::int8_t* in, long first, long count, bool bands)
+          __attribute__((always_inline)) { run.cut(in, first, count, bands); },
+      [&](long o, long count, typename Result::number* out, long room) __attribute__((always_inline)) {
+        const float factor = Result::factor_of(a.to, o);
+        const std::int32_t* words = taps + o * packed;
+        const std::int32_t bias = less_offset(Result::bias_of(a.to, o), offset, words[packed - 1]);
+        run.filter(cut_out, count, words, out, room, &bias, &factor);
+      });
 }
 
 #endif
