@@ -1,5 +1,5 @@
-// What the operations that move elements share when they become kernel calls: boxes between two buffers, fills, and the
-// name under which a run reports what it finds wrong.
+// What operations share when they become kernel calls: boxes between two buffers, fills, images in parts, and the name under
+// which a run reports what it finds wrong.
 module;
 #include "../kernels/table.h"
 module lamina:op.box;
@@ -47,6 +47,23 @@ struct box_step {
     else step(f.copy, box, &box.in, &box.out);
   }
 };
+
+/// Runs of whole images, whole(first, count), of at least `grain` operations; where there are fewer than four images, equal parts of
+/// each, part(image, first, count), of at least `part_grain`, out of the `pieces` that an image has: rows, or blocks of channels.
+template <class Whole, class Part> void cut_images(const emission& e, std::int64_t images, double flops_per_image,
+                                                   double grain, double part_grain, std::int64_t pieces, Whole whole,
+                                                   Part part) {
+  constexpr std::int64_t most = 4;
+  const auto wanted =
+      std::clamp(static_cast<std::int64_t>(flops_per_image / part_grain), std::int64_t(1), std::min(most, pieces));
+  const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
+  if (e.compact() || images >= most || parts == 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
+  for (std::int64_t image = 0; image < images; ++image)
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t first = i * pieces / parts;
+      part(image, first, (i + 1) * pieces / parts - first);
+    }
+}
 
 void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
   if (b.extent.size() == 0) return;

@@ -58,15 +58,6 @@ void emit_zeros(emission& e) { detail::emit_fill(e, e.out(0), e.out_type(0).dims
 
 enum role { forward, input_grad, weight_grad };
 
-constexpr std::int64_t image_parts = 4;
-// Parts of one image, of which each has at least `grain` operations; 1 where there are enough images. `most`: what there is to share.
-std::int64_t parts_of_image(std::int64_t images, double flops_per_image, double grain, std::int64_t most) {
-  if (images >= image_parts) return 1;
-  const auto parts =
-      std::clamp(static_cast<std::int64_t>(flops_per_image / grain), std::int64_t(1), std::min(image_parts, most));
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(parts)));
-}
-
 kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   kernels::conv_plain_args a{};
   a.w = w;
@@ -95,15 +86,10 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
     e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
   };
-  const std::int64_t parts = e.compact() ? 1 : parts_of_image(images, flops_per_image, 1e6, w.out_height);
-  if (r != forward || parts == 1)
-    return e.cut_for_threads(
-        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count}); }, 3e6);
-  for (std::int64_t image = 0; image < images; ++image)
-    for (std::int64_t i = 0; i < parts; ++i) {
-      const std::int64_t first = i * w.out_height / parts;
-      emit({image, 1, first, (i + 1) * w.out_height / parts - first});
-    }
+  detail::cut_images(
+      e, images, flops_per_image, 3e6, 1e6, r == forward ? w.out_height : 1,
+      [&](std::int64_t first, std::int64_t count) { emit({first, count}); },
+      [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit({image, 1, first, count}); });
 }
 
 // Weights packed for a convolution in blocks of channels.
@@ -193,16 +179,13 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   // Blocks of output channels, or pairs of rows.
   const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
   const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
-  if (e.compact() || images >= image_parts || whole == 1)
-    return e.cut_for_threads(
-        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); }, 3e6);
-  const std::int64_t parts = parts_of_image(images, flops_per_image, part_flops, whole);
-  for (std::int64_t image = 0; image < images; ++image)
-    for (std::int64_t i = 0; i < parts; ++i) {
-      const std::int64_t first = i * whole / parts, count = (i + 1) * whole / parts - first;
-      if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
-      else emit({image, 1, first, count});
-    }
+  detail::cut_images(
+      e, images, flops_per_image, 3e6, part_flops, whole,
+      [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
+      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
+        if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
+        else emit({image, 1, first, count});
+      });
 }
 
 }  // namespace

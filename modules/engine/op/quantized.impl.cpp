@@ -291,16 +291,11 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     e.step(run, a, where, f.conv_scratch_bytes(&a));
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  constexpr std::int64_t image_parts = 4;  // rows at the border of two parts are read by both
-  const std::int64_t images = x.at(0), height = y.at(2);
-  if (images >= image_parts)
-    return emission::cut(
-        images, flops, [&](std::int64_t first, std::int64_t count) { part(first, count, 0, height); }, 8e6);
-  const std::int64_t parts =
-      std::clamp(static_cast<std::int64_t>(flops / 4e6), std::int64_t(1), std::min(image_parts, height));
-  for (std::int64_t image = 0; image < images; ++image)
-    for (std::int64_t i = 0; i < parts; ++i)
-      part(image, 1, i * height / parts, (i + 1) * height / parts - i * height / parts);
+  const std::int64_t height = y.at(2);  // rows at the border of two parts are read by both
+  detail::cut_images(
+      e, x.at(0), flops, 8e6, 4e6, height,
+      [&](std::int64_t first, std::int64_t count) { part(first, count, 0, height); },
+      [&](std::int64_t image, std::int64_t first, std::int64_t rows) { part(image, 1, first, rows); });
 }
 
 }  // namespace
