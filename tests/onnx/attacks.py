@@ -40,17 +40,23 @@ def field(number, data):
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
+def varint_at(data, at, end):
+    """The number that begins at `at`, and where it ends."""
+    n, shift = 0, 0
+    while at < end and shift < 64:
+        byte = data[at]
+        n |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            break
+    return n, at
+
+
 def fields_of(data, begin, end, depth=0):
     """Places of the lengths of fields of bytes, also inside of them: (begin of the length, begin of the bytes, end)."""
     found, at = [], begin
     while at < end:
-        tag, shift = 0, 0
-        while at < end and shift < 64:
-            byte = data[at]
-            tag |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 128:
-                break
+        tag, at = varint_at(data, at, end)
         wire = tag & 7
         if wire == 0:
             while at < end and data[at] > 127:
@@ -59,13 +65,8 @@ def fields_of(data, begin, end, depth=0):
         elif wire in (1, 5):
             at += 8 if wire == 1 else 4
         elif wire == 2:
-            place, n, shift = at, 0, 0
-            while at < end and shift < 64:
-                byte = data[at]
-                n |= (byte & 127) << shift
-                at, shift = at + 1, shift + 7
-                if byte < 128:
-                    break
+            place = at
+            n, at = varint_at(data, at, end)
             if at + n > end:
                 return found
             found.append((place, at, at + n))
