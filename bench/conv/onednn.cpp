@@ -4,19 +4,14 @@
 #include "onednn.h"
 #if LAMINA_BENCH_ONEDNN
 #include <memory>
-#include <unordered_map>
 #endif
 
 namespace bench::conv {
 #if LAMINA_BENCH_ONEDNN
 namespace {
 
-struct state {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
+struct state : bench::onednn::bound_primitive {
   dnnl::memory in, weight, bias, out;
-  dnnl::primitive primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
 };
 
 bound bind(const problem& p) {
@@ -48,10 +43,7 @@ bound bind(const problem& p) {
   reorder(bias, memory::format_tag::x, p.bias, s->bias);
   s->arguments = {
       {DNNL_ARG_SRC, s->in}, {DNNL_ARG_WEIGHTS, s->weight}, {DNNL_ARG_BIAS, s->bias}, {DNNL_ARG_DST, s->out}};
-  return {[s] {
-            s->primitive.execute(s->stream, s->arguments);
-            s->stream.wait();
-          },
+  return {[s] { s->run(); },
           [s, out](float* plain) {
             memory to({out, memory::data_type::f32, memory::format_tag::nchw}, s->engine, plain);
             dnnl::reorder(s->out, to).execute(s->stream, s->out, to);

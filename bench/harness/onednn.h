@@ -2,6 +2,7 @@
 #pragma once
 #if LAMINA_BENCH_ONEDNN
 #include <dnnl.hpp>
+#include <unordered_map>
 #endif
 #include <string>
 
@@ -23,6 +24,19 @@ inline std::string isa() {
   if (set == dnnl::cpu_isa::avx512_core) return "avx512 core";
   return "above avx512 core";
 }
+
+/// A primitive with its arguments.
+struct bound_primitive {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  dnnl::primitive primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+
+  void run() {
+    primitive.execute(stream, arguments);
+    stream.wait();
+  }
+};
 
 inline dnnl::primitive_attr with_relu() {
   dnnl::post_ops operations;

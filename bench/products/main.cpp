@@ -13,6 +13,7 @@ row bandwidth(row r, const call& product, long weights) {
   const comparison c = compare(product, {[&read] { read_probe(read.data(), read.size()); }});
   r.problem += ", share of read bandwidth";
   r.unit = "%";
+  r.share.reset();
   r.ours = 100 * c.pairs[0].peer.best / c.pairs[0].ours.best;
   r.goal = "ours >= 95";
   return r;
@@ -34,16 +35,11 @@ int main(int argc, char** argv) {
     const sgemm::product p{m, n, k, x.data(), y.data(), z.data(), true};
     const call run = ours.bind(p);
     run();
-    row r;
-    r.problem = std::string("3 inference products ") + program_isa_name;
-    r.shape = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
-    r.isa = program_isa_name;
-    r.unit = "us";
+    row r = sgemm::row_of(std::string("3 inference products ") + program_isa_name, p, "us");
     if (m == 1) {
       shares.push_back(bandwidth(r, run, n * k));
       show(shares.back());
     }
-    r.share = 2.0 * static_cast<double>(m * n * k);
     measure(r, run, sgemm::contenders_of(peers, p, peer_z), 1e-6);
     show(r);
     all.add(std::move(r));

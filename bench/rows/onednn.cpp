@@ -4,25 +4,17 @@
 #include "rows.h"
 #if LAMINA_BENCH_ONEDNN
 #include <memory>
-#include <unordered_map>
 #endif
 
 namespace bench::rows {
 #if LAMINA_BENCH_ONEDNN
 namespace {
 
-struct state {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  dnnl::primitive primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-};
-
 call bind(kind of, const operands& o) {
   using dnnl::memory;
   const memory::desc matrix({o.count, o.length}, memory::data_type::f32, memory::format_tag::ab);
   const memory::desc row({o.length}, memory::data_type::f32, memory::format_tag::a);
-  const auto s = std::make_shared<state>();
+  const auto s = std::make_shared<bench::onednn::bound_primitive>();
   if (of == kind::softmax) s->primitive = dnnl::softmax_forward(bench::onednn::softmax(s->engine, matrix, 1));
   else
     s->primitive = dnnl::layer_normalization_forward(
@@ -33,10 +25,7 @@ call bind(kind of, const operands& o) {
   s->arguments = {{DNNL_ARG_SRC, at(matrix, o.in)}, {DNNL_ARG_DST, at(matrix, o.out)}};
   if (of == kind::layer_norm)
     s->arguments.insert({{DNNL_ARG_SCALE, at(row, o.gain)}, {DNNL_ARG_SHIFT, at(row, o.bias)}});
-  return [s] {
-    s->primitive.execute(s->stream, s->arguments);
-    s->stream.wait();
-  };
+  return [s] { s->run(); };
 }
 
 }  // namespace

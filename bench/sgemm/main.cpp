@@ -21,12 +21,7 @@ int main(int argc, char** argv) {
     const call run = ours.bind(p);
     run();
     const std::vector<contender> contenders = sgemm::contenders_of(peers, p, peer_z);
-    row r;
-    r.problem = problem;
-    r.shape = std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
-    r.isa = program_isa_name;
-    r.unit = "us";
-    r.share = 2.0 * static_cast<double>(m * n * k);
+    row r = sgemm::row_of(problem, p, "us");
     measure(r, run, contenders, 1e-6);
     show(r);
     if (m >= 256) large.push_back(r);

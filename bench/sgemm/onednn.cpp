@@ -4,7 +4,6 @@
 #include "sgemm.h"
 #if LAMINA_BENCH_ONEDNN
 #include <memory>
-#include <unordered_map>
 #endif
 
 namespace bench::sgemm {
@@ -12,12 +11,8 @@ namespace bench::sgemm {
 namespace {
 
 /// A product whose weights lie as oneDNN chooses.
-struct packed_product {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
+struct packed_product : bench::onednn::bound_primitive {
   dnnl::memory a, b, c;
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
 
   explicit packed_product(const product& p) {
     using dnnl::memory;
@@ -43,11 +38,7 @@ struct packed_product {
 library onednn() {
 #if LAMINA_BENCH_ONEDNN
   const auto bind = [](const product& p) -> call {
-    if (p.prepacked)
-      return [s = std::make_shared<packed_product>(p)] {
-        s->primitive.execute(s->stream, s->arguments);
-        s->stream.wait();
-      };
+    if (p.prepacked) return [s = std::make_shared<packed_product>(p)] { s->run(); };
     return [p] { dnnl_sgemm('N', 'N', p.m, p.n, p.k, 1.f, p.a, p.k, p.b, p.n, 0.f, p.c, p.n); };
   };
   return {"oneDNN", bench::onednn::version(), bench::onednn::isa(), bind};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "measure.h"
+#include "report.h"
 
 namespace bench::sgemm {
 
@@ -29,6 +30,17 @@ library openblas();
 library blis();
 library eigen();
 library eigen_fixed();  // of square products of the sizes in bench/shapes/small.txt
+
+/// A row of a product, without what was measured.
+inline row row_of(const std::string& problem, const product& p, const char* unit) {
+  row r;
+  r.problem = problem;
+  r.shape = std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k);
+  r.isa = program_isa_name;
+  r.unit = unit;
+  r.share = 2.0 * static_cast<double>(p.m * p.n * p.k);
+  return r;
+}
 
 /// The peers, bound to `p` with a result of their own, `result`. Leaves if one computes something else than p.c holds: its
 /// time would mean nothing.

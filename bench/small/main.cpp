@@ -15,12 +15,7 @@ int main(int argc, char** argv) {
     const sgemm::product p{n, n, n, x.data(), y.data(), z.data()};
     const call run = ours.bind(p);
     run();
-    row r;
-    r.problem = std::string("4 small products ") + program_isa_name;
-    r.shape = std::to_string(n) + " x " + std::to_string(n) + " x " + std::to_string(n);
-    r.isa = program_isa_name;
-    r.unit = "ns";
-    r.share = 2.0 * static_cast<double>(n * n * n);
+    row r = sgemm::row_of(std::string("4 small products ") + program_isa_name, p, "ns");
     measure(r, run, sgemm::contenders_of({sgemm::eigen_fixed()}, p, peer_z), 1e-9);
     show(r);
     all.add(std::move(r));
