@@ -629,7 +629,7 @@ BOOST_AUTO_TEST_CASE(what_traits_give) {
   BOOST_TEST(wrong_behind<channels_op>() == "wrong: its `channels` gives the axes 9 of [2x3] and -4 of [2x3]");
   BOOST_TEST(wrong<images_op>() ==
              "wrong: its `images` gives channel blocks for float64[2x3] to float32[1x1x2x3], which "
-             "are for float32 of four axes");
+             "are for float32 and int8 of four axes");
   BOOST_TEST(wrong_samples<mapped_op<maps::shares>>() == "wrong: its `map_axis` asks for operand 12 of 1");
   BOOST_TEST(wrong_samples<mapped_op<maps::broadcasts>>() == "wrong: its `map_axis` asks for operand 7 of 1");
   BOOST_TEST(wrong_samples<mapped_op<maps::fewer>>() == "wrong: its `map_axis` gives 0 operands of 1");

@@ -380,4 +380,52 @@ BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {
   }
 }
 
+// Nets of int8 give the same bits in both layouts; with what joins a convolution, and what a plain operand does between.
+BOOST_AUTO_TEST_CASE(quantized_images) {
+  int states = 0;
+  const auto fixed = [&](small_graph& g, array v) { return g.state("w" + std::to_string(++states), std::move(v)); };
+  const auto number = [&](small_graph& g, double v) {
+    return fixed(g, array_of(dtype::float32, {}, {static_cast<double>(static_cast<float>(v))}));
+  };
+  const auto as = [&](small_graph& g, double scale, int offset) {
+    return quantization{number(g, scale), fixed(g, array_of(dtype::int8, {}, {static_cast<double>(offset)}))};
+  };
+  const auto product = [&](small_graph& g, const value& x, std::int64_t out, std::int64_t in, std::int64_t kernel,
+                           int seed, conv2d_attributes conv) {
+    const shape w{out, in, kernel, kernel};
+    return quantized_conv2d(x, as(g, 0.02, 3),
+                            {fixed(g, random_array(dtype::int8, w, seed, -128, 128)), number(g, 0.01),
+                             fixed(g, random_array(dtype::int32, {out}, seed + 1, -2000, 2000))},
+                            as(g, 0.02 * 0.01 * 40 * static_cast<double>(kernel), -5), {conv, -100, 120});
+  };
+  for (const std::int64_t channels : {16, 24, 40})
+    for (const int threads : {1, 2}) {
+      array results[2][3];
+      for (const bool blocks : {false, true}) {
+        small_graph g;
+        const value x = g.input(random_array(dtype::int8, {2, 3, 15, 14}, 1, -128, 128)),
+                    beside = g.input(random_array(dtype::int8, {2, channels, 8, 7}, 2, -128, 128));
+        value h = product(g, x, channels, 3, 3, 11, {.stride = 2, .padding = 1});
+        const value d = product(g, h, channels, 1, 3, 13, {.padding = 1, .groups = channels});
+        h = quantized_add(product(g, d, channels, channels, 1, 15, {}), as(g, 0.05, 1), h, as(g, 0.04, -9),
+                          as(g, 0.07, 2));
+        h = quantized_add(beside, as(g, 0.05, 1), product(g, h, channels, channels, 3, 17, {.padding = 1}),
+                          as(g, 0.03, 4), as(g, 0.07, 2));
+        h = quantized_add(product(g, h, channels, channels, 3, 19, {.padding = 1}), as(g, 0.05, 1), beside,
+                          as(g, 0.03, 4), as(g, 0.07, 2));
+        h = quantized_table(max_pool2d(h, {.kernel_size = 2, .stride = 1}),
+                            fixed(g, random_array(dtype::int8, {256}, 3, -128, 128)));
+        g.output(h);
+        g.output(product(g, h, 3, channels, 1, 21, {}));  // few channels stay plain
+        g.output(quantized_avg_pool2d(h, as(g, 0.02, 1), as(g, 0.01, 2), {.kernel_size = {7, 6}}));
+        const auto got = g.run({.blocked_layout = blocks}, threads);
+        std::copy(got.begin(), got.end(), results[blocks]);
+        if (!blocks) BOOST_TEST(!any_blocked(*g.plan));
+        else if (any_blocked(*g.plan))  // on this machine
+          BOOST_TEST(g.plan->explain().find("quantized_conv2d + quantized_add") != std::string::npos);
+      }
+      for (int i = 0; i < 3; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,7 @@
 
 #include "block_linear.h"
 #include "integer_product.h"
+#include "quantized_blocked.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
 #include "quantized_depthwise_words.h"
@@ -274,6 +275,54 @@ LAMINA_QUANTIZED_FORM(by_pairs, )
 #if defined(__AVX512BW__)
 LAMINA_QUANTIZED_FORM(by_fours, _vnni)
 int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
+
+void LAMINA_KERNEL(quantized_blocked_conv)(const void* args, void* scratch) noexcept {
+  const auto a = *static_cast<const quantized_blocked_args*>(args);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  if (a.b) any_blocked_conv<true>(a, memory);
+  else any_blocked_conv<false>(a, memory);
+}
+void LAMINA_KERNEL(quantized_blocked_pack)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const quantized_blocked_pack_args*>(args);
+  if (block_depthwise_layout::fits(a.w)) pack_block_depthwise(a);
+  else if (a.plain_in) pack_conv<by_fours>({a.w, a.weight, a.packed}, true);
+  else pack_blocks(a);
+}
+std::size_t LAMINA_KERNEL(quantized_blocked_scratch)(const quantized_blocked_args* a) noexcept {
+  return blocked_scratch(*a);
+}
+std::size_t LAMINA_KERNEL(quantized_blocked_packed)(const window* w, int plain_in) noexcept {
+  return blocked_packed(*w, plain_in != 0);
+}
+int LAMINA_KERNEL(quantized_blocked_supports)(const window* w, int plain_in) noexcept {
+  return w->groups == 1 || (!plain_in && block_depthwise_layout::fits(*w));
+}
+void LAMINA_KERNEL(quantized_to_blocked)(const void* args, void*) noexcept {
+  plain_to_blocks(*static_cast<const reorder_args*>(args));
+}
+void LAMINA_KERNEL(quantized_from_blocked)(const void* args, void*) noexcept {
+  blocks_to_plain(*static_cast<const reorder_args*>(args));
+}
+void LAMINA_KERNEL(quantized_max_pool_blocked)(const void* args, void*) noexcept {
+  max_pool_of_blocks(*static_cast<const pool_args*>(args));
+}
+void LAMINA_KERNEL(quantized_average_pool_blocked)(const void* args, void*) noexcept {
+  average_pool_of_blocks(*static_cast<const quantized_average_args*>(args));
+}
+void LAMINA_KERNEL(quantized_add_blocked)(const void* args, void*) noexcept {
+  add_blocks(*static_cast<const quantized_add_args*>(args));
+}
+void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
+  table_of_blocks(*static_cast<const quantized_table_args*>(args));
+}
+static constinit const quantized_blocked_functions blocked_functions = {
+    &LAMINA_KERNEL(quantized_blocked_supports),     &LAMINA_KERNEL(quantized_blocked_scratch),
+    &LAMINA_KERNEL(quantized_blocked_packed),       &LAMINA_KERNEL(quantized_blocked_conv),
+    &LAMINA_KERNEL(quantized_blocked_pack),         &LAMINA_KERNEL(quantized_to_blocked),
+    &LAMINA_KERNEL(quantized_from_blocked),         &LAMINA_KERNEL(quantized_max_pool_blocked),
+    &LAMINA_KERNEL(quantized_average_pool_blocked), &LAMINA_KERNEL(quantized_add_blocked),
+    &LAMINA_KERNEL(quantized_table_blocked),
+};
 #else
 int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 #endif
@@ -342,6 +391,11 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
       integer_products::add_all(all.of, std::make_integer_sequence<int, element_count>{});
       return all;
     }(),
+#if defined(__AVX512BW__)
+    &blocked_functions,
+#else
+    nullptr,
+#endif
 };
 
 }  // extern "C"

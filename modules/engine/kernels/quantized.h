@@ -141,6 +141,46 @@ struct integer_products_of {
   kernel of[element_count];  // null but for integers
 };
 
+/// Images in blocks of 16 channels, [N, ceil(C / 16), H, W, 16], each number plus 128, as products take one operand. What is in the
+/// channels beyond C does not matter.
+///
+/// Convolution: images [first, first + count), blocks [first_block, first_block + blocks) of output channels, rows
+/// [first_row, first_row + rows) of their results.
+struct quantized_blocked_args {
+  window w;
+  long first, count, first_block, blocks, first_row, rows;
+  long plain_in;  // `in` is in plain layout, and its numbers are as they are
+  const std::int8_t* in;
+  const std::int8_t* packed;  // the weights as `pack` wrote them
+  std::int8_t* out;
+  requantization to;
+  /// What is added to the results as `add` does it, the results being its a; null: nothing. Lies as `out`. The sum takes them as
+  /// numbers of a_scale and a_offset, whatever they were made with.
+  const std::int8_t* b;
+  const float *a_scale, *b_scale, *sum_scale;
+  const std::int8_t *a_offset, *b_offset, *sum_offset;
+  std::int32_t sum_low, sum_high;
+};
+struct quantized_blocked_pack_args {
+  window w;
+  const std::int8_t* weight;  // [O, C / groups, KH, KW]
+  std::int8_t* packed;
+  long plain_in;
+};
+struct quantized_blocked_functions {
+  /// 1 if this window can be run here.
+  int (*supports)(const window* w, int plain_in) noexcept;
+  std::size_t (*scratch_bytes)(const quantized_blocked_args* args) noexcept;
+  std::size_t (*packed_bytes)(const window* w, int plain_in) noexcept;
+  kernel conv;                      // args: quantized_blocked_args
+  kernel pack;                      // args: quantized_blocked_pack_args
+  kernel to_blocked, from_blocked;  // args: reorder_args
+  kernel max_pool;                  // args: pool_args; w.channels counts channels
+  kernel average_pool;              // args: quantized_average_args
+  kernel add;                       // args: quantized_add_args; two tensors that lie alike
+  kernel table;                     // args: quantized_table_args
+};
+
 struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
@@ -154,6 +194,8 @@ struct quantized_functions {
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
   kernel table;                              // args: quantized_table_args
   integer_products_of products_of_integers;  // args: integer_product_args
+  /// For the second form of the products; null where the set has none.
+  const quantized_blocked_functions* blocked;
 };
 
 extern "C" {

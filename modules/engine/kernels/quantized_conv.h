@@ -27,7 +27,8 @@ template <class Form> struct conv_layout {
   long line_step;             // results of a line
   std::size_t image, raws, at, factors, results, bytes;
 
-  explicit conv_layout(const window& w) {
+  /// `to_blocks`: filters stand in the lanes, whose results become blocks of channels.
+  explicit conv_layout(const window& w, bool to_blocks = false) {
     channels = w.channels / w.groups, filters = w.out_channels / w.groups;
     const long of_channels = parts_of(channels, numbers) * w.kernel_w,
                of_taps = channels * parts_of(w.kernel_w, numbers);
@@ -56,8 +57,8 @@ template <class Form> struct conv_layout {
 
     // In half panels where a half is enough: that is what the tiles do.
     const long least = Form::lanes < 8 ? 8 : Form::lanes;
-    pixels_in_lanes = parts_of((w.out_height - 1) * pitch + w.out_width, least) * filters <=
-                      w.out_height * w.out_width * parts_of(filters, least);
+    pixels_in_lanes = !to_blocks && parts_of((w.out_height - 1) * pitch + w.out_width, least) * filters <=
+                                        w.out_height * w.out_width * parts_of(filters, least);
     line_step = static_cast<long>(whole_lines((pitch < line ? line : pitch) + 4 * panel_columns));
 
     image = 0;
@@ -83,9 +84,9 @@ template <class Form> struct conv_layout {
   }
 };
 
-template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_args& a) {
+template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_args& a, bool to_blocks = false) {
   const window& w = a.w;
-  const conv_layout<Form> to(w);
+  const conv_layout<Form> to(w, to_blocks);
   const long taps = w.kernel_h * w.kernel_w;
   for (long g = 0; g < w.groups; ++g) {
     std::int8_t* packed = a.packed + g * to.packed_bytes();
@@ -286,13 +287,9 @@ template <class Form, class Result> struct conv_run {
   }
 };
 
-template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
-  const quantized_conv_args a = args;
-  const window& w = a.w;
-  const Result finished(a.to);
-  const conv_layout<Form> has(w);
-  auto* memory = static_cast<std::int8_t*>(scratch);
-  const std::int8_t zero = *a.to.x_offset;
+/// Padding, and where the words of a pixel lie.
+template <class Form> LAMINA_INLINE void prepare_scratch(const conv_layout<Form>& has, const window& w,
+                                                         std::int8_t zero, std::int8_t* memory) {
   std::memset(memory + has.raws, zero, has.at - has.raws);
   auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long p = 0; p < has.planes; ++p)
@@ -304,6 +301,16 @@ template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv
                     has.pitch * 4 +
                 column / w.stride_w * 4;
       }
+}
+
+template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
+  const quantized_conv_args a = args;
+  const window& w = a.w;
+  const Result finished(a.to);
+  const conv_layout<Form> has(w);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  const std::int8_t zero = *a.to.x_offset;
+  prepare_scratch(has, w, zero, memory);
   const long plane = w.height * w.width, results = w.out_height * w.out_width, channels = has.channels / a.repeats;
   for (long g = 0; g < w.groups; ++g) {
     const std::int8_t* packed = a.packed + g * has.packed_bytes();

@@ -307,10 +307,11 @@ void emit_pool(emission& e, bool maximum) {
   const bool index = maximum && e.used(1);
   // Every map, or block of maps, is pooled for itself.
   kernels::window map = window_of(at, x, y);
-  auto run = form == layout::blocked  ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
-             : element == dtype::int8 ? kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized->max_pool
-             : maximum                ? f.max_pool_of(map, static_cast<int>(element), index)
-                                      : f.average_pool_of(map, static_cast<int>(element));
+  const auto& bytes = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
+  auto run = element == dtype::int8    ? (form == layout::blocked ? bytes.blocked->max_pool : bytes.max_pool)
+             : form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
+             : maximum                 ? f.max_pool_of(map, static_cast<int>(element), index)
+                                       : f.average_pool_of(map, static_cast<int>(element));
   map.channels = map.out_channels = form == layout::blocked ? kernels::lanes(static_cast<kernels::isa>(e.isa())) : 1;
   const std::int64_t maps_of_image = (x.at(1) + map.channels - 1) / map.channels, maps = x.at(0) * maps_of_image,
                      in_bytes = image_bytes(e, x, element, form) / maps_of_image,

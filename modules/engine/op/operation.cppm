@@ -328,6 +328,8 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::keeps_elements; }) r.keeps_elements = Op::keeps_elements;
     else r.keeps_elements = alias_of<Op>() == 0;
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
+    if constexpr (requires { Op::sums; }) r.sums = Op::sums;
+    if constexpr (requires { Op::joins_sums; }) r.joins_sums = Op::joins_sums;
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;

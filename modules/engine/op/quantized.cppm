@@ -104,11 +104,13 @@ export struct quantized_conv2d {
   static constexpr std::string_view name = "quantized_conv2d";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 8;
+  static constexpr bool joins_sums = true;
   using attributes = quantized_conv2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[3].dims.size(1, 4));
   }
+  static image_layouts images(const image_call&);
   static void emit(emission&);
 };
 /// Operands: x and its offset; weights.
@@ -137,11 +139,13 @@ export struct integer_conv2d {
 export struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
   static constexpr int operands = 8;
+  static constexpr summed_operands sums{0, 3};
   using attributes = quantized_bounds;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static double flops(const attributes&, view<const tensor_type>, view<const tensor_type> out) {
     return 3.0 * static_cast<double>(out[0].dims.size());
   }
+  static image_layouts images(const image_call&);
   static void emit(emission&);
 };
 export struct quantized_multiply {
@@ -160,6 +164,7 @@ export struct quantized_table {
   static constexpr int operands = 2;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static image_layouts images(const image_call&);
   static void emit(emission&);
 };
 /// Operands: x, its scale and offset; scale and offset of the result.
@@ -173,6 +178,7 @@ export struct quantized_avg_pool2d {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
            static_cast<double>(a.kernel_size.w);
   }
+  static image_layouts images(const image_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -27,7 +27,15 @@ const kernels::quantized_functions& functions(const emission& e) {
 }
 // The form of the products that this machine has, and what tells weights in one form from those in another.
 const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
+// The kernels of images in blocks of channels; null where a plan for this set on this machine has none.
+const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
+  const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(set)).quantized;
+  return f.blocked && f.form() == 1 ? f.blocked : nullptr;
+}
 std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
+
+// Channels of a block.
+constexpr std::int64_t block_channels = 16;
 
 // Weights that `make` packs, once if they are a state.
 buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
@@ -238,13 +246,17 @@ void infer_both(const quantized_bounds& a, view<const tensor_type> in, inference
 void emit_both(emission& e, kernels::kernel run) {
   const auto& at = e.attributes<quantized_bounds>();
   const shape& y = e.out_type(0).dims;
-  const std::int64_t all = y.size();
+  const std::int64_t all = e.stored(e.out(0), e.out_type(0));
   if (all == 0) return;
   const auto how = *rows_of_both(y, e.in_type(3).dims);
   kernels::quantized_add_args whole{};
   whole.rows = y.size(0, how.axis), whole.count = all / whole.rows;
   whole.b_row = how.first ? 1 : 0, whole.b_step = how.first ? 0 : 1;
   whole.low = static_cast<std::int32_t>(at.low), whole.high = static_cast<std::int32_t>(at.high);
+  if (e.out(0).form == layout::blocked) {  // they lie alike
+    run = blocks_of(e.isa())->add;
+    whole.rows = all / block_channels, whole.count = whole.b_row = block_channels;
+  }
   // One row is cut into parts of it.
   const std::int64_t items = whole.rows == 1 && !how.first ? whole.count : whole.rows, each = all / items;
   emission::cut(items, 3.0 * static_cast<double>(each), [&](std::int64_t first, std::int64_t count) {
@@ -264,6 +276,72 @@ void emit_both(emission& e, kernels::kernel run) {
   });
 }
 
+kernels::window window_of(const conv2d_attributes& c, const shape& x, const shape& w, const shape& y) {
+  return {
+      w.at(1) * c.groups, x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2),  w.at(3),
+      c.stride.h,         c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups, c.padding_more.h,
+      c.padding_more.w};
+}
+
+// What a convolution's results are added to by the operation that its epilogue names.
+void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<address>& where) {
+  const auto& tail = e.epilogue();
+  if (!tail.sum) return;
+  const auto& within = tail.sum->attributes_as<quantized_bounds>();
+  a.sum_low = static_cast<std::int32_t>(within.low), a.sum_high = static_cast<std::int32_t>(within.high);
+  const auto& of = tail.sum->inputs;
+  const bool first = of[3] == tail.residual;  // the results are a of the sum
+  where.insert(where.end(), {{&a.b, e.operand(tail.residual)},
+                             {&a.b_scale, e.operand(of[first ? 4 : 1])},
+                             {&a.b_offset, e.operand(of[first ? 5 : 2])},
+                             {&a.a_scale, e.operand(of[first ? 1 : 4])},
+                             {&a.a_offset, e.operand(of[first ? 2 : 5])},
+                             {&a.sum_scale, e.operand(of[6])},
+                             {&a.sum_offset, e.operand(of[7])}});
+}
+
+// A convolution whose result is in blocks of channels, in parts: images, rows, or pairs of blocks.
+void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
+  const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  const auto& f = *blocks_of(e.isa());
+  const std::int64_t blocks = (y.at(1) + block_channels - 1) / block_channels, height = y.at(2);
+  const bool depthwise = at.conv.groups > 1, plain = e.in(0).form == layout::plain;
+  kernels::quantized_blocked_args whole{};
+  whole.w = window_of(at.conv, x, w, y);
+  whole.plain_in = plain, whole.blocks = blocks, whole.rows = height;
+  whole.to = requantization_of(e, at.low, at.high);
+  const std::uint64_t format = 0x71620000u | (depthwise ? 1u : 0u) | (plain ? 2u : 0u);
+  const buffer_ref packed =
+      weights_of(e, 3, format, f.packed_bytes(&whole.w, plain), [&](buffer_ref from, buffer_ref to) {
+        kernels::quantized_blocked_pack_args p{whole.w, nullptr, nullptr, plain};
+        e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
+      });
+  const auto part = [&](kernels::quantized_blocked_args a) {
+    std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
+    add_operands(e, a.to, 0, where);
+    add_sum(e, a, where);
+    e.step(f.conv, a, where, f.scratch_bytes(&a));
+  };
+  // Where filters are more than what they read, a part reads some of them.
+  const bool by_blocks = depthwise || w.size() > x.size(1, 4);
+  const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
+  detail::cut_images(
+      e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 1e6 : 4e6, by_blocks ? (blocks + 1) / 2 : height,
+      [&](std::int64_t first, std::int64_t count) {
+        auto a = whole;
+        a.first = first, a.count = count;
+        part(a);
+      },
+      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
+        auto a = whole;
+        a.first = image, a.count = 1;
+        if (by_blocks) a.first_block = 2 * first, a.blocks = std::min(2 * count, blocks - 2 * first);
+        else a.first_row = first, a.rows = count;
+        part(a);
+      });
+}
+
 // A convolution whose weights are operand `weight`, in parts: images, or rows of the results of one.
 template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, std::size_t weight,
                                                 const kernels::quantized_conv_args& whole, kernels::kernel run,
@@ -271,10 +349,7 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   const shape &x = e.in_type(0).dims, &w = e.in_type(weight).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto& f = products(e);
-  const kernels::window window{
-      w.at(1) * c.groups, x.at(2),    x.at(3),     y.at(1),     y.at(2),      y.at(3),      w.at(2),  w.at(3),
-      c.stride.h,         c.stride.w, c.padding.h, c.padding.w, c.dilation.h, c.dilation.w, c.groups, c.padding_more.h,
-      c.padding_more.w};
+  const kernels::window window = window_of(c, x, w, y);
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
   const buffer_ref packed =
@@ -427,8 +502,19 @@ void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, in
   if (!product_channels(in, in[3].dims[0], out)) return;
   out.result(dtype::int8, found.results[0].dims);
 }
+image_layouts quantized_conv2d::images(const image_call& c) {
+  const auto& at = *static_cast<const attributes*>(c.attributes);
+  const shape &x = c.in[0].dims, &w = c.in[3].dims, &y = c.out[0].dims;
+  const auto* f = blocks_of(c.isa);
+  if (!f || twice(at, x, w) || 2 * y.at(1) <= block_channels) return {};
+  const kernels::window window = window_of(at.conv, x, w, y);
+  const bool plain = !c.blocked && 2 * x.at(1) <= block_channels && at.conv.groups == 1;
+  const bool taken = f->supports(&window, plain) != 0;
+  return {taken, taken && !plain};
+}
 void quantized_conv2d::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
+  if (e.out(0).form == layout::blocked) return emit_blocked(e, at);
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims;
   kernels::quantized_conv_args whole{};
   whole.repeats = twice(at, x, w) ? 2 : 1;
@@ -454,6 +540,10 @@ void integer_conv2d::emit(emission& e) {
 }
 
 void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_both(a, in, out); }
+image_layouts quantized_add::images(const image_call& c) {
+  const bool taken = c.blocked && c.in[0].dims == c.in[3].dims;
+  return {taken, taken, taken};
+}
 void quantized_add::emit(emission& e) { emit_both(e, functions(e).add); }
 void quantized_multiply::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   infer_both(a, in, out);
@@ -469,13 +559,15 @@ void quantized_table::infer(const attributes&, view<const tensor_type> in, infer
   }
   out.result(dtype::int8, in[0].dims);
 }
+image_layouts quantized_table::images(const image_call& c) { return {c.blocked, c.blocked}; }
 void quantized_table::emit(emission& e) {
-  const std::int64_t all = e.out_type(0).dims.size();
+  const std::int64_t all = e.stored(e.out(0), e.out_type(0));
   if (all == 0) return;
+  const auto run = e.out(0).form == layout::blocked ? blocks_of(e.isa())->table : functions(e).table;
   emission::cut(all, 4, [&](std::int64_t first, std::int64_t count) {
     kernels::quantized_table_args a{};
     a.count = count;
-    e.step(functions(e).table, a, {{&a.in, e.in(0).at(first)}, {&a.table, e.in(1)}, {&a.out, e.out(0).at(first)}});
+    e.step(run, a, {{&a.in, e.in(0).at(first)}, {&a.table, e.in(1)}, {&a.out, e.out(0).at(first)}});
   });
 }
 
@@ -492,11 +584,15 @@ void quantized_avg_pool2d::infer(const attributes& a, view<const tensor_type> in
   }
   out.result(dtype::int8, found.results[0].dims);
 }
+image_layouts quantized_avg_pool2d::images(const image_call& c) { return {c.blocked, c.blocked}; }
 void quantized_avg_pool2d::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
   const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto step = at.step();
+  const bool blocked = e.out(0).form == layout::blocked;
+  const auto run = blocked ? blocks_of(e.isa())->average_pool : functions(e).average_pool;
+  const std::int64_t channels = blocked ? (x.at(1) + block_channels - 1) / block_channels * block_channels : x.at(1);
   const double flops =
       static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
@@ -506,13 +602,13 @@ void quantized_avg_pool2d::emit(emission& e) {
         step.w,  at.padding.h, at.padding.w, 1,       1,       1,       at.padding_more.h, at.padding_more.w};
     a.pool.images = count;
     a.pool.count_padding = at.count_padding;
-    e.step(functions(e).average_pool, a,
-           {{&a.pool.in, e.in(0).at(first * x.size(1, 4))},
+    e.step(run, a,
+           {{&a.pool.in, e.in(0).at(first * channels * x.size(2, 4))},
             {&a.x_scale, e.in(1)},
             {&a.x_offset, e.in(2)},
             {&a.y_scale, e.in(3)},
             {&a.y_offset, e.in(4)},
-            {&a.pool.out, e.out(0).at(first * y.size(1, 4))}});
+            {&a.pool.out, e.out(0).at(first * channels * y.size(2, 4))}});
   });
 }
 

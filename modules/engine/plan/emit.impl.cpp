@@ -390,15 +390,28 @@ void emitter::emit_reorder() {
   touch(b);
   buffer_ref to{b, 0, current_->to};
   if (from.form == layout::uniform || current_->to == layout::uniform) {  // one element spread over all
+    const bool numbers_change = current_->to == layout::blocked && p_.type(v).element == dtype::int8;
+    const layout spread = numbers_change ? layout::plain : current_->to;
+    const buffer_ref all{numbers_change ? new_block(bytes_of(v, spread)) : b, 0, spread};
     kernels::copy_args a{};
     a.axes = 1;
     a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
-    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, current_->to)) / a.size;  // of a blocked image, padding too
+    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, spread)) / a.size;  // of a blocked image, padding too
     a.out_stride[0] = 1;
-    if (s.size()) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, to}});
-    return;
+    touch(all.buffer);
+    if (s.size()) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, all}});
+    if (!numbers_change) return;
+    stage();
+    ++now_;
+    touch(all.buffer);
+    touch(b);
+    from = all;
   }
-  auto run = current_->to == layout::blocked ? table_.conv->to_blocked : table_.conv->from_blocked;
+  const auto size = static_cast<std::int64_t>(size_of(p_.type(v).element));
+  const auto* blocks = table_.quantized->blocked;
+  auto run = size == 1 ? (current_->to == layout::blocked ? blocks->to_blocked : blocks->from_blocked)
+             : current_->to == layout::blocked ? table_.conv->to_blocked
+                                               : table_.conv->from_blocked;
   constexpr double reorder_grain = 200e3;
   const bool to_blocks = current_->to == layout::blocked;
   const auto moved = [&](std::int64_t images, std::int64_t channels, std::int64_t plain_at, std::int64_t blocked_at) {
@@ -409,7 +422,7 @@ void emitter::emit_reorder() {
     step(run, a,
          {{&a.in, from.at(to_blocks ? plain_at : blocked_at)}, {&a.out, to.at(to_blocks ? blocked_at : plain_at)}});
   };
-  const std::int64_t map = s.size(2, 4) * 4, width = kernels::lanes(static_cast<kernels::isa>(r_.isa)),
+  const std::int64_t map = s.size(2, 4) * size, width = kernels::lanes(static_cast<kernels::isa>(r_.isa)),
                      all = s.at(0) * s.at(1);
   // Where blocks follow each other in both layouts, all images are one run of blocks.
   if (s.at(0) == 1 || s.at(1) % width == 0)

@@ -66,6 +66,24 @@ bool is_ready(const program& p, const usage& u, value_id other, const group& g) 
   return !by_shape || before(p, other.node, g.nodes[0]);
 }
 
+// Takes an operation that adds another tensor to a product's result, both in blocks of channels, into its epilogue; whether it can.
+bool absorb_sum(const request& r, const usage& u, const layouts& forms, const grouping& groups, group& g) {
+  if (u.root[g.result] || u.reader_count[g.result] != 1) return false;
+  const auto next = u.readers_of(g.result)[0];
+  const node& c = r.of.at(next);
+  const auto [first, second] = c.kind == node_kind::operation ? c.op->sums : summed_operands{};
+  if (first < 0 || groups.of(next) || forms.form[{next, 0}] != layout::blocked) return false;
+  const value_id a = c.inputs[static_cast<std::size_t>(first)], b = c.inputs[static_cast<std::size_t>(second)],
+                 other = a == g.result ? b : a;
+  if (a == b || (a != g.result && b != g.result) || r.of.type(other) != c.results[0] || !is_ready(r.of, u, other, g))
+    return false;
+  g.tail.residual = other;
+  g.tail.sum = &c;
+  g.nodes.push_back(next);
+  g.result = {next, 0};
+  return true;
+}
+
 // Takes the operation that alone reads a product's result into its epilogue; whether it can.
 bool absorb(const request& r, const usage& u, layouts& forms, const grouping& groups, group& g) {
   const program& p = r.of;
@@ -104,11 +122,11 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
   const auto count = static_cast<std::int32_t>(r.of.nodes().size());
   for (std::int32_t i = 0; i < count; ++i) {
     const node& n = r.of.at(i);
-    if (!u.needed[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || !n.op->channels ||
-        is_integer(n.results[0].element))
-      continue;
+    if (!u.needed[static_cast<std::size_t>(i)] || n.kind != node_kind::operation) continue;
     group g{.nodes = {i}, .result = {i, 0}};
-    while (!g.tail.clamp && absorb(r, u, forms, groups, g)) {}
+    if (n.op->joins_sums && forms.form[g.result] == layout::blocked) absorb_sum(r, u, forms, groups, g);
+    else if (n.op->channels && !is_integer(n.results[0].element))
+      while (!g.tail.clamp && absorb(r, u, forms, groups, g)) {}
     if (g.nodes.size() == 1) continue;
     groups.fused_epilogues += static_cast<std::int64_t>(g.nodes.size()) - 1;
     for (auto m : g.nodes)

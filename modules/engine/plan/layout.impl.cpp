@@ -58,7 +58,11 @@ bool reads_blocked_images(const program& p, const layouts& all, const node& n) {
   return any;
 }
 
-bool is_image(const tensor_type& t) { return t.element == dtype::float32 && t.dims.rank == 4 && t.dims.size() != 0; }
+bool is_image(const tensor_type& t) {
+  return (t.element == dtype::float32 || t.element == dtype::int8) && t.dims.rank == 4 && t.dims.size() != 0;
+}
+// Products of int8 do not mind what is beyond the channels.
+bool has_free_padding(const tensor_type& t) { return t.element == dtype::int8; }
 
 }  // namespace
 
@@ -71,7 +75,7 @@ std::size_t bytes_of(const request& r, value_id v, layout form) {
 }
 
 std::optional<float> padding_of(const request& r, const layouts& all, value_id v) {
-  if (!has_partial_block(r, r.of.type(v))) return 0;
+  if (!has_partial_block(r, r.of.type(v)) || has_free_padding(r.of.type(v))) return 0;
   return all.padding[v];
 }
 
@@ -102,7 +106,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
       if (!forms.result) continue;
       block(v);
       if (n.op->channels || !forms.operand || padding_of(r, all, n.inputs[0]) == 0) all.padding[v] = 0;
-    } else if (is_elementwise(n) && reads_blocked_images(r.of, all, n)) {
+    } else if (is_elementwise(n) && n.results[0].element == dtype::float32 && reads_blocked_images(r.of, all, n)) {
       const auto beyond = padding_after(r, all, n);
       if (beyond) all.padding[v] = *beyond;
       if (beyond || !has_partial_block(r, n.results[0])) block(v);
@@ -115,8 +119,10 @@ layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t
   const value_id in = n.inputs[k];
   if (n.op->layout_free && all.form[in] == layout::uniform) return layout::uniform;
   if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
-  const bool blocked =
-      n.op->images ? k == 0 && images_of(r, u, all, at).operand : r.of.type(in).dims == n.results[0].dims;
+  const bool alike = r.of.type(in).dims == n.results[0].dims;
+  if (!n.op->images) return alike ? layout::blocked : layout::plain;
+  const auto forms = images_of(r, u, all, at);
+  const bool blocked = k == 0 ? forms.operand : forms.others && alike && r.of.type(in).element == n.results[0].element;
   return blocked ? layout::blocked : layout::plain;
 }
 

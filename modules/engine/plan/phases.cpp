@@ -147,6 +147,15 @@ struct item_order {
 item_order schedule(const request& r, const usage& u, const layouts& forms, const grouping& groups,
                     const view_table& views);
 /// Calls f(v) for each value whose elements an item reads, in their order.
+/// The operands of a product's epilogue.
+template <class F> void each_operand(const epilogue& tail, F f) {
+  if (tail.bias) f(tail.bias);
+  if (tail.residual) f(tail.residual);
+  if (!tail.sum) return;
+  const auto& [first, second] = tail.sum->op->sums;
+  for (int k = 0; k < static_cast<int>(tail.sum->inputs.size()); ++k)
+    if (k != first && k != second) f(tail.sum->inputs[static_cast<std::size_t>(k)]);
+}
 template <class F>
 void each_read(const program& p, const grouping& groups, const item_order& order, const plan_item& it, F f) {
   if (it.what == plan_item::kind::reorder) return f(it.result);
@@ -156,9 +165,7 @@ void each_read(const program& p, const grouping& groups, const item_order& order
       if (n.reads_data(k)) f(n.inputs[k]);
   }
   if (it.group == none) return;
-  const epilogue& tail = groups.groups[static_cast<std::size_t>(it.group)].tail;
-  if (tail.bias) f(tail.bias);
-  if (tail.residual) f(tail.residual);
+  each_operand(groups.groups[static_cast<std::size_t>(it.group)].tail, f);
 }
 
 // ---- place ----

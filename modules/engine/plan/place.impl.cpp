@@ -107,7 +107,9 @@ class placer {
       }
     }
     const group* g = groups_.of(a.value.node);
-    return g && ((g->tail.bias && reads(g->tail.bias)) || (g->tail.residual && reads(g->tail.residual)));
+    bool found = false;
+    if (g) each_operand(g->tail, [&](value_id v) { found = found || reads(v); });
+    return found;
   }
 
   // Who reads a value: the item of the highest level, that level, and the highest one of the others.

@@ -107,8 +107,7 @@ class scheduler {
         take(m, [&](value_id v) { return groups_.group_of[static_cast<std::size_t>(v.node)] != mine; });
     } else {
       take(g->nodes[0], all);
-      if (g->tail.bias) f(g->tail.bias);
-      if (g->tail.residual) f(g->tail.residual);
+      each_operand(g->tail, f);
     }
   }
 

@@ -12,8 +12,8 @@ namespace lamina {
 
 /// How a buffer's elements lie in memory.
 export enum class layout : std::uint8_t {
-  plain,    ///< row-major
-  blocked,  ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C
+  plain,  ///< row-major
+  blocked,  ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C; of int8 each number plus 128, there any
   uniform,  ///< one element stands for all
 };
 
@@ -50,7 +50,8 @@ struct first_counted {
 
 /// The epilogue that later nodes left to a matrix product or convolution.
 export struct epilogue {
-  value_id bias, residual;  // node -1: none
+  value_id bias, residual;    // node -1: none
+  const node* sum = nullptr;  // the operation, with `sums`, that adds `residual`, if it is not a plain sum
   bool clamp = false;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };

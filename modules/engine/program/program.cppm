@@ -102,13 +102,17 @@ export struct value_bounds {
 export struct channel_axes {
   int result, weights;
 };
+/// The two operands of an operation, by number, that it adds in one way or another: tensors of the result's type.
+export struct summed_operands {
+  int first = -1, second = -1;
+};
 /// Positions [first, first + count) of an axis.
 export struct axis_view {
   int axis;
   std::int64_t first, count;
 };
 
-/// What decides in which layout an operation takes and gives images [N, C, H, W] of float32 (`layout`, in :emission).
+/// What decides in which layout an operation takes and gives images [N, C, H, W] of float32 or int8 (`layout`, in :emission).
 export struct image_call {
   const void* attributes;
   view<const tensor_type> in, out;
@@ -116,9 +120,9 @@ export struct image_call {
   bool first_only;  // of several results only result 0 is read
   lamina::isa isa;
 };
-/// The answer: whether the result is channel-blocked, and whether operand 0 is to be.
+/// The answer: whether the result is channel-blocked, whether operand 0 is to be, and others of the result's type with it.
 export struct image_layouts {
-  bool result = false, operand = false;
+  bool result = false, operand = false, others = false;
 };
 
 /// The run-time record of an operation: everything the rooms below need to know of it.
@@ -161,6 +165,8 @@ export struct operation {
   bool stops_gradient = false;
   bool keeps_elements = false;  // each result element is one of operand 0, or of any operand of an operation of many
   bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
+  summed_operands sums{};       // of an operation that `joins_sums` may end with
+  bool joins_sums = false;      // in blocks of channels `emit` computes the emission's `epilogue().sum`, too
   bool plain_images = false;    // a plan in which it stands keeps images in the plain layout
   int updates = -1;             // the result may be written over this operand, element by element or row by row
   bool takes_kinds = false;     // operands and results may be sequences and optionals

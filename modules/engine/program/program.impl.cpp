@@ -819,10 +819,12 @@ axis_view checked_part(std::string_view op, axis_view said, const shape& whole) 
 }
 
 image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call) {
-  auto is_image = [](const tensor_type& t) { return t.element == dtype::float32 && t.dims.rank == 4; };
+  auto is_image = [](const tensor_type& t) {
+    return (t.element == dtype::float32 || t.element == dtype::int8) && t.dims.rank == 4;
+  };
   if ((said.operand && !is_image(call.in[0])) || (said.result && !is_image(call.out[0])))
     raise(error_kind::value, wrong_member(op, "images") << "channel blocks for " << call.in[0] << " to " << call.out[0]
-                                                        << ", which are for float32 of four axes");
+                                                        << ", which are for float32 and int8 of four axes");
   return said;
 }
 

@@ -1,0 +1,258 @@
+// Kernels of quantized images in blocks of channels against scalar loops, bit by bit, where the machine has them.
+#include "quantized_reference.h"
+
+using namespace quantized_reference;
+using conv_reference::fits;
+using conv_reference::name;
+using conv_reference::sized;
+
+namespace {
+
+const quantized_blocked_functions* blocks() { return functions().form() == 1 ? functions().blocked : nullptr; }
+
+constexpr long block = 16;
+long padded(long channels) { return (channels + block - 1) / block * block; }
+
+/// [images, channels, pixels] in blocks, each number plus 128; any numbers beyond the channels.
+buffer<std::int8_t> in_blocks(const std::int8_t* plain, long images, long channels, long pixels) {
+  buffer<std::int8_t> to(at(images * padded(channels) * pixels), 1);
+  for (auto& v : to) v = static_cast<std::int8_t>(random_to(-128, 127));
+  for (long n = 0; n < images; ++n)
+    for (long c = 0; c < channels; ++c)
+      for (long p = 0; p < pixels; ++p)
+        to[at(((n * padded(channels) + c / block * block) * pixels) + p * block + c % block)] =
+            static_cast<std::int8_t>(plain[(n * channels + c) * pixels + p] ^ -128);
+  return to;
+}
+std::vector<std::int8_t> in_plain(const std::int8_t* blocked, long images, long channels, long pixels) {
+  std::vector<std::int8_t> to;
+  for (long n = 0; n < images; ++n)
+    for (long c = 0; c < channels; ++c)
+      for (long p = 0; p < pixels; ++p)
+        to.push_back(static_cast<std::int8_t>(
+            blocked[((n * padded(channels) + c / block * block) * pixels) + p * block + c % block] ^ -128));
+  return to;
+}
+
+/// A tensor that is added to results.
+struct addend {
+  float a_scale = 0.04f, scale = 0.03f, sum_scale = 0.05f;
+  std::int8_t a_offset = static_cast<std::int8_t>(random_to(-128, 127)),
+              offset = static_cast<std::int8_t>(random_to(-128, 127)),
+              sum_offset = static_cast<std::int8_t>(random_to(-128, 127));
+  std::int32_t low = random_to(0, 1) ? sum_offset : -128,
+               high = std::max<std::int32_t>(low, random_to(0, 2) ? 127 : 80);
+  std::int8_t sum(std::int8_t a, std::int8_t b) const {
+    const float v =
+        static_cast<float>(a - a_offset) * (a_scale / sum_scale) + static_cast<float>(b - offset) * (scale / sum_scale);
+    const double whole = static_cast<double>(std::nearbyint(v)) + sum_offset;
+    return static_cast<std::int8_t>(std::min<double>(std::max<double>(whole, low), high));
+  }
+};
+
+void check_conv(const window& w, long images, bool extreme, bool plain_in, bool adds) {
+  const auto* f = blocks();
+  if (!f) return;
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " plain " << plain_in << " adds " << adds) {
+    const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
+    const parameters p(w.out_channels, depth, true);
+    buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
+        other(at(images * w.out_channels * pixels), 1);
+    fill(in, extreme), fill(weight, extreme), fill(other, extreme);
+    auto expected = convolved(w, images, w.channels / w.groups, in, weight, p).results;
+    const addend more;
+    for (std::size_t i = 0; adds && i < expected.size(); ++i) expected[i] = more.sum(expected[i], other[i]);
+
+    BOOST_REQUIRE(f->supports(&w, plain_in));
+    const auto blocked = in_blocks(in.data(), images, w.channels, w.height * w.width),
+               added = in_blocks(other.data(), images, w.out_channels, pixels);
+    buffer<std::int8_t> packed(f->packed_bytes(&w, plain_in)), out(at(images * padded(w.out_channels) * pixels), 1);
+    const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), plain_in};
+    f->pack(&pack, nullptr);
+    BOOST_TEST(packed.guards_intact());
+    for (auto& v : out) v = 77;
+    const long all = padded(w.out_channels) / block;
+    quantized_blocked_args a{};
+    a.w = w, a.first = 0, a.count = images, a.blocks = all, a.rows = w.out_height, a.plain_in = plain_in;
+    a.in = plain_in ? in.data() : blocked.data(), a.packed = packed.data(), a.out = out.data(), a.to = p.to;
+    if (adds) {
+      a.a_scale = &more.a_scale, a.a_offset = &more.a_offset;
+      a.b = added.data(), a.b_scale = &more.scale, a.b_offset = &more.offset;
+      a.sum_scale = &more.sum_scale, a.sum_offset = &more.sum_offset, a.sum_low = more.low, a.sum_high = more.high;
+    }
+    buffer<std::byte> scratch(f->scratch_bytes(&a));
+    const auto run = [&] { f->conv(&a, scratch.data()); };
+    a.count = 1;
+    if (images > 1) run(), a.first = 1, a.count = images - 1;  // in two calls
+    const long cut = random_to(0, w.out_height - 1), first = random_to(0, all - 1);
+    a.first_row = cut, a.rows = w.out_height - cut;
+    run();
+    a.first_row = 0, a.rows = cut;
+    if (a.first_block = first, a.blocks = all - first; cut) run();
+    if (a.first_block = 0, a.blocks = first; cut && first) run();
+    const auto got = in_plain(out.data(), images, w.out_channels, pixels);
+    BOOST_TEST(kernel_test::same_bits(got.data(), expected.data(), expected.size()));
+    BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
+  }
+}
+
+window random_window(long most_channels) {
+  for (;;) {
+    window w{};
+    w.groups = 1;
+    w.channels = random_to(1, most_channels), w.out_channels = random_to(1, 70);
+    w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
+    w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
+    w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, w.kernel_w - 1);
+    w.dilation_h = random_to(1, 3), w.dilation_w = random_to(1, 3);
+    w.height = random_to(1, 12), w.width = random_to(1, 30);
+    if (random_to(0, 2) == 0) w.more_h = random_to(0, 1), w.more_w = random_to(0, 1);
+    if (fits(w)) return sized(w);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(quantized_blocked)
+
+BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
+  for (int i = 0; i < 300; ++i) check_conv(random_window(70), random_to(1, 3), i % 5 == 0, false, i % 2);
+  for (int i = 0; i < 150; ++i) check_conv(random_window(8), random_to(1, 3), i % 5 == 0, true, i % 3 == 0);
+}
+
+// A filter reads one channel: with strides, dilations and paddings, in one band and in many.
+BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
+  for (int i = 0; i < 300; ++i) {
+    window w{};
+    do {
+      w = random_window(8);
+      w.groups = w.channels = w.out_channels = random_to(2, 50);
+      w.kernel_h = random_to(1, 3 + i % 6), w.kernel_w = i % 2 ? w.kernel_h : random_to(1, 9);
+      w.stride_w = random_to(1, 2);
+      if (w.stride_w == 2) w.dilation_w = 1;
+      w.height = random_to(1, i % 9 ? 12 : 60), w.width = random_to(1, i % 9 ? 30 : 150);
+    } while (!fits(w));
+    check_conv(sized(w), random_to(1, 2), i % 5 == 0, false, i % 3 == 0);
+  }
+  const window strided = sized({6, 9, 9, 6, 0, 0, 3, 3, 1, 3, 1, 1, 1, 1, 6});
+  if (blocks()) BOOST_TEST(!blocks()->supports(&strided, 0));
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
+  check_conv(sized({64, 14, 14, 50, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 2, true, false, true);
+  check_conv(sized({40, 50, 40, 40, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, true, false, false);
+  check_conv(sized({130, 7, 7, 33, 0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1}), 2, false, false, true);
+  check_conv(sized({3, 33, 35, 20, 0, 0, 7, 7, 2, 2, 3, 3, 1, 1, 1}), 1, false, true, false);
+  check_conv(sized({1, 28, 28, 16, 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 2, true, true, false);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
+  const auto* f = blocks();
+  if (!f) return;
+  const window w = sized({16, 2, 3, 16, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1});
+  parameters p(16, 16, false);
+  p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
+  for (auto& b : p.bias) b = 0;
+  buffer<std::int8_t> x(96, 1), y(96, 1), weight(256), packed(f->packed_bytes(&w, 0));
+  for (auto& v : x) v = static_cast<std::int8_t>(p.x_offset ^ -128);
+  fill(weight, false);
+  const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), 0};
+  f->pack(&pack, nullptr);
+  quantized_blocked_args a{};
+  a.w = w, a.count = 1, a.blocks = 1, a.rows = 2, a.in = x.data(), a.packed = packed.data(), a.out = y.data(),
+  a.to = p.to;
+  buffer<std::byte> scratch(f->scratch_bytes(&a));
+  f->conv(&a, scratch.data());
+  for (const auto v : y) BOOST_TEST(static_cast<std::int8_t>(v ^ -128) == p.to.low);
+}
+
+BOOST_AUTO_TEST_CASE(into_blocks_and_back) {
+  const auto* f = blocks();
+  if (!f) return;
+  for (const long images : {1L, 3L})
+    for (const long channels : {1L, 7L, 16L, 33L})
+      for (long pixels = 1; pixels < 70; pixels += pixels < 20 ? 1 : 7) {
+        buffer<std::int8_t> plain(at(images * channels * pixels), 1),
+            blocked(at(images * padded(channels) * pixels), 1);
+        fill(plain, false);
+        const reorder_args there{plain.data(), blocked.data(), images, channels, pixels};
+        f->to_blocked(&there, nullptr);
+        const auto seen = in_plain(blocked.data(), images, channels, pixels);
+        BOOST_TEST(kernel_test::same_bits(seen.data(), std::as_const(plain).data(), seen.size()));
+        buffer<std::int8_t> again(plain.size(), 1);
+        const reorder_args back{blocked.data(), again.data(), images, channels, pixels};
+        f->from_blocked(&back, nullptr);
+        BOOST_TEST(kernel_test::same_bits(std::as_const(again).data(), seen.data(), seen.size()));
+        BOOST_TEST((blocked.guards_intact() && again.guards_intact()));
+      }
+}
+
+// Pools and elementwise operations give what those of plain images give.
+BOOST_AUTO_TEST_CASE(pools) {
+  const auto* f = blocks();
+  if (!f) return;
+  for (int k = 0; k < 300; ++k) {
+    window w{};
+    do {
+      w = random_window(40);
+      w.groups = w.out_channels = w.channels;
+      w.dilation_h = w.dilation_w = 1;
+      if (k % 3 == 0) w.kernel_h = w.height, w.kernel_w = w.width, w.pad_h = w.pad_w = w.more_h = w.more_w = 0;
+      else w.pad_h = std::min(w.pad_h, w.kernel_h / 2), w.pad_w = std::min(w.pad_w, w.kernel_w / 2);
+    } while (!fits(w));
+    w = sized(w);
+    const long images = random_to(1, 2), pixels = w.height * w.width, results = w.out_height * w.out_width;
+    buffer<std::int8_t> in(at(images * w.channels * pixels), 1), plain(at(images * w.channels * results), 1),
+        out(at(images * padded(w.channels) * results), 1);
+    fill(in, k % 4 == 0);
+    const auto blocked = in_blocks(in.data(), images, w.channels, pixels);
+    const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
+    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)),
+               y_offset = static_cast<std::int8_t>(random_to(-128, 127));
+    const bool padding = random_to(0, 1) != 0;
+    pool_args of_plain{w, images, in.data(), plain.data(), nullptr, padding, 0}, of_blocks = of_plain;
+    of_blocks.in = blocked.data(), of_blocks.out = out.data();
+    for (const bool maximum : {true, false}) {
+      const quantized_average_args there{of_plain, &x_scale, &y_scale, &x_offset, &y_offset},
+          here{of_blocks, &x_scale, &y_scale, &x_offset, &y_offset};
+      if (maximum) functions().max_pool(&of_plain, nullptr), f->max_pool(&of_blocks, nullptr);
+      else functions().average_pool(&there, nullptr), f->average_pool(&here, nullptr);
+      const auto got = in_plain(out.data(), images, w.channels, results);
+      BOOST_TEST(kernel_test::same_bits(got.data(), std::as_const(plain).data(), got.size()));
+      BOOST_TEST(out.guards_intact());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sums_and_tables) {
+  const auto* f = blocks();
+  if (!f) return;
+  for (long pixels = 1; pixels < 40; ++pixels) {
+    const long channels = 20, n = channels * pixels;
+    buffer<std::int8_t> a(at(n)), b(at(n)), plain(at(n)), out(at(padded(channels) * pixels), 1), table(256);
+    fill(a, pixels % 5 == 0), fill(b, pixels % 5 == 0), fill(table, false);
+    const auto a_blocks = in_blocks(a.data(), 1, channels, pixels), b_blocks = in_blocks(b.data(), 1, channels, pixels);
+    const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, 0.025f};
+    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
+                                    static_cast<std::int8_t>(random_to(-128, 127)),
+                                    static_cast<std::int8_t>(random_to(-128, 127))};
+    const std::int32_t low = pixels % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, pixels % 7 ? 127 : 90);
+    quantized_add_args args{1,          n,          n,          1,           a.data(),    b.data(),    plain.data(),
+                            &scales[0], &scales[1], &scales[2], &offsets[0], &offsets[1], &offsets[2], low,
+                            high};
+    functions().add(&args, nullptr);
+    args.count = args.b_row = padded(channels) * pixels;
+    args.a = a_blocks.data(), args.b = b_blocks.data(), args.y = out.data();
+    f->add(&args, nullptr);
+    auto got = in_plain(out.data(), 1, channels, pixels);
+    BOOST_TEST(kernel_test::same_bits(got.data(), std::as_const(plain).data(), got.size()));
+    const quantized_table_args of_plain{n, a.data(), table.data(), plain.data()},
+        of_blocks{padded(channels) * pixels, a_blocks.data(), table.data(), out.data()};
+    functions().table(&of_plain, nullptr), f->table(&of_blocks, nullptr);
+    got = in_plain(out.data(), 1, channels, pixels);
+    BOOST_TEST(kernel_test::same_bits(got.data(), std::as_const(plain).data(), got.size()));
+    BOOST_TEST(out.guards_intact());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

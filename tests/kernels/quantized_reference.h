@@ -1,0 +1,84 @@
+// What tests of quantized kernels share: operands, and convolutions by scalar loops.
+#pragma once
+#include "conv_reference.h"
+#include "quantized.h"
+
+namespace quantized_reference {
+
+using namespace lamina::kernels;
+using kernel_test::buffer;
+
+inline const quantized_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_quantized); }
+/// How many forms of products this machine can run.
+inline int forms() { return functions().form() + 1; }
+
+inline std::mt19937& generator() {
+  static std::mt19937 value(17);
+  return value;
+}
+inline long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
+
+/// Bytes of the whole range; `extreme`: of its ends alone, where narrow sums would saturate.
+inline void fill(buffer<std::int8_t>& b, bool extreme) {
+  for (auto& x : b) x = static_cast<std::int8_t>(extreme ? (random_to(0, 3) ? -128 : 127) : random_to(-128, 127));
+}
+
+/// What a product needs besides its operands.
+struct parameters {
+  std::vector<std::int32_t> bias;
+  std::vector<float> w_scale;
+  float x_scale = 0.02f, y_scale;
+  std::int8_t x_offset, y_offset;
+  requantization to;
+  parameters(long channels, long depth, bool rowwise)
+      : bias(at(channels)),
+        w_scale(at(rowwise ? channels : 1)),
+        y_scale(static_cast<float>(depth) * 0.002f + 0.01f),
+        x_offset(static_cast<std::int8_t>(random_to(-128, 127))),
+        y_offset(static_cast<std::int8_t>(random_to(-128, 127))) {
+    for (auto& b : bias) b = static_cast<std::int32_t>(random_to(-100000, 100000));
+    for (auto& s : w_scale) s = 0.001f * static_cast<float>(random_to(1, 30));
+    to = {&x_scale, w_scale.data(), &y_scale, &x_offset, &y_offset, bias.data(), rowwise, -128, 127};
+    if (random_to(0, 1)) to.low = y_offset;
+    if (random_to(0, 3) == 0) to.high = std::max<std::int32_t>(to.low, 100);
+  }
+  std::int8_t result(long sum, long channel) const {
+    const float factor = x_scale * w_scale[w_scale.size() == 1 ? 0 : at(channel)] / y_scale;
+    const double v = std::nearbyint(static_cast<float>(sum + bias[at(channel)]) * factor) + y_offset;
+    return static_cast<std::int8_t>(std::min<double>(std::max<double>(v, to.low), to.high));
+  }
+};
+
+/// The sums of a convolution, [images, O, OH, OW], and what results they become. `in` has `there` channels for each group.
+struct convolution {
+  std::vector<std::int8_t> results;
+  std::vector<std::int32_t> sums;
+};
+inline convolution convolved(const window& w, long images, long there, const buffer<std::int8_t>& in,
+                             const buffer<std::int8_t>& weight, const parameters& p) {
+  convolution all;
+  const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w;
+  for (long n = 0; n < images; ++n)
+    for (long o = 0; o < w.out_channels; ++o)
+      for (long y = 0; y < w.out_height; ++y)
+        for (long x = 0; x < w.out_width; ++x) {
+          long sum = 0;
+          const std::int8_t* f = weight.data() + o * depth;
+          for (long c = 0; c < w.channels / w.groups; ++c)
+            for (long i = 0; i < w.kernel_h; ++i)
+              for (long j = 0; j < w.kernel_w; ++j, ++f) {
+                const long row = y * w.stride_h - w.pad_h + i * w.dilation_h,
+                           column = x * w.stride_w - w.pad_w + j * w.dilation_w;
+                if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+                const long channel = o / (w.out_channels / w.groups) * there + c % there;
+                sum +=
+                    (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
+              }
+          all.results.push_back(p.result(sum, o));
+          all.sums.push_back(static_cast<std::int32_t>(sum));
+        }
+  return all;
+}
+
+}  // namespace quantized_reference
