@@ -52,12 +52,17 @@ template <class Op, class T, unsigned Steps> LAMINA_INLINE void binary_run(const
   LAMINA_IN_PAIRS for (long i = 0; i < n; ++i) out[i] =
       stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
 }
+/// Whether a loop over registers pays for its size: sums of int32 come from products of int8, one for each result.
+template <class Op, class T> inline constexpr bool in_registers =
+    is_float<T> ||
+    (std::is_same_v<T, std::int32_t> &&
+     (std::is_same_v<Op, micro::add> || std::is_same_v<Op, micro::subtract> || std::is_same_v<Op, micro::multiply>));
 template <class Op, class T>
 void map_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   auto* z = static_cast<stored_as<decltype(Op::run(*x, *y))>*>(out);
   if (n <= 0) return;
-  if constexpr (!is_float<T>) {
+  if constexpr (!in_registers<Op, T>) {
     const stepped<T> left(a, steps & 1), right(b, steps & 2);
     LAMINA_SMALL for (long i = 0; i < n; ++i) z[i] = stored(Op::run(left[i], right[i]));
     return;
