@@ -36,7 +36,9 @@ struct tile_args {
   const float* residual;                // null: none; strides of `out`
   long blocks, in_block, weight_block;  // input blocks and their strides
   long rows, in_row, weight_row;        // kernel rows and their strides
-  long steps;                           // contiguous steps of one kernel row
+  long steps, last_steps;               // contiguous steps of one kernel row; of the last input block
+  const char* ahead;                    // weights that tiles after this one read first, of which each kernel row
+  long lines_ahead;                     // fetches so many lines
   long pixel;                           // floats between neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
   float low, high;
@@ -90,11 +92,14 @@ template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, v
 template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   const bool left = q.left, right = q.right;
   const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
-  const long steps = q.steps - (left ? block : 0) - (right ? block : 0);
+  const long edges = (left ? block : 0) + (right ? block : 0), steps = q.steps - edges,
+             last_steps = q.last_steps - edges;
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
   const float* in_at = q.in;
   const float* weight_at = q.weight;
+  const char* ahead = q.ahead;
+  const long lines_ahead = q.lines_ahead;
   vec<float> sum[Rows][Columns];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] =
       zero<float>();
@@ -102,9 +107,10 @@ template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
       pixel_pointers<Rows> in;
       LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
+      LAMINA_NO_UNROLL for (long i = 0; i < lines_ahead; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
       const float* weight = weight_at;
       if (left) accumulate_steps<1, Rows>(sum, in, weight, pixel, weight_column, block);
-      accumulate_steps<0, Rows>(sum, in, weight, pixel, weight_column, steps);
+      accumulate_steps<0, Rows>(sum, in, weight, pixel, weight_column, b + 1 < blocks ? steps : last_steps);
       if (right) accumulate_steps<0, Rows - 1>(sum, in, weight, pixel, weight_column, block);
     }
   }
@@ -170,6 +176,23 @@ LAMINA_COMPACT void copy_rows(const float* from, long blocks, long from_block, l
   }
 }
 
+/// Weights beyond the second cache are fetched while the ones before are at work: those of the next tile column, over all tiles
+/// of this one.
+struct fetched_ahead {
+  static constexpr long least_bytes = 512 * 1024;
+  const char* from;
+  long column_bytes, column_step, bytes, tiles;  // of the tile column that follows, and the tiles of this one
+
+  /// For tile number `at`: where it begins, and how many lines it fetches in `rows` turns.
+  LAMINA_INLINE void put(tile_args& q, long at, long turns) const {
+    q.lines_ahead = 0;
+    if (!from) return;
+    const long begin = at * bytes / tiles, end = (at + 1) * bytes / tiles;
+    q.ahead = from + begin / column_bytes * column_step + begin % column_bytes;
+    q.lines_ahead = divide_up(end - begin, 64 * turns);
+  }
+};
+
 /// Ways of a convolution that is not depthwise through an image, each a kernel of its own: 1x1 of stride 1, whose map is one
 /// long row; over the rows as they lie; over a padded copy of the rows at hand.
 enum class sweep { flat, rows, copied_rows };
@@ -198,6 +221,8 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
+  const bool far =
+      out_count * q.weight_column * long(sizeof(float)) * larger(a.weight_sets, 1) >= fetched_ahead::least_bytes;
   const bool part = a.row_count != 0;
   const long begin = part ? a.first_row * d[row_count] / w.out_height : 0;
   const long end = part ? (a.first_row + a.row_count) * d[row_count] / w.out_height : d[row_count];
@@ -207,6 +232,8 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
       q.blocks = smaller(d[in_blocks], in_count - c);
       q.accumulate = c > 0;
       q.last = c + q.blocks == in_count;
+      // Of one tap, channels beyond the last one are left out.
+      q.last_steps = q.last && flat && !planar ? w.channels - (in_count - 1) * block : q.steps;
       const float* source = in + c * w.height * w.width * step;
       long source_row = 0, source_x = -w.pad_w;  // first row held by `source`; column of its first pixel
       q.in_row = w.width * step;
@@ -227,6 +254,15 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
+        const long next = o + d[tile_columns];
+        const float* const following = next < out_count ? a.weight + next * q.weight_column + c * q.weight_block
+                                       : q.last         ? a.weight + out_count * q.weight_column
+                                                        : a.weight + (c + d[in_blocks]) * q.weight_block;
+        const long column_bytes = q.blocks * q.weight_block * long(sizeof(float));
+        const fetched_ahead fetched{far ? reinterpret_cast<const char*>(following) : nullptr, column_bytes,
+                                    q.weight_column * long(sizeof(float)), d[tile_columns] * column_bytes,
+                                    (group_end - group) * divide_up(d[row_pixels], d[tile_rows])};
+        long number = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
           q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
@@ -246,6 +282,7 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
             const long at = (o * pixels + y * d[row_pixels] + x) * block;
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
+            fetched.put(q, number++, q.blocks * q.rows);
             a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
             x += size;
           }
