@@ -97,13 +97,18 @@ struct block_product {
   long panel_step;
   block_bytes to;
   added more;
+  bool far;  // whether the weights are more than what stays near: then those ahead are fetched while tiles are at work
 };
+/// Whether the panels of a convolution are more than a part of the second cache.
+constexpr bool is_far(const window& w, long panel_step) { return panels_of(w.out_channels) * panel_step > 256 * 1024; }
+/// Words of a tile between which weights are fetched.
+inline constexpr long words_between = 16;
 
 /// MR pixels, at most 8, of NV blocks of filters, which lie `out_step` apart. `b_at`: from a result to what is added to it.
 template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_product& of, const std::int8_t* const* x,
                                                                    const std::int8_t* panel, const std::int32_t* bias,
                                                                    const float* factor, std::int8_t* out, long out_step,
-                                                                   long b_at) {
+                                                                   long b_at, const std::int8_t* ahead, long lines) {
   __m512i s[MR][NV];
   const std::int8_t* row[MR];
   LAMINA_UNROLL
@@ -114,19 +119,25 @@ template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_p
   }
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) row[i] = x[i];
-  const long *at = of.at, step = of.panel_step;
-  steps<MR * NV>(of.words, [&](long k) __attribute__((always_inline)) {
-    const long place = at[k];
-    __m512i w[NV];
-    LAMINA_UNROLL
-    for (int j = 0; j < NV; ++j) w[j] = by_fours::filters(panel + k * 64 + j * step);
-    LAMINA_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      const auto all = by_fours::everywhere(row[i] + place);
-      LAMINA_UNROLL
-      for (int j = 0; j < NV; ++j) s[i][j] = by_fours::plus(s[i][j], all, w[j]);
-    }
-  });
+  const long *at = of.at, step = of.panel_step, words = of.words;
+  LAMINA_NO_UNROLL
+  for (long first = 0; first < words; first += words_between) {
+    LAMINA_NO_UNROLL
+    for (long i = 0; i < lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+    steps<MR * NV>(words < first + words_between ? words - first : words_between,
+                   [&](long n) __attribute__((always_inline)) {
+                     const long k = first + n, place = at[k];
+                     __m512i w[NV];
+                     LAMINA_UNROLL
+                     for (int j = 0; j < NV; ++j) w[j] = by_fours::filters(panel + k * 64 + j * step);
+                     LAMINA_UNROLL
+                     for (int i = 0; i < MR; ++i) {
+                       const auto all = by_fours::everywhere(row[i] + place);
+                       LAMINA_UNROLL
+                       for (int j = 0; j < NV; ++j) s[i][j] = by_fours::plus(s[i][j], all, w[j]);
+                     }
+                   });
+  }
   LAMINA_UNROLL
   for (int j = 0; j < NV; ++j) {
     const auto f = read<__m512>(factor + 16 * j);
@@ -148,12 +159,16 @@ template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_p
 template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, long pixels, const std::int8_t* const* x,
                                                      long blocks, const std::int8_t* panel, const factors& by,
                                                      std::int8_t* out, long out_step, long b_at) {
+  const long tiles = parts_of(pixels, 8), turns = tiles * parts_of(of.words, words_between),
+             lines = of.far ? parts_of(2 * of.panel_step, 64 * turns) : 0;
   const auto run = [&]<int NV>(long k, std::integral_constant<int, NV>) __attribute__((always_inline)) {
+    const std::int8_t *weights = panel + k * of.panel_step, *ahead = weights + 2 * of.panel_step;
     even_parts(pixels, 8, [&](long p, int tall) __attribute__((always_inline)) {
       with_rows<8>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        block_tile<MR, NV, Added>(of, x + p, panel + k * of.panel_step, by.bias + k * 16, by.factor + k * 16,
-                                  out + k * out_step + p * 16, out_step, b_at);
+        block_tile<MR, NV, Added>(of, x + p, weights, by.bias + k * 16, by.factor + k * 16, out + k * out_step + p * 16,
+                                  out_step, b_at, ahead, lines);
       });
+      ahead += lines * 64 * (turns / tiles);
     });
   };
   long k = 0;
@@ -163,7 +178,7 @@ template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, lo
 
 /// Images in blocks: words are read where they lie, or from a copy with its padding.
 struct block_layout {
-  static constexpr long band_bytes = 160 * 1024, pixels_at_once = 48;
+  static constexpr long band_bytes = 160 * 1024, pixels_at_once = 56;  // of them, maps of 7x7 whole
   long channel_blocks, planes, words, panel_step;
   bool padded;
   long band, pitch, rows, plane;  // rows of results; pixels of a row, and bytes of a block, of the copy or of the image
@@ -251,8 +266,12 @@ template <bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args
   const factors by = factors_of_blocks(a, memory + has.factors, [&](long block) __attribute__((always_inline)) {
     return a.packed + (block + 1) * has.panel_step - 64;
   });
-  const block_product of{
-      has.words, at, has.panel_step, {*a.to.y_offset, a.to.low, a.to.high}, Added ? added(a) : added()};
+  const block_product of{has.words,
+                         at,
+                         has.panel_step,
+                         {*a.to.y_offset, a.to.low, a.to.high},
+                         Added ? added(a) : added(),
+                         is_far(w, has.panel_step)};
   const std::int8_t* panel = a.packed + a.first_block * has.panel_step;
   const long row_step = w.stride_h * has.pitch * 16, column_step = w.stride_w * 16;
   for (long n = a.first; n < a.first + a.count; ++n) {
@@ -288,7 +307,8 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
                          reinterpret_cast<const long*>(memory + has.at),
                          panel_step,
                          {*a.to.y_offset, a.to.low, a.to.high},
-                         Added ? added(a) : added()};
+                         Added ? added(a) : added(),
+                         false};
   for (long n = a.first; n < a.first + a.count; ++n) {
     const run cut{
         w,       has, w.channels, memory,       zero, a.in + n * image, a.in + (a.first + a.count) * image, a.packed,
@@ -307,15 +327,21 @@ LAMINA_INLINE void pack_blocks(const quantized_blocked_pack_args& a) {
   const block_layout has(w, 0);
   const long taps = w.kernel_h * w.kernel_w;
   std::memset(a.packed, 0, static_cast<std::size_t>(panels_of(w.out_channels) * has.panel_step));
+  const long size = w.channels * taps;
   for (long o = 0; o < w.out_channels; ++o) {
-    std::int8_t* panel = a.packed + o / 16 * has.panel_step;
+    const std::int8_t* filter = a.weight + o * size;
+    std::int8_t *panel = a.packed + o / 16 * has.panel_step, *to = panel + o % 16 * 4;
+    for (long c = 0; c < w.channels; c += 4) {
+      const long count = w.channels - c < 4 ? w.channels - c : 4;
+      for (long t = 0; t < taps; ++t, to += 64)
+        if (count == 4) {
+          const std::int8_t* from = filter + c * taps + t;
+          write(to, bytes<4>{from[0], from[taps], from[2 * taps], from[3 * taps]});
+        } else
+          for (long k = 0; k < count; ++k) to[k] = filter[(c + k) * taps + t];
+    }
     std::int32_t sum = 0;
-    for (long c = 0; c < w.channels; ++c)
-      for (long t = 0; t < taps; ++t) {
-        const std::int8_t v = a.weight[(o * w.channels + c) * taps + t];
-        panel[((c / 4 * taps + t) * 16 + o % 16) * 4 + c % 4] = v;
-        sum += v;
-      }
+    LAMINA_IN_PAIRS for (long k = 0; k < size; ++k) sum += filter[k];
     write(panel + has.panel_step - 64 + o % 16 * 4, sum);
   }
 }
