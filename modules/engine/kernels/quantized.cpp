@@ -142,10 +142,11 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 
 // ---- convolutions ----------------------------------------------------------------------------------------------------
 
+template <class Form> inline constexpr bool has_depthwise_words = Form::numbers == 4 && this_isa == isa::avx512;
 /// How a convolution is computed, which decides how its weights are packed.
 enum way { filters_in_lanes, pixels_in_lanes, by_floats, by_words };
 template <class Form> LAMINA_INLINE way way_of(const window& w) {
-  if constexpr (Form::numbers == 4)
+  if constexpr (has_depthwise_words<Form>)
     if (depthwise_words_layout::fits(w)) return by_words;
   if (depthwise_layout::fits(w)) return by_floats;
   return conv_layout<Form>(w).pixels_in_lanes ? pixels_in_lanes : filters_in_lanes;
@@ -153,27 +154,27 @@ template <class Form> LAMINA_INLINE way way_of(const window& w) {
 template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args, void* scratch) {
   const auto& a = *static_cast<const quantized_conv_args*>(args);
   const way how = way_of<Form>(a.w);
-  if constexpr (Form::numbers == 4)
+  if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return depthwise_words<Result>(a, scratch);
   if (how == by_floats) depthwise<Result>(a, scratch);
   else conv<Form, Result>(a, scratch);
 }
 template <class Form> LAMINA_INLINE std::size_t conv_scratch(const window& w) {
   const way how = way_of<Form>(w);
-  if constexpr (Form::numbers == 4)
+  if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return depthwise_words_layout(w).bytes;
   return how == by_floats ? depthwise_layout(w).bytes : conv_layout<Form>(w).bytes;
 }
 template <class Form> LAMINA_INLINE std::size_t conv_packed(const window& w) {
   const way how = way_of<Form>(w);
-  if constexpr (Form::numbers == 4)
+  if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return static_cast<std::size_t>(w.out_channels * depthwise_words_layout::packed(w) * 4);
   return static_cast<std::size_t>(how == by_floats ? w.out_channels * depthwise_layout::packed(w) * 4
                                                    : w.groups * conv_layout<Form>(w).packed_bytes());
 }
 template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack_args& a) {
   const way how = way_of<Form>(a.w);
-  if constexpr (Form::numbers == 4)
+  if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return pack_depthwise_words(a);
   if (how == by_floats) pack_depthwise(a);
   else pack_conv<Form>(a);
@@ -272,9 +273,14 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
    &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 LAMINA_QUANTIZED_FORM(by_fours, _vnni)
 int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
+#else
+int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
+#endif
+
+#if defined(__AVX512BW__)
 
 void LAMINA_KERNEL(quantized_blocked_conv)(const void* args, void* scratch) noexcept {
   const auto a = *static_cast<const quantized_blocked_args*>(args);
@@ -323,8 +329,6 @@ static constinit const quantized_blocked_functions blocked_functions = {
     &LAMINA_KERNEL(quantized_average_pool_blocked), &LAMINA_KERNEL(quantized_add_blocked),
     &LAMINA_KERNEL(quantized_table_blocked),
 };
-#else
-int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 #endif
 
 void LAMINA_KERNEL(quantized_max_pool)(const void* args, void*) noexcept {
@@ -373,7 +377,7 @@ void LAMINA_KERNEL(quantized_table)(const void* args, void*) noexcept {
 extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantize_f32),
     &LAMINA_KERNEL(dequantize_i8),
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
     {LAMINA_QUANTIZED_PRODUCTS(), LAMINA_QUANTIZED_PRODUCTS(_vnni)},
 #else
     {LAMINA_QUANTIZED_PRODUCTS(), {}},

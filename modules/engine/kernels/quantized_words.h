@@ -9,7 +9,7 @@
 #include "quantized.h"
 #include "simd.h"
 #include "storage.h"
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -158,29 +158,43 @@ struct by_pairs {
   LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { write(p, static_cast<std::int16_t>(v)); }
 };
 
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 
-/// Four bytes, those of x unsigned.  For machines of this set that have VNNI; it stands in the text of the assembler,
-/// as the compiler would put its instructions in the other form, too, where it may.
+/// Four bytes, those of x unsigned.  For machines that have VNNI, in registers of this set; it stands in the text of the
+/// assembler, as the compiler would put its instructions in the other form, too, where it may.
 struct by_fours {
-  static constexpr int numbers = 4, shift = 128, registers_of_sums = 1, lanes = 16;
+  static constexpr int numbers = 4, shift = 128, registers_of_sums = 1;
   static constexpr std::int8_t flip = -128;
+#if defined(__AVX512BW__)
+  static constexpr int lanes = 16;
   using vector = __m512i;
-  using sums = __m512i;
-  LAMINA_INLINE static sums none() { return _mm512_setzero_si512(); }
   LAMINA_INLINE static vector everywhere(const void* p) { return _mm512_set1_epi32(read<std::int32_t>(p)); }
-  LAMINA_INLINE static vector filters(const std::int8_t* p) { return read<vector>(p); }
-  LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
-  LAMINA_INLINE static sums plus(sums s, vector x, vector w) {
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
     asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
     return s;
   }
+  static constexpr unsigned leaf = 0, bit = 11;  // in ecx
+#else
+  static constexpr int lanes = 8;
+  using vector = __m256i;
+  LAMINA_INLINE static vector everywhere(const void* p) { return _mm256_set1_epi32(read<std::int32_t>(p)); }
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(x), "x"(w));
+    return s;
+  }
+  static constexpr unsigned leaf = 1, bit = 4;  // in eax
+#endif
+  using sums = vector;
+  LAMINA_INLINE static sums none() { return vector{}; }
+  LAMINA_INLINE static vector filters(const std::int8_t* p) { return read<vector>(p); }
+  LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
   LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
   LAMINA_INLINE static void put_x(std::int8_t* p, bytes<64> v) { write(p, v ^ bytes<64>(flip)); }
   LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { *p = v; }
   static int there() noexcept {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    if (!__get_cpuid_count(7, leaf, &a, &b, &c, &d)) return 0;
+    return (leaf ? a : c) >> bit & 1;
   }
 };
 
