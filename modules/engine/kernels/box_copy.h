@@ -65,9 +65,12 @@ template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axi
   }
 }
 
-/// A square whose sides are a cache line: both sides are read and written in whole lines.
+/// Elements of a side of a square: of a cache line, so that both sides are read and written in whole lines, or of 16 bytes where
+/// elements are small.
+template <class Word> inline constexpr long square_side =
+    (sizeof(Word) >= 4 ? 64 : 16) / static_cast<long>(sizeof(Word));
 template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
-  constexpr int side = 64 / static_cast<int>(sizeof(Word));
+  constexpr int side = static_cast<int>(square_side<Word>);
   if constexpr (sizeof(Word) >= 4) {
     using number = std::conditional_t<sizeof(Word) == 4, float, double>;
     constexpr int lanes = width<number>;
@@ -81,14 +84,17 @@ template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long i
             store(reinterpret_cast<number*>(out + (j + k) * out_stride + i), r[k]);
       }
   } else {
-    LAMINA_SMALL for (int j = 0; j < side; ++j) LAMINA_SMALL for (int i = 0; i < side; ++i) out[j * out_stride + i] =
-        in[i * in_stride + j];
+    using line = Word __attribute__((ext_vector_type(side)));
+    line r[side];
+    LAMINA_UNROLL for (int i = 0; i < side; ++i) __builtin_memcpy(&r[i], in + i * in_stride, sizeof r[i]);
+    turn_square(r);
+    LAMINA_UNROLL for (int j = 0; j < side; ++j) __builtin_memcpy(out + j * out_stride, &r[j], sizeof r[j]);
   }
 }
 /// A block of squares by way of L1, written past the caches: for outputs that no cache would hold anyway.
 template <class Word, long Block>
 LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word* out, long out_stride) {
-  constexpr long side = 64 / static_cast<long>(sizeof(Word)), pitch = Block + side;
+  constexpr long side = square_side<Word>, pitch = Block + side;
   using line = raw<Word, static_cast<int>(16 / sizeof(Word))>;
   constexpr long step = 16 / static_cast<long>(sizeof(Word));
   alignas(64) Word staged[static_cast<std::size_t>(Block * pitch)];
@@ -103,7 +109,7 @@ LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word
 /// out[j, i] = in[i, j] for `rows` x `columns`, by blocks: few memory pages at a time on either side.
 template <class Word>
 inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
-  constexpr long side = 64 / static_cast<long>(sizeof(Word)), block = sizeof(Word) >= 4 ? 4 * side : side;
+  constexpr long side = square_side<Word>, block = 4 * side;
   constexpr std::uintptr_t line = 64;
   constexpr long streamed_bytes = 4L << 20;
   const long word = static_cast<long>(sizeof(Word)), whole_rows = rows - rows % side,

@@ -8,6 +8,7 @@
 #include "quantized_depthwise.h"
 #include "quantized_depthwise_words.h"
 #include "quantized_pool.h"
+#include "quantized_table.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -319,7 +320,7 @@ void LAMINA_KERNEL(quantized_add_blocked)(const void* args, void*) noexcept {
   add_blocks(*static_cast<const quantized_add_args*>(args));
 }
 void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
-  table_of_blocks(*static_cast<const quantized_table_args*>(args));
+  look_up(*static_cast<const quantized_table_args*>(args), true);
 }
 static constinit const quantized_blocked_functions blocked_functions = {
     &LAMINA_KERNEL(quantized_blocked_supports),     &LAMINA_KERNEL(quantized_blocked_scratch),
@@ -369,9 +370,7 @@ void LAMINA_KERNEL(block_linear_8)(const void* args, void* scratch) noexcept {
 std::size_t LAMINA_KERNEL(block_linear_scratch)(const block_linear_args* a) noexcept { return block_scratch(*a); }
 
 void LAMINA_KERNEL(quantized_table)(const void* args, void*) noexcept {
-  const auto a = *static_cast<const quantized_table_args*>(args);
-  const std::int8_t* middle = a.table + 128;
-  for (long i = 0; i < a.count; ++i) a.out[i] = middle[a.in[i]];
+  look_up(*static_cast<const quantized_table_args*>(args), false);
 }
 
 extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {

@@ -541,7 +541,7 @@ LAMINA_INLINE void plain_to_blocks(const reorder_args& a) {
         for (int i = 0; i < 16; ++i)
           v[i] =
               i < count ? __builtin_bit_cast(bytes16, _mm_maskz_loadu_epi8(mask, from + i * a.pixels + p)) : bytes16(0);
-        turn(v);
+        turn_square(v);
         for (int i = 0; i < pixels; ++i) write(out + i * 16, v[i] ^ bytes16(by_fours::flip));
         if (pixels < 16) out -= (16 - pixels) * 16;
       }
@@ -562,7 +562,7 @@ LAMINA_INLINE void blocks_to_plain(const reorder_args& a) {
         for (int i = 0; i < 16; ++i)
           v[i] = i < pixels ? read<bytes16>(in + i * 16) ^ bytes16(by_fours::flip) : bytes16(0);
         in += pixels * 16;
-        turn(v);
+        turn_square(v);
         for (long i = 0; i < count; ++i)
           _mm_mask_storeu_epi8(to + i * a.pixels + p, mask, __builtin_bit_cast(__m128i, v[i]));
       }
@@ -636,11 +636,6 @@ LAMINA_INLINE void add_blocks(const quantized_add_args& a) {
       }
     put_groups(a.y + g * 16, to.in_order(v[0], v[1], v[2], v[3]), left);
   }
-}
-
-LAMINA_INLINE void table_of_blocks(const quantized_table_args& a) {
-  for (long i = 0; i < a.count; ++i)
-    a.out[i] = static_cast<std::int8_t>(a.table[static_cast<std::uint8_t>(a.in[i])] ^ by_fours::flip);
 }
 
 #endif

@@ -111,22 +111,6 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
   }
 }
 
-/// Turns 16 by 16 numbers.
-template <class V> LAMINA_INLINE void turn(V (&v)[16]) {
-  V half[16];
-  LAMINA_UNROLL
-  for (int pass = 0; pass < 4; ++pass) {
-    LAMINA_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      half[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      half[2 * i + 1] =
-          __builtin_shufflevector(v[i], v[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    }
-    LAMINA_UNROLL
-    for (int i = 0; i < 16; ++i) v[i] = half[i];
-  }
-}
-
 /// One group of one image. `Result` says what sums become.
 template <class Form, class Result> struct conv_run {
   static constexpr long numbers = Form::numbers;
@@ -244,7 +228,7 @@ template <class Form, class Result> struct conv_run {
     for (long p = 0; p < pixels; p += 16) {
       LAMINA_UNROLL
       for (int i = 0; i < 16; ++i) v[i] = read<numbers16>(block + (p + i) * 16);
-      turn(v);
+      turn_square(v);
       for (long o = 0; o < filters; ++o) put(plane + o * w.out_height * w.out_width + p, v[o], pixels - p);
     }
   }

@@ -358,5 +358,27 @@ template <class T> LAMINA_INLINE void transpose(vec<T> (&r)[static_cast<std::siz
   }
 }
 
+/// Turns a square of 16 or 8 vectors of as many elements.
+template <class V, std::size_t N> LAMINA_INLINE void turn_square(V (&v)[N]) {
+  static_assert(N == 16 || N == 8);
+  V half[N];
+  LAMINA_UNROLL
+  for (std::size_t pass = N; pass > 1; pass /= 2) {
+    LAMINA_UNROLL
+    for (std::size_t i = 0; i < N / 2; ++i) {
+      const V a = v[i], b = v[i + N / 2];
+      if constexpr (N == 16) {
+        half[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        half[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      } else {
+        half[2 * i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        half[2 * i + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+      }
+    }
+    LAMINA_UNROLL
+    for (std::size_t i = 0; i < N; ++i) v[i] = half[i];
+  }
+}
+
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels
