@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
     w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
     w.height = random_to(12, 30), w.width = random_to(12, 30);
     w = sized(w);
-    taken += functions().blocked.by_rows(&w, false);
+    taken += functions().blocked.by_winograd(&w, false);
     check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0});
   }
   BOOST_TEST((lane_count() < 8 || taken > 20));
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(blocked_filters_that_are_not_finite) {
     w.height = random_to(1, 9), w.width = random_to(1, 20);
     if (!fits(w)) continue;
     w = sized(w);
-    if (functions().blocked.by_rows(&w, planar)) continue;  // what is not finite goes further there
+    if (functions().blocked.by_winograd(&w, planar)) continue;  // what is not finite goes further there
     check_blocked(w, random_to(1, 3), {planar, i % 3 != 0, i % 2 != 0, i % 5 == 0}, numbers::any);
   }
   check_depthwise(60, numbers::any);

@@ -147,7 +147,9 @@ void prepare_winograd(conv_blocked_args* a) noexcept {
 }
 
 int by_rows(const window* w, int planar_in) noexcept {
-  return blocked::takes_winograd(*w, planar_in != 0) || (w->groups == 1 && w->out_channels <= blocked::block);
+  // Tiles have two blocks of channels and more: fewer than eight are not shared, where there are rows.
+  const bool few = w->out_channels <= blocked::block || (w->out_channels < 8 * blocked::block && w->out_height >= 8);
+  return blocked::takes_winograd(*w, planar_in != 0) || (w->groups == 1 && few);
 }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 

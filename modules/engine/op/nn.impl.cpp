@@ -176,15 +176,15 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
-  // Blocks of output channels, or pairs of rows.
+  // Blocks of output channels, by twos where a tile has two, or pairs of rows.
   const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
-  const std::int64_t whole = by_rows ? (w.out_height + 1) / 2 : blocks;
+  const std::int64_t unit = w.groups > 1 ? 1 : 2, whole = by_rows ? (w.out_height + 1) / 2 : (blocks + unit - 1) / unit;
   detail::cut_images(
       e, images, flops_per_image, 3e6, part_flops, whole,
       [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
         if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
-        else emit({image, 1, first, count});
+        else emit({image, 1, unit * first, std::min(unit * count, blocks - unit * first)});
       });
 }
 
