@@ -229,8 +229,8 @@ template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) 
 /// Sums of MR rows of x for the filters of NV vectors.  `at`: where the words of a row lie behind its address, in
 /// bytes; none: one behind the other.
 template <class Form, int MR, int NV, bool Scattered>
-void filter_tile(long words, const long* at, const std::int8_t* const* x, const std::int8_t* panel, long panel_step,
-                 std::int32_t* sums) {
+LAMINA_APART void filter_tile(long words, const long* at, const std::int8_t* const* x, const std::int8_t* panel,
+                              long panel_step, std::int32_t* sums) {
   constexpr int vector_bytes = Form::lanes * Form::numbers;
   typename Form::sums s[MR][NV];
   const std::int8_t* row[MR];
@@ -262,8 +262,9 @@ void filter_tile(long words, const long* at, const std::int8_t* const* x, const 
 }
 
 /// Sums of MR filters, [K words][of `filter_step` bytes], for the words of NV vectors of x.
-template <class Form, int MR, int NV> void pixel_tile(long words, const long* at, const std::int8_t* x,
-                                                      const std::int8_t* filter, long filter_step, std::int32_t* sums) {
+template <class Form, int MR, int NV> LAMINA_APART void pixel_tile(long words, const long* at, const std::int8_t* x,
+                                                                   const std::int8_t* filter, long filter_step,
+                                                                   std::int32_t* sums) {
   typename Form::sums s[MR][NV];
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
