@@ -212,6 +212,21 @@ BOOST_AUTO_TEST_CASE(softmax_of_nothing_but_minus_infinity) {
   for (const float x : out) BOOST_TEST(std::isnan(x));
 }
 
+BOOST_AUTO_TEST_CASE(softmax_of_a_row_with_a_nan) {
+  for (const long length : {3L, 16L, 90L, 5000L})
+    for (const long at : {0L, length / 2, length - 1})
+      for (const float other : {-INFINITY, 1.f, INFINITY}) {
+        std::vector<float> in(static_cast<std::size_t>(length), other), out(in.size());
+        in[static_cast<std::size_t>(at)] = NAN;
+        const softmax_args args{in.data(), out.data(), 1, length, 1};
+        for (const kernel run : {functions().softmax[0], functions().log_softmax[0]}) {
+          run(&args, nullptr);
+          BOOST_TEST(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }),
+                     length << " at " << at);
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(pick_and_spread) {
   const double in[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::int64_t index[] = {2, -1, 1};

@@ -29,6 +29,11 @@ struct maximum {
   template <class T> static constexpr T first() { return smallest<T>(); }
   template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b > a) | (b != b)) ? b : a; }
 };
+/// A NaN may be lost: for callers whose results are NaN anyway.
+struct largest_number {
+  template <class T> static constexpr T first() { return smallest<T>(); }
+  template <class V> LAMINA_INLINE static V run(V a, V b) { return b > a ? b : a; }
+};
 struct minimum {
   template <class T> static constexpr T first() { return largest<T>(); }
   template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b < a) | (b != b)) ? b : a; }
@@ -69,42 +74,81 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count,
   }
 }
 
+template <class T> LAMINA_INLINE void store_wide(T* p, wide_vector<T> x) { __builtin_memcpy(p, &x, sizeof x); }
+/// The first `count` elements.
+template <class T> LAMINA_INLINE void store_wide(T* p, wide_vector<T> x, int count) {
+  constexpr int parts = wide_lanes<T> / width<T>;
+  struct registers {
+    raw<T, width<T>> part[static_cast<std::size_t>(parts)];
+  };
+  const auto y = __builtin_bit_cast(registers, x);
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
+    const int here = count - i * width<T>;
+    if (here > 0) store(p + i * width<T>, from_raw<T>(y.part[i]), kernels::first<T>(here));
+  }
+}
+
+/// Writes `n` elements 64 bytes at a time: f(at), where at(p) loads the elements of a row `p` that belong to those bytes.
+template <class T, class F> LAMINA_INLINE void write_row(T* out, long n, F f) {
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + wide_lanes<T> <= n; i += wide_lanes<T>)
+      store_wide(out + i, f([i](const T* p) __attribute__((always_inline)) { return load_wide(p + i); }));
+  const int left = static_cast<int>(n - i);
+  if (left > 0)
+    store_wide(out + i,
+               f([i, left](const T* p) __attribute__((always_inline)) { return load_wide(p + i, left, T(0)); }), left);
+}
+
 /// Accumulators of a row: four where it pays.  Sums depend on the number; it is the same for all sets.
 template <class Op, class T> inline constexpr int chains =
     same<T, float> && (same<Op, sum> || (this_isa != isa::sse2 && !same<Op, product>)) ? 4 : 1;
 
-/// Up to `sum_block` contiguous elements (any number where the order does not matter).
-template <class Op, class T> LAMINA_APART T block_of_row(const T* p, long n) {
+/// 64 bytes whose lanes give the result of up to `sum_block` contiguous elements (any number where the order does not
+/// matter), each of which goes through `f` first; elements are `other` beyond the end.
+template <class Op, class T, int Chains, class F>
+LAMINA_INLINE wide_vector<T> lanes_of_block(const T* p, long n, T other, F f) {
   using V = wide_vector<T>;
-  constexpr int lanes = wide_lanes<T>, count = chains<Op, T>;
-  constexpr auto op = [](auto a, auto b) __attribute__((always_inline)) { return Op::run(a, b); };
-  constexpr T other = Op::template first<T>();
-  V held[count];
-  LAMINA_UNROLL for (int c = 0; c < count; ++c) held[c] = V{} + other;
+  constexpr int lanes = wide_lanes<T>;
+  V held[Chains];
+  LAMINA_UNROLL for (int c = 0; c < Chains; ++c) held[c] = V{} + Op::template first<T>();
   long i = 0;
-  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
-      held[c] = Op::run(held[c], load_wide(p + i + c * lanes));
-  if constexpr (count > 1)
-    LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) held[0] = Op::run(held[0], load_wide(p + i));
-  constexpr int last = count > 1 ? 1 : 0;
-  if (i < n) held[last] = Op::run(held[last], load_wide(p + i, static_cast<int>(n - i), other));
-  if constexpr (count > 1) held[0] = Op::run(Op::run(held[0], held[1]), Op::run(held[2], held[3]));
-  return fold::lanes<T, lanes>(held[0], op);
+  LAMINA_NO_UNROLL for (; i + Chains * lanes <= n; i += Chains * lanes) LAMINA_UNROLL for (int c = 0; c < Chains; ++c)
+      held[c] = f(held[c], load_wide(p + i + c * lanes));
+  if constexpr (Chains > 1) LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) held[0] = f(held[0], load_wide(p + i));
+  constexpr int last = Chains > 1 ? 1 : 0;
+  if (i < n) held[last] = f(held[last], load_wide(p + i, static_cast<int>(n - i), other));
+  if constexpr (Chains > 1) held[0] = Op::run(Op::run(held[0], held[1]), Op::run(held[2], held[3]));
+  return held[0];
+}
+template <class Op, class T> LAMINA_INLINE wide_vector<T> lanes_of_block(const T* p, long n) {
+  return lanes_of_block<Op, T, chains<Op, T>>(
+      p, n, Op::template first<T>(), [](auto a, auto x) __attribute__((always_inline)) { return Op::run(a, x); });
+}
+template <class Op> struct combine {
+  template <class V> LAMINA_INLINE V operator()(V a, V b) const { return Op::run(a, b); }
+};
+template <class Op, class T> LAMINA_APART T block_of_row(const T* p, long n) {
+  return fold::lanes<T, wide_lanes<T>>(lanes_of_block<Op>(p, n), combine<Op>{});
 }
 
-template <class Op, class T> LAMINA_APART T row(const T* p, long n) {
-  if (n <= sum_block) return block_of_row<Op, T>(p, n);
+/// The result of `n` elements, of which `block(at, count)` gives that of up to `sum_block`.
+template <class Op, class T, class Block> LAMINA_INLINE T blocks_of_row(long n, Block block) {
+  if (n <= sum_block) return block(0L, n);
   T held[levels];
   long blocks = 0;
   int depth = 0;
-  LAMINA_NO_UNROLL for (; n > 0; n -= sum_block, p += sum_block) {
-    T value = block_of_row<Op, T>(p, n < sum_block ? n : sum_block);
+  LAMINA_NO_UNROLL for (long at = 0; at < n; at += sum_block) {
+    T value = block(at, n - at < sum_block ? n - at : sum_block);
     LAMINA_SMALL for (long b = blocks++; (b & 1) != 0; b >>= 1) value = Op::run(held[--depth], value);
     held[depth++] = value;
   }
   T value = held[--depth];
   LAMINA_SMALL while (depth > 0) value = Op::run(held[--depth], value);
   return value;
+}
+template <class Op, class T> LAMINA_APART T row(const T* p, long n) {
+  return blocks_of_row<Op, T>(
+      n, [p](long at, long count) __attribute__((always_inline)) { return block_of_row<Op, T>(p + at, count); });
 }
 
 template <class T> inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));

@@ -350,7 +350,7 @@ struct log1p {
 // --- activations ----------------------------------------------------------------------------------------------------
 struct softplus {
   LAMINA_INLINE static vf run(vf x) {
-    const vf e = exp_bounded<false>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+    const vf e = exp_bounded<exp_range::nonpositive>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
     return xsimd::max(vf(0.f), x) + kernels::log1p(e);
   }
   LAMINA_INLINE static double run(double x) {
@@ -370,7 +370,7 @@ struct gelu {
   /// gives; what is lost of the square joins the exponent.
   LAMINA_INLINE static vf run(vf x) {
     const vf t = xsimd::min(vf(14.8f), xsimd::abs(x)), h = t * t, lost = fma(t, t, -h);
-    const vf e = exp_bounded<false, digits::enough>(h * vf(-.5f), plus{lost * vf(-.5f)});
+    const vf e = exp_bounded<exp_range::nonpositive, digits::enough>(h * vf(-.5f), plus{lost * vf(-.5f)});
 #if defined(__AVX512F__)
     const auto& pieces = gelu_sixteenths;
     const vi i = bits_of(t + vf(1.f)) >> 21;

@@ -16,26 +16,15 @@ template <class V> LAMINA_INLINE V add_product(V a, V b, V c) {
   return a * b + c;
 #endif
 }
-/// Sum of (p[i] - mean)^2 over up to `sum_block` elements.
+/// 64 bytes whose lanes add up to the sum of (p[i] - mean)^2 over up to `sum_block` elements.
+template <class T> LAMINA_INLINE folds::wide_vector<T> lanes_of_squares(const T* p, long n, T mean) {
+  return folds::lanes_of_block<folds::sum, T, 4>(p, n, mean, [mean](auto sum, auto x) __attribute__((always_inline)) {
+    const auto d = x - mean;
+    return add_product(d, d, sum);
+  });
+}
 template <class T> LAMINA_APART T block_of_squares(const T* p, long n, T mean) {
-  using V = folds::wide_vector<T>;
-  constexpr int lanes = folds::wide_lanes<T>, count = 4;
-  constexpr auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
-  V held[count] = {};
-  long i = 0;
-  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c) {
-    const V d = folds::load_wide(p + i + c * lanes) - mean;
-    held[c] = add_product(d, d, held[c]);
-  }
-  LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) {
-    const V d = folds::load_wide(p + i) - mean;
-    held[0] = add_product(d, d, held[0]);
-  }
-  if (i < n) {
-    const V d = folds::load_wide(p + i, static_cast<int>(n - i), mean) - mean;
-    held[1] = add_product(d, d, held[1]);
-  }
-  return fold::lanes<T, lanes>((held[0] + held[1]) + (held[2] + held[3]), added);
+  return fold::lanes<T, folds::wide_lanes<T>>(lanes_of_squares(p, n, mean), folds::combine<folds::sum>{});
 }
 template <class T> LAMINA_INLINE double squares(const T* p, long n, T mean) {
   double sum = 0;
@@ -44,49 +33,83 @@ template <class T> LAMINA_INLINE double squares(const T* p, long n, T mean) {
   return sum;
 }
 
-/// What is taken off and multiplied by, for one row.
+/// Rows whose sums, divisions and roots share registers.
+inline constexpr int row_group = 8;
+/// What is subtracted from each row and what it is multiplied by.
 template <class T> struct factors {
-  T mean, scale;
+  T mean[row_group], scale[row_group];
 };
-template <class T> LAMINA_INLINE factors<T> factors_of(const normalize_args& a, const T* in) {
-  const long n = a.length;
-  if (n <= 0) return {T(0), static_cast<T>(1 / __builtin_sqrt(a.epsilon))};  // sums of nothing, not means of them
-  const T mean = a.centered != 0 ? folds::row<folds::sum, T>(in, n) / static_cast<T>(n) : T(0);
-  const double variance = squares(in, n, mean) / static_cast<double>(n);
-  return {mean, static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon))};
+/// The sum of the lanes of each register.
+template <class T> LAMINA_INLINE raw<T, row_group> sums(const folds::wide_vector<T> (&x)[row_group]) {
+  return fold::lanes_of_rows<T, row_group, folds::wide_lanes<T>>(x, folds::combine<folds::sum>{});
 }
-template <bool Weight, bool Bias, class T>
-LAMINA_INLINE void write_row(const normalize_args& a, const T* in, T* out, factors<T> f) {
-  const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
-  LAMINA_INDEPENDENT for (long i = 0; i < a.length; ++i) {
-    T y = (in[i] - f.mean) * f.scale;
-    if constexpr (Weight && Bias) y = add_product(y, weight[i], bias[i]);
-    else if constexpr (Weight) y *= weight[i];
-    else if constexpr (Bias) y += bias[i];
-    out[i] = y;
+/// Means of one row, or of several of up to `sum_block` elements.
+template <class T> LAMINA_INLINE void find_means(const normalize_args& a, const T* in, long rows, factors<T>& f) {
+  const long n = a.length;
+  raw<T, row_group> mean{};
+  if (a.centered != 0 && n > 0) {
+    if (rows == 1) {
+      f.mean[0] = folds::row<folds::sum, T>(in, n) / static_cast<T>(n);
+      return;
+    }
+    folds::wide_vector<T> part[row_group] = {};
+    LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = folds::lanes_of_block<folds::sum, T>(in + i * n, n);
+    mean = sums<T>(part) / static_cast<T>(n);
   }
+  __builtin_memcpy(f.mean, &mean, sizeof mean);
+}
+template <class T> LAMINA_INLINE void find_scales(const normalize_args& a, const T* in, long rows, factors<T>& f) {
+  const long n = a.length;
+  if (rows == 1) {
+    const double variance = n > 0 ? squares(in, n, f.mean[0]) / static_cast<double>(n) : 0;
+    f.scale[0] = static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon));
+    return;
+  }
+  folds::wide_vector<T> part[row_group] = {};
+  LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = lanes_of_squares(in + i * n, n, f.mean[i]);
+  const auto variance = __builtin_convertvector(sums<T>(part), raw<double, row_group>) / static_cast<double>(n);
+  const auto scale = 1 / __builtin_elementwise_sqrt(variance + a.epsilon);
+  const auto rounded = __builtin_convertvector(scale, raw<T, row_group>);
+  __builtin_memcpy(f.scale, &rounded, sizeof rounded);
 }
 
-/// Some rows at a time: the statistics of one do not wait for those of another.
+template <bool Weight, bool Bias, class T>
+LAMINA_APART void write_row(const normalize_args& a, const T* in, T* out, T mean, T scale) {
+  const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
+  folds::write_row(out, a.length, [=](auto at) __attribute__((always_inline)) {
+    const auto y = (at(in) - mean) * scale;
+    if constexpr (Weight && Bias) return add_product(y, at(weight), at(bias));
+    else if constexpr (Weight) return y * at(weight);
+    else if constexpr (Bias) return y + at(bias);
+    else return y;
+  });
+}
+
+/// Some rows at a time.  What waits for a division or a root is behind the pass over other rows: means are found, the
+/// rows before are written, squares are summed.
 template <class T> LAMINA_APART void normalize(const normalize_args& a) {
-  constexpr long group = 8, room = 8192 / static_cast<long>(sizeof(T));
+  constexpr long room = 16384 / static_cast<long>(sizeof(T));
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long n = a.length, most = n * group <= room ? group : n < room ? room / n : 1;
-  for (long r = 0; r < a.rows; r += most) {
-    factors<T> f[group];
-    const long count = a.rows - r < most ? a.rows - r : most;
-    LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
-      f[i] = factors_of(a, in + i * n);
-      if (a.mean != nullptr) static_cast<T*>(a.mean)[r + i] = f[i].mean;
-      if (a.scale != nullptr) static_cast<T*>(a.scale)[r + i] = f[i].scale;
+  const long n = a.length, fitting = n > 0 && n <= folds::sum_block ? room / n : 1;
+  const long most = fitting < 1 ? 1 : fitting < row_group ? fitting : row_group;
+  const auto write = a.weight != nullptr
+                         ? (a.bias != nullptr ? &write_row<true, true, T> : &write_row<true, false, T>)
+                         : (a.bias != nullptr ? &write_row<false, true, T> : &write_row<false, false, T>);
+  factors<T> known[2];
+  for (long r = 0, before = 0, turn = 0; r < a.rows || before > 0; turn = 1 - turn) {
+    const long left = a.rows - r, count = left < most ? left : most;
+    factors<T>& f = known[turn];
+    if (count > 0) find_means(a, in + r * n, count, f);
+    LAMINA_NO_UNROLL for (long i = 0, at = r - before; at < r; ++i, ++at) {
+      const T mean = known[1 - turn].mean[i], scale = known[1 - turn].scale[i];
+      if (a.mean != nullptr) static_cast<T*>(a.mean)[at] = mean;
+      if (a.scale != nullptr) static_cast<T*>(a.scale)[at] = scale;
+      write(a, in + at * n, out + at * n, mean, scale);
     }
-    LAMINA_NO_UNROLL for (long i = 0; i < count; ++i, in += n, out += n) {
-      if (a.weight != nullptr && a.bias != nullptr) write_row<true, true>(a, in, out, f[i]);
-      else if (a.weight != nullptr) write_row<true, false>(a, in, out, f[i]);
-      else if (a.bias != nullptr) write_row<false, true>(a, in, out, f[i]);
-      else write_row<false, false>(a, in, out, f[i]);
-    }
+    if (count > 0) find_scales(a, in + r * n, count, f);
+    before = count;
+    r += count;
   }
 }
 

@@ -287,6 +287,43 @@ template <class T, int Count, class Op> LAMINA_INLINE T lanes(raw<T, Count> x, O
     return lanes<T, Count / 2>(op(lower<T, Count / 2>(x, index{}), upper<T, Count / 2>(x, index{})), op);
   }
 }
+
+/// The rows of `Each` lanes of one register, each combined as in `lanes`.
+template <class T, int Rows, int Count, int Each, int Shift, int... I>
+LAMINA_INLINE raw<T, Count / 2> half_of_rows(raw<T, Count> x, indices<I...>) {
+  return __builtin_shufflevector(x, x, (I / (Each / 2) * Each + I % (Each / 2) + Shift)...);
+}
+template <class T, int Rows, int Count, int Each, class Op>
+LAMINA_INLINE raw<T, Rows> lanes_within(raw<T, Count> x, Op op) {
+  if constexpr (Each == 1) return x;
+  else {
+    using index = first_indices<Count / 2>;
+    return lanes_within<T, Rows, Count / 2, Each / 2>(
+        op(half_of_rows<T, Rows, Count, Each, 0>(x, index{}), half_of_rows<T, Rows, Count, Each, Each / 2>(x, index{})),
+        op);
+  }
+}
+/// Lane k of what two registers of rows of `Each` lanes give to a register of rows of half as many: the lower half of each
+/// row, or the upper with `Shift`.
+template <class T, int Count, int Each, int Shift, int... I>
+LAMINA_INLINE raw<T, Count> halves(raw<T, Count> a, raw<T, Count> b, indices<I...>) {
+  return __builtin_shufflevector(a, b, (I / (Each / 2) * Each + I % (Each / 2) + Shift)...);
+}
+/// What `lanes` gives of each of `Rows` registers, side by side; Rows is at most Count.
+template <class T, int Rows, int Count, class Op, int Each = Count>
+LAMINA_INLINE raw<T, Rows> lanes_of_rows(const raw<T, Count> (&x)[Rows * Each / Count], Op op) {
+  constexpr int registers = Rows * Each / Count;
+  using index = first_indices<Count>;
+  if constexpr (registers > 1) {
+    raw<T, Count> half[registers / 2];
+    LAMINA_UNROLL for (int i = 0; i < registers / 2; ++i) half[i] =
+        op(halves<T, Count, Each, 0>(x[2 * i], x[2 * i + 1], index{}),
+           halves<T, Count, Each, Each / 2>(x[2 * i], x[2 * i + 1], index{}));
+    return lanes_of_rows<T, Rows, Count, Op, Each / 2>(half, op);
+  } else {
+    return lanes_within<T, Rows, Count, Each>(x[0], op);
+  }
+}
 }  // namespace fold
 
 /// Sum, largest and smallest of the lanes.  The latter two may drop a NaN: test for it first where it matters.

@@ -7,64 +7,62 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace soft {
 
-/// x[i] = e^x[i].
-LAMINA_APART void exp_run(float* x, long n) {
-  constexpr long lanes = width<float>;
-  LAMINA_NO_UNROLL for (long i = 0; i < n; i += lanes) {
-    const auto m = first<float>(static_cast<int>(n - i < lanes ? n - i : lanes));
-    store(x + i, kernels::exp(load(x + i, m)), m);
-  }
+/// e^x for x <= 0 or NaN.
+LAMINA_INLINE folds::wide_vector<float> exp_wide(folds::wide_vector<float> x) {
+  constexpr int parts = folds::wide_lanes<float> / width<float>;
+  struct registers {
+    raw<float, width<float>> part[static_cast<std::size_t>(parts)];
+  };
+  auto y = __builtin_bit_cast(registers, x);
+  LAMINA_UNROLL for (int i = 0; i < parts; ++i) y.part[i] = to_raw<float>(exp_nonpositive(from_raw<float>(y.part[i])));
+  return __builtin_bit_cast(folds::wide_vector<float>, y);
 }
-LAMINA_APART void exp_run(double* x, long n) { LAMINA_SMALL for (long i = 0; i < n; ++i) x[i] = __builtin_exp(x[i]); }
+LAMINA_INLINE folds::wide_vector<double> exp_wide(folds::wide_vector<double> x) {
+  LAMINA_UNROLL for (int i = 0; i < folds::wide_lanes<double>; ++i) x[i] = __builtin_exp(x[i]);
+  return x;
+}
 template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
 
-/// One row of up to 64 bytes, in registers.
-LAMINA_INLINE void short_row(const float* in, float* out, int n, bool log) {
-  constexpr int lanes = width<float>, parts = folds::wide_lanes<float> / lanes;
-  struct registers {
-    raw<float, lanes> part[static_cast<std::size_t>(parts)];
+/// Sum of e^(in[i] - top) over up to `sum_block` elements, in the order of `folds::block_of_row` of floats; with `Keep` the
+/// exponentials go to `out`.
+template <bool Keep, class T> LAMINA_APART T block_of_exponentials(const T* in, T* out, long n, T top) {
+  using V = folds::wide_vector<T>;
+  constexpr int lanes = folds::wide_lanes<T>, count = 4;
+  constexpr auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
+  V held[count] = {};
+  const auto step = [&](long at, V& sum) __attribute__((always_inline)) {
+    const V e = exp_wide(folds::load_wide(in + at) - top);
+    if constexpr (Keep) folds::store_wide(out + at, e);
+    sum += e;
   };
-  const auto x = folds::load_wide(in, n, -infinity);
-  const auto larger = [](auto a, auto b) __attribute__((always_inline)) { return folds::maximum::run(a, b); };
-  const auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
-  const auto inside = folds::lane_numbers<std::int32_t>(fold::first_indices<folds::wide_lanes<float>>{}) < n;
-  const folds::wide_vector<float> none{};
-  const auto shifted = inside ? x - fold::lanes<float, folds::wide_lanes<float>>(x, larger) : none;
-  auto y = __builtin_bit_cast(registers, shifted);
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
-    if (i * lanes < n) y.part[i] = to_raw<float>(kernels::exp(from_raw<float>(y.part[i])));
-    else y.part[i] = raw<float, lanes>{};
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
+      step(i + c * lanes, held[c]);
+  LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);
+  if (i < n) {
+    const int left = static_cast<int>(n - i);
+    const V e = exp_wide(folds::load_wide(in + i, left, -std::numeric_limits<T>::infinity()) - top);
+    if constexpr (Keep) folds::store_wide(out + i, e, left);
+    held[1] += e;
   }
-  const auto e = inside ? __builtin_bit_cast(folds::wide_vector<float>, y) : none;
-  const float total = fold::lanes<float, folds::wide_lanes<float>>(e, added);
-  y = __builtin_bit_cast(registers, log ? shifted - log_of(total) : e * (1.f / total));
-  LAMINA_UNROLL for (int i = 0; i < parts; ++i) {
-    if (i * lanes < n) store(out + i * lanes, from_raw<float>(y.part[i]), first<float>(n - i * lanes));
-  }
+  return fold::lanes<T, lanes>((held[0] + held[1]) + (held[2] + held[3]), added);
+}
+/// The same of a row.
+template <bool Keep, class T> LAMINA_INLINE T exponentials(const T* in, T* out, long n, T top) {
+  return folds::blocks_of_row<folds::sum, T>(n, [=](long at, long count) __attribute__((always_inline)) {
+    return block_of_exponentials<Keep>(in + at, out + at, count, top);
+  });
 }
 
-/// One row; the exponentials go to `out` by pieces that stay in L1 for log-softmax, whole for softmax.
+/// One row.
 template <class T> LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
-  if constexpr (same<T, float>)
-    if (n <= folds::wide_lanes<float>) return short_row(in, out, static_cast<int>(n), log);
-  constexpr long piece = 512;
-  T e[piece];
-  const T top = folds::row<folds::maximum, T>(in, n);
-  const long most = log ? piece : n;
-  T total = 0;
-  for (long p = 0; p < n; p += most) {
-    T* const to = log ? e : out;
-    const long count = n - p < most ? n - p : most;
-    LAMINA_VECTORS for (long i = 0; i < count; ++i) to[i] = in[p + i] - top;
-    exp_run(to, count);
-    total += folds::row<folds::sum, T>(to, count);
-  }
+  const T top = folds::row<folds::largest_number, T>(in, n);
   if (log) {
-    const T shift = log_of(total);
-    LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] = (in[i] - top) - shift;
+    const T shift = log_of(exponentials<false>(in, out, n, top));
+    folds::write_row(out, n, [=](auto at) __attribute__((always_inline)) { return (at(in) - top) - shift; });
   } else {
-    const T scale = T(1) / total;
-    LAMINA_VECTORS for (long i = 0; i < n; ++i) out[i] *= scale;
+    const T scale = T(1) / exponentials<true>(in, out, n, top);
+    folds::write_row(out, n, [=](auto at) __attribute__((always_inline)) { return at(out) * scale; });
   }
 }
 
@@ -73,13 +71,16 @@ template <class T> LAMINA_INLINE void columns(const T* in, T* out, long length, 
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
   constexpr long group = 64;  // rows added up before they join the total
   T top[chunk], total[chunk], part[chunk], e[chunk];
-  folds::columns<folds::maximum, T>(in, length, stride, n, top);
+  folds::columns<folds::largest_number, T>(in, length, stride, n, top);
   for (long j = 0; j < n; ++j) total[j] = part[j] = 0;
   for (long l = 0; l < length; ++l) {
     T* to = log ? e : out + l * stride;
     const T* from = in + l * stride;
-    LAMINA_VECTORS for (long j = 0; j < n; ++j) to[j] = from[j] - top[j];
-    exp_run(to, n);
+    for (long j = 0; j < n; j += folds::wide_lanes<T>) {
+      const int here = static_cast<int>(n - j < folds::wide_lanes<T> ? n - j : folds::wide_lanes<T>);
+      const auto x = folds::load_wide(from + j, here, T(0)) - folds::load_wide(top + j, here, T(0));
+      folds::store_wide(to + j, exp_wide(x), here);
+    }
     LAMINA_VECTORS for (long j = 0; j < n; ++j) part[j] += to[j];
     if (l % group == group - 1 || l == length - 1)
       LAMINA_SMALL for (long j = 0; j < n; ++j) total[j] += part[j], part[j] = 0;

@@ -115,8 +115,10 @@ LAMINA_INLINE exp_terms exp_reduced(vf x, Adjust adjust = {}) {
 #endif
 }
 
-/// e^x for x within [-110, 100] or NaN; `Normal` promises x within [-87, 88].
-template <bool Normal, digits Digits = digits::enough, class Adjust = as_is>
+/// Arguments that `exp_bounded` is promised, or NaN: [-110, 100], [-110, 0], or [-87, 88].
+enum class exp_range { whole, nonpositive, normal };
+/// e^x for x within a range.
+template <exp_range Range, digits Digits = digits::enough, class Adjust = as_is>
 LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
   const exp_terms t = exp_reduced<Digits, 0>(x, adjust);
@@ -124,15 +126,19 @@ LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 #elif defined(__AVX2__)
   // n is added to the exponent of the table's value, not of the result, which may be NaN.  A result that may overflow or be
   // denormal is multiplied into its place by 2^64 or 2^-64: one rounding.
-  const exp_terms t = exp_reduced<Digits, Normal ? 0 : 127>(x, adjust);
+  constexpr int raise = Range == exp_range::normal ? 0 : Range == exp_range::nonpositive ? 64 : 127;
+  const exp_terms t = exp_reduced<Digits, raise>(x, adjust);
   const vi bits = bits_of(t.base) + (t.n << 20);
-  if constexpr (Normal) return fma(float_of(bits), t.p, float_of(bits));
+  if constexpr (Range == exp_range::normal) return fma(float_of(bits), t.p, float_of(bits));
+  if constexpr (Range == exp_range::nonpositive) return fma(float_of(bits), t.p, float_of(bits)) * vf(0x1p-64f);
   const vf scale = by_sign(x, vf(0x1p64f), vf(0x1p-64f)), base = float_of(bits - bits_of(scale));
   return fma(base, t.p, base) * scale;
 #else
-  const exp_terms t = exp_reduced<Digits, Normal ? 127 : 254>(x, adjust);
+  constexpr int raise = Range == exp_range::normal ? 127 : Range == exp_range::nonpositive ? 127 + 64 : 254;
+  const exp_terms t = exp_reduced<Digits, raise>(x, adjust);
   const vf y = t.base + t.p;
-  if constexpr (Normal) return y * float_of(t.n << 23);
+  if constexpr (Range == exp_range::normal) return y * float_of(t.n << 23);
+  if constexpr (Range == exp_range::nonpositive) return y * float_of(t.n << 23) * vf(0x1p-64f);
   const vi half = t.n >> 1;
   return y * float_of(half << 23) * float_of((t.n - half) << 23);
 #endif
@@ -155,14 +161,16 @@ template <class Adjust = as_is> LAMINA_INLINE vf exp_raised(vf x, Adjust adjust 
 #endif
 }
 
-/// e^x; overflows to infinity, goes through the denormal numbers to 0.
-LAMINA_INLINE vf exp(vf x) {
 #if defined(__AVX512F__)
-  constexpr digits wanted = digits::enough;  // its table is finer
+inline constexpr digits exp_digits = digits::enough;  // its table is finer
 #else
-  constexpr digits wanted = digits::more;
+inline constexpr digits exp_digits = digits::more;
 #endif
-  return exp_bounded<false, wanted>(clamp(x, vf(-110.f), vf(100.f)));
+/// e^x; overflows to infinity, goes through the denormal numbers to 0.
+LAMINA_INLINE vf exp(vf x) { return exp_bounded<exp_range::whole, exp_digits>(clamp(x, vf(-110.f), vf(100.f))); }
+/// The same for x <= 0 or NaN.
+LAMINA_INLINE vf exp_nonpositive(vf x) {
+  return exp_bounded<exp_range::nonpositive, exp_digits>(xsimd::max(vf(-110.f), x));
 }
 
 #if !defined(__AVX512F__)
@@ -193,7 +201,7 @@ template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
   const vf border(0.85f);  // beyond, the polynomial has more roundings than the quotient
 #endif
   const vf s = a * a, low = fma(a, s * horner(q, s), a);
-  const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<true, digits::more>(a + a) + vf(1.f));
+  const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<exp_range::normal, digits::more>(a + a) + vf(1.f));
   const vf y = xsimd::select(a > border, high, low);
 #endif
   return y | xsimd::bitofsign(x);
@@ -203,7 +211,7 @@ template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
 template <latency Latency = latency::normal> LAMINA_INLINE vf sigmoid(vf x) {
   if constexpr (Latency == latency::low) return fma(tanh<latency::low>(x * vf(.5f)), vf(.5f), vf(.5f));
   // e - e (e / (1 + e)) below 0, 1 - e / (1 + e) above: what the sum and the quotient lose counts only e times
-  const vf one(1.f), e = exp_bounded<false, digits::more>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
+  const vf one(1.f), e = exp_bounded<exp_range::nonpositive, digits::more>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
   const vf top = xsimd::select(x < vf(0.f), e, one);
   return fma(-quotient(e, one + e), top, top);
 }
@@ -220,7 +228,7 @@ LAMINA_INLINE vf erf(vf x) {
   constexpr float q[] = {-0x1.d97fcp0f,   -0x1.51c9bp1f,   -0x1.afab86p-1f,  -0x1.5494dap-5f, 0x1.4a38d2p-7f,
                          -0x1.0d4af2p-9f, 0x1.5002aep-12f, -0x1.14fc84p-15f, 0x1.b90e7ap-20f};
   const vf low = fma(a, horner(p, a * a), a);
-  const vf high = vf(1.f) - exp_bounded<true>(horner(q, a - vf(1.f)));
+  const vf high = vf(1.f) - exp_bounded<exp_range::normal>(horner(q, a - vf(1.f)));
   const vf y = xsimd::select(a > vf(0.9f), high, low);
 #endif
   return y | xsimd::bitofsign(x);
