@@ -1,4 +1,5 @@
-// Attention by blocks of queries: scores of a block against all keys it sees, softmax in place, product with the values.
+// Attention by blocks of queries: scores of a block against all keys it sees, exponentials in place, product with the values,
+// whose rows are divided by the sums of the exponentials.
 // Memory is linear in the number of keys, and no row depends on how queries are cut.
 #pragma once
 #include "double_math.h"
@@ -56,8 +57,8 @@ template <class T> std::size_t scratch_bytes(const attention_args& a) {
          aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T)) + aligned(product);
 }
 
-/// Adds the mask to a row of scores, or takes out what it hides.  False where nothing is left.
-template <class T> LAMINA_APART bool mask_row(const attention_args& a, T* score, long query, long n) {
+/// Adds the mask to a row of scores, or takes out what it hides.
+template <class T> LAMINA_APART void mask_row(const attention_args& a, T* score, long query, long n) {
   const long at = query * a.mask_row, step = a.mask_column;
   if (a.mask_is_bool != 0) {
     const auto* mask = static_cast<const std::uint8_t*>(a.mask) + at;
@@ -70,8 +71,27 @@ template <class T> LAMINA_APART bool mask_row(const attention_args& a, T* score,
     const T value = static_cast<const T*>(a.mask)[at];
     LAMINA_VECTORS for (long j = 0; j < n; ++j) score[j] += value;
   }
-  const T top = folds::row<folds::maximum, T>(score, n);
-  return top != -std::numeric_limits<T>::infinity();
+}
+/// Scores of queries from `first` on become exponentials, 0 where a query sees no key; `weight` makes the sum of a row 1.
+template <class T> LAMINA_INLINE void weigh(const attention_args& a, T* score, long first, long rows, long keys,
+                                            T (&weight)[folds::row_group]) {
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  long n[folds::row_group];
+  const soft::row_block<T> b{score, score, score_row(a), rows, keys, n, nullptr};
+  for (long i = 0; i < rows; ++i) {
+    n[i] = seen(a, first + i);
+    if (a.mask != nullptr && n[i] > 0) mask_row(a, score + i * b.stride, first + i, n[i]);
+  }
+  T top[folds::row_group];
+  soft::tops_of_rows(b, top);
+  for (long i = 0; i < rows; ++i)  // a row of NaN and -infinity is not hidden
+    if (a.mask != nullptr && top[i] == hidden && folds::row<folds::maximum, T>(score + i * b.stride, n[i]) == hidden)
+      n[i] = 0;
+  soft::weigh_rows(b, top, weight);
+  for (long i = 0; i < rows; ++i) {
+    if (n[i] == 0) weight[i] = 0;
+    LAMINA_SMALL for (long j = n[i]; j < keys; ++j) score[i * b.stride + j] = 0;
+  }
 }
 
 template <class T> LAMINA_APART void run(const attention_args& a, char* scratch) {
@@ -103,16 +123,15 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
     gemm_args s = scores<T>(a, rows, keys);
     s.a = query, s.b = packed, s.c = score;
     a.product->run(&s, rest);
-    for (long r = 0; r < rows; ++r) {
-      T* const row = score + r * score_row(a);
-      long n = seen(a, first + r);
-      if (a.mask != nullptr && n > 0 && !mask_row(a, row, first + r, n)) n = 0;
-      if (n > 0) soft::row(row, row, n, false);
-      LAMINA_SMALL for (long j = n; j < keys; ++j) row[j] = 0;
-    }
+    constexpr long group = folds::row_group;
+    T weight[attention_rows / group][group];
+    for (long r = 0; r < rows; r += group)
+      weigh(a, score + r * score_row(a), first + r, rows - r < group ? rows - r : group, keys, weight[r / group]);
     gemm_args m = mixture<T>(a, rows, keys);
     m.a = score, m.b = a.v, m.c = out;
     a.product->run(&m, rest);
+    LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r)
+        soft::scale_row(out + r * a.width, a.width, weight[r / group][r % group]);
   }
 }
 

@@ -101,15 +101,24 @@ template <class T> LAMINA_APART void cached(const cached_attention_args& a, char
     LAMINA_VECTORS for (long j = 0; j < rows * a.depth; ++j) query[j] = from[j] * scale;
     score(a, query, rows, static_cast<const T*>(a.keys), seen, scores, rest);
     score(a, query, rows, static_cast<const T*>(a.k), a.queries, scores + seen, rest);
-    for (long r = 0; r < rows; ++r) {
-      T* const s = scores + r * row;
-      const long n = seen + (first + r) % a.queries + 1;
-      soft::row(s, s, n, false);
-      LAMINA_SMALL for (long j = n; j < seen + a.queries; ++j) s[j] = 0;
+    constexpr long group = folds::row_group;
+    T weight[attention_rows / group][group];
+    for (long r = 0; r < rows; r += group) {
+      long n[group];
+      const soft::row_block<T> b{
+          scores + r * row, scores + r * row, row, rows - r < group ? rows - r : group, seen + a.queries, n, nullptr};
+      for (long i = 0; i < b.rows; ++i) n[i] = seen + (first + r + i) % a.queries + 1;
+      T top[group];
+      soft::tops_of_rows(b, top);
+      soft::weigh_rows(b, top, weight[r / group]);
+      for (long i = 0; i < b.rows; ++i)
+        LAMINA_SMALL for (long j = n[i]; j < seen + a.queries; ++j) b.out[i * row + j] = 0;
     }
     T* const out = static_cast<T*>(a.out) + first * a.width;
     mix(a, scores, rows, static_cast<const T*>(a.values), seen, out, false, rest);
     mix(a, scores + seen, rows, static_cast<const T*>(a.v), a.queries, out, seen > 0, rest);
+    LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r)
+        soft::scale_row(out + r * a.width, a.width, weight[r / group][r % group]);
   }
 }
 

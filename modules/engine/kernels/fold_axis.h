@@ -50,11 +50,17 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
 template <class T, int... I> LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
   return wide_vector<T>{static_cast<T>(I)...};
 }
+/// x in the first `count` lanes; `other` beyond.
+template <class T> LAMINA_INLINE wide_vector<T> first_lanes(wide_vector<T> x, int count, T other = 0) {
+  using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  return lane_numbers<number>(fold::first_indices<wide_lanes<T>>{}) < static_cast<number>(count)
+             ? x
+             : (wide_vector<T>{} + other);
+}
 /// The first `count` elements; `other` in the lanes beyond.
 template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
   if constexpr (sizeof(T) >= 4) {
     constexpr int parts = wide_lanes<T> / width<T>;
-    using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
     struct {
       raw<T, width<T>> part[static_cast<std::size_t>(parts)];
     } whole;
@@ -62,10 +68,7 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count,
       const int here = count - i * width<T>;
       whole.part[i] = here > 0 ? to_raw<T>(load(p + i * width<T>, kernels::first<T>(here))) : raw<T, width<T>>{};
     }
-    const auto x = __builtin_bit_cast(wide_vector<T>, whole);
-    return lane_numbers<number>(fold::first_indices<wide_lanes<T>>{}) < static_cast<number>(count)
-               ? x
-               : (wide_vector<T>{} + other);
+    return first_lanes<T>(__builtin_bit_cast(wide_vector<T>, whole), count, other);
   } else {
     wide_vector<T> x;
     LAMINA_UNROLL for (int i = 0; i < wide_lanes<T>; ++i) x[i] = other;
@@ -129,6 +132,21 @@ template <class Op> struct combine {
 };
 template <class Op, class T> LAMINA_APART T block_of_row(const T* p, long n) {
   return fold::lanes<T, wide_lanes<T>>(lanes_of_block<Op>(p, n), combine<Op>{});
+}
+
+/// Rows whose results are found side by side, in registers that they share.
+inline constexpr int row_group = 8;
+/// Results of up to `row_group` rows; f(i) gives the lanes of the result of row i.
+template <class Op, class T, class F> LAMINA_INLINE raw<T, row_group> results_of_rows(long rows, F f) {
+  wide_vector<T> part[row_group] = {};
+  LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = f(i);
+  return fold::lanes_of_rows<T, row_group, wide_lanes<T>>(part, combine<Op>{});
+}
+/// How many rows of `n` elements are worked on together: `row_group` where they are short, so that they stay in L1.
+template <class T> LAMINA_INLINE long rows_together(long n) {
+  constexpr long room = 16384 / static_cast<long>(sizeof(T));
+  const long fitting = n > 0 && n <= sum_block ? room / n : 1;
+  return fitting < 1 ? 1 : fitting < row_group ? fitting : row_group;
 }
 
 /// The result of `n` elements, of which `block(at, count)` gives that of up to `sum_block`.

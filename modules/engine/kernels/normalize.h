@@ -33,28 +33,24 @@ template <class T> LAMINA_INLINE double squares(const T* p, long n, T mean) {
   return sum;
 }
 
-/// Rows whose sums, divisions and roots share registers.
-inline constexpr int row_group = 8;
 /// What is subtracted from each row and what it is multiplied by.
 template <class T> struct factors {
-  T mean[row_group], scale[row_group];
+  T mean[folds::row_group], scale[folds::row_group];
 };
-/// The sum of the lanes of each register.
-template <class T> LAMINA_INLINE raw<T, row_group> sums(const folds::wide_vector<T> (&x)[row_group]) {
-  return fold::lanes_of_rows<T, row_group, folds::wide_lanes<T>>(x, folds::combine<folds::sum>{});
-}
 /// Means of one row, or of several of up to `sum_block` elements.
 template <class T> LAMINA_INLINE void find_means(const normalize_args& a, const T* in, long rows, factors<T>& f) {
   const long n = a.length;
-  raw<T, row_group> mean{};
+  raw<T, folds::row_group> mean{};
   if (a.centered != 0 && n > 0) {
     if (rows == 1) {
       f.mean[0] = folds::row<folds::sum, T>(in, n) / static_cast<T>(n);
       return;
     }
-    folds::wide_vector<T> part[row_group] = {};
-    LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = folds::lanes_of_block<folds::sum, T>(in + i * n, n);
-    mean = sums<T>(part) / static_cast<T>(n);
+    mean = folds::results_of_rows<folds::sum, T>(rows,
+                                                 [=](long i) __attribute__((always_inline)) {
+                                                   return folds::lanes_of_block<folds::sum, T>(in + i * n, n);
+                                                 }) /
+           static_cast<T>(n);
   }
   __builtin_memcpy(f.mean, &mean, sizeof mean);
 }
@@ -65,11 +61,11 @@ template <class T> LAMINA_INLINE void find_scales(const normalize_args& a, const
     f.scale[0] = static_cast<T>(1 / __builtin_sqrt(variance + a.epsilon));
     return;
   }
-  folds::wide_vector<T> part[row_group] = {};
-  LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = lanes_of_squares(in + i * n, n, f.mean[i]);
-  const auto variance = __builtin_convertvector(sums<T>(part), raw<double, row_group>) / static_cast<double>(n);
+  const auto squared = folds::results_of_rows<folds::sum, T>(
+      rows, [&](long i) __attribute__((always_inline)) { return lanes_of_squares(in + i * n, n, f.mean[i]); });
+  const auto variance = __builtin_convertvector(squared, raw<double, folds::row_group>) / static_cast<double>(n);
   const auto scale = 1 / __builtin_elementwise_sqrt(variance + a.epsilon);
-  const auto rounded = __builtin_convertvector(scale, raw<T, row_group>);
+  const auto rounded = __builtin_convertvector(scale, raw<T, folds::row_group>);
   __builtin_memcpy(f.scale, &rounded, sizeof rounded);
 }
 
@@ -88,11 +84,9 @@ LAMINA_APART void write_row(const normalize_args& a, const T* in, T* out, T mean
 /// Some rows at a time.  What waits for a division or a root is behind the pass over other rows: means are found, the
 /// rows before are written, squares are summed.
 template <class T> LAMINA_APART void normalize(const normalize_args& a) {
-  constexpr long room = 16384 / static_cast<long>(sizeof(T));
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long n = a.length, fitting = n > 0 && n <= folds::sum_block ? room / n : 1;
-  const long most = fitting < 1 ? 1 : fitting < row_group ? fitting : row_group;
+  const long n = a.length, most = folds::rows_together<T>(n);
   const auto write = a.weight != nullptr
                          ? (a.bias != nullptr ? &write_row<true, true, T> : &write_row<true, false, T>)
                          : (a.bias != nullptr ? &write_row<false, true, T> : &write_row<false, false, T>);

@@ -23,12 +23,13 @@ LAMINA_INLINE folds::wide_vector<double> exp_wide(folds::wide_vector<double> x) 
 }
 template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
 
-/// Sum of e^(in[i] - top) over up to `sum_block` elements, in the order of `folds::block_of_row` of floats; with `Keep` the
-/// exponentials go to `out`.
-template <bool Keep, class T> LAMINA_APART T block_of_exponentials(const T* in, T* out, long n, T top) {
+/// 64 bytes whose lanes add up to the sum of e^(in[i] - top) over up to `sum_block` elements, in the order of sums of floats;
+/// with `Keep` the exponentials go to `out`, those of the last, partial 64 bytes to `tail`, followed by zeros: they are read again
+/// soon, which a partial store would delay.
+template <bool Keep, class T>
+LAMINA_INLINE folds::wide_vector<T> lanes_of_exponentials(const T* in, T* out, T* tail, long n, T top) {
   using V = folds::wide_vector<T>;
   constexpr int lanes = folds::wide_lanes<T>, count = 4;
-  constexpr auto added = [](auto a, auto b) __attribute__((always_inline)) { return a + b; };
   V held[count] = {};
   const auto step = [&](long at, V& sum) __attribute__((always_inline)) {
     const V e = exp_wide(folds::load_wide(in + at) - top);
@@ -41,28 +42,86 @@ template <bool Keep, class T> LAMINA_APART T block_of_exponentials(const T* in, 
   LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);
   if (i < n) {
     const int left = static_cast<int>(n - i);
-    const V e = exp_wide(folds::load_wide(in + i, left, -std::numeric_limits<T>::infinity()) - top);
-    if constexpr (Keep) folds::store_wide(out + i, e, left);
+    // e^0 beyond the end: an exponential that underflows takes long
+    const V e = folds::first_lanes<T>(exp_wide(folds::load_wide(in + i, left, top) - top), left);
+    if constexpr (Keep) folds::store_wide(tail, e);
     held[1] += e;
   }
-  return fold::lanes<T, lanes>((held[0] + held[1]) + (held[2] + held[3]), added);
+  return (held[0] + held[1]) + (held[2] + held[3]);
 }
-/// The same of a row.
-template <bool Keep, class T> LAMINA_INLINE T exponentials(const T* in, T* out, long n, T top) {
+/// Their sum over a row.
+template <bool Keep, class T> LAMINA_APART T exponentials(const T* in, T* out, T* tail, long n, T top) {
   return folds::blocks_of_row<folds::sum, T>(n, [=](long at, long count) __attribute__((always_inline)) {
-    return block_of_exponentials<Keep>(in + at, out + at, count, top);
+    return fold::lanes<T, folds::wide_lanes<T>>(lanes_of_exponentials<Keep>(in + at, out + at, tail, count, top),
+                                                folds::combine<folds::sum>{});
   });
 }
 
-/// One row.
-template <class T> LAMINA_INLINE void row(const T* in, T* out, long n, bool log) {
-  const T top = folds::row<folds::largest_number, T>(in, n);
-  if (log) {
-    const T shift = log_of(exponentials<false>(in, out, n, top));
-    folds::write_row(out, n, [=](auto at) __attribute__((always_inline)) { return (at(in) - top) - shift; });
+/// Some rows, `stride` elements apart, of n[i] elements; `most` is the largest of those.
+template <class T> struct row_block {
+  const T* in;
+  T* out;  // may be `in`
+  long stride, rows, most;
+  const long* n;
+  T (*tails)[folds::wide_lanes<T>];  // of each row; null: `out` has room for whole 64 bytes
+  LAMINA_INLINE T* tail(long i) const {
+    return tails != nullptr ? tails[i] : out + i * stride + n[i] / folds::wide_lanes<T> * folds::wide_lanes<T>;
+  }
+  LAMINA_INLINE bool together() const { return rows > 1 && most <= folds::sum_block; }
+};
+/// Largest numbers; -infinity of nothing.
+template <class T> LAMINA_APART void tops_of_rows(const row_block<T>& b, T (&top)[folds::row_group]) {
+  using op = folds::largest_number;
+  if (b.together()) {
+    const auto tops = folds::results_of_rows<op, T>(b.rows, [&](long i) __attribute__((always_inline)) {
+      return folds::lanes_of_block<op, T>(b.in + i * b.stride, b.n[i]);
+    });
+    __builtin_memcpy(top, &tops, sizeof tops);
   } else {
-    const T scale = T(1) / exponentials<true>(in, out, n, top);
-    folds::write_row(out, n, [=](auto at) __attribute__((always_inline)) { return at(out) * scale; });
+    LAMINA_NO_UNROLL for (long i = 0; i < b.rows; ++i) top[i] = folds::row<op, T>(b.in + i * b.stride, b.n[i]);
+  }
+}
+/// Exponentials of what each row lies below its `top`, and what makes their sum 1.
+template <class T>
+LAMINA_APART void weigh_rows(const row_block<T>& b, const T (&top)[folds::row_group], T (&scale)[folds::row_group]) {
+  if (b.together()) {
+    const auto scales =
+        T(1) / folds::results_of_rows<folds::sum, T>(b.rows, [&](long i) __attribute__((always_inline)) {
+          return lanes_of_exponentials<true>(b.in + i * b.stride, b.out + i * b.stride, b.tail(i), b.n[i], top[i]);
+        });
+    __builtin_memcpy(scale, &scales, sizeof scales);
+  } else {
+    LAMINA_NO_UNROLL for (long i = 0; i < b.rows; ++i) scale[i] =
+        T(1) / exponentials<true>(b.in + i * b.stride, b.out + i * b.stride, b.tail(i), b.n[i], top[i]);
+  }
+}
+
+template <class T> LAMINA_INLINE void log_row(const T* in, T* out, long n) {
+  const T top = folds::row<folds::largest_number, T>(in, n);
+  const T shift = log_of(exponentials<false, T>(in, nullptr, nullptr, n, top));
+  folds::write_row(out, n, [=](auto at) __attribute__((always_inline)) { return (at(in) - top) - shift; });
+}
+template <class T> LAMINA_INLINE void scale_row(T* row, long n, T scale) {
+  folds::write_row(row, n, [=](auto at) __attribute__((always_inline)) { return at(row) * scale; });
+}
+/// Rows of `n` elements.
+template <class T> LAMINA_INLINE void rows(const T* in, T* out, long count, long n) {
+  const long most = folds::rows_together<T>(n);
+  long lengths[folds::row_group];
+  for (long& length : lengths) length = n;
+  for (long r = 0; r < count; r += most) {
+    constexpr long lanes = folds::wide_lanes<T>;
+    alignas(64) T tails[folds::row_group][lanes];
+    const row_block<T> b{in + r * n, out + r * n, n, count - r < most ? count - r : most, n, lengths, tails};
+    T top[folds::row_group], scale[folds::row_group];
+    tops_of_rows(b, top);
+    weigh_rows(b, top, scale);
+    LAMINA_NO_UNROLL for (long i = 0; i < b.rows; ++i) {
+      T* const row = b.out + i * n;
+      scale_row(row, n / lanes * lanes, scale[i]);
+      if (n % lanes != 0)
+        folds::store_wide(row + n / lanes * lanes, folds::load_wide(tails[i]) * scale[i], static_cast<int>(n % lanes));
+    }
   }
 }
 
@@ -99,9 +158,10 @@ template <class T> LAMINA_APART void run(const softmax_args& a, bool log) {
   T* out = static_cast<T*>(a.out);
   const long plane = a.length * a.inner;
   if (a.length <= 0) return;
+  if (a.inner == 1 && !log) return rows(in, out, a.outer, a.length);
   for (long o = 0; o < a.outer; ++o, in += plane, out += plane) {
     if (a.inner == 1) {
-      row(in, out, a.length, log);
+      log_row(in, out, a.length);
       continue;
     }
     for (long c = 0; c < a.inner; c += folds::column_chunk<T>)

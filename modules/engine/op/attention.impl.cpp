@@ -70,6 +70,8 @@ void attention::emit(emission& e) {
 
   const std::int64_t heads = q.size(0, rank - 2), shared = heads / k.size(0, rank - 2);
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
+  // Each part packs the keys of its head: a head is cut only as far as threads need parts.
+  const double grain = std::max(2e6, cost * static_cast<double>(a.queries * heads) / 64);
   std::int64_t index[max_rank]{};
   for (std::int64_t h = 0; h < heads; ++h) {
     std::int64_t mask_at = 0;
@@ -88,7 +90,7 @@ void attention::emit(emission& e) {
           e.step(functions(e).attention[static_cast<int>(element)], part, where,
                  functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
         },
-        2e6, kernels::attention_rows);
+        grain, kernels::attention_rows);
     for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
   }
 }
