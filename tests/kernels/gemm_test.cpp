@@ -329,6 +329,27 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_single_column_is_summed_along_rows, T, elements)
     }
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_product_of_one_tile_has_the_bits_of_the_general_kernel, T, elements) {
+  for (const long m : {1L, 2L, 4L, 5L, 8L})
+    for (const long n : {2L, 3L, 4L, 7L, 8L, 16L, 20L, 48L})
+      for (const long k : {0L, 1L, 4L, 33L, 768L})
+        for (const layout b : {layout::rows, layout::columns, layout::prepacked}) {
+          const numbers<T> x(m, n, k);
+          for (const bool accumulate : {false, true}) {
+            epilogue end = n % 2 ? everything : epilogue{};
+            end.accumulate = accumulate;
+            call how{.a = plain_layouts[at(k % 2)], .b = b, .end = end, .pad = (m + n) % 4};
+            const auto general = run<T>(x, how).c;
+            how.best = true;
+            const auto c = run<T>(x, how).c;
+            BOOST_TEST_CONTEXT(size_of(m, n, k)) {
+              BOOST_CHECK(same(c, general));
+              BOOST_CHECK_EQUAL(wrong<T>(x, how, c), 0);
+            }
+          }
+        }
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(packed_blocks_of_every_axis, T, elements) {
   // more rows, columns and depth than one block holds, and strides that meet in the same sets of L1
   struct {

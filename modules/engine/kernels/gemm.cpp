@@ -134,6 +134,9 @@ extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcep
 extern "C" void LAMINA_KERNEL(gemm_f32_prepacked)(const void* args, void*) noexcept {
   run_prepacked<float>(*static_cast<const gemm_args*>(args));
 }
+extern "C" void LAMINA_KERNEL(gemm_f32_one_tile)(const void* args, void*) noexcept {
+  run_tile_alone<float>(*static_cast<const gemm_args*>(args));
+}
 extern "C" void LAMINA_KERNEL(gemm_f32_rows)(const void* args, void*) noexcept {
   run_rows(*static_cast<const gemm_args*>(args));
 }
@@ -253,11 +256,12 @@ kernel prepare_f32(gemm_args* args) noexcept {
     choose_f32_tiles(g);
   }
   cut_blocks<float>(g);
-  return is_row(g)         ? row_kernel(g)
-         : is_prepacked(g) ? &LAMINA_KERNEL(gemm_f32_prepacked)
-         : !is_column(g)   ? &LAMINA_KERNEL(gemm_f32)
-         : g.m == 1        ? &LAMINA_KERNEL(gemm_f32_dot)
-                           : &LAMINA_KERNEL(gemm_f32_column);
+  return is_row(g)                     ? row_kernel(g)
+         : is_tile(g) && !is_column(g) ? &LAMINA_KERNEL(gemm_f32_one_tile)
+         : is_prepacked(g)             ? &LAMINA_KERNEL(gemm_f32_prepacked)
+         : !is_column(g)               ? &LAMINA_KERNEL(gemm_f32)
+         : g.m == 1                    ? &LAMINA_KERNEL(gemm_f32_dot)
+                                       : &LAMINA_KERNEL(gemm_f32_column);
 }
 
 kernel prepare_f32_kernel(gemm_args* args, bool compact) noexcept {

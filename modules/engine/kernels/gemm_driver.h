@@ -188,5 +188,16 @@ template <class T> LAMINA_COMPACT void run_prepacked(const gemm_args& g) {
   }
 }
 
+/// Whether a prepared product is a single tile whose operands are read as they lie.
+LAMINA_INLINE bool is_tile(const gemm_args& g) {
+  return g.batch == 1 && !g.pack_a && !g.pack_b && g.m > 0 && g.n > 0 && g.m <= g.tall_rows && g.n <= g.tile_columns &&
+         g.k <= g.k_block;
+}
+template <class T> LAMINA_INLINE void run_tile_alone(const gemm_args& g) {
+  g.tile[0][g.n == g.tile_columns ? 0 : 1](
+      g.k, g.a, g.a_step, g.b, g.prepacked ? panel_columns<T> : g.b_row, g.c, g.c_row, &g, 0, 0,
+      (g.accumulate ? gemm_add : 0) | (has_epilogue(g) ? gemm_finish : 0), static_cast<int>(g.n));
+}
+
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

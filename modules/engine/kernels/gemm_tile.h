@@ -114,6 +114,11 @@ template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {
   if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
+  if constexpr (Rows <= 4 && Vectors == 1 && this_isa != isa::avx512)  // a whole product of that size feels the detour
+    if (end.flags == 0) {
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) lanes.store(end.c + i * end.c_row, 0, sum[i][0]);
+      return;
+    }
   const bool partial = Masking != masking::whole && this_isa != isa::avx512 && columns < Vectors * width<T>;
   const bool done = end.flags == 0 && !partial;
   alignas(64) T held[Rows * Vectors][static_cast<std::size_t>(width<T>)];
