@@ -107,6 +107,32 @@ BOOST_AUTO_TEST_CASE(numbers_change_without_a_new_plan) {
   BOOST_TEST(equal(y, {0.75, 1.5}));
 }
 
+// A run whose operands and results lie as in the run before binds nothing.
+BOOST_AUTO_TEST_CASE(operands_and_results_stay_and_change) {
+  vector<float> a{1, 2, 3}, b{10, 20, 30}, out(3), other(3);
+  const auto f = formula([](const auto& x, const auto& y) { return x * y + x; });
+  for (int round = 0; round < 3; ++round) {
+    for (vector<float>* to : {&out, &out, &other, &out}) {
+      evaluate_into(*to, a * b + a);
+      BOOST_TEST(equal(*to, {11, 42, 93}));
+      f(b, a, *to);
+      BOOST_TEST(equal(*to, {20, 60, 120}));
+    }
+    b.writable()[0] = 5;
+    evaluate_into(out, a * b + a);
+    f(a, b, other);
+    BOOST_TEST((equal(out, {6, 42, 93}) && equal(other, {6, 42, 93})));
+    b.writable()[0] = 10;
+    vector<float> kept = a.copy();
+    for (int i = 0; i < 2; ++i) {
+      evaluate_into(kept, kept * b + kept);  // over an operand
+      BOOST_TEST(kept(0) == (i ? 121 : 11));
+    }
+    evaluate_into(out, kept * b + kept);
+    BOOST_TEST(out(0) == 1331);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(data_without_storage) {
   vector<float> x{1, 2, 3};
   BOOST_TEST(equal(evaluate(x + one_hot<float>(3, 1)), {1, 3, 3}));

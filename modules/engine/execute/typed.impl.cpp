@@ -38,12 +38,14 @@ class thread_number {
     else all[mine_] = true;
   }
   ~thread_number() {
+    known_ = none - 1;
     std::lock_guard lock(mutex());
     used()[mine_] = false;
   }
-  static std::size_t get() {
-    thread_local const thread_number number;
-    return number.mine_;
+  static inline std::size_t get() {
+    if (known_ == none) [[unlikely]]
+      known_ = made();
+    return known_;
   }
 
  private:
@@ -55,6 +57,12 @@ class thread_number {
     static auto* v = new std::vector<bool>;
     return *v;
   }
+  [[gnu::noinline]] static std::size_t made() {
+    thread_local const thread_number number;
+    return number.mine_;
+  }
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static inline thread_local constinit std::size_t known_ = none;
   std::size_t mine_ = 0;
 };
 }  // namespace
@@ -65,24 +73,49 @@ struct evaluation_site::prepared {
   std::size_t cases;  // their version
   std::vector<std::int64_t> words, first_alike;
   std::vector<std::size_t> leaf_of_input, input_bytes, output_bytes;
+  std::vector<const void*> last;  // operands and results of a run after which they are still bound, and lie apart
   executor run;
 
   [[gnu::always_inline]] inline bool serves(const evaluation& e) const {
     if (special->version() != cases || words.size() != e.words.size()) return false;
     for (std::size_t i = 0; i < words.size(); ++i)
       if (words[i] != e.words[i]) return false;
-    if (e.each_apart) return true;
+    if (e.each_apart || same_operands(e)) return true;
     const std::int64_t *at = first_alike.data(), *end = at + first_alike.size();
     return each_first_alike(e.leaves, [&](std::int64_t first) { return at != end && *at++ == first; });
   }
   [[gnu::always_inline]] inline void bind_inputs(const evaluation& e) {
     for (std::size_t i = 0; i < leaf_of_input.size(); ++i) run.bind_input(i, e.leaves[leaf_of_input[i]].data);
   }
+  // Where operands and results lie as they did, a run is nothing but its steps.
+  [[gnu::always_inline]] inline bool is_bound(const evaluation& e, view<void* const> results) const {
+    if (last.size() != e.leaves.size() + results.size() || !same_operands(e)) return false;
+    const void* const* at = last.data() + e.leaves.size();
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (at[i] != results[i]) return false;
+    return true;
+  }
+  [[gnu::always_inline]] inline bool same_operands(const evaluation& e) const {
+    if (last.size() < e.leaves.size()) return false;
+    const void* const* at = last.data();
+    for (std::size_t i = 0; i < e.leaves.size(); ++i)
+      if (at[i] != e.leaves[i].data) return false;
+    return true;
+  }
   [[gnu::always_inline]] inline void run_into(const evaluation& e, view<void* const> results) {
-    if (e.overlapping && overlaps(e, results)) [[unlikely]]
-      return run_aside(e, results);
-    for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
+    if (!is_bound(e, results)) [[unlikely]] {
+      last.clear();
+      bind_inputs(e);
+      if (e.overlapping && overlaps(e, results)) return run_aside(e, results);
+      bind_results(e, results);
+    }
     run.run();
+  }
+  [[gnu::noinline]] void bind_results(const evaluation& e, view<void* const> results) {
+    for (std::size_t i = 0; i < results.size(); ++i) run.bind_output(i, results[i]);
+    last.reserve(e.leaves.size() + results.size());
+    for (const leaf& x : e.leaves) last.push_back(x.data);
+    for (const void* to : results) last.push_back(to);
   }
   // Whether an operand and a result have a byte in common.
   bool overlaps(const evaluation& e, view<void* const> results) const {
@@ -115,8 +148,17 @@ struct evaluation_site::prepared {
     for (std::size_t o = 0; o < results.size(); ++o)
       if (aside[o]) std::memcpy(results[o], aside[o].data(), aside[o].bytes());
   }
-  /// Calls `run` with one that serves, bound to the operands; false if only a known one is wanted and there is none.
-  template <class F> static bool lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run);
+  /// Calls `run` with one that serves; false if only a known one is wanted and there is none.
+  template <class F> [[gnu::always_inline]] static inline bool lend(evaluation_site& site, const evaluation& e,
+                                                                    context& where, bool known, F run);
+  template <class F> [[gnu::noinline]] static bool lend_another(evaluation_site& site, const evaluation& e,
+                                                                context& where, bool known, F run) {
+    auto p = site.take(e, where, known);
+    if (!p) return false;
+    run(*p);
+    site.rest(std::move(p));
+    return true;
+  }
 };
 
 evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
@@ -159,6 +201,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
                    {},
                    {},
                    {},
+                   {},
                    executor(std::move(plan), nullptr, where.threads() > 1 ? &where.pool() : nullptr)});
   p->words.assign(e.words.begin(), e.words.end());
   if (!e.each_apart)
@@ -176,9 +219,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::take(const evaluation& e, context& where, bool known) {
   auto p = find(e);
-  if (!p && !known) p = make(e, where);
-  if (p) p->bind_inputs(e);
-  return p;
+  return p || known ? std::move(p) : make(e, where);
 }
 
 void evaluation_site::rest(std::unique_ptr<prepared> p) {
@@ -206,20 +247,16 @@ bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e,
         bool& busy;
         ~leave() { busy = false; }
       } when_done{mine.busy = true};
-      mine.ready->bind_inputs(e);
       run(*mine.ready);
       return true;
     }
   }
-  auto p = site.take(e, where, known);
-  if (!p) return false;
-  run(*p);
-  site.rest(std::move(p));
-  return true;
+  return lend_another(site, e, where, known, run);
 }
 
 bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
-  return prepared::lend(*this, e, where, known, [&](prepared& p) { p.run_into(e, results); });
+  return prepared::lend(*this, e, where, known,
+                        [&](prepared& p) __attribute__((always_inline)) { p.run_into(e, results); });
 }
 
 bool evaluation_site::run_known(const evaluation& e, context& where, void* (*memory)(void*, const shape&), void* to) {
@@ -230,7 +267,11 @@ bool evaluation_site::run_known(const evaluation& e, context& where, void* (*mem
 }
 
 void evaluation_site::lend(const evaluation& e, context& where, void (*use)(void*, executor&), void* to) {
-  prepared::lend(*this, e, where, false, [&](prepared& p) { use(to, p.run); });
+  prepared::lend(*this, e, where, false, [&](prepared& p) {
+    p.last.clear();
+    p.bind_inputs(e);
+    use(to, p.run);
+  });
 }
 
 }  // namespace detail
