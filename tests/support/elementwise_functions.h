@@ -39,6 +39,7 @@
   F(sigmoid, -40, 40, -5, 5, 1.9, 2, 1 / (1 + std::exp(-x)))                                                           \
   F(softplus, -9, 9, -5, 5, 2.9, 2, (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::abs(x))))                           \
   F(softsign, -9, 9, -3, 3, 1.5, 1.5, std::abs(x) > 1e30 ? std::copysign(T(1), x) : x / (1 + std::abs(x)))             \
+  F(hard_swish, -9, 9, -2.5, 2.5, 2, 2, x < -3 ? T(-0.) : x * std::clamp((x + 3) / 6, T(0), T(1)))                     \
   F(gelu, -9, 9, -4, 4, 3.3, 8, x < -1e9 ? T(-0.) : x / 2 * std::erfc(-x * T(0.707106781186547524400844362104849039L)))\
   F(gelu_tanh, -9, 9, -4, 4, 3.8, 4, x < -1e9 ? T(-0.) :                                                               \
     x / (1 + std::exp(-x * (T(0.0713548162726002487763875227498635L) * x * x + T(1.59576912160573071175978423973752747L)))))\
@@ -52,8 +53,7 @@
   F(elu, -9, 9, 0, 0, x > 0 ? x : std::expm1(x))                                                                       \
   F(selu, -9, 9, 0, 0, T(1.0507009873554804934L) * (x > 0 ? x : T(1.6732632423543772848L) * std::expm1(x)))            \
   F(relu6, -9, 9, 0, 0, std::clamp(x, T(0), T(6)))                                                                     \
-  F(hard_sigmoid, -9, 9, 0, 0, std::clamp(x / 6 + T(0.5L), T(0), T(1)))                                                \
-  F(hard_swish, -9, 9, 0, 0, x * std::clamp(x / 6 + T(0.5L), T(0), T(1)))
+  F(hard_sigmoid, -9, 9, 0, 0, std::clamp(x / 6 + T(0.5L), T(0), T(1)))
 // clang-format on
 
 // F(name, ...) of each, in the order of `elementwise_functions::all`.

@@ -375,10 +375,10 @@ const std::map<std::string_view, topology_writer::rule>& topology_writer::rules(
       for (const char* name : names) k[name] = r;
     };
     using writer = topology_writer;
-    all({"relu",  "sigmoid", "tanh",  "gelu",  "gelu_tanh", "silu",  "mish",  "softplus", "softsign",
-         "abs",   "exp",     "expm1", "log",   "log1p",     "sqrt",  "rsqrt", "square",   "reciprocal",
-         "erf",   "sin",     "cos",   "tan",   "asin",      "acos",  "atan",  "sinh",     "cosh",
-         "asinh", "acosh",   "atanh", "floor", "ceil",      "round", "sign"},
+    all({"relu",  "sigmoid", "tanh",  "gelu",  "gelu_tanh", "silu",  "mish",  "softplus",  "softsign",
+         "abs",   "exp",     "expm1", "log",   "log1p",     "sqrt",  "rsqrt", "square",    "reciprocal",
+         "erf",   "sin",     "cos",   "tan",   "asin",      "acos",  "atan",  "sinh",      "cosh",
+         "asinh", "acosh",   "atanh", "floor", "ceil",      "round", "sign",  "hard_swish"},
         [](writer& w, std::int32_t i, const node& n) {
           w.single(i, w.unique(std::string(n.op->name)), "nn::" + std::string(n.op->name) + "{}");
         });

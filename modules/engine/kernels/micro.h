@@ -8,7 +8,7 @@
 #define LAMINA_MICRO_OPERATIONS(X)                                                                                     \
   X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)  \
   X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)   \
-  X(gelu_tanh) X(silu) X(mish) X(softsign) X(floor) X(ceil) X(round) X(logical_not)                                    \
+  X(gelu_tanh) X(silu) X(mish) X(softsign) X(hard_swish) X(floor) X(ceil) X(round) X(logical_not)                      \
   X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow) X(mod) X(fmod)                                 \
   X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)                                                         \
   X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)  \
@@ -362,6 +362,13 @@ struct softsign {
   template <Real T> LAMINA_INLINE static T run(T x) {
     const T held = clamp::run(x, T(-0x1p60), T(0x1p60));
     return held / (T(1) + abs::run(held));
+  }
+};
+/// x held(x + 3) / 6: the sum is exact where the result is near 0.
+struct hard_swish {
+  template <Real T> LAMINA_INLINE static T run(T x) {
+    const T held = raise::run(x, T(-3)), gate = lower::run(held + T(3), T(6));
+    return held * (gate * T(1. / 6));
   }
 };
 struct gelu {

@@ -83,12 +83,6 @@ constexpr auto hard_sigmoid(const X& x, hard_sigmoid_options a = {}, origin_of<X
   return clamp(x * a.slope + a.offset, 0, 1);
 }
 
-/// x hard_sigmoid(x); 0 at -inf.   Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
-export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"hard_swish">, X>>()>
-constexpr auto hard_swish(const X& x, origin_of<X> = {}) {
-  return max(x, -3) * hard_sigmoid(x);
-}
-
 /// x above 0, alpha (e^(x / alpha) - 1) below.   Source: Barron, "Continuously differentiable ELU" (2017), arXiv:1704.07483.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"celu">, X>>()>
 constexpr auto celu(const X& x, elu_options a = {}, origin_of<X> = {}) {

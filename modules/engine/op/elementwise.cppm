@@ -133,6 +133,7 @@ export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> 
 export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
+export struct hard_swish : elementwise<"hard_swish", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
 export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static int map(); static void gradient(gradient_call&); };
@@ -242,11 +243,11 @@ using elementwise_operations =
     operation_list<op::abs, op::acos, op::acosh, op::add, op::asin, op::asinh, op::atan, op::atanh, op::bit_and,
                    op::bit_cast, op::bit_or, op::bit_xor, op::cast, op::ceil, op::clamp, op::cos, op::cosh, op::divide,
                    op::equal, op::erf, op::exp, op::expm1, op::floor, op::fmod, op::gelu, op::gelu_tanh, op::greater,
-                   op::greater_equal, op::less, op::less_equal, op::log, op::log1p, op::logical_and, op::logical_not,
-                   op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod, op::multiply,
-                   op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round, op::shift_left,
-                   op::shift_right, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus, op::softsign,
-                   op::sqrt, op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
+                   op::greater_equal, op::hard_swish, op::less, op::less_equal, op::log, op::log1p, op::logical_and,
+                   op::logical_not, op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod,
+                   op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round,
+                   op::shift_left, op::shift_right, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus,
+                   op::softsign, op::sqrt, op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
 extern const elementwise_operations::table elementwise_records;
 template <Operation Op> requires elementwise_operations::has<Op>
 inline constexpr const operation& record<Op> = elementwise_records.of[elementwise_operations::position<Op>()];
@@ -418,6 +419,12 @@ constexpr auto mish(X&& x, origin_of<X> = {}) {
 export template <Symbolic X> requires accepted<diagnostic<applying<op::softsign, X>>()>
 constexpr auto softsign(X&& x, origin_of<X> = {}) {
   return apply<op::softsign>({}, std::forward<X>(x));
+}
+/// x hard_sigmoid(x): x clamp(x + 3, 0, 6) / 6.   Numerics: within 2 ULP; -0 at -inf.
+/// Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
+export template <Symbolic X> requires accepted<diagnostic<applying<op::hard_swish, X>>()>
+constexpr auto hard_swish(X&& x, origin_of<X> = {}) {
+  return apply<op::hard_swish>({}, std::forward<X>(x));
 }
 /// Largest integer not above x.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::floor, X>>()>

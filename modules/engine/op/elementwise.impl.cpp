@@ -167,6 +167,11 @@ void mish::gradient(gradient_call& c) {
   c(c.gradient() * (t + lamina::clamp(c(0), -1000, 1000) * ((1 - lamina::square(t)) * lamina::sigmoid(c(0)))));
 }
 void softsign::gradient(gradient_call& c) { c(c.gradient() * lamina::square(1 - lamina::abs(c.result()))); }
+// x / 3 + 1/2 between -3 and 3
+void hard_swish::gradient(gradient_call& c) {
+  const value inside = c(0) * (1. / 3) + 0.5;
+  c(c.gradient() * lamina::where(c(0) < -3, 0, lamina::where(c(0) > 3, 1, inside)));
+}
 void floor::gradient(gradient_call&) {}
 void ceil::gradient(gradient_call&) {}
 void round::gradient(gradient_call&) {}
