@@ -92,9 +92,49 @@ BOOST_AUTO_TEST_CASE(patterns_of_activations) {
   rule(
       rewrite::softplus, "log(1 + exp x)", x, [](const value& v) -> value { return sin(log(exp(v) + 1)); }, "log",
       1e-6);
+  const auto large = [](const value& v) -> value { return sin(where(v > 20, v, log(exp(v) + 1))); };
+  rule(rewrite::softplus, "x where it is large", x, large, "log", 1e-6);
+  rule(
+      rewrite::softplus, "max(x, 0) + log(1 + exp(-|x|))", x,
+      [](const value& v) -> value { return sin(max(v, 0) + log1p(exp(-abs(v)))); }, "log", 1e-6);
+  rule(
+      rewrite::gelu, "1 - erf(-x)", x, [=](const value& v) -> value { return v * (1 - erf(v * -root)) * 0.5; }, "erf",
+      1e-6);
+  rule(
+      rewrite::sigmoid, "1 / (1 + exp(-x))", x, [](const value& v) -> value { return 1 / (exp(-v) + 1); }, "exp", 1e-6);
+  rule(
+      rewrite::sigmoid, "reciprocal(1 + exp(-2 x))", x,
+      [](const value& v) -> value { return reciprocal(exp(v * -2) + 1); }, "exp", 1e-6);
+  rule(
+      rewrite::silu, "x * (1 / (1 + exp(-x)))", x, [](const value& v) -> value { return v * (1 / (exp(-v) + 1)); },
+      "exp", 1e-6);
   rule(
       rewrite::mish, "x * tanh(softplus x)", x, [](const value& v) -> value { return v * tanh(softplus(v)); },
       "softplus", 1e-6);
+}
+// What exporters of MobileNetV3 write for x hard_sigmoid(x), and for its gate alone.
+BOOST_AUTO_TEST_CASE(patterns_of_bounded_lines) {
+  const array x = real({3, 17}, 1, -5, 5);
+  using spelling = std::pair<const char*, value (*)(const value&)>;
+  const spelling swishes[] = {
+      {"x hard_sigmoid x", [](const value& v) -> value { return v * hard_sigmoid(v); }},
+      {"x relu6(x + 3) / 6", [](const value& v) -> value { return v * clamp(v + 3, 0, 6) / 6; }},
+      {"x (relu6(x + 3) / 6)", [](const value& v) -> value { return v * (clamp(v + 3, 0, 6) / 6); }},
+      {"(1/6 relu6(x + 3)) x", [](const value& v) -> value { return clamp(v + 3, 0, 6) * (1. / 6) * v; }},
+      {"min and max", [](const value& v) -> value { return v * min(max(v + 3, 0), 6) * (1. / 6); }},
+      {"relu and min", [](const value& v) -> value { return v * (min(relu(v + 3), 6) / 6); }},
+      {"x clamp(x / 6 + 1/2)", [](const value& v) -> value { return v * clamp(v / 6 + 0.5, 0, 1); }}};
+  for (const auto& [name, build] : swishes) rule(rewrite::hard_swish, name, x, build, "add", 2e-6);
+  const spelling gates[] = {{"relu6(x + 3) / 6", [](const value& v) -> value { return clamp(v + 3, 0, 6) / 6; }},
+                            {"min and max", [](const value& v) -> value { return min(max(v * 0.2 + 0.5, 0), 1); }},
+                            {"as it is written", [](const value& v) -> value { return hard_sigmoid(v); }}};
+  for (const auto& [name, build] : gates) {
+    rule(rewrite::hard_sigmoid, name, x, build, "", 1e-6);
+    BOOST_TEST(outcome_of(x, build, {}).plan->counters().of(rewrite::hard_sigmoid) == 1);
+  }
+  rule(
+      rewrite::quick_gelu, "x sigmoid(1.702 x)", x, [](const value& v) -> value { return v * sigmoid(v * 1.702); }, "",
+      1e-6);
 }
 BOOST_AUTO_TEST_CASE(patterns_of_rows) {
   const array x = real({3, 4, 9}, 1);
@@ -124,6 +164,37 @@ BOOST_AUTO_TEST_CASE(patterns_of_rows) {
       },
       "sqrt", 3e-6);
   rule(
+      rewrite::layer_norm, "x f + (bias - mean f), bias alone", x,
+      [=](const value& v) -> value {
+        const value m = mean(v), d = v - m, f = reciprocal(sqrt(mean(d * d) + 1e-3));
+        return v * f + (weights(v) - m * f);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "x f - mean f", x,
+      [=](const value& v) -> value {
+        const value m = mean(v), d = v - m, f = reciprocal(sqrt(mean(d * d) + 1e-3)) * weights(v);
+        return v * f + -(m * f);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "mean(x^2) - mean(x)^2", x,
+      [=](const value& v) -> value {
+        const value m = mean(v);
+        return (v - m) / sqrt(max(mean(v * v) - m * m, 0) + 1e-3);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "sums over their number, axes dropped and given back", x,
+      [=](const value& v) -> value {
+        const auto average = [](const value& u) -> value {
+          return unsqueeze(reduce_mean(u, {.axes = axes(-1)}), axes(2));
+        };
+        const value d = v - average(v);
+        return d / sqrt(reduce_sum(d * d, {.axes = axes(-1), .keepdim = true}) / 9 + 1e-3);
+      },
+      "sqrt", 3e-6);
+  rule(
       rewrite::rms_norm, "x / sqrt(mean(x^2) + e)", x,
       [=](const value& v) -> value { return v / sqrt(mean(v * v) + 1e-6); }, "sqrt", 2e-6);
   rule(
@@ -137,6 +208,57 @@ BOOST_AUTO_TEST_CASE(patterns_of_rows) {
         return e / reduce_sum(e, {.axes = axes(1), .keepdim = true});
       },
       "divide", 1e-6);
+}
+// Normalizations of groups, of instances and of the channels of images are rows along other axes.
+BOOST_AUTO_TEST_CASE(patterns_of_groups) {
+  const array x = real({2, 8, 3, 5}, 1);
+  const auto weights = [](const value& v, const shape& s, int seed) {
+    return v.owner().constant(to_tensor(random_array(dtype::float32, s, seed, 0.5, 2)));
+  };
+  const auto normal = [](const value& v, const axes& over) -> value {
+    const auto mean = [&](const value& u) -> value { return reduce_mean(u, {.axes = over, .keepdim = true}); };
+    const value d = v - mean(v);
+    return d / sqrt(mean(d * d) + 1e-3);
+  };
+  const auto by_factor = [](const value& v, const axes& over, const value& weight, const value& bias) -> value {
+    const auto mean = [&](const value& u) -> value { return reduce_mean(u, {.axes = over, .keepdim = true}); };
+    const value m = mean(v), d = v - m, f = weight * reciprocal(sqrt(mean(d * d) + 1e-3));
+    return v * f + (bias - m * f);
+  };
+  rule(
+      rewrite::layer_norm, "groups of channels", x,
+      [=](const value& v) -> value {
+        const value y = normal(reshape(v, {2, 4, 2, 3, 5}), axes(2, 3, 4));
+        return reshape(y, {2, 8, 3, 5}) * weights(v, {8, 1, 1}, 3) + weights(v, {8, 1, 1}, 4);
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "groups of channels, by a factor", x,
+      [=](const value& v) -> value {
+        return by_factor(reshape(v, {2, 4, 2, 3, 5}), axes(2, 3, 4), weights(v, {1, 4, 2, 1, 1}, 3),
+                         weights(v, {1, 4, 2, 1, 1}, 4));
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "groups of channels that are last", real({2, 3, 5, 8}, 1),
+      [=](const value& v) -> value {
+        return by_factor(reshape(v, {2, 3, 5, 4, 2}), axes(1, 2, 4), weights(v, {4, 2}, 3), weights(v, {4, 2}, 4));
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "instances", x,
+      [=](const value& v) -> value {
+        return by_factor(v, axes(2, 3), weights(v, {8, 1, 1}, 3), weights(v, {8, 1, 1}, 4));
+      },
+      "sqrt", 3e-6);
+  rule(
+      rewrite::layer_norm, "instances whose channels are last", x,
+      [=](const value& v) -> value { return normal(v, axes(1, 2)) * weights(v, {5}, 3) + weights(v, {5}, 4); }, "sqrt",
+      3e-6);
+  rule(
+      rewrite::layer_norm, "channels of each pixel", x,
+      [=](const value& v) -> value { return normal(v, axes(1)) * weights(v, {8, 1, 1}, 3) + weights(v, {8, 1, 1}, 4); },
+      "multiply", 3e-6);
 }
 BOOST_AUTO_TEST_CASE(patterns_of_attention) {
   const array x = real({2, 5, 12}, 1);
@@ -220,9 +342,10 @@ BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
                     }),
                     0);
   BOOST_CHECK_EQUAL(counted([](const value& v) -> value {
-                      return v / sqrt(reduce_mean(v * v, {.axes = axes(0), .keepdim = true}) + 1e-5);
+                      const value d = v - reduce_mean(v, {.axes = axes(1), .keepdim = true});
+                      return d / sqrt(reduce_mean(d * d, {.axes = axes(0), .keepdim = true}) + 1e-5) * 0.5;
                     }),
-                    0);
+                    1);  // columns of d, divided by their root mean square
   BOOST_CHECK_EQUAL(counted([](const value& v) -> value {
                       const value e = exp(v);
                       return e / reduce_sum(e, {.axes = axes(1), .keepdim = true}) + e;
@@ -238,7 +361,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
     for (const auto& why : made.plan->counters().missed) all += (all.empty() ? "" : "; ") + why;
     return all;
   };
-  const array x = real({3, 9}, 1), images = real({2, 3, 4, 4}, 2), rows = real({2, 5, 12}, 1);
+  const array x = real({3, 9}, 1), rows = real({2, 5, 12}, 1);
   const auto mean_of = [](const value& v, int axis) { return reduce_mean(v, {.axes = axes(axis), .keepdim = true}); };
   const auto half = [](const value& v, const value& inside, double by = 0.5) { return value(v * by * (inside + 1)); };
   const auto check = [&](const array& in, const std::function<value(const value&)>& build,
@@ -261,8 +384,11 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
       },
       "multiply is no silu: its sigmoid is read by something else, too");
   check(
-      x, [](const value& v) -> value { return v * sigmoid(v * 1.702); },
-      "multiply is no silu: its sigmoid is of 1.702 x, and x is expected");
+      x, [](const value& v) -> value { return v * sigmoid(v * 1.5); },
+      "multiply is no silu: its sigmoid is of 1.5 x, and x is expected");
+  check(
+      x, [](const value& v) -> value { return v * hard_sigmoid(v, {.slope = 0.2}); },
+      "multiply is no hard_swish: its factor is 0.2 x + 0.5, and x / 6 + 1/2 is expected");
   check(
       x,
       [](const value& v) -> value {
@@ -291,12 +417,8 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
       x, [=](const value& v) -> value { return v / sqrt(mean_of(v * v, 1)); },
       "divide is no rms_norm: no number is added to its mean of squares");
   check(
-      images,
-      [=](const value& v) -> value {
-        const value d = v - mean_of(v, 1);
-        return d / sqrt(mean_of(d * d, 1) + 1e-5);
-      },
-      "divide is no layer_norm: its mean of squares is not over the last axes");
+      real({9, 9}, 2), [=](const value& v) -> value { return v / sqrt(reduce_mean(v * v, {.axes = axes(1)}) + 1e-5); },
+      "divide is no rms_norm: its mean of squares does not keep its axes");
   check(
       x,
       [=](const value& v) -> value {

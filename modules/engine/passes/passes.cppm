@@ -26,14 +26,18 @@ export enum class rewrite : std::uint8_t {
   padding,  ///< zeros around images that a convolution reads are its own padding
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
-  layer_norm,    ///< (x - mean) / sqrt(variance + epsilon), with weight and bias
+  layer_norm,    ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also of groups and instances
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
   softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
   gelu,          ///< x/2 (1 + erf(x / sqrt 2))
   gelu_tanh,     ///< x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
   mish,          ///< x tanh(softplus x)
   silu,          ///< x sigmoid(x)
-  softplus,      ///< log(1 + exp x), also where exp x would be infinite
+  quick_gelu,    ///< x sigmoid(1.702 x): counted, and stays elementwise operations, which fuse
+  hard_swish,    ///< x clamp(x + 3, 0, 6) / 6
+  hard_sigmoid,  ///< clamp(a x + b, 0, 1)
+  sigmoid,       ///< 1 / (1 + exp(-x))
+  softplus,      ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
   quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: within one step of the result, as all that follow
   quantized_linear,    ///< the same of a matrix product
   integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
@@ -44,15 +48,15 @@ export enum class rewrite : std::uint8_t {
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 30;
+export inline constexpr int rewrite_count = 34;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.
 export struct rewrites {
-  std::uint32_t bits = 0;
+  std::uint64_t bits = 0;
   constexpr rewrites() = default;
   constexpr rewrites(std::initializer_list<rewrite> all) {
-    for (auto r : all) bits |= 1u << static_cast<int>(r);
+    for (auto r : all) bits |= std::uint64_t{1} << static_cast<int>(r);
   }
   constexpr bool has(rewrite r) const { return bits >> static_cast<int>(r) & 1u; }
   bool operator==(const rewrites&) const = default;

@@ -12,7 +12,7 @@ import :op.shape;
 import :op.tile;
 import :op.view;
 import :passes;
-import :passes.patterns;
+import :passes.pattern;
 import :program;
 import :shape;
 import :tensor;

@@ -1,0 +1,287 @@
+// Patterns of activations that exporters take apart: gelu, silu, sigmoid, hard swish, mish, softplus and others.
+module lamina:passes.activation_patterns;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :passes.pattern;
+import :program;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::rewriting {
+
+// x/2 (1 + f(u)) for a function f: u, where v is that of the type of x. The factors are x, the sum and 1/2.
+struct half_sum {
+  value_id x{}, inside{};
+  double sign = 1;  // of u: the functions are odd
+};
+template <Operation F>
+std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v, std::string_view name, pattern_match& m) {
+  if (!g.is<op::multiply>(v) && !g.is<op::divide>(v)) return {};
+  const factors f = factors_of(g, v);
+  if (f.of.size() != 2) return {};
+  for (std::size_t side : {0u, 1u}) {
+    const value_id x = f.of[side];
+    auto sum = shifted_value(g, f.of[1 - side]);
+    double sign = 1;
+    if (!sum && g.inner(f.of[1 - side]) && g.is<op::subtract>(f.of[1 - side]))  // 1 - f(-u)
+      if (const auto n = g.number(g.operand(f.of[1 - side], 0)))
+        sum = shifted{g.operand(f.of[1 - side], 1), *n}, sign = -1;
+    if (!sum || g.type(x) != g.type(v) || !g.inner(sum->x)) continue;
+    if (near(sum->by, 1) && near(f.by, 0.5) && g.is<F>(sum->x)) return half_sum{x, g.operand(sum->x, 0), sign};
+    if (near(sum->by, 1) && g.is<F>(sum->x) && std::is_same_v<F, op::erf>)
+      near_miss(m, v.node, "is no ", name, ": its factor is ", f.by, ", and 0.5 is expected");
+    if (!near(sum->by, 0.5) || !near(f.by, 1)) continue;  // x (1/2 + f(u) / 2)
+    const factors inner = factors_of(g, sum->x);
+    if (inner.of.size() == 1 && near(inner.by, 0.5) && g.is<F>(inner.of[0]) && g.inner(inner.of[0]))
+      return half_sum{x, g.operand(inner.of[0], 0), sign};
+  }
+  return {};
+}
+
+bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto h = half_sum_of<op::erf>(g, v, "gelu", m);
+  if (!h) return false;
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu: the operand of its erf", read_elsewhere);
+  factors u = factors_of(g, h->inside);
+  u.by *= h->sign;
+  if (u.of.size() != 1 || u.of[0] != h->x) return near_miss(m, v.node, "is no gelu: its erf is of another value");
+  if (!near(u.by, 0.70710678))
+    return near_miss(m, v.node, "is no gelu: its erf is of ", u.by, " x, and 0.70710678 x is expected");
+  m.values = {h->x};
+  return true;
+}
+
+// sqrt(2 / pi) (x + 0.044715 x^3), or sqrt(2 / pi) x (1 + 0.044715 x^2).
+bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x) {
+  const factors u = factors_of(g, v);
+  constexpr double scale = 0.7978845608, cube = 0.044715;
+  const auto part = [&](value_id w, double exponent) {
+    const factors f = factors_of(g, w);
+    if (!near(f.by, cube)) return false;
+    if (f.of.size() == 1) return power_base(g, f.of[0], exponent) == x;
+    if (exponent == 3 && f.of.size() == 2)
+      return (f.of[0] == x && power_base(g, f.of[1], 2) == x) || (f.of[1] == x && power_base(g, f.of[0], 2) == x);
+    return f.of.size() == static_cast<std::size_t>(exponent) &&
+           std::all_of(f.of.begin(), f.of.end(), [&](value_id i) { return i == x; });
+  };
+  if (!near(u.by, scale)) return false;
+  if (u.of.size() == 1 && g.is<op::add>(u.of[0]) && g.inner(u.of[0])) {
+    const value_id other = g.beside(u.of[0], x);
+    return other && part(other, 3);
+  }
+  if (u.of.size() != 2) return false;
+  const value_id sum = u.of[0] == x ? u.of[1] : u.of[1] == x ? u.of[0] : value_id{};
+  const auto s = sum ? shifted_value(g, sum) : std::nullopt;
+  return s && near(s->by, 1) && part(s->x, 2);
+}
+bool match_gelu_tanh(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto h = half_sum_of<op::tanh>(g, v, "gelu_tanh", m);
+  if (!h) return false;
+  if (h->sign < 0 || !is_tanh_argument(g, h->inside, h->x))
+    return near_miss(m, v.node, "is no gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu_tanh: the operand of its tanh", read_elsewhere);
+  m.values = {h->x};
+  return true;
+}
+
+// x f(x), for a function f that `is` recognizes.
+template <class Is>
+bool match_gated(const pattern_graph& g, value_id v, std::string_view name, pattern_match& m, Is is) {
+  if (!g.is<op::multiply>(v)) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const value_id x = g.operand(v, side), gate = g.operand(v, 1 - side);
+    if (g.type(x) != g.type(v) || !is(gate, x)) continue;
+    if (!g.inner(gate)) {
+      near_miss(m, v.node, "is no ", name, ": its ", g.at(gate).op->name, read_elsewhere);
+      continue;
+    }
+    m.values = {x};
+    return true;
+  }
+  return false;
+}
+bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto is = [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; };
+  if (match_gated(g, v, "silu", m, is)) return true;
+  if (!g.is<op::divide>(v)) return false;  // x / (1 + exp(-x))
+  const value_id x = g.operand(v, 0);
+  const auto s = shifted_value(g, g.operand(v, 1));
+  if (!s || !near(s->by, 1) || !g.is<op::exp>(s->x) || !g.inner(s->x) || g.type(x) != g.type(v)) return false;
+  const factors f = factors_of(g, g.operand(s->x, 0));
+  m.values = {x};
+  return f.of.size() == 1 && f.of[0] == x && near(f.by, -1);
+}
+// x sigmoid(1.702 x); with another number it is neither that nor silu.
+bool match_quick_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::multiply>(v)) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const value_id gate = g.operand(v, 1 - side);
+    if (!g.is<op::sigmoid>(gate) || !g.inner(g.operand(gate, 0))) continue;
+    const factors f = factors_of(g, g.operand(gate, 0));
+    if (f.of.size() != 1 || f.of[0] != g.operand(v, side) || f.by == 1) continue;
+    m.stays = near(f.by, 1.702) && g.inner(gate);
+    return m.stays || near_miss(m, v.node, "is no silu: its sigmoid is of ", f.by, " x, and x is expected");
+  }
+  return false;
+}
+// 1 / (1 + exp(-x))
+bool match_sigmoid(const pattern_graph& g, value_id v, pattern_match& m) {
+  value_id sum{};
+  if (g.is<op::reciprocal>(v)) sum = g.operand(v, 0);
+  if (g.is<op::divide>(v) && g.is_number(g.operand(v, 0), 1)) sum = g.operand(v, 1);
+  const auto s = sum ? shifted_value(g, sum) : std::nullopt;
+  if (!s || !near(s->by, 1) || !g.is<op::exp>(s->x) || !g.inner(s->x)) return false;
+  const factors f = factors_of(g, g.operand(s->x, 0));
+  if (f.of.size() != 1 || f.by >= 0 || g.type(f.of[0]) != g.type(v)) return false;
+  m.values = {f.of[0]};
+  m.number = f.by == -1 ? 1 : -f.by;
+  return true;
+}
+// log(1 + exp x)
+value_id log_of_exp_sum(const pattern_graph& g, value_id v) {
+  if (g.is<op::softplus>(v)) return g.operand(v, 0);
+  if (g.is<op::log1p>(v) && g.is<op::exp>(g.operand(v, 0)) && g.inner(g.operand(v, 0)))
+    return g.operand(g.operand(v, 0), 0);
+  if (!g.is<op::log>(v)) return {};
+  const auto s = shifted_value(g, g.operand(v, 0));
+  return s && near(s->by, 1) && g.is<op::exp>(s->x) && g.inner(s->x) ? g.operand(s->x, 0) : value_id{};
+}
+bool is_absolute(const pattern_graph& g, value_id v, value_id x) {
+  return g.is<op::abs>(v) && g.inner(v) && g.operand(v, 0) == x;
+}
+// The operand of a softplus, however it is spelled.
+value_id softplus_operand(const pattern_graph& g, value_id v) {
+  if (const value_id x = log_of_exp_sum(g, v)) return x;
+  if (g.is<op::where>(v)) {  // x where it is large
+    const value_id condition = g.operand(v, 0), x = g.operand(v, 1), rest = g.operand(v, 2);
+    if (!g.is<op::greater>(condition) || !g.inner(condition) || g.operand(condition, 0) != x || !g.inner(rest))
+      return {};
+    const auto from = g.number(g.operand(condition, 1));
+    return from && *from >= 15 && log_of_exp_sum(g, rest) == x ? x : value_id{};
+  }
+  if (!g.is<op::add>(v)) return {};
+  for (std::size_t side : {0u, 1u}) {  // max(x, 0) + log(1 + exp(-|x|))
+    const value_id positive = g.operand(v, side), rest = g.operand(v, 1 - side);
+    if (!g.inner(positive) || !g.inner(rest)) continue;
+    const value_id u = log_of_exp_sum(g, rest);
+    const bool bounded = g.is<op::maximum>(positive) && g.is_number(g.operand(positive, 1), 0);
+    if (!u || !g.inner(u) || !(bounded || g.is<op::relu>(positive))) continue;
+    const value_id x = g.operand(positive, 0);
+    const factors f = factors_of(g, u);
+    if (f.of.size() == 1 && f.by == -1 && is_absolute(g, f.of[0], x)) return x;
+  }
+  return {};
+}
+bool match_mish(const pattern_graph& g, value_id v, pattern_match& m) {
+  return match_gated(g, v, "mish", m, [&](value_id gate, value_id x) {
+    return g.is<op::tanh>(gate) && g.inner(g.operand(gate, 0)) && softplus_operand(g, g.operand(gate, 0)) == x;
+  });
+}
+bool match_softplus(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (g.is<op::softplus>(v)) return false;
+  const value_id x = softplus_operand(g, v);
+  if (x) m.values = {x};
+  if (!x && g.is<op::log1p>(v) && g.is<op::exp>(g.operand(v, 0)))
+    return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
+  if (!x && g.is<op::log>(v))
+    if (const auto s = shifted_value(g, g.operand(v, 0)); s && g.is<op::exp>(s->x)) {
+      if (near(s->by, 1)) return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
+      return near_miss(m, v.node, "is no softplus: ", s->by, " is added to its exp, and 1 is expected");
+    }
+  return x && g.type(x) == g.type(v);
+}
+
+/// clamp(slope x + offset, low, high), however it is spelled.
+struct bounded_line {
+  value_id x{};
+  double slope = 1, offset = 0;
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  int operations = 0;  // that it is made of
+  void scale(double by) { slope *= by, offset *= by, low *= by, high *= by; }
+  void shift(double by) { offset += by, low += by, high += by; }
+  void keep_within(double from, double to) { low = std::clamp(low, from, to), high = std::clamp(high, from, to); }
+};
+// What a node does to the line that its operand is; false where it does something else.
+bool bend(const pattern_graph& g, value_id v, value_id& x, bounded_line& line) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const node& n = g.at(v);
+  if (n.kind != node_kind::operation || n.inputs.empty()) return false;
+  const auto number = [&](std::size_t i) { return i < n.inputs.size() ? g.number(n.inputs[i]) : std::nullopt; };
+  x = n.inputs[0];
+  if (g.is<op::relu>(v)) return line.keep_within(0, infinity), true;
+  if (g.is<op::clamp>(v)) {
+    const auto low = number(1), high = number(2);
+    return low && high && *low <= *high && (line.keep_within(*low, *high), true);
+  }
+  auto by = number(1);
+  const bool either = is_call_of_any<op::multiply, op::add, op::minimum, op::maximum>(n);
+  if (!by && either) by = number(0), x = n.inputs.back();
+  if (!by || !std::isfinite(*by)) return false;
+  if (g.is<op::multiply>(v)) return *by > 0 && (line.scale(*by), true);
+  if (g.is<op::divide>(v)) return *by > 0 && (line.scale(1 / *by), true);
+  if (g.is<op::add>(v)) return line.shift(*by), true;
+  if (g.is<op::subtract>(v)) return line.shift(-*by), true;
+  if (g.is<op::maximum>(v)) return line.keep_within(*by, infinity), true;
+  return g.is<op::minimum>(v) && (line.keep_within(-infinity, *by), true);
+}
+// Of `until`, or of the first value that something else reads or that is no part of a line.
+bounded_line bounded_line_of(const pattern_graph& g, value_id v, value_id until = {}) {
+  constexpr int most = 8;
+  std::vector<value_id> chain;
+  value_id x{};
+  for (bounded_line ignored; static_cast<int>(chain.size()) < most && v != until && (chain.empty() || g.inner(v)) &&
+                             bend(g, v, x, ignored) && g.type(x) == g.type(v);
+       v = x)
+    chain.push_back(v);
+  bounded_line line;
+  line.x = v;
+  line.operations = static_cast<int>(chain.size());
+  for (auto i = chain.rbegin(); i != chain.rend(); ++i) bend(g, *i, x, line);
+  return line;
+}
+bool match_hard_swish(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!g.is<op::multiply>(v) && !g.is<op::divide>(v)) return false;
+  const factors f = factors_of(g, v);
+  if (f.of.size() != 2) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const value_id x = f.of[side], gate = f.of[1 - side];
+    if (gate == x || g.type(x) != g.type(v) || !g.inner(gate)) continue;
+    bounded_line line = bounded_line_of(g, gate, x);
+    line.scale(f.by);
+    if (line.x != x || line.low != 0 || !near(line.high, 1)) continue;
+    if (!near(line.slope, 1. / 6) || !near(line.offset, 0.5))
+      return near_miss(m, v.node, "is no hard_swish: its factor is ", line.slope, " x + ", line.offset,
+                       ", and x / 6 + 1/2 is expected");
+    m.values = {x};
+    return true;
+  }
+  return false;
+}
+bool match_hard_sigmoid(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (!is_call_of_any<op::clamp, op::minimum, op::maximum, op::multiply, op::divide>(g.at(v))) return false;
+  const bounded_line line = bounded_line_of(g, v);
+  if (line.low != 0 || !near(line.high, 1) || !near(line.offset, 0.5) || g.type(line.x) != g.type(v)) return false;
+  m.values = {line.x};
+  m.number = line.slope;
+  m.offset = line.offset;
+  m.stays = line.operations <= 3 && g.is<op::clamp>(v);
+  return true;
+}
+
+value make_gelu(const pattern_match&, operands_of_match in) { return gelu(in[0]); }
+value make_gelu_tanh(const pattern_match&, operands_of_match in) { return gelu_tanh(in[0]); }
+value make_silu(const pattern_match&, operands_of_match in) { return silu(in[0]); }
+value make_hard_swish(const pattern_match&, operands_of_match in) { return hard_swish(in[0]); }
+value make_hard_sigmoid(const pattern_match& m, operands_of_match in) {
+  return clamp(in[0] * m.number + m.offset, 0, 1);
+}
+value make_sigmoid(const pattern_match& m, operands_of_match in) {
+  return m.number == 1 ? value(sigmoid(in[0])) : value(sigmoid(in[0] * m.number));
+}
+value make_mish(const pattern_match&, operands_of_match in) { return mish(in[0]); }
+value make_softplus(const pattern_match&, operands_of_match in) { return softplus(in[0]); }
+
+}  // namespace lamina::rewriting
