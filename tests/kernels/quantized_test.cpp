@@ -8,15 +8,17 @@ using conv_reference::sized;
 
 namespace {
 
-void check_linear(long rows, long columns, long depth, bool rowwise, bool extreme) {
-  const parameters p(columns, depth, rowwise);
+// `w_offset`: weights have an offset, and no bias.
+void check_linear(long rows, long columns, long depth, bool rowwise, bool extreme, std::int8_t w_offset = 0) {
+  parameters p(columns, depth, rowwise);
+  if (w_offset) p.to.bias = nullptr, std::fill(p.bias.begin(), p.bias.end(), 0);
   buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth)), y(at(rows * columns), 1);
   fill(x, extreme), fill(w, extreme);
   std::vector<std::int8_t> expected;
   for (long i = 0; i < rows; ++i)
     for (long o = 0; o < columns; ++o) {
       long sum = 0;
-      for (long k = 0; k < depth; ++k) sum += (x[at(i * depth + k)] - p.x_offset) * w[at(o * depth + k)];
+      for (long k = 0; k < depth; ++k) sum += (x[at(i * depth + k)] - p.x_offset) * (w[at(o * depth + k)] - w_offset);
       expected.push_back(p.result(sum, o));
     }
   for (int form = 0; form < forms(); ++form)
@@ -27,7 +29,8 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
       const quantized_linear_pack_args pack{columns, depth, depth, 1, w.data(), packed.data()};
       f.linear_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
-      const quantized_linear_args a{rows, columns, depth, x.data(), depth, packed.data(), y.data(), columns, p.to};
+      const quantized_linear_args a{rows,     columns, depth, x.data(),  depth,        packed.data(),
+                                    y.data(), columns, p.to,  &w_offset, w_offset != 0};
       buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
       f.linear(&a, scratch.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(y).data(), expected.data(), expected.size()));
@@ -133,7 +136,11 @@ BOOST_AUTO_TEST_CASE(quantize_and_back_of_all_lengths) {
 BOOST_AUTO_TEST_CASE(linear_of_all_small_sizes) {
   for (long rows = 1; rows <= 9; ++rows)
     for (const long columns : {1L, 7L, 16L, 17L, 33L, 64L, 70L, 130L})
-      for (const long depth : {1L, 3L, 4L, 9L, 31L, 64L}) check_linear(rows, columns, depth, columns % 2 != 0, false);
+      for (const long depth : {1L, 3L, 4L, 9L, 31L, 64L}) {
+        check_linear(rows, columns, depth, columns % 2 != 0, false);
+        check_linear(rows, columns, depth, false, false, static_cast<std::int8_t>(random_to(1, 127)));
+      }
+  check_linear(100, 40, 70, false, true, -128);
 }
 
 BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
@@ -200,7 +207,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
     buffer<std::int8_t> packed(f.linear_packed_bytes(16, 4));
     const quantized_linear_pack_args pack{16, 4, 4, 1, w.data(), packed.data()};
     f.linear_pack(&pack, nullptr);
-    const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to};
+    const quantized_linear_args a{1, 16, 4, x.data(), 4, packed.data(), y.data(), 16, p.to, nullptr, false};
     buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
     f.linear(&a, scratch.data());
     for (const auto v : y) BOOST_TEST(v == p.to.low);

@@ -181,6 +181,38 @@ BOOST_AUTO_TEST_CASE(products) {
   });
 }
 
+// The attention of a quantized transformer: both products of two activations, keys transposed as numbers or as integers.
+BOOST_AUTO_TEST_CASE(products_of_two_activations) {
+  in_all_forms([](quantized_graph& g) {
+    const auto shape_of = [&](const t::numbers& n) {
+      const bytes name = g.name();
+      g.constants.push_back(t::longs(name, {static_cast<std::int64_t>(n.size())}, n));
+      return name;
+    };
+    const bytes x = g.through("x", 0.009f, -7);
+    const auto heads = [&](std::uint32_t seed, const t::numbers& order) {
+      const bytes v = g.through(g.node("MatMul", {x, g.weights({12, 12}, 1, seed)}), 0.02f, 3);
+      const bytes apart = g.through(g.node("Reshape", {v, shape_of({0, 5, 3, 4})}), 0.02f, 3);
+      return g.node("Transpose", {apart}, {t::integers("perm", order)});
+    };
+    const bytes q = g.through(heads(1, {0, 2, 1, 3}), 0.02f, 3), k = heads(2, {0, 2, 3, 1}),
+                v = g.through(heads(3, {0, 2, 1, 3}), 0.02f, 3);
+    const bytes scores = g.through(g.node("MatMul", {q, k}), 0.02f, 9);
+    const bytes weights = g.through(g.node("Softmax", {scores}, {t::integer("axis", -1)}), 1 / 256.f, -128);
+    const auto c =
+        check(g.model({"n", 5, 12}, g.through(g.node("MatMul", {weights, v}), 0.01f, -4)), {2, 5, 12}, 0.01f);
+    BOOST_TEST(c.of(rewrite::quantized_matmul) == 2);
+    BOOST_TEST(c.of(rewrite::quantized_linear) == 3);
+    BOOST_TEST(c.missed.empty());
+  });
+  quantized_graph g;
+  const bytes x = g.through("x", 0.009f, -7);
+  const auto c = check(g.model({2, 5, 5}, g.through(g.node("MatMul", {x, "x"}), 0.05f, 0)), {2, 5, 5}, 0.05f);
+  BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
+  BOOST_TEST(c.missed[0].find("its second operand is no int8 numbers of one scale: it is float32") != std::string::npos,
+             c.missed[0]);
+}
+
 BOOST_AUTO_TEST_CASE(products_that_give_floats_and_weights_with_zero_points) {
   in_all_forms([](quantized_graph& g) {
     bytes v = g.through("x", 0.009f, -7);

@@ -103,6 +103,66 @@ BOOST_AUTO_TEST_CASE(linear) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(products_of_two) {
+  const array a_scale = scalar_of(dtype::float32, 0.02f), b_scale = scalar_of(dtype::float32, 0.01f),
+              y_scale = scalar_of(dtype::float32, 0.5f), y_offset = scalar_of(dtype::int8, -9);
+  struct sizes {
+    shape a, b, y;
+    std::int64_t a_batch, b_batch;  // how far the matrices of the two leading axes are apart, 0: one for all
+  };
+  const sizes all[] = {{{5, 13}, {13, 7}, {5, 7}, 0, 0},
+                       {{2, 3, 5, 16}, {2, 3, 16, 33}, {2, 3, 5, 33}, 1, 1},
+                       {{2, 3, 5, 16}, {16, 33}, {2, 3, 5, 33}, 1, 0},
+                       {{5, 64}, {2, 3, 64, 17}, {2, 3, 5, 17}, 0, 1},
+                       {{2, 1, 50, 70}, {1, 3, 70, 40}, {2, 3, 50, 40}, 3, 2}};  // each one by one of the other's axes
+  for (const auto& s : all)
+    for (const bool transposed : {false, true})
+      for (const int b_zero : {0, -128, 57}) {
+        const std::int64_t m = s.a.at(s.a.rank - 2), k = s.a.at(s.a.rank - 1), n = s.b.at(s.b.rank - 1);
+        shape bs = s.b;
+        if (transposed) std::swap(bs[bs.rank - 1], bs[bs.rank - 2]);
+        const array a = bytes(s.a, 3), b = bytes(bs, 4);
+        const auto y = result_of(
+            {a, a_scale, scalar_of(dtype::int8, 21), b, b_scale, scalar_of(dtype::int8, b_zero), y_scale, y_offset},
+            [&](const auto& v) {
+              return quantized_matmul(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]},
+                                      {.transpose_b = transposed, .low = -100});
+            });
+        BOOST_REQUIRE((y.type == tensor_type{dtype::int8, s.y}));
+        for (std::int64_t i = 0; i < s.y.size(); ++i) {
+          const std::int64_t product = i / (m * n), row = i / n % m, column = i % n;
+          const std::int64_t a_at = s.a_batch == 3 ? product / 3 : s.a_batch * product,
+                             b_at = s.b_batch == 2 ? product % 3 : s.b_batch * product;
+          double sum = 0;
+          for (std::int64_t p = 0; p < k; ++p)
+            sum += (a.values[static_cast<std::size_t>((a_at * m + row) * k + p)] - 21) *
+                   (b.values[static_cast<std::size_t>(b_at * k * n + (transposed ? column * k + p : p * n + column))] -
+                    b_zero);
+          BOOST_REQUIRE(y.values[static_cast<std::size_t>(i)] ==
+                        result_of_sum(sum, 0, 0.02f, 0.01f, 0.5f, -9, -100, 127));
+        }
+      }
+  const auto product = [](const auto& v) {
+    return quantized_matmul(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]});
+  };
+  std::vector<array> in{bytes({5, 13}, 1), a_scale, y_offset, bytes({12, 7}, 2), b_scale, y_offset, y_scale, y_offset};
+  BOOST_TEST(refusal(in, product).find("quantized_matmul: the inner sizes differ") != std::string::npos);
+  in[3] = random_array(dtype::float32, {13, 7}, 1);
+  BOOST_TEST(refusal(in, product).find("quantized_matmul: takes int8, not float32") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(products_of_two_are_cut_without_changing_a_bit) {
+  small_graph g;
+  const auto number = [&](dtype e, double v) { return g.input(scalar_of(e, v)); };
+  const value a = g.input(bytes({2, 260, 128}, 1)), b = g.input(bytes({2, 300, 128}, 2)),
+              scale = number(dtype::float32, 0.125), offset = number(dtype::int8, 5);
+  g.output(quantized_matmul(a, {scale, offset}, b, {scale, offset}, {number(dtype::float32, 8), offset},
+                            {.transpose_b = true}));
+  const auto one = g.run({}, 1)[0], two = g.run({}, 2)[0];
+  BOOST_TEST(g.plan->cost().steps > 4u);
+  BOOST_TEST(same_bits(one, two));
+}
+
 BOOST_AUTO_TEST_CASE(large_linear_is_cut_without_changing_a_bit) {
   for (const shape& xs : {shape{300, 700}, shape{12, 700}}) {
     const product_case c(xs, {1100, 700}, true);

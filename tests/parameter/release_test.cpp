@@ -47,6 +47,7 @@ any_tensor elements_of_every_kind(const tensor_type& type) {
     auto* to = reinterpret_cast<T*>(made.mutable_data());
     for (std::int64_t i = 0; i < type.dims.size(); i += 5) to[i] = odd[(i / 5) % 7];
   };
+  if (type.element == dtype::int8) return made;
   if (type.element == dtype::float32) place(float());
   else place(double());
   return made;
@@ -103,6 +104,40 @@ BOOST_AUTO_TEST_CASE(convolutions_give_back_what_they_packed) {
         BOOST_TEST(released_and_restored({floats({1, in, 9, 9}), floats({out, in, 3, 3}), padded}, set));
     const auto depthwise = [](const value& x, const value& w) { return convolved(x, w, {.padding = 1, .groups = 48}); };
     BOOST_TEST(released_and_restored({floats({1, 48, 9, 9}), floats({48, 1, 3, 3}), depthwise}, set));
+  }
+}
+
+// Packed int8 weights lie beside their sums, as bytes or as words of 16 bits. Those that become floats are kept.
+BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
+  const auto as = [](const value& v) {
+    return quantization{v.owner().number(0.02, dtype::float32), v.owner().number(3., dtype::int8)};
+  };
+  const auto bias = [](const value& w, std::int64_t channels) {
+    return w.owner().constant(any_tensor({dtype::int32, {channels}}));
+  };
+  const auto numbers = [](const shape& s) { return tensor_type{dtype::int8, s}; };
+  for (const isa set : instruction_sets()) {
+    for (const std::int64_t k : {1, 2, 7, 64, 257, 300})
+      for (const std::int64_t n : {2, 16, 33, 130})
+        for (const bool transposed : {false, true}) {
+          const auto linear = [&](const value& x, const value& w) {
+            return quantized_linear(x, as(x), {w, as(w).scale, bias(w, n)}, as(x), {.transposed = transposed});
+          };
+          const shape w = transposed ? shape{k, n} : shape{n, k};
+          BOOST_TEST(released_and_restored({numbers({3, k}), numbers(w), linear}, set));
+        }
+    const auto convolution = [&](std::int64_t channels, std::int64_t out, std::int64_t groups, std::int64_t size) {
+      const auto padded = [&](const value& x, const value& w) {
+        return quantized_conv2d(x, as(x), {w, as(w).scale, bias(w, out)}, as(x),
+                                {{.padding = 1, .groups = groups}, -128, 127});
+      };
+      return released_and_restored(
+          {numbers({1, channels, size, size}), numbers({out, channels / groups, 3, 3}), padded}, set);
+    };
+    for (const std::int64_t in : {3, 16, 20})
+      for (const std::int64_t size : {5, 40}) BOOST_TEST(convolution(in, 24, 1, size));
+    BOOST_TEST(convolution(16, 16, 2, 9));
+    (void)convolution(48, 48, 48, 9);
   }
 }
 

@@ -164,6 +164,7 @@ inline const std::vector<sample_call>& examples() {
       {"quantized_avg_pool2d", {of(dtype::int8, {1, 2, 4, 4}), f({}), of(dtype::int8, {}), f({}), of(dtype::int8, {})}},
       {"quantized_conv2d", of_quantized_images},
       {"quantized_linear", of_products},
+      {"quantized_matmul", of_two_quantized, {{"transpose_b", boolean(true)}}},
       {"quantized_multiply", of_two_quantized},
       {"quantized_table", {of(dtype::int8, {2, 3}), of(dtype::int8, {256})}},
       {"random_normal", {at({2}), f({2, 3})}},

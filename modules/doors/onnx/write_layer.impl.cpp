@@ -314,6 +314,12 @@ void quantized_conv2d(written_call& c) {
 }
 void quantized_add(written_call& c) { c.give(as_int8(c, c.add("Add", {as_real(c, 0), as_real(c, 3)}), 6, true)); }
 void quantized_multiply(written_call& c) { c.give(as_int8(c, c.add("Mul", {as_real(c, 0), as_real(c, 3)}), 6, true)); }
+void quantized_matmul(written_call& c) {
+  std::string b = c[3];
+  if (c.flag("transpose_b")) b = transposed(c, b, c.dims(3).rank);
+  const auto product = c.add("MatMul", {as_real(c, 0), c.add("DequantizeLinear", {b, c[4], c[5]})});
+  c.give(as_int8(c, product, 6, true));
+}
 void quantized_avg_pool2d(written_call& c) { c.give(as_int8(c, average(c, as_real(c, 0)), 3, false)); }
 void quantized_table(written_call& c) {
   const auto at = c.add("Add", {c.cast(c[0], dtype::int32), c.number(128, dtype::int32)});
@@ -367,6 +373,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"quantized_avg_pool2d", quantized_avg_pool2d},
                                         {"quantized_conv2d", quantized_conv2d},
                                         {"quantized_linear", quantized_linear},
+                                        {"quantized_matmul", quantized_matmul},
                                         {"quantized_multiply", quantized_multiply},
                                         {"quantized_table", quantized_table},
                                         {"reduce_all", reduce_all},

@@ -55,6 +55,35 @@ std::int32_t state_buffer(const plan& p, std::int32_t state) {
   while (p.buffers()[i].kind != buffer_kind::state || p.buffers()[i].index != state) ++i;
   return static_cast<std::int32_t>(i);
 }
+
+/// One run of steps that move bytes: what they read, what they write, and where each byte that they write came from.
+struct byte_moves {
+  std::uint8_t *from, *to;
+  std::size_t elements, bytes;
+  std::uint32_t* origin;  // for each byte of `to`: elements + 1 before it; 0: none
+};
+// A byte is too small for a number of its own: digits of the numbers move in a run each. What is computed of bytes, as their sums,
+// has no origin: it differs from the element in one of the runs on noise.
+template <class Run> void find_origins(const byte_moves& m, Run run) {
+  constexpr std::size_t base = 255;
+  std::fill(m.origin, m.origin + m.bytes, 1);
+  for (std::size_t digit = 1; digit <= m.elements; digit *= base) {
+    for (std::size_t i = 0; i < m.elements; ++i) m.from[i] = static_cast<std::uint8_t>(1 + i / digit % base);
+    run();
+    for (std::size_t i = 0; i < m.bytes; ++i) {
+      const std::size_t more = m.to[i] ? m.origin[i] + (m.to[i] - 1u) * digit : 0;
+      m.origin[i] = m.origin[i] && m.to[i] && more <= m.elements ? static_cast<std::uint32_t>(more) : 0;
+    }
+  }
+  for (std::uint32_t round = 1; round <= 8; ++round) {
+    for (std::size_t i = 0; i < m.elements; ++i)
+      m.from[i] = static_cast<std::uint8_t>(
+          (static_cast<std::uint32_t>(i) * 2654435761u + 97 * round) * (40503u * round) >> 16);
+    run();
+    for (std::size_t i = 0; i < m.bytes; ++i)
+      if (m.origin[i] && m.to[i] != m.from[m.origin[i] - 1]) m.origin[i] = 0;
+  }
+}
 }  // namespace
 
 // ---- executor -------------------------------------------------------------------------------------------------------
@@ -241,30 +270,39 @@ void executor::run_packing(const plan_pack& k) {
     steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
 }
 
-// The steps moved elements and computed nothing: run on the numbers 1, 2, 3..., they say where each element went.
+// The steps moved elements: run on the numbers 1, 2, 3..., they say where each element went.
 void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size_t pack, const storage& packed,
                       std::byte* elements) {
   const auto& k = plan->packs()[pack];
   const tensor_type& type = plan->state_types()[static_cast<std::size_t>(k.state)];
   executor made(unbound(), plan, nullptr);
-  const storage scratch = memory_for(*plan, made.planned_bytes(), plan->scratch_bytes() + 64);
+  const auto room = [&](std::size_t bytes) { return memory_for(*plan, made.planned_bytes(), bytes); };
+  const storage scratch = room(plan->scratch_bytes() + 64), from = room(type.bytes()), to = room(k.bytes);
   made.scratch_ = static_cast<std::byte*>(scratch.data());
-  const auto unpacked = [&]<class Number>(Number) {
-    const storage numbers = memory_for(*plan, made.planned_bytes(), type.bytes());
-    const storage origins = memory_for(*plan, made.planned_bytes(), k.bytes);
-    auto* number = static_cast<Number*>(numbers.data());
-    std::iota(number, number + type.dims.size(), Number(1));
-    std::memset(origins.data(), 0, k.bytes);
-    made.bind(state_buffer(*plan, k.state), numbers.data());
-    made.bind(k.buffer, origins.data());
+  made.bind(state_buffer(*plan, k.state), from.data());
+  made.bind(k.buffer, to.data());
+  const auto run = [&] {
+    std::memset(to.data(), 0, k.bytes);
     made.run_packing(k);
-    const auto* origin = static_cast<const Number*>(origins.data());
-    const auto* from = static_cast<const std::byte*>(packed.data());
+  };
+  const auto unpacked = [&]<class Number>(Number) {
+    auto* number = static_cast<Number*>(from.data());
+    std::iota(number, number + type.dims.size(), Number(1));
+    run();
+    const auto* origin = static_cast<const Number*>(to.data());
+    const auto* is = static_cast<const std::byte*>(packed.data());
     for (std::size_t i = 0; i < k.bytes / sizeof(Number); ++i)
       if (origin[i] != 0)
-        std::memcpy(elements + (origin[i] - 1) * sizeof(Number), from + i * sizeof(Number), sizeof(Number));
+        std::memcpy(elements + (origin[i] - 1) * sizeof(Number), is + i * sizeof(Number), sizeof(Number));
   };
-  if (size_of(type.element) == 4) unpacked(std::uint32_t());
+  if (size_of(type.element) == 1) {
+    const storage origins = room(k.bytes * sizeof(std::uint32_t));
+    const byte_moves moves{static_cast<std::uint8_t*>(from.data()), static_cast<std::uint8_t*>(to.data()), type.bytes(),
+                           k.bytes, static_cast<std::uint32_t*>(origins.data())};
+    find_origins(moves, run);
+    for (std::size_t i = 0; i < k.bytes; ++i)
+      if (moves.origin[i]) elements[moves.origin[i] - 1] = static_cast<const std::byte*>(packed.data())[i];
+  } else if (size_of(type.element) == 4) unpacked(std::uint32_t());
   else unpacked(std::uint64_t());
 }
 

@@ -44,19 +44,64 @@ template <class Form> struct linear_layout {
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
 };
 
-template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack_args& a) {
+/// Words of 16 columns that lie side by side: rows of them are interleaved.
+template <class Form> LAMINA_INLINE bytes<16 * Form::numbers> interleaved(const std::int8_t* w, long w_depth) {
+  const auto row = [&](long k) { return read<bytes16>(w + k * w_depth); };
+  const auto pairs = [](bytes16 a, bytes16 b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26,
+                                   11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  };
+  if constexpr (Form::numbers == 2) return pairs(row(0), row(1));
+  else {
+    using words = std::int16_t __attribute__((ext_vector_type(16)));
+    const auto a = __builtin_bit_cast(words, pairs(row(0), row(1))),
+               b = __builtin_bit_cast(words, pairs(row(2), row(3)));
+    const auto all = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
+                                             10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return __builtin_bit_cast(bytes<64>, all);
+  }
+}
+/// The words of a panel from `word` on, one number at a time; adds to the sums of its columns.
+template <class Form> LAMINA_INLINE void pack_words(const quantized_linear_pack_args& a, long first, long word,
+                                                    long words, std::int8_t* packed, std::int32_t* sums) {
+  for (long k = word * Form::numbers; k < words * Form::numbers; ++k)
+    for (long c = 0; c < panel_columns; ++c) {
+      const long o = first + c;
+      const std::int8_t v =
+          o < a.columns && k < a.depth ? a.w[o * a.w_column + k * a.w_depth] : static_cast<std::int8_t>(0);
+      packed[(k / Form::numbers * panel_columns + c) * Form::numbers + k % Form::numbers] = v;
+      sums[c] += v;
+    }
+}
+template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack_args& args) {
+  const quantized_linear_pack_args a = args;
   const linear_layout<Form> to(1, a.columns, a.depth);
+  constexpr long numbers = Form::numbers;
   for (long p = 0; p < panels_of(a.columns); ++p) {
     std::int8_t* packed = a.packed + p * to.panel;
     std::int32_t sums[panel_columns] = {};
-    for (long k = 0; k < to.words * Form::numbers; ++k)
-      for (long c = 0; c < panel_columns; ++c) {
-        const long o = p * panel_columns + c;
-        const std::int8_t v =
-            o < a.columns && k < a.depth ? a.w[o * a.w_column + k * a.w_depth] : static_cast<std::int8_t>(0);
-        packed[(k / Form::numbers * panel_columns + c) * Form::numbers + k % Form::numbers] = v;
-        sums[c] += v;
+    const long first = p * panel_columns;
+    long whole = a.columns - first >= panel_columns ? a.depth / numbers : 0;  // words without a border
+    if (a.w_column == 1 && whole) {
+      sums16 all{};
+      for (long word = 0; word < whole; ++word) {
+        const std::int8_t* w = a.w + first + word * numbers * a.w_depth;
+        write(packed + word * panel_columns * numbers, interleaved<Form>(w, a.w_depth));
+        LAMINA_UNROLL for (long k = 0; k < numbers; ++k) all +=
+            __builtin_convertvector(read<bytes16>(w + k * a.w_depth), sums16);
       }
+      write(sums, all);
+    } else if (a.w_depth == 1 && whole) {
+      for (long c = 0; c < panel_columns; ++c) {
+        const std::int8_t* w = a.w + (first + c) * a.w_column;
+        std::int32_t sum = 0;
+        for (long word = 0; word < whole; ++word)
+          std::memcpy(packed + (word * panel_columns + c) * numbers, w + word * numbers, numbers);
+        for (long k = 0; k < whole * numbers; ++k) sum += w[k];
+        sums[c] = sum;
+      }
+    } else whole = 0;
+    pack_words<Form>(a, first, whole, to.words, packed, sums);
     std::memcpy(packed + to.panel - panel_columns * 4, sums, sizeof sums);
   }
 }
@@ -93,6 +138,15 @@ LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std:
   return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 + o % panel_columns * 4);
 }
 
+/// What the offset of the weights adds to each sum of a row, less that.
+template <class Form> LAMINA_INLINE void less_w_offset(const quantized_linear_args& a, std::int32_t* terms) {
+  for (long i = 0; i < a.rows; ++i) {
+    const std::int8_t* x = a.x + i * a.x_row;
+    std::int32_t sum = 0;
+    for (long k = 0; k < a.depth; ++k) sum += x[k];
+    terms[i] = less_offset(0, *a.w_offset, less_offset(sum, *a.to.x_offset, static_cast<std::int32_t>(a.depth)));
+  }
+}
 template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& args, void* scratch) {
   const quantized_linear_args a = args;
   const linear_layout<Form> has(a.rows, a.columns, a.depth);
@@ -100,15 +154,24 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
   const finish finished(a.to);
   const factors by =
       factors_of<Form, finish>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
+  auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
+  if (terms) less_w_offset<Form>(a, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
         for (int j = 0; j < wide; ++j) {
           const long o = (panel + j) * panel_columns;
-          for (int i = 0; i < tall; ++i)
+          for (int i = 0; i < tall; ++i) {
+            std::int32_t with_term[panel_columns];
+            if (terms) {
+              using numbers = std::uint32_t __attribute__((ext_vector_type(16)));
+              write(with_term, read<numbers>(by.bias + o) + static_cast<std::uint32_t>(terms[row + i]));
+            }
             put(a.y + (row + i) * a.y_row + o,
-                finished.operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o, by.factor + o),
+                finished.operator()<true>(sums + (i * wide + j) * panel_columns, terms ? with_term : by.bias + o,
+                                          by.factor + o),
                 a.columns - o);
+          }
         }
       });
 }
@@ -145,7 +208,7 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 
 template <class Form> inline constexpr bool has_depthwise_words = Form::numbers == 4 && this_isa == isa::avx512;
 /// How a convolution is computed, which decides how its weights are packed.
-enum way { filters_in_lanes, pixels_in_lanes, by_floats, by_words };
+enum way { filters_in_lanes, pixels_in_lanes, by_floats = conv_order_of_floats, by_words };
 template <class Form> LAMINA_INLINE way way_of(const window& w) {
   if constexpr (has_depthwise_words<Form>)
     if (depthwise_words_layout::fits(w)) return by_words;
@@ -242,7 +305,8 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                                   \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept { \
-    return linear_layout<Form>(a->rows, a->columns, a->depth).bytes;                                       \
+    const std::size_t terms = a->has_w_offset ? whole_lines(a->rows * 4) : 0;                              \
+    return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                               \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
     return conv_scratch<Form>(a->w);                                                                       \

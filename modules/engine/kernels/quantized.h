@@ -25,12 +25,12 @@ struct requantization {
   const float* y_scale;  // of w: one, or one for each output channel
   const std::int8_t* x_offset;
   const std::int8_t* y_offset;
-  const std::int32_t* bias;  // for each output channel, in units of x_scale * w_scale
+  const std::int32_t* bias;  // for each output channel, in units of x_scale * w_scale; null: none
   long w_scale_step;         // 0: one scale for all
   std::int32_t low, high;
 };
 
-/// y[i, o] from the sums over p of (x[i, p] - x_offset) w[o, p] + bias[o], for rows i and output channels o.
+/// y[i, o] from the sums over p of (x[i, p] - x_offset) (w[o, p] - w_offset) + bias[o], for rows i and output channels o.
 struct quantized_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
@@ -39,6 +39,8 @@ struct quantized_linear_args {
   std::int8_t* y;
   long y_row;
   requantization to;
+  const std::int8_t* w_offset;  // read where `has_w_offset` is set; else 0
+  bool has_w_offset;
 };
 /// The weight of column c and position k of the sums lies at w[c * w_column + k * w_depth].
 struct quantized_linear_pack_args {
@@ -75,6 +77,9 @@ struct quantized_conv_pack_args {
   const std::int8_t* weight;
   std::int8_t* packed;
 };
+
+/// The order of packed filters that are floats.
+inline constexpr int conv_order_of_floats = 2;
 
 /// A form of the products; each has weights of its own.
 struct quantized_products {

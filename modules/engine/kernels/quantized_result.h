@@ -52,7 +52,7 @@ struct bytes_result {
   static float factor_of(const requantization& to, long o) {
     return *to.x_scale * to.w_scale[o * to.w_scale_step] / *to.y_scale;
   }
-  static std::int32_t bias_of(const requantization& to, long o) { return to.bias[o]; }
+  static std::int32_t bias_of(const requantization& to, long o) { return to.bias ? to.bias[o] : 0; }
 };
 
 /// Sums as they are.

@@ -28,6 +28,14 @@ export struct quantized_linear_attributes {
   }
   bool operator==(const quantized_linear_attributes&) const = default;
 };
+struct quantized_matmul_attributes {
+  bool transpose_b = false;  ///< b is [..., N, K]
+  std::int64_t low = -128, high = 127;
+  static constexpr void members(auto& a, auto&& f) {
+    f("transpose_b", a.transpose_b), f("low", a.low), f("high", a.high);
+  }
+  bool operator==(const quantized_matmul_attributes&) const = default;
+};
 struct quantized_bounds {
   std::int64_t low = -128, high = 127;
   static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
@@ -158,6 +166,17 @@ export struct quantized_multiply {
   }
   static void emit(emission&);
 };
+/// Operands: a, its scale and offset; b, its scale and offset; scale and offset of the result.
+export struct quantized_matmul {
+  static constexpr std::string_view name = "quantized_matmul";
+  static constexpr int operands = 8;
+  using attributes = quantized_matmul_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[0].dims.at(in[0].dims.rank - 1));
+  }
+  static void emit(emission&);
+};
 /// Operands: x; the results of -128, -127 and so on to 127.
 export struct quantized_table {
   static constexpr std::string_view name = "quantized_table";
@@ -186,7 +205,7 @@ export struct quantized_avg_pool2d {
 using quantized_operations =
     operation_list<op::block_linear, op::dequantize, op::integer_conv2d, op::integer_linear, op::quantize,
                    op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d, op::quantized_linear,
-                   op::quantized_multiply, op::quantized_table>;
+                   op::quantized_matmul, op::quantized_multiply, op::quantized_table>;
 extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
@@ -218,6 +237,14 @@ export value quantized_linear(const value& x, const quantization& x_as, const qu
 ///          [O, 2 C / groups, KH, KW] are two for each channel, which are added: what one int8 number does not hold.   No gradient.
 export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
+
+/// Products of matrices that both stand for numbers, under leading axes that broadcast, in integers:
+/// saturated(round((sum of (a - a_offset) (b - b_offset)) * a_scale * b_scale / y_scale) + y_offset), within [low, high].
+/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so -> int8 [..., M, N].
+/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. Ties to even. The same bits on all instruction sets.
+///           No gradient.   Errors: type_error, shape_error.
+export value quantized_matmul(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                              const quantization& y_as, quantized_matmul_attributes with = {}, const origin& = {});
 
 /// The sums of such a product: sum of (x - x_offset) (w - w_offset). `w_offset` may be empty, which is 0, or one number, or one for
 /// each output channel.

@@ -8,7 +8,9 @@ import :emission;
 import :op;
 import :op.box;
 import :op.elementwise;
+import :op.linear;
 import :op.nn;
+import :op.products;
 import :op.quantized;
 import :op.reduce;
 import :op.shape;
@@ -37,10 +39,10 @@ std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(fun
 // Channels of a block.
 constexpr std::int64_t block_channels = 16;
 
-// Weights that `make` packs, once if they are a state.
+// Weights that `make` packs, once if they are a state. `moves`: it keeps each byte, beside sums of them.
 buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
-                      const std::function<void(buffer_ref, buffer_ref)>& make) {
-  return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, false);
+                      const std::function<void(buffer_ref, buffer_ref)>& make, bool moves = true) {
+  return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, moves);
 }
 
 bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
@@ -228,13 +230,20 @@ std::optional<rows_of_two> rows_of_both(const shape& a, const shape& b) {
     if (!may_equal(a[i], at(i))) return {};
   return rows_of_two{end, true};
 }
+// What both of two tensors ask, and what their result does.
+bool both_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
+  for (std::size_t k : {0u, 3u})
+    if (in[k].element != dtype::int8) {
+      out.refuse(in[k].element, "int8", "std::int8_t");
+      return false;
+    }
+  return one(in[1], dtype::float32, "the scale of a", out) && one(in[2], dtype::int8, "the offset of a", out) &&
+         one(in[4], dtype::float32, "the scale of b", out) && one(in[5], dtype::int8, "the offset of b", out) &&
+         result_operands(in[6], in[7], low, high, out);
+}
 // Operations on two tensors.
 void infer_both(const quantized_bounds& a, view<const tensor_type> in, inference& out) {
-  for (std::size_t k : {0u, 3u})
-    if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::float32, "the scale of a", out) || !one(in[2], dtype::int8, "the offset of a", out)) return;
-  if (!one(in[4], dtype::float32, "the scale of b", out) || !one(in[5], dtype::int8, "the offset of b", out)) return;
-  if (!result_operands(in[6], in[7], a.low, a.high, out)) return;
+  if (!both_operands(in, a.low, a.high, out)) return;
   const shape &x = in[0].dims, &y = in[3].dims;
   if (!rows_of_both(x, y)) {
     out.why << "b is to have the shape of a, or its last axes, or its first with 1 for the others, not " << x << " and "
@@ -352,11 +361,13 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   const kernels::window window = window_of(c, x, w, y);
   const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
   const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
-  const buffer_ref packed =
-      weights_of(e, weight, format, f.conv_packed_bytes(&window), [&](buffer_ref from, buffer_ref to) {
+  const buffer_ref packed = weights_of(
+      e, weight, format, f.conv_packed_bytes(&window),
+      [&](buffer_ref from, buffer_ref to) {
         kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
         e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
-      });
+      },
+      f.conv_order(&window) != kernels::conv_order_of_floats);
   const auto part = [&](std::int64_t first, std::int64_t count, std::int64_t first_row, std::int64_t rows) {
     auto a = whole;
     a.w = window;
@@ -462,6 +473,55 @@ void quantized_linear::emit(emission& e) {
     add_operands(e, part.to, column, where);
     e.step(f.linear, part, where, f.linear_scratch_bytes(&part));
   });
+}
+
+void quantized_matmul::infer(const attributes& at, view<const tensor_type> in, inference& out) {
+  if (!both_operands(in, at.low, at.high, out)) return;
+  const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[3].dims}};
+  inference found;
+  matmul::infer({false, at.transpose_b}, as_float, found);
+  if (found.why.empty()) out.result(dtype::int8, found.results[0].dims);
+  else out.why = found.why;
+}
+void quantized_matmul::emit(emission& e) {
+  const auto& at = e.attributes<attributes>();
+  const shape& y = e.out_type(0).dims;
+  if (y.size() == 0) return;
+  const auto all = detail::products_of({false, at.transpose_b}, e.in_type(0).dims, e.in_type(3).dims, y);
+  const auto& p = all.one;
+  const auto& f = products(e);
+  const auto packed_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(p.n, p.k));
+  const buffer_ref packed = e.temporary(static_cast<std::size_t>(packed_bytes * all.b.size()));
+  for (std::int64_t i = 0; i < all.b.size(); ++i) {
+    const kernels::quantized_linear_pack_args pack{p.n, p.k, p.b_column, p.b_row, nullptr, nullptr};
+    e.step(f.linear_pack, pack, {{&pack.w, e.in(3).at(i * all.step.b)}, {&pack.packed, packed.at(i * packed_bytes)}});
+  }
+  e.stage();
+  for (std::int64_t i = 0; i < all.count; ++i) {
+    const auto first = all.at(i);
+    const std::int64_t panels = all.step.b ? first.b / all.step.b * packed_bytes : 0;
+    emission::cut(
+        p.m, 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k),
+        [&](std::int64_t row, std::int64_t rows) {
+          kernels::quantized_linear_args part{};
+          part.rows = rows, part.columns = p.n, part.depth = p.k;
+          part.x_row = p.a_row, part.y_row = p.c_row;
+          part.to.low = static_cast<std::int32_t>(at.low), part.to.high = static_cast<std::int32_t>(at.high);
+          part.has_w_offset = true;
+          e.step(f.linear, part,
+                 {{&part.x, e.in(0).at(first.a + row * p.a_row)},
+                  {&part.to.x_scale, e.in(1)},
+                  {&part.to.x_offset, e.in(2)},
+                  {&part.packed, packed.at(panels)},
+                  {&part.to.w_scale, e.in(4)},
+                  {&part.w_offset, e.in(5)},
+                  {&part.to.y_scale, e.in(6)},
+                  {&part.to.y_offset, e.in(7)},
+                  {&part.y, e.out(0).at(first.c + row * p.c_row)}},
+                 f.linear_scratch_bytes(&part));
+        },
+        4e6, 4);
+  }
 }
 
 void integer_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -663,8 +723,8 @@ value integer_linear(const value& x, const value& x_offset, const value& weight,
 }
 
 namespace {
-template <class Op> value both(const quantized_bounds& within, const value& a, const quantization& a_as, const value& b,
-                               const quantization& b_as, const quantization& y_as) {
+template <class Op> value both(const typename Op::attributes& within, const value& a, const quantization& a_as,
+                               const value& b, const quantization& b_as, const quantization& y_as) {
   return apply<Op>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale, y_as.offset);
 }
 }  // namespace
@@ -676,6 +736,10 @@ value quantized_add(const value& a, const quantization& a_as, const value& b, co
 value quantized_multiply(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                          const quantization& y_as, quantized_bounds within, const origin&) {
   return both<op::quantized_multiply>(within, a, a_as, b, b_as, y_as);
+}
+value quantized_matmul(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
+                       const quantization& y_as, quantized_matmul_attributes with, const origin&) {
+  return both<op::quantized_matmul>(with, a, a_as, b, b_as, y_as);
 }
 value quantized_table(const value& x, const value& table, const origin&) {
   return apply<op::quantized_table>({}, x, table);

@@ -26,7 +26,7 @@ export enum class rewrite : std::uint8_t {
   padding,  ///< zeros around images that a convolution reads are its own padding
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
-  layer_norm,    ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also of groups and instances
+  layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also of groups and instances
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
   softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
   gelu,          ///< x/2 (1 + erf(x / sqrt 2))
@@ -40,6 +40,7 @@ export enum class rewrite : std::uint8_t {
   softplus,      ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
   quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: within one step of the result, as all that follow
   quantized_linear,    ///< the same of a matrix product
+  quantized_matmul,    ///< the same of a product of two values that are no parameters
   integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
   quantized_add,       ///< quantize(dequantize a + dequantize b)
   quantized_multiply,  ///< quantize(dequantize a * dequantize b)
@@ -48,7 +49,7 @@ export enum class rewrite : std::uint8_t {
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 34;
+export inline constexpr int rewrite_count = 35;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

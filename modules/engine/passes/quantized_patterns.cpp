@@ -211,6 +211,36 @@ bool read_linear(const pattern_graph& g, int8_product& p, bool any_offset, patte
   m.flag = !rows;  // weights are [in, out]
   return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_offset, m);
 }
+// Int8 numbers with one scale, behind what moves elements: those operations, the first one first.
+std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::vector<std::int32_t>& moves) {
+  std::vector<std::int32_t> found;
+  while (!g.is<op::dequantize>(v)) {
+    const node& n = g.at(v);
+    if (n.kind != node_kind::operation || !n.op->keeps_elements || n.inputs.size() != 1 || v.result != 0) return {};
+    found.push_back(v.node);
+    v = n.inputs[0];
+  }
+  moves.assign(found.rbegin(), found.rend());
+  return one_int8_behind(g, v);
+}
+bool match_quantized_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || !g.inner(e->x) || !g.is<op::matmul>(e->x)) return false;
+  const value_id left = g.operand(e->x, 0), right = g.operand(e->x, 1);
+  if (settled(g, right)) return false;
+  std::vector<std::int32_t> of_b;
+  const auto a = moved_int8(g, left, m.nodes), b = moved_int8(g, right, of_b);
+  if (!a && !b) return false;
+  m.node = e->x.node;
+  if (!a || !b)
+    return refused(m, "its ", a ? "second" : "first", " operand is no int8 numbers of one scale: it is ",
+                   g.type(a ? right : left));
+  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset, e->scale, e->offset};
+  m.axis = static_cast<int>(m.nodes.size());
+  m.nodes.insert(m.nodes.end(), of_b.begin(), of_b.end());
+  m.low = e->low, m.high = e->high;
+  return true;
+}
 bool match_quantized_linear(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto e = ending_of(g, v);
   if (!e || !g.inner(e->x)) return false;
@@ -386,6 +416,27 @@ value make_quantized_linear(const pattern_match& m, operands_of_match in) {
   const value bias = integer_bias(in, in[3].shape().at(m.flag ? 1 : 0));
   return quantized_linear(in[0], {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {m.low, m.high, m.flag});
 }
+// The operation of a node that has one operand, on another one.
+value applied_to(const program& from, std::int32_t i, const value& x) {
+  const node& n = from.at({i, 0});
+  const value operands[] = {x};
+  return {&x.owner(), x.owner().add(*n.op, n.attributes, operands)};
+}
+value make_quantized_matmul(const pattern_match& m, operands_of_match in) {
+  value a = in[0], b = in[3];
+  for (int i = 0; i < static_cast<int>(m.nodes.size()); ++i) {
+    value& moved = i < m.axis ? a : b;
+    moved = applied_to(*m.from, m.nodes[static_cast<std::size_t>(i)], moved);
+  }
+  const auto& at = m.from->at({m.node, 0}).attributes_as<matmul_attributes>();
+  if (at.transpose_a) {
+    axes order;
+    const int rank = a.shape().rank;
+    for (int i = 0; i < rank; ++i) order.values[order.count++] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    a = permute(a, order);
+  }
+  return quantized_matmul(a, {in[1], in[2]}, b, {in[4], in[5]}, {in[6], in[7]}, {at.transpose_b, m.low, m.high});
+}
 value make_integer_linear(const pattern_match& m, operands_of_match in) {
   const value sums = integer_linear(in[0], in[2], in[3], in.size() > 5 ? in[5] : value(), m.flag);
   return as_type(sums, dtype::float32) * (in[1] * in[4]);
@@ -439,16 +490,13 @@ value make_quantized_table(const pattern_match& m, operands_of_match in) {
 }
 value make_same_bytes(const pattern_match& m, operands_of_match in) {
   value x = in[0];
-  for (std::int32_t i : m.nodes) {
-    const node& n = m.from->at({i, 0});
-    const value operands[] = {x};
-    x = {&x.owner(), x.owner().add(*n.op, n.attributes, operands)};
-  }
+  for (std::int32_t i : m.nodes) x = applied_to(*m.from, i, x);
   return x;
 }
 
 inline constexpr named_pattern quantized_patterns[] = {
     {rewrite::quantized_conv2d, "quantized_conv2d", match_quantized_conv2d, make_quantized_conv2d},
+    {rewrite::quantized_matmul, "quantized_matmul", match_quantized_matmul, make_quantized_matmul},
     {rewrite::quantized_linear, "quantized_linear", match_quantized_linear, make_quantized_linear},
     {rewrite::quantized_add, "quantized_add", match_quantized_add, make_quantized_add},
     {rewrite::quantized_multiply, "quantized_multiply", match_quantized_multiply, make_quantized_multiply},

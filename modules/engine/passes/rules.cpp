@@ -7,6 +7,7 @@ import :op.control;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
+import :op.quantized;
 import :op.reduce;
 import :op.shape;
 import :op.tile;
@@ -96,7 +97,8 @@ value composed_reshape(const node& n, view<const value> in, program& p) {
 }
 
 value transposed_operand(const node& n, view<const value> in, program& p) {
-  if (!is_call_of<op::matmul>(n)) return {};
+  const bool of_int8 = is_call_of<op::quantized_matmul>(n);
+  if (!of_int8 && !is_call_of<op::matmul>(n)) return {};
   auto swaps_last = [&](const value& v) {
     const node& t = node_of(v);
     if (!is_call_of<op::permute>(t)) return false;
@@ -108,6 +110,12 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     }
     return true;
   };
+  if (of_int8) {
+    if (!swaps_last(in[3])) return {};
+    auto with = n.attributes_as<quantized_matmul_attributes>();
+    with.transpose_b = !with.transpose_b;
+    return quantized_matmul(in[0], {in[1], in[2]}, operand(node_of(in[3]), 0, p), {in[4], in[5]}, {in[6], in[7]}, with);
+  }
   auto at = n.attributes_as<matmul_attributes>();
   bool a = swaps_last(in[0]), b = swaps_last(in[1]);
   if (!a && !b) return {};

@@ -1,0 +1,72 @@
+// Products of matrices in the last two axes of tensors whose leading axes broadcast: where each one lies.
+module;
+#include "../kernels/table.h"
+module lamina:op.products;
+import :core;
+import :op.linear;
+import :shape;
+import lamina.std;
+
+namespace lamina::detail {
+
+/// First elements of the matrices that a call works on.
+struct matrices {
+  std::int64_t a = 0, b = 0, c = 0;
+};
+
+/// The products of matrices in the last two axes, one for each position of the leading axes.
+struct products {
+  kernels::gemm_args one{};  // sizes and strides of each product
+  shape a, b, c;             // leading axes
+  std::int64_t count = 1;
+  matrices step;        // elements from one matrix to the next
+  bool one_b = false;   // all products have the same B
+  bool column = false;  // B is a column, and A is read along K as it lies
+
+  double flops() const {  // of each product
+    return 2.0 * static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.k);
+  }
+  matrices at(std::int64_t product) const {
+    const auto position = [&](const shape& leading) {  // of an operand, which is broadcast along axes of 1
+      std::int64_t at = 0, distance = 1, rest = product;
+      for (int d = 1; d <= leading.rank; ++d) {
+        const std::int64_t extent = leading.at(leading.rank - d), all = c.at(c.rank - d);
+        if (extent != 1) at += rest % all * distance;
+        rest /= all;
+        distance *= extent;
+      }
+      return at;
+    };
+    return {position(a) * step.a, position(b) * step.b, product * step.c};
+  }
+};
+
+products products_of(const matmul_attributes& at, const shape& a, const shape& b, const shape& c) {
+  products all;
+  all.a = a;
+  all.b = b;
+  all.c = c;
+  for (shape* leading : {&all.a, &all.b, &all.c}) leading->rank -= 2;
+  all.one_b = all.b.size() == 1;
+  all.count = all.c.size();
+  auto& p = all.one;
+  p.m = c.at(c.rank - 2);
+  p.n = c.at(c.rank - 1);
+  p.k = at.transpose_a ? a.at(a.rank - 2) : a.at(a.rank - 1);
+  p.a_row = at.transpose_a ? 1 : a.at(a.rank - 1);
+  p.a_column = at.transpose_a ? a.at(a.rank - 1) : 1;
+  p.b_row = at.transpose_b ? 1 : b.at(b.rank - 1);
+  p.b_column = at.transpose_b ? b.at(b.rank - 1) : 1;
+  p.c_row = p.residual_row = p.n;
+  p.batch = 1;
+  all.step = {a.size(a.rank - 2, a.rank), b.size(b.rank - 2, b.rank), p.m * p.n};
+  // Leading axes that only A has are more rows of one product where its rows follow each other.
+  if (all.one_b && !at.transpose_a && all.a.size() == all.count) {
+    p.m *= all.count;
+    all.count = 1;
+  }
+  all.column = p.n == 1 && p.a_column == 1;
+  return all;
+}
+
+}  // namespace lamina::detail
