@@ -142,4 +142,16 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(rotary_positions_by_tables) {
+  struct sizes {
+    shape x, table;
+  };
+  for (const auto& [s, table] : {sizes{{3, 4}, {3, 4}}, sizes{{2, 2, 3, 6}, {2, 1, 3, 6}},
+                                 sizes{{2, 3, 2, 4}, {1, 3, 1, 4}}, sizes{{0, 2}, {1, 2}}, sizes{{1, 8}, {8}}})
+    for (bool interleaved : {false, true})
+      check_twice("rotary_embedding", {real(s, 1), real(table, 2), real(table, 3)}, [&](const auto& x) {
+        return values{rotary_embedding(x[0], x[1], x[2], {.interleaved = interleaved})};
+      });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -311,6 +311,45 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
         }
 }
 
+// Against the formula in elementwise operations, with tables that repeat along heads before positions and behind them.
+BOOST_AUTO_TEST_CASE(rotary_positions_by_tables) {
+  struct sizes {
+    shape x, table;
+  };
+  const sizes all[] = {{{5, 4}, {5, 4}},
+                       {{2, 3, 5, 64}, {5, 64}},
+                       {{2, 3, 5, 6}, {2, 1, 5, 6}},
+                       {{2, 5, 3, 6}, {1, 5, 1, 6}},
+                       {{2, 5, 3, 34}, {2, 5, 1, 34}},
+                       {{3, 0, 8}, {1, 8}},
+                       {{70, 4, 130}, {4, 130}}};
+  for (const auto element : {dtype::float32, dtype::float64})
+    for (const auto& [s, table] : all)
+      for (const bool interleaved : {false, true}) {
+        const std::vector<array> in{random_array(element, s, 1), random_array(element, table, 2),
+                                    random_array(element, table, 3)};
+        const std::int64_t depth = s.back().code, half = depth / 2;
+        array turned = in[0];
+        for (std::int64_t r = 0; r < s.size(0, s.rank - 1); ++r)
+          for (std::int64_t i = 0; i < half; ++i) {
+            const auto a = at(r * depth + (interleaved ? 2 * i : i)),
+                       b = at(r * depth + (interleaved ? 2 * i + 1 : half + i));
+            turned.values[a] = -in[0].values[b], turned.values[b] = in[0].values[a];
+          }
+        const array want =
+            result_of({in[0], in[1], in[2], turned}, [](const auto& v) { return value(v[0] * v[1] + v[3] * v[2]); });
+        near("rotary_embedding",
+             result_of(in, [&](const auto& v) { return value(rotary_embedding(v[0], v[1], v[2], {interleaved})); }),
+             want);
+      }
+  BOOST_TEST(message_of([] {
+               result_of({random_array(dtype::float32, {2, 3, 4}, 1), random_array(dtype::float32, {2, 4}, 1),
+                          random_array(dtype::float32, {2, 4}, 1)},
+                         [](const auto& v) { return value(rotary_embedding(v[0], v[1], v[2])); });
+             }).find("cosines and sines that broadcast to the operand, with its depth, are expected") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(typed_values) {
   matrix<float> x{{1, 2, 3, 5}, {-1, 0, 4, 2}};
   vector<float> w{1, 2, 0.5f, 1}, b{0, 1, 0, -1};

@@ -326,6 +326,36 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
       },
       "softmax", 2e-6);
 }
+// Positions as HuggingFace writes them: turned halves or neighbors, or both numbers of a pair computed apart.
+value turned_halves(const value& v) {
+  const value parts[] = {-slice(v, {.start = 3, .axis = -1}), slice(v, {.stop = 3, .axis = -1})};
+  return concat(view<const value>(parts), -1);
+}
+BOOST_AUTO_TEST_CASE(patterns_of_rotary_positions) {
+  const array x = real({2, 4, 5, 6}, 1);
+  const auto table = [](const value& v, int seed, const shape& s = {2, 1, 5, 6}) {
+    return value(v.owner().constant(to_tensor(random_array(dtype::float32, s, seed, -1, 1))));
+  };
+  rule(
+      rewrite::rotary_embedding, "turned halves", x,
+      [=](const value& v) -> value { return v * table(v, 3) + turned_halves(v) * table(v, 4); }, "concat", 2e-6);
+  rule(
+      rewrite::rotary_embedding, "turned neighbors", x,
+      [=](const value& v) -> value {
+        const value parts[] = {unsqueeze(slice(v, {.start = 1, .axis = 3, .step = 2}) * -1, axes(4)),
+                               unsqueeze(slice(v, {.axis = 3, .step = 2}), axes(4))};
+        return table(v, 4) * reshape(concat(view<const value>(parts), 4), {2, 4, 5, 6}) + table(v, 3) * v;
+      },
+      "concat", 2e-6);
+  rule(
+      rewrite::rotary_embedding, "halves computed apart", x,
+      [=](const value& v) -> value {
+        const value a = slice(v, {.stop = 3, .axis = 3}), b = slice(v, {.start = 3, .axis = 3}),
+                    c = table(v, 3, {5, 3}), s = table(v, 4, {5, 3}), parts[] = {a * c - b * s, b * c + a * s};
+        return concat(view<const value>(parts), 3);
+      },
+      "subtract", 2e-6);
+}
 // What something else reads too stays, and what only looks alike is left alone.
 BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
   const auto counted = [](const std::function<value(const value&)>& build) {
@@ -449,6 +479,24 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   check(
       rows, [=](const value& v) { return weighted(v, scores(v) + reduce_max(v) + exp(reduce_sum(v))); },
       "matmul is no attention: several values are added to its scores, and one is expected");
+  const auto ones = [](const value& v, const shape& s) {
+    return value(v.owner().constant(to_tensor(random_array(dtype::float32, s, 3, 1, 2))));
+  };
+  const array heads_of_pairs = real({2, 4, 5, 6}, 3);
+  check(
+      heads_of_pairs,
+      [=](const value& v) -> value { return exp(v) * ones(v, {5, 6}) + turned_halves(v) * ones(v, {5, 6}); },
+      "add is no rotary_embedding: what is beside the turned pairs is of another value");
+  check(
+      heads_of_pairs,
+      [=](const value& v) -> value {
+        const value turned = turned_halves(v);
+        return v * ones(v, {5, 6}) + turned * ones(v, {5, 6}) - sum(turned);
+      },
+      "add is no rotary_embedding: its turned pairs are read by something else, too");
+  check(
+      heads_of_pairs, [=](const value& v) -> value { return v * ones(v, {5, 6}) + turned_halves(v) * ones(v, {5, 1}); },
+      "add is no rotary_embedding: its cosines and sines differ in shape");
   // What applies, and what only has the same operations.
   check(x, [=](const value& v) { return half(v, erf(v * 0.70710678)); }, "");
   check(x, [](const value& v) -> value { return v * sigmoid(v); }, "");

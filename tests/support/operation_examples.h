@@ -180,6 +180,7 @@ inline const std::vector<sample_call>& examples() {
       {"reshape_like", {f({2, 3}), f({6})}},
       {"rms_norm", {f({2, 3}), f({3})}},
       {"rope", {f({2, 3, 4}), at({3})}},
+      {"rotary_embedding", {f({2, 3, 4}), f({3, 4}), f({3, 4})}},
       {"scatter_nd", {f({4, 3}), at({2, 1}), f({2, 3})}, {{"reduction", integer(2)}, {"coordinates", integer(1)}}},
       {"shift_left", {at({2, 3}), at({3})}},
       {"shift_right", {at({2, 3}), at({3})}},

@@ -31,8 +31,17 @@ void plan(const plan_arguments& a) {
   const auto again = static_cast<std::ptrdiff_t>(missed.size());
   for (const auto& why : net.missed)
     if (std::find(missed.begin(), missed.begin() + again, why) == missed.begin() + again) missed.push_back(why);
+  auto recognized = std::move(net.recognized);
+  for (const auto& p : plans)
+    for (const auto& [name, times] : p->counters().recognized()) recognized[name] += times;
   if (!a.json) {
     std::fputs(planned.explain(extents).c_str(), stdout);
+    const char* before = "recognized: ";
+    for (const auto& [name, times] : recognized) {
+      std::printf("%s%lld %s", before, static_cast<long long>(times), name.c_str());
+      before = ", ";
+    }
+    if (!recognized.empty()) std::printf("\n");
     for (auto why = missed.begin() + again; why != missed.end(); ++why)
       std::printf("not recognized: %s\n", printable(*why, 1024).c_str());
     return;
@@ -48,6 +57,7 @@ void plan(const plan_arguments& a) {
   print_line({{"isa", name_of(target_isa())},
               {"shapes", json_of(extents)},
               {"segments", segments},
+              {"recognized", recognized},
               {"not_recognized", missed}});
 }
 

@@ -202,18 +202,15 @@ value rotated(node_call& c, const value& x, const value& cosines, const value& s
   if (depth < 0 || depth % 2 || (s[3].is_number() && depth > s.at(3)))
     c.fail("pairs in ", depth, " columns of heads ", s);
   const value rows = lamina::slice(x, {.start = 0, .stop = depth, .axis = 3});
-  value a, b;
-  if (interleaved) {
-    const value pairs = lamina::reshape(rows, shape{s[0], s[1], s[2], depth / 2, 2});
-    a = lamina::select(pairs, 4, 0), b = lamina::select(pairs, 4, 1);
-  } else {
-    a = lamina::slice(rows, {.start = 0, .stop = depth / 2, .axis = 3});
-    b = lamina::slice(rows, {.start = depth / 2, .stop = depth, .axis = 3});
-  }
-  const value cosine = lamina::unsqueeze(cosines, axes(2)), sine = lamina::unsqueeze(sines, axes(2));
-  const value made[] = {cosine * a - sine * b, sine * a + cosine * b};
-  value turned = interleaved ? value(lamina::reshape_like(lamina::stack(view<const value>(made), 4), rows))
-                             : lamina::concat(view<const value>(made), 3);
+  // One number for both of a pair.
+  const auto table = [&](const value& half) {
+    const value one = lamina::unsqueeze(half, axes(interleaved ? 3 : 2));
+    const value twice[] = {one, one};
+    if (!interleaved) return value(lamina::concat(view<const value>(twice), 3));
+    const shape& h = half.shape();
+    return value(lamina::reshape(lamina::concat(view<const value>(twice), 3), shape{h[0], h[1], 1, depth}));
+  };
+  const value turned = lamina::rotary_embedding(rows, table(cosines), table(sines), {interleaved});
   if (s[3] == dim(depth)) return turned;
   const value parts[] = {turned, lamina::slice(x, {.start = depth, .axis = 3})};
   return lamina::concat(view<const value>(parts), 3);

@@ -195,6 +195,23 @@ void attention(written_call& c) {
   if (!seen.empty()) weights = c.add("Where", {seen, weights, real(c, 0)});  // a query that sees no key gives zeros
   c.give(c.add("MatMul", {weights, for_all_heads(c, 2)}));
 }
+void rotary_embedding(written_call& c) {
+  const dim depth = c.dims(0).back();
+  if (!depth.is_number()) c.unsupported("the depth is not known");
+  const bool pairs = c.flag("interleaved");
+  const std::int64_t half = depth.code / 2;
+  const attribute_list last{{"axis", std::int64_t(-1)}};
+  const auto part = [&](std::int64_t k) {
+    const auto axis = c.longs({-1}), end = c.longs({depth.code});
+    return pairs ? c.add("Slice", {c[0], c.longs({k}), end, axis, c.longs({2})})
+                 : c.add("Slice", {c[0], c.longs({k * half}), c.longs({(k + 1) * half}), axis});
+  };
+  auto first = c.add("Neg", {part(1)}), second = part(0);
+  if (pairs) first = c.add("Unsqueeze", {first, c.longs({-1})}), second = c.add("Unsqueeze", {second, c.longs({-1})});
+  auto turned = c.add("Concat", {first, second}, last);
+  if (pairs) turned = c.add("Reshape", {turned, c.shape_of(0)});
+  c.give(c.add("Add", {c.add("Mul", {c[0], c[1]}), c.add("Mul", {turned, c[2]})}));
+}
 void rope(written_call& c) {
   const dim depth = c.dims(0).back();
   if (!depth.is_number()) c.unsupported("the depth is not known");
@@ -386,6 +403,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"reduce_sum", reduce_sum},
                                         {"rms_norm", rms_norm},
                                         {"rope", rope},
+                                        {"rotary_embedding", rotary_embedding},
                                         {"softmax", softmax}};
 
 }  // namespace

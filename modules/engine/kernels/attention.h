@@ -187,6 +187,32 @@ template <class T> LAMINA_APART void rotate(const rotate_args& a, char* scratch)
   }
 }
 
+template <class T> LAMINA_APART void rotate_by(const rotate_by_args& a) {
+  const long half = a.depth / 2, table = a.rows * a.depth;
+  const T* in = static_cast<const T*>(a.in);
+  T* out = static_cast<T*>(a.out);
+  for (long plane = 0; plane < a.outer * a.outer_repeat; ++plane) {
+    const T* cosine = static_cast<const T*>(a.cosine) + plane / a.outer_repeat * table;
+    const T* sine = static_cast<const T*>(a.sine) + plane / a.outer_repeat * table;
+    for (long row = 0; row < a.rows; ++row, cosine += a.depth, sine += a.depth)
+      for (long again = 0; again < a.row_repeat; ++again, in += a.depth, out += a.depth) {
+        if (a.interleaved != 0) {
+          LAMINA_SMALL for (long i = 0; i < a.depth; i += 2) {
+            const T x = in[i], y = in[i + 1];
+            out[i] = x * cosine[i] - y * sine[i];
+            out[i + 1] = y * cosine[i + 1] + x * sine[i + 1];
+          }
+        } else {
+          LAMINA_VECTORS for (long i = 0; i < half; ++i) {
+            const T x = in[i], y = in[half + i];
+            out[i] = x * cosine[i] - y * sine[i];
+            out[half + i] = y * cosine[half + i] + x * sine[half + i];
+          }
+        }
+      }
+  }
+}
+
 }  // namespace attend
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

@@ -38,6 +38,12 @@ void LAMINA_KERNEL(rotate_f32)(const void* args, void* scratch) noexcept {
 void LAMINA_KERNEL(rotate_f64)(const void* args, void* scratch) noexcept {
   attend::rotate<double>(*static_cast<const rotate_args*>(args), static_cast<char*>(scratch));
 }
+void LAMINA_KERNEL(rotate_by_f32)(const void* args, void*) noexcept {
+  attend::rotate_by<float>(*static_cast<const rotate_by_args*>(args));
+}
+void LAMINA_KERNEL(rotate_by_f64)(const void* args, void*) noexcept {
+  attend::rotate_by<double>(*static_cast<const rotate_by_args*>(args));
+}
 void LAMINA_KERNEL(causal)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const causal_args*>(args);
   auto* out = static_cast<std::uint8_t*>(a.out);
@@ -64,6 +70,7 @@ extern constinit const transformer_functions LAMINA_KERNEL(transformer) = {
     {LAMINA_KERNEL(attention_f32), LAMINA_KERNEL(attention_f64)},
     {LAMINA_KERNEL(cached_attention_f32), LAMINA_KERNEL(cached_attention_f64)},
     {LAMINA_KERNEL(rotate_f32), LAMINA_KERNEL(rotate_f64)},
+    {LAMINA_KERNEL(rotate_by_f32), LAMINA_KERNEL(rotate_by_f64)},
     LAMINA_KERNEL(causal),
     LAMINA_KERNEL(positions),
     LAMINA_KERNEL(attention_scratch_bytes),

@@ -70,6 +70,14 @@ struct rotate_args {
   double base;
   std::int32_t interleaved, inverse;
 };
+/// out = in cosine + turned(in) sine, where a pair (x, y) is turned to (-y, x): in [outer, outer_repeat, rows, row_repeat, depth],
+/// depth even, cosine and sine [outer, rows, depth].  Pairs as of `rotate_args`.
+struct rotate_by_args {
+  const void *in, *cosine, *sine;
+  void* out;
+  long outer, outer_repeat, rows, row_repeat, depth;
+  std::int32_t interleaved;
+};
 /// out[i, j] = j <= i + columns - rows, as bool.
 struct causal_args {
   void* out;
@@ -82,7 +90,7 @@ struct positions_args {
 };
 
 struct transformer_functions {
-  kernel normalize[2], attention[2], cached_attention[2], rotate[2];  // [f32, f64]
+  kernel normalize[2], attention[2], cached_attention[2], rotate[2], rotate_by[2];  // [f32, f64]
   kernel causal, positions;
   std::size_t (*attention_scratch_bytes)(const attention_args*, element) noexcept;
   std::size_t (*cached_attention_scratch_bytes)(const cached_attention_args*, element) noexcept;

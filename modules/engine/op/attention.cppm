@@ -38,6 +38,34 @@ struct rope_attributes {
   bool operator==(const rope_attributes&) const = default;
 };
 
+/// `interleaved`: as of `rope_attributes`.
+struct rotary_attributes {
+  bool interleaved = false;
+  static constexpr void members(auto& a, auto&& f) { f("interleaved", a.interleaved); }
+  bool operator==(const rotary_attributes&) const = default;
+};
+
+namespace detail {
+/// x [outer, outer_repeat, rows, row_repeat, D] beside tables [outer, 1, rows, 1, D].
+struct rotary_rows {
+  std::int64_t extents[4] = {1, 1, 1, 1};
+};
+/// How the rows of tables repeat along those of x, whose extents are numbers; nothing where they do it otherwise.
+constexpr std::optional<rotary_rows> rows_of_rotary(const shape& x, const shape& table) {
+  rotary_rows r;
+  int level = 0;
+  for (int i = 0; i < x.rank - 1; ++i) {
+    const int at = i - (x.rank - table.rank);
+    const bool repeats = at < 0 || (table.at(at) == 1 && x.at(i) != 1);
+    if (x.at(i) == 1) continue;
+    if (level % 2 != (repeats ? 1 : 0)) ++level;
+    if (level > 3 || (!repeats && table.at(at) != x.at(i))) return {};
+    r.extents[level] *= x.at(i);
+  }
+  return r;
+}
+}  // namespace detail
+
 namespace op {
 /// Operands: q, k, v, and a mask or none.
 export struct attention {
@@ -273,10 +301,46 @@ export struct rope {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+/// Operands: x, cosines, sines.
+export struct rotary_embedding {
+  static constexpr std::string_view name = "rotary_embedding";
+  static constexpr int operands = 3;
+  using attributes = rotary_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    const shape &x = in[0].dims, &table = in[1].dims;
+    if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (x.rank < 2) {
+      out.why << "[..., T, D] is expected";
+      return;
+    }
+    if (x.back().is_number() && x.back().code % 2) {
+      out.why << "a depth of " << x.back() << " is odd";
+      return;
+    }
+    bool fits = table.rank >= 1 && table.rank <= x.rank && in[2].dims.rank == table.rank;
+    for (int i = 0; fits && i < table.rank; ++i) {
+      const dim of_x = x[i + x.rank - table.rank];
+      const bool last = i == table.rank - 1;
+      fits = may_equal(table[i], in[2].dims[i]) && (may_equal(table[i], of_x) || (!last && table[i] == dim(1)));
+    }
+    if (fits && x.is_static() && table.is_static()) fits = detail::rows_of_rotary(x, table).has_value();
+    if (!fits) {
+      out.why << "cosines and sines that broadcast to the operand, with its depth, are expected";
+      return;
+    }
+    out.result(in[0].element, x);
+  }
+  static constexpr shape static_shape(view<const tensor_type> in) { return in[0].dims; }
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
+    return 3.0 * static_cast<double>(in[0].dims.size());
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 }  // namespace op
 
-using attention_operations =
-    operation_list<op::attention, op::cached_attention, op::causal_mask, op::group_heads, op::positions, op::rope>;
+using attention_operations = operation_list<op::attention, op::cached_attention, op::causal_mask, op::group_heads,
+                                            op::positions, op::rope, op::rotary_embedding>;
 extern const attention_operations::table attention_records;
 template <Operation Op> requires attention_operations::has<Op>
 inline constexpr const operation& record<Op> = attention_records.of[attention_operations::position<Op>()];
@@ -338,6 +402,17 @@ constexpr auto positions(const X& x, origin_of<X> = {}) {
 export template <Symbolic X, Symbolic P> requires accepted<diagnostic<applying<op::rope, X, P>>()>
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) {
   return apply<op::rope>(a, x, positions);
+}
+/// Rotates pairs of the last axis by angles whose cosines and sines are given: x cosines + turned(x) sines, where a pair (a, b) is
+/// turned to (-b, a).
+/// Shapes:  x [..., D], D even, cosines and sines [..., D] that broadcast to it, as [T, D] or [N, 1, T, D] -> x's.
+/// Errors:  shape_error where the tables do not fit.
+/// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
+export template <Symbolic X, Symbolic C, Symbolic S>
+requires accepted<diagnostic<applying<op::rotary_embedding, X, C, S>>()>
+constexpr auto rotary_embedding(const X& x, const C& cosines, const S& sines, rotary_attributes a = {},
+                                origin_of<X, C, S> = {}) {
+  return apply<op::rotary_embedding>(a, x, cosines, sines);
 }
 
 }  // namespace lamina

@@ -222,6 +222,39 @@ void rope::emit(emission& e) {
   });
 }
 
+void rotary_embedding::gradient(gradient_call& c) {
+  const auto& a = c.attributes<rotary_attributes>();
+  const value &x = c(0), &cosine = c(1), &sine = c(2), &g = c.gradient();
+  const auto turned = [&](const value& v) { return apply<op::rotary_embedding>(a, v, cosine * 0, cosine * 0 + 1); };
+  c(0, [&] { return g * cosine - turned(g * sine); });
+  c(1, [&] { return lamina::sum_like(g * x, cosine); });
+  c(2, [&] { return lamina::sum_like(g * turned(x), sine); });
+}
+void rotary_embedding::emit(emission& e) {
+  const shape &x = e.in_type(0).dims, &table = e.in_type(1).dims;
+  if (x.size() == 0) return;
+  const auto size = static_cast<std::int64_t>(size_of(e.in_type(0).element));
+  const auto [n] = *detail::rows_of_rotary(x, table);
+  // Cut along the longest of the axes that the tables have or repeat along in whole.
+  const int axis = n[0] > 1 ? 0 : n[1] > 1 ? 1 : 2;
+  const std::int64_t depth = x.back().code, each = x.size() / n[axis],
+                     table_row = axis == 0   ? n[2] * depth
+                                 : axis == 1 ? 0
+                                             : depth;
+  emission::cut(n[axis], 3.0 * static_cast<double>(each), [&](std::int64_t first, std::int64_t count) {
+    kernels::rotate_by_args a{};
+    a.outer = n[0], a.outer_repeat = n[1], a.rows = n[2], a.row_repeat = n[3];
+    (axis == 0 ? a.outer : axis == 1 ? a.outer_repeat : a.rows) = count;
+    a.depth = depth;
+    a.interleaved = e.attributes<rotary_attributes>().interleaved;
+    e.step(functions(e).rotate_by[static_cast<int>(e.in_type(0).element)], a,
+           {{&a.in, e.in(0).at(first * each * size)},
+            {&a.cosine, e.in(1).at(first * table_row * size)},
+            {&a.sine, e.in(2).at(first * table_row * size)},
+            {&a.out, e.out(0).at(first * each * size)}});
+  });
+}
+
 // Axes before that of the heads.
 void attention::map_axis(const attributes&, axis_map& m) {
   const shape &q = m.in[0].dims, &k = m.in[1].dims;

@@ -26,6 +26,7 @@ export enum class rewrite : std::uint8_t {
   padding,  ///< zeros around images that a convolution reads are its own padding
   softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
+  rotary_embedding,  ///< x cos + turned(x) sin
   layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also of groups and instances
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
   softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
@@ -49,7 +50,7 @@ export enum class rewrite : std::uint8_t {
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 35;
+export inline constexpr int rewrite_count = 36;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.
@@ -139,6 +140,8 @@ export struct pass_counters {
   std::int64_t rewritten[rewrite_count]{};
   std::vector<std::string> missed{};  ///< operations that nearly are a pattern, and what is missing
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }
+  /// Patterns of several operations by their names: how often each was found.
+  std::map<std::string, std::int64_t> recognized() const;
 };
 
 /// Computes an operation on constants; given by the room that can run programs.
@@ -168,6 +171,7 @@ struct precomputed_program {
   std::vector<std::string> names;      // of the new states, in the order of those outputs
   std::int64_t joined = 0;             // factors and terms that moved into the product before them
   std::vector<std::string> missed{};   // products behind which factors stay, and why
+  std::map<std::string, std::int64_t> recognized{};  // as of `pass_counters`
 };
 /// Moves factors and terms of channels, as those of a batch norm with its running statistics, into the weights of the
 /// convolution or matrix product before them, and computes on parameters beforehand. States that the program assigns stay

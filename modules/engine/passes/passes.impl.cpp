@@ -375,6 +375,13 @@ std::string_view name_of(rewrite r) {
   return rewriting::rules[static_cast<int>(r)].name;
 }
 
+std::map<std::string, std::int64_t> pass_counters::recognized() const {
+  std::map<std::string, std::int64_t> found;
+  for (int k = static_cast<int>(rewrite::attention); k < rewrite_count; ++k)
+    if (rewritten[k]) found.emplace(name_of(static_cast<rewrite>(k)), rewritten[k]);
+  return found;
+}
+
 value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
   const node& inner = rewriting::node_of(inputs[i]);
   const bool is_it = inner.op && inner.op->library && inner.op->name == operation;  // a user names it

@@ -5,10 +5,13 @@ import :core;
 import :op;
 import :op.elementwise;
 import :op.linear;
+import :op.shape;
+import :op.view;
 import :passes;
 import :passes.activation_patterns;
 import :passes.attention_patterns;
 import :passes.pattern;
+import :passes.rotary_patterns;
 import :passes.row_patterns;
 import :program;
 import lamina.std;
@@ -18,6 +21,7 @@ namespace lamina::rewriting {
 /// Longer ones before those that are a part of them.
 inline constexpr named_pattern patterns[] = {
     {rewrite::attention, "attention", match_attention, make_attention},
+    {rewrite::rotary_embedding, "rotary_embedding", match_rotary, make_rotary},
     {rewrite::layer_norm, "layer_norm", match_layer_norm, make_normalized},
     {rewrite::rms_norm, "rms_norm", match_rms_norm, make_normalized},
     {rewrite::softmax, "softmax", match_softmax, make_softmax},
@@ -36,7 +40,7 @@ inline constexpr named_pattern patterns[] = {
 bool may_end_pattern(const node& n) {
   return n.kind == node_kind::operation &&
          is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p, op::where, op::clamp,
-                        op::minimum, op::maximum, op::reciprocal>(n);
+                        op::minimum, op::maximum, op::reciprocal, op::concat, op::reshape>(n);
 }
 
 }  // namespace lamina::rewriting

@@ -252,6 +252,7 @@ precomputed_program precomputed(const program& given, bool factors) {
   pass_counters found;
   const auto in_int8 = rewriting::recognized_quantized(given, {}, found);
   const program& p = in_int8 ? *in_int8 : given;
+  r.recognized = found.recognized();
   r.missed = std::move(found.missed);
   program moved;
   if (factors) {

@@ -17,6 +17,8 @@ export struct saved_net {
   parameter_store states;
   std::map<std::string, std::string> metadata{};
   std::vector<std::string> missed{};  ///< of `optimized`: products behind which factors stay, and why
+  std::map<std::string, std::int64_t>
+      recognized{};  ///< of `optimized`: patterns of quantized nets, as of `pass_counters`
   /// Names and types of inputs and outputs, in order; extents that are open have names, or are `dyn`.
   std::vector<named_type> inputs() const;
   std::vector<named_type> outputs() const;

@@ -218,7 +218,7 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
 
 saved_net precomputed(const program& p, const parameter_store& states, isa set, bool factors) {
   auto made = precomputed(p, factors);
-  saved_net net{made.rewritten, {}, {}, std::move(made.missed)};
+  saved_net net{made.rewritten, {}, {}, std::move(made.missed), std::move(made.recognized)};
   parameter_store all;  // in which the values' own weights are packed; the tensors are those of `states`
   for (const auto& each : states) all.add(each.name(), each.value(), each.role(), each.trainable());
   add_results(*made.values, all, set, net.states);
