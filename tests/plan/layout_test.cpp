@@ -185,6 +185,37 @@ BOOST_AUTO_TEST_CASE(chains_stay_blocked) {
       }
 }
 
+// Squeeze and excite: the means of maps, and the factors that come of them, need no map in the plain layout.
+BOOST_AUTO_TEST_CASE(channels_are_scaled_in_blocks) {
+  const auto planned = [](std::int64_t channels, const shape& image, bool one_gate, int threads) {
+    return equal_layouts(
+        image,
+        [&](small_graph& g, const value& x) {
+          const value h = hard_swish(conv2d(x, weight(g, "a", {channels, 3, 3, 3}), {.padding = 1}));
+          const value mean = reduce_mean(h, {.axes = axes(2, 3), .keepdim = true});
+          const value few = relu(conv2d(mean, weight(g, "b", {8, channels, 1, 1})) + weight(g, "c", {8, 1, 1}));
+          value gate =
+              hard_sigmoid(conv2d(few, weight(g, "d", {channels, 8, 1, 1})) + weight(g, "e", {channels, 1, 1}));
+          if (one_gate) gate = slice(gate, {.stop = 1, .axis = 0});
+          const value y = relu(h * gate + gate);
+          const value top = reduce_max(y, {.axes = axes(-1, -2), .keepdim = true}),
+                      sums = reduce_sum(y, {.axes = axes(2, 3), .keepdim = true}) * 0.01;
+          return values{conv2d(y, weight(g, "f", {channels, channels, 3, 3}), {.padding = 1}), top, sums};
+        },
+        threads);
+  };
+  for (const std::int64_t channels : {16, 21, 24, 40, 48})
+    for (const shape& image : {shape{2, 3, 9, 9}, shape{1, 3, 1, 1}, shape{2, 3, 1, 3}, shape{1, 3, 33, 40}})
+      for (const bool one_gate : {false, true}) {
+        const auto plan = planned(channels, image, one_gate, 1);
+        std::int64_t maps = 0;
+        for (const auto& l : plan->lines())
+          maps += l.what == "reorder to plain" && l.result.dims.at(2) * l.result.dims.at(3) > 1;
+        BOOST_TEST(maps <= 1);  // the output
+      }
+  planned(40, {2, 3, 60, 60}, false, 2);
+}
+
 // Each function on blocks between two convolutions, as the tail of the first one as `relu` would be.
 BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
   struct function {

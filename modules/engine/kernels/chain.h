@@ -24,8 +24,8 @@ struct prepared_step {
 struct prepared {
   prepared_step step[chain_steps];
   char* address[slots + 1];
-  unsigned advancing, written, read_first;  // bits by operand
-  bool ready;                               // the steps are
+  unsigned advancing, periodic, written, read_first;  // bits by operand
+  bool ready;                                         // the steps are
 };
 
 /// The steps for tiles; whole rows of a register chain never need them.
@@ -41,15 +41,16 @@ inline void prepare_steps(prepared& p, const chain_args& args) {
       const int slot = from.in[i];
       to.in[i] = slot < 0 ? nothing : slot;
       if (slot < 0) continue;
-      if (slot >= chain_operands || (p.advancing >> slot & 1u) != 0) to.steps |= 1u << i;
+      if (slot >= chain_operands || ((p.advancing | p.periodic) >> slot & 1u) != 0) to.steps |= 1u << i;
       if (slot < chain_operands && (p.written >> slot & 1u) == 0) p.read_first |= 1u << slot;
     }
     to.out = from.out;
     if (from.out < chain_operands) p.written |= 1u << from.out;
   }
 }
-LAMINA_INLINE void prepare(prepared& p, unsigned advancing, char* scratch) {
+LAMINA_INLINE void prepare(prepared& p, unsigned advancing, unsigned periodic, char* scratch) {
   p.advancing = advancing;
+  p.periodic = periodic;
   p.ready = false;
   LAMINA_UNROLL for (int t = 0; t < chain_temporaries; ++t) p.address[chain_operands + t] =
       scratch + t * (chain_tile * 8);
@@ -88,12 +89,22 @@ LAMINA_INLINE char* position(const chain_operand& operand, long i, long j, long 
   return static_cast<char*>(operand.data) + i * operand.outer[0] + j * operand.outer[1] + k * operand.outer[2];
 }
 
+/// Lays out what repeats along a row, for a tile of it.
+inline char* repeated(const chain_operand& operand, const char* from, long row, char* to) {
+  const long bytes = -operand.inner * operand.size, all = (row < chain_tile ? row : chain_tile) * operand.size;
+  for (long at = 0; at < all; at += bytes) __builtin_memcpy(to + at, from, static_cast<std::size_t>(bytes));
+  return to;
+}
 /// Long rows, one after the other.
 inline void long_rows(const chain_args& args, prepared& p, char* blocks) {
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
       for (long k = 0; k < args.extent[2]; ++k) {
-        for (int o = 0; o < args.operand_count; ++o) p.address[o] = position(args.operand[o], i, j, k);
+        for (int o = 0; o < args.operand_count; ++o) {
+          p.address[o] = position(args.operand[o], i, j, k);
+          if ((p.periodic >> o & 1u) != 0)
+            p.address[o] = repeated(args.operand[o], p.address[o], args.extent[3], blocks + o * (chain_tile * 8));
+        }
         run_row(args, p, blocks, args.extent[3]);
       }
   if (args.streamed != 0) fence_streamed();
@@ -163,21 +174,22 @@ inline void short_rows(const chain_args& args, prepared& p, unsigned direct, cha
 
 inline void run(const chain_args& args, char* scratch) {
   prepared p;
-  unsigned advancing = 0, constant = 0, contiguous = 0;
+  unsigned advancing = 0, periodic = 0, constant = 0, contiguous = 0;
   const long row = args.extent[3];
   char* const blocks = scratch + chain_temporaries * (chain_tile * 8);
   if (row <= 0) return;
   for (int o = 0; o < args.operand_count; ++o) {
     const chain_operand& operand = args.operand[o];
-    if (operand.inner != 0) advancing |= 1u << o;
+    if (operand.inner > 0) advancing |= 1u << o;
+    if (operand.inner < 0) periodic |= 1u << o;
     if (operand.inner == 0 && operand.outer[2] == 0) constant |= 1u << o;
     if (operand.inner != 0 && operand.outer[2] == row * operand.size) contiguous |= 1u << o;
   }
-  if (row >= short_row || args.extent[2] < 2) {
-    prepare(p, advancing, scratch);
+  if (row >= short_row || args.extent[2] < 2 || periodic != 0) {
+    prepare(p, advancing, periodic, scratch);
     return long_rows(args, p, blocks);
   }
-  prepare(p, ~constant, scratch);
+  prepare(p, ~constant, 0, scratch);
   prepare_steps(p, args);
   short_rows(args, p, constant | contiguous, blocks);
 }

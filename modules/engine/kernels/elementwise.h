@@ -51,7 +51,8 @@ inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chai
 inline constexpr int register_steps = 64;
 
 /// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbors on the three outer axes,
-/// and whether the innermost axis advances (1) or repeats one element (0).
+/// and whether the innermost axis advances (1), repeats one element (0), or the first -n elements (n below 0), which fill a
+/// register of floats; then the axis is a multiple of them.
 struct chain_operand {
   void* data;
   long outer[chain_axes - 1];

@@ -167,8 +167,8 @@ template <class T> LAMINA_INLINE function<T> function_of(const register_step& s)
 }
 
 /// Runs a register chain over the whole blocks of `n` elements.  `address` holds those of operands and temporaries, `advancing`
-/// has a bit for each operand that moves; one that repeats an element is spread over its block of `blocks`.  Returns
-/// how many elements are done.
+/// has a bit for each operand that moves; one that repeats an element is spread over its block of `blocks`, and one
+/// that repeats several lies there already.  Returns how many elements are done.
 template <class T> long run(const chain_args& args, char* const* address, unsigned advancing, char* blocks, long n) {
   const long done = n / block<T> * block<T>;
   if (done == 0) return 0;
@@ -176,6 +176,8 @@ template <class T> long run(const chain_args& args, char* const* address, unsign
   unsigned spread = ~advancing & ((1u << args.operand_count) - 1);
   for (int o = 0; spread != 0; ++o, spread >>= 1) {
     if ((spread & 1u) == 0) continue;
+    at[o] = address[o];
+    if (args.operand[o].inner < 0) continue;  // repeats along a tile
     T* const room = reinterpret_cast<T*>(blocks + o * (chain_tile * 8));
     const vec<T> value = broadcast(reinterpret_cast<const T*>(address[o]));
     LAMINA_NO_UNROLL for (int i = 0; i < registers; ++i) kernels::store(room + i * width<T>, value);

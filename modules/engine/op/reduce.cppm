@@ -74,6 +74,8 @@ struct axis_group {
 void emit_groups(emission&, int kind, std::vector<axis_group> groups);
 void emit_reduction(emission&, int kind);
 void map_reduced_axis(const reduce_attributes&, axis_map&);
+/// Whole maps that are blocked are reduced as they lie.
+image_layouts reduced_images(const image_call&);
 }  // namespace detail
 
 /// What the definitions of reductions share.
@@ -99,18 +101,22 @@ template <fixed_string Name, domain Domain> struct reduction {
 
 namespace op {
 export struct reduce_sum : reduction<"reduce_sum", domain::numbers> {
+  static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_mean : reduction<"reduce_mean", domain::real> {
+  static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_max : reduction<"reduce_max", domain::numbers> {
+  static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_min : reduction<"reduce_min", domain::numbers> {
+  static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
   static void gradient(gradient_call&);
   static void emit(emission&);
 };

@@ -77,6 +77,11 @@ void detail::emit_reduction(emission& e, int kind) {
   auto op = kind < 0 ? reduce_op::sum : static_cast<reduce_op>(kind);
   const shape& x = e.in_type(0).dims;
   auto bits = reduced_bits(e, kind);
+  if (e.in(0).form == layout::blocked) {  // maps of blocks: what lies beyond the channels is reduced with them
+    const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+    return emit_axis(e, op, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes, x.size(2, 4),
+                     lanes);
+  }
   emit_groups(e, static_cast<int>(op), groups_of(x, bits));
 }
 void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) {
@@ -116,6 +121,12 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
   }
 }
 
+image_layouts detail::reduced_images(const image_call& c) {
+  unsigned bits = 0;
+  const auto& a = *static_cast<const reduce_attributes*>(c.attributes);
+  const bool maps = c.blocked && c.first_only && a.keepdim && reduced_axes(a, 4, bits) && bits == 0b1100u;
+  return {maps, maps};
+}
 void detail::map_reduced_axis(const reduce_attributes& a, axis_map& m) {
   m.independent = a.axes.count > 0;
   for (int i = 0; i < a.axes.count; ++i) m.independent = m.independent && m.before(a.axes[i]);

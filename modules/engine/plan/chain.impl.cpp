@@ -52,7 +52,7 @@ kernels::map_function emitter::low_latency_function_of(const node& n) const {
 // What a chain reads and writes, and the space that it walks through.
 struct emitter::chain {
   shape space;
-  bool blocked = false;
+  bool blocked = false, by_channels = false;  // an operand has a number for each channel of blocked images
   std::vector<chain_slot> slots;
   // Neighboring axes of the space that every operand walks alike, as one: their extents, and the innermost axis of each or -1.
   std::vector<std::int64_t> extent;
@@ -82,15 +82,21 @@ void emitter::emit_chain() {
   chain c;
   c.blocked = form(current_->result) == layout::blocked;
   const tensor_type& type = p_.type(current_->result);
-  c.space =
-      c.blocked
-          ? shape{dim(static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element)))}
-          : type.dims;
-  if (c.space.size() == 0) return;
+  if (type.dims.size() == 0) return;
+  c.space = type.dims;
+  if (c.blocked) {
+    const auto all = static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element));
+    for (auto m : nodes_)
+      for (auto in : p_.at(m).inputs)
+        c.by_channels = c.by_channels || (!in_chain(in) && planning::is_for_channels(p_.type(in), type));
+    const std::int64_t images = type.dims.at(0), row = lanes_of_blocks() * type.dims.size(2, 4);
+    c.space = c.by_channels ? shape{dim(images), dim(all / images / row), dim(row)} : shape{dim(all)};
+  }
   find_slots(c);
   c.merge_axes();
   // What fits in one tile needs no chain.
-  if (c.extent.size() == 1 && (nodes_.size() == 1 || c.extent[0] <= kernels::chain_tile)) emit_calls(c);
+  if (!c.by_channels && c.extent.size() == 1 && (nodes_.size() == 1 || c.extent[0] <= kernels::chain_tile))
+    emit_calls(c);
   else emit_tiles(c, steps_of(c));
 }
 
@@ -100,9 +106,18 @@ std::size_t emitter::slot_of(chain& c, value_id v, bool written) const {
   const tensor_type& t = p_.type(v);
   chain_slot s{v, {}, {}, static_cast<std::int64_t>(size_of(t.element)), written};
   const bool one = form(v) == layout::uniform || t.dims.size() == 1;
-  if (c.blocked) s.stride[0] = one ? 0 : 1;
-  else if (!one) {
+  s.blocked = c.blocked && !one;
+  if (s.blocked && c.by_channels && planning::is_for_channels(t, p_.type(current_->result))) {
+    s.repeats = lanes_of_blocks();
+    s.stride[1] = lanes_of_blocks();
+    s.stride[0] = t.dims.at(0) == 1 ? 0 : c.space.at(1) * lanes_of_blocks();
+  } else if (!one) {
     std::int64_t strides[max_rank]{};
+    if (c.blocked) {
+      row_major_strides(c.space, s.stride);
+      c.slots.push_back(s);
+      return c.slots.size() - 1;
+    }
     row_major_strides(t.dims, strides);
     for (int a = 0; a < c.space.rank; ++a) {
       const int k = a - (c.space.rank - t.dims.rank);
@@ -119,9 +134,9 @@ void emitter::find_slots(chain& c) {
     for (auto in : p_.at(m).inputs)
       if (!in_chain(in)) {
         const auto i = slot_of(c, in, false);
-        const layout wanted = form(in) == layout::uniform         ? layout::uniform
-                              : c.blocked && c.slots[i].stride[0] ? layout::blocked
-                                                                  : layout::plain;
+        const layout wanted = form(in) == layout::uniform ? layout::uniform
+                              : c.slots[i].blocked        ? layout::blocked
+                                                          : layout::plain;
         c.slots[i].at = read(in, wanted);
       }
   for (auto m : nodes_)
@@ -230,7 +245,9 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   for (std::size_t a = 0; a < inside; ++a) {
     c.extent[split + a] = of.extent[outside + a];
     for (std::size_t i = 0; i < of.slots.size(); ++i) {
-      if (split + a + 1 == walked) c.operand[i].inner = of.stride(of.slots[i], outside + a) != 0;
+      if (split + a + 1 == walked)
+        c.operand[i].inner = of.slots[i].repeats ? -static_cast<std::int32_t>(of.slots[i].repeats)
+                                                 : of.stride(of.slots[i], outside + a) != 0;
       else c.operand[i].outer[split + a] = of.stride(of.slots[i], outside + a) * of.slots[i].size;
     }
   }

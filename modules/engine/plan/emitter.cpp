@@ -153,8 +153,11 @@ class emitter final : public emission {
     std::int64_t stride[max_rank];
     std::int64_t size;
     bool written;
+    bool blocked = false;
+    std::int64_t repeats = 0;  // elements that repeat along the innermost axis
   };
 
+  std::int64_t lanes_of_blocks() const { return kernels::lanes(static_cast<kernels::isa>(r_.isa)); }
   struct chain;
   void emit_chain();
   // Whether a value is computed by the current chain.

@@ -31,13 +31,21 @@ image_layouts images_of(const request& r, const usage& u, const layouts& all, st
   return n.op->images({n.attributes.get(), in, n.results, all.form[n.inputs[0]] == layout::blocked, first_only, r.isa});
 }
 
+// Whether operand k of a blocked result has a number for each channel: such a one is blocked too, and 0 beyond the channels where
+// it was plain.
+bool reads_channels(const request& r, const layouts& all, const node& n, value_id in) {
+  return all.form[in] != layout::uniform && is_for_channels(r.of.type(in), n.results[0]);
+}
+
 // What an elementwise operation makes of the numbers beyond the channels of its operands.
 std::optional<float> padding_after(const request& r, const layouts& all, const node& n) {
   float in[3]{}, out = 0;
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-    const bool blocked = all.form[n.inputs[k]] == layout::blocked;
-    const std::optional<double> number =
-        blocked ? std::optional<double>(padding_of(r, all, n.inputs[k])) : r.of.number_of(n.inputs[k]);
+    const bool is_blocked = all.form[n.inputs[k]] == layout::blocked,
+               blocked = is_blocked || reads_channels(r, all, n, n.inputs[k]);
+    const std::optional<double> number = is_blocked ? std::optional<double>(padding_of(r, all, n.inputs[k]))
+                                         : blocked  ? std::optional<double>(0)
+                                                    : r.of.number_of(n.inputs[k]);
     if (blocked && n.op->zeros == zero_rule::any && number == 0) return 0;
     if (!number) return {};
     in[k] = static_cast<float>(*number);
@@ -46,13 +54,13 @@ std::optional<float> padding_after(const request& r, const layouts& all, const n
   return std::isfinite(out) ? std::optional(out) : std::nullopt;
 }
 
-// Whether operands are blocked images of the result's shape, at least one, and single numbers.
-bool reads_blocked_images(const program& p, const layouts& all, const node& n) {
+// Whether operands are blocked images of the result's shape, at least one, numbers of channels, and single numbers.
+bool reads_blocked_images(const request& r, const layouts& all, const node& n) {
   bool any = false;
   for (auto in : n.inputs) {
-    const tensor_type& t = p.type(in);
+    const tensor_type& t = r.of.type(in);
     const bool same = t.dims == n.results[0].dims && all.form[in] == layout::blocked;
-    if (!same && !(t.dims.size() == 1 && t.element == dtype::float32)) return false;
+    if (!same && !(t.dims.size() == 1 && t.element == dtype::float32) && !reads_channels(r, all, n, in)) return false;
     any = any || same;
   }
   return any;
@@ -65,6 +73,12 @@ bool is_image(const tensor_type& t) {
 bool has_free_padding(const tensor_type& t) { return t.element == dtype::int8; }
 
 }  // namespace
+
+bool is_for_channels(const tensor_type& t, const tensor_type& image) {
+  const shape &of = t.dims, &y = image.dims;
+  return t.element == dtype::float32 && of.rank == 4 && y.rank == 4 && of != y && of.size() != 1 && of[1] == y[1] &&
+         of[2] == dim(1) && of[3] == dim(1) && (of[0] == y[0] || of[0] == dim(1));
+}
 
 std::size_t bytes_of(const request& r, value_id v, layout form) {
   const tensor_type& t = r.of.type(v);
@@ -106,7 +120,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
       if (!forms.result) continue;
       block(v);
       if (n.op->channels || !forms.operand || padding_of(r, all, n.inputs[0]) == 0) all.padding[v] = 0;
-    } else if (is_elementwise(n) && n.results[0].element == dtype::float32 && reads_blocked_images(r.of, all, n)) {
+    } else if (is_elementwise(n) && n.results[0].element == dtype::float32 && reads_blocked_images(r, all, n)) {
       const auto beyond = padding_after(r, all, n);
       if (beyond) all.padding[v] = *beyond;
       if (beyond || !has_partial_block(r, n.results[0])) block(v);
@@ -120,7 +134,7 @@ layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t
   if (n.op->layout_free && all.form[in] == layout::uniform) return layout::uniform;
   if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
   const bool alike = r.of.type(in).dims == n.results[0].dims;
-  if (!n.op->images) return alike ? layout::blocked : layout::plain;
+  if (!n.op->images) return alike || reads_channels(r, all, n, in) ? layout::blocked : layout::plain;
   const auto forms = images_of(r, u, all, at);
   const bool blocked = k == 0 ? forms.operand : forms.others && alike && r.of.type(in).element == n.results[0].element;
   return blocked ? layout::blocked : layout::plain;

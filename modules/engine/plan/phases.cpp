@@ -78,6 +78,8 @@ layouts lay_out(const request& r, const usage& u);
 /// Goes over the program again: operations that read what has become blocked may be blocked too.
 void extend_layouts(const request& r, const usage& u, layouts& all);
 std::size_t bytes_of(const request& r, value_id v, layout form);
+/// Whether a value has one number for each channel of images, or for each channel of all images.
+bool is_for_channels(const tensor_type& t, const tensor_type& image);
 /// The number in the channels beyond C; empty where it is not known.
 std::optional<float> padding_of(const request& r, const layouts& all, value_id v);
 /// The layout in which node `n` reads its operand `k`.
