@@ -695,6 +695,67 @@ BOOST_AUTO_TEST_CASE(nodes_that_are_not_supported_are_listed) {
   BOOST_TEST(found[1].op == "Other");
 }
 
+// What an attribute forbids is listed beside it; what reads the result of such a node is not looked at, all else is.
+BOOST_AUTO_TEST_CASE(attributes_that_are_not_supported_are_listed) {
+  const folder here;
+  const auto path =
+      here.write("m.onnx", t::model_of({t::node("Cast", {"x"}, {"a"}, {t::integer("to", 99)}, {.name = "first"}),
+                                        t::node("Cast", {"a"}, {"b"}, {t::integer("to", 98)}, {.name = "behind"}),
+                                        t::node("Relu", {"x"}, {"c"}),
+                                        t::node("Cast", {"c"}, {"d"}, {t::integer("to", 97)}, {.name = "second"}),
+                                        t::node("Nothing", {"c"}, {"y"}, {}, {.name = "third"})}));
+  const auto found = onnx::unsupported(path);
+  BOOST_REQUIRE_EQUAL(found.size(), 3u);
+  BOOST_TEST(found[0].name == "third");
+  BOOST_TEST(found[0].why == "lamina does not know this operator");
+  BOOST_TEST(found[1].name == "first");
+  BOOST_TEST(found[1].op == "Cast");
+  BOOST_TEST(has(found[1].why, "undefined"), found[1].why);
+  BOOST_TEST(!has(found[1].why, "m.onnx"), found[1].why);
+  BOOST_TEST(found[2].name == "second");
+}
+
+// Windows and states that an attribute and the weights say differently.
+BOOST_AUTO_TEST_CASE(attributes_that_contradict_weights) {
+  const auto convolution = [](const t::numbers& kernel) {
+    return t::model_of({t::node("Conv", {"x", "w"}, {"y"}, {t::integers("kernel_shape", kernel)})},
+                       {t::floats("w", {1, 1, 2, 3}, std::vector<float>(6, 1))},
+                       {t::value("x", t::float32, {1, 1, 5, 5})});
+  };
+  BOOST_TEST(has(refusal(convolution({3, 3})), "`kernel_shape` is [3, 3], and its weights are [1x1x2x3]"));
+  BOOST_TEST(has(refusal(convolution({3})), "`kernel_shape` is [3], and its weights are"));
+  BOOST_TEST(message_of([&] { read(convolution({2, 3})); }) == "");
+  const auto recurrence = [](std::int64_t hidden) {
+    return t::model_of(
+        {t::node("GRU", {"x", "w", "r"}, {"y"}, {t::integer("hidden_size", hidden)})},
+        {t::floats("w", {1, 6, 3}, std::vector<float>(18, 1)), t::floats("r", {1, 6, 2}, std::vector<float>(12, 1))},
+        {t::value("x", t::float32, {4, 1, 3})});
+  };
+  BOOST_TEST(has(refusal(recurrence(3)), "`hidden_size` is 3, and its weights [1x6x2] are those of 2 features"));
+  BOOST_TEST(message_of([&] { read(recurrence(2)); }) == "");
+}
+
+// An initializer that is an input too is a default.
+BOOST_AUTO_TEST_CASE(defaults_of_inputs_are_replaced) {
+  const bytes model = t::model_of({t::node("Mul", {"x", "f"}, {"y"})}, {t::floats("f", {2}, {2, 3})},
+                                  {t::value("x", t::float32, {2}), t::value("f", t::float32, {2})});
+  const auto result = [&](const onnx::read_options& o, const std::vector<any_tensor>& in) {
+    auto net = onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx", o);
+    BOOST_TEST(net.inputs().size() == in.size());
+    auto s = ir::session::owning(net.program, std::move(net.states));
+    return numbers_of(s.run(view<const any_tensor>(in.data(), in.size()))[0]);
+  };
+  const any_tensor x = tensor_of({2}, {5, 7}), f = tensor_of({2}, {10, 100});
+  BOOST_TEST(result({}, {x}) == (list{10, 21}));
+  onnx::read_options number, value, shaped;
+  number.numbers.emplace_back("f", 4);
+  value.values.emplace_back("f", f);
+  shaped.shapes.emplace_back("f", shape{2});
+  BOOST_TEST(result(number, {x}) == (list{20, 28}));
+  BOOST_TEST(result(value, {x}) == (list{50, 700}));
+  BOOST_TEST(result(shaped, {x, f}) == (list{50, 700}));
+}
+
 BOOST_AUTO_TEST_CASE(functions_that_call_each_other) {
   const auto model = [](const std::vector<bytes>& functions) {
     return t::model{.main = {.nodes = {t::node("f0", {"x"}, {"y"}, {}, {.domain = "own"})},

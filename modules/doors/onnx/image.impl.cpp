@@ -100,6 +100,7 @@ std::vector<std::int64_t> filter_extents(node_call& c, const value& w) {
     if (!w.shape()[i].is_number()) c.unsupported("the extents of its windows are computed");
     kernel.push_back(w.shape().at(i));
   }
+  check_kernel_shape(c, w.shape());
   return kernel;
 }
 

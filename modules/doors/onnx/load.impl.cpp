@@ -149,10 +149,23 @@ std::vector<std::pair<std::string, shape>> named_shapes(const read_options& o, c
   return all;
 }
 
+// Initializers that are inputs too are defaults, which a shape, a value or a number takes the place of.
+std::set<std::string_view> replaced_defaults(const graph_message& g, const read_options& o) {
+  std::set<std::string_view> given, inputs, replaced;
+  for (const auto& [name, s] : o.shapes) given.insert(name);
+  for (const auto& [name, v] : o.values) given.insert(name);
+  for (const auto& [name, n] : o.numbers) given.insert(name);
+  for (const auto& v : g.inputs) inputs.insert(v.name);
+  for (const auto& t : g.initializers)
+    if (given.contains(t.name) && inputs.contains(t.name)) replaced.insert(t.name);
+  return replaced;
+}
+
 void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   const source& from = root.context().from;
   std::set<std::string_view> initialized, inputs;
-  for (const auto& t : g.initializers) initialized.insert(t.name);
+  for (const auto& t : g.initializers)
+    if (!root.context().replaced.contains(t.name)) initialized.insert(t.name);
   const auto find = [](const auto& all, std::string_view name) {
     return std::find_if(all.begin(), all.end(), [&](const auto& given) { return given.first == name; });
   };
@@ -280,7 +293,10 @@ bool convert_own(const read_options& o, node_call& c) {
   return true;
 }
 
-saved_net net_of(const model_message& m, source from, std::size_t file_bytes, const read_options& o) {
+using refused_node = std::function<void(const node_message&, std::int64_t opset, std::string_view why)>;
+// With `refused` it is told of each node that is not supported, and what the others give is no net.
+saved_net net_of(const model_message& m, source from, std::size_t file_bytes, const read_options& o,
+                 const refused_node& refused = {}) {
   check(m, from);
   saved_net net;
   auto p = std::make_shared<program>();
@@ -289,11 +305,14 @@ saved_net net_of(const model_message& m, source from, std::size_t file_bytes, co
   context.file_bytes = file_bytes;
   if (!o.own.empty()) context.own = [&o](node_call& c) { return convert_own(o, c); };
   for (const auto& f : m.functions) context.functions[{f.domain, f.name, f.overload}] = &f;
+  context.refused = refused;
+  context.replaced = replaced_defaults(*m.graph, o);
   find_shape_constants(*m.graph, context.shape_constants);
   scope root(context, *p, m.opsets);
   root.read_initializers(*m.graph);
   read_inputs(*m.graph, root, o);
   root.run(m.graph->nodes);
+  if (refused) return net;
   write_outputs(*m.graph, root, o);
   p->path = {};
   net.program = std::move(p);
@@ -316,7 +335,7 @@ void add_unsupported(const std::vector<node_message>& nodes, const std::vector<o
     if (!is_function && !bound(o, n.domain, n.op) &&
         !find_converter(is_standard(n.domain) ? std::string_view() : n.domain, n.op, opset))
       found.push_back(
-          {std::string(n.name), std::string(n.domain), std::string(n.op), opset, "lamina does not know this operator"});
+          {std::string(n.name), std::string(n.domain), std::string(n.op), opset, std::string(unknown_operator)});
     for (const auto& a : n.attributes)
       for (const auto& g : a.graphs) add_unsupported(g->nodes, opsets, functions, o, found);
   }
@@ -363,8 +382,18 @@ saved_net read(view<const std::byte> file, const std::string& name, const read_o
 std::vector<unsupported_node> unsupported(const std::string& path) {
   const file_bytes file(path);
   const auto model = parse_model(file.all(), path);
-  check(model, source_of(path));
-  return unsupported_in(model, {});
+  auto found = unsupported_in(model, {});
+  // What attributes and types forbid; unknown operators are in the list, also those of graphs inside of nodes.
+  const auto add = [&](const node_message& n, std::int64_t opset, std::string_view why) {
+    if (!why.ends_with(unknown_operator))
+      found.push_back({std::string(n.name), std::string(n.domain), std::string(n.op), opset, std::string(why)});
+  };
+  try {
+    net_of(model, source_of(path), file.all().size(), {}, add);
+  } catch (const unsupported_error&) {
+    // of the file or an input: only names could be looked at
+  }
+  return found;
 }
 
 named_value load_value(const std::string& path, value_kind kind) {

@@ -42,7 +42,7 @@ export struct own_operator {
 /// How a file is read.
 export struct read_options {
   /// Shapes of inputs, of a sequence its tensors', where the file leaves the rank open, or to fix extents that it leaves open. An empty
-  /// name is that of the only input.
+  /// name is that of the only input. An initializer that the file names as an input too becomes one.
   std::vector<std::pair<std::string, shape>> shapes{};
   /// Elements of inputs that are always the same, as a sampling rate or a flag: such an input becomes a constant, and what follows
   /// from it alone, as the branch of an `If`, is decided while the file is read.
@@ -79,7 +79,8 @@ export struct unsupported_node {
   std::int64_t opset = 0;
   std::string why;
 };
-/// All nodes of a file whose operators lamina does not know. Errors: those of `load` for a damaged file.
+/// All nodes of a file whose operators lamina does not know, and those of its main graph that an attribute or a type forbids, but for
+/// nodes that read results of such ones. Errors: those of `load` for a damaged file.
 export std::vector<unsupported_node> unsupported(const std::string& path);
 
 /// A tensor, a sequence or an optional in a file of its own (TensorProto, SequenceProto, OptionalProto), as ONNX's test data are.

@@ -40,6 +40,8 @@ struct window_sizes {
   bool symmetric() const { return before == after; }
 };
 window_sizes windows_of(node_call& c, const shape& x, const shape& kernel);
+/// Errors: file_error where the attribute `kernel_shape` contradicts the weights [O, C, ...].
+void check_kernel_shape(node_call& c, const shape& weights);
 /// Sequences as images of one row.
 value as_images(const value& x);
 value as_given(const value& y, const value& x);

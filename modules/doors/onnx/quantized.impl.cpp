@@ -198,6 +198,18 @@ void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_befor
 
 }  // namespace
 
+void check_kernel_shape(node_call& c, const shape& weights) {
+  if (!c.has_attribute("kernel_shape")) return;
+  const auto said = c.node_call::integers("kernel_shape");
+  bool same = said.size() + 2 == static_cast<std::size_t>(weights.rank);
+  for (int i = 2; same && i < weights.rank; ++i)
+    same = !weights[i].is_number() || weights.at(i) == said[static_cast<std::size_t>(i) - 2];
+  if (same) return;
+  text t;
+  for (std::size_t i = 0; i < said.size() && i < 16; ++i) t << (i ? ", " : "") << said[i];
+  c.fail("`kernel_shape` is [", t.view(), "], and its weights are ", weights);
+}
+
 window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
   if (x.rank != 3 && x.rank != 4) c.unsupported("windows over ", x, "; [N, C, L] and [N, C, H, W] are supported");
   const auto n = static_cast<std::size_t>(x.rank - 2);
@@ -241,6 +253,7 @@ value bordered(const value& x, window_sizes& w, double number) {
   return y;
 }
 value convolved(node_call& c, const value& x, const value& w, double border) {
+  check_kernel_shape(c, w.shape());
   window_sizes sizes = windows_of(c, x.shape(), w.shape());
   const value images = bordered(as_images(x), sizes, border);
   return as_given(lamina::conv2d(images, as_images(w),
@@ -395,6 +408,7 @@ void conv_integer(node_call& c) {
   if (of_bytes(e) && of_bytes(of_w) && (rank == 3 || rank == 4) && (!c.has(2) || one_number(c, 2)) &&
       w.shape().rank == rank && read_offset(c, 1, 3, w.shape()[0], w_offset) &&
       (w_offset.empty() || (groups == 1 && w.shape().is_static()))) {
+    check_kernel_shape(c, w.shape());
     const window_sizes sizes = windows_of(c, x.shape(), w.shape());
     const value offset = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
                                   : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
@@ -473,6 +487,7 @@ void qlinear_conv(node_call& c) {
   const value x = c[0], w = c[3];
   const dtype e = c.type(7).element;
   if (fits_int8(c) && (x.shape().rank == 3 || x.shape().rank == 4)) {
+    check_kernel_shape(c, w.shape());
     window_sizes sizes = windows_of(c, x.shape(), w.shape());
     const auto border = c.known_integers(2);
     if (sizes.symmetric() || (border && border->size() == 1)) {

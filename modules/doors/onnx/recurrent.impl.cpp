@@ -285,6 +285,8 @@ std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::s
   const std::int64_t size = r.at(2);
   if (r.at(1) != gates * size || r[0] != dim(static_cast<std::int64_t>(directions)))
     c.fail("its weights ", r, " are not those of ", directions, " directions and ", size, " features");
+  if (const std::int64_t said = c.integer("hidden_size", size); said != size)
+    c.fail("`hidden_size` is ", said, ", and its weights ", r, " are those of ", size, " features");
   return size;
 }
 

@@ -21,7 +21,13 @@ struct model_context {
   std::size_t file_bytes = 0;
   std::set<std::string_view> shape_constants{};  // initializers whose elements decide shapes
   std::function<bool(node_call&)> own{};         // converts a node whose operator the caller binds
+  std::set<std::string_view> replaced{};         // initializers that the caller gives as inputs
+  // Is told of a node of the main graph that is not supported, and why; then the nodes that read its results are left out.
+  std::function<void(const node_message&, std::int64_t opset, std::string_view why)> refused{};
 };
+
+/// Why a node is not supported whose operator no table has.
+inline constexpr std::string_view unknown_operator = "lamina does not know this operator";
 
 /// Attributes by name: of the call of a function, for its body.
 using attribute_map = std::map<std::string_view, const attribute_message*>;
@@ -62,6 +68,8 @@ class scope {
 
  private:
   void convert(const node_message& n);
+  void convert_or_refuse(const node_message& n);
+  bool reads_unknown(const node_message& n) const;
   void convert_checked(const node_message& n, std::int64_t opset);
   void inline_function(const node_message& n, const function_message& f, std::vector<known_value*> operands);
   bool may_compute(const program& alone, std::size_t operand_bytes);
@@ -75,6 +83,7 @@ class scope {
   const std::vector<opset_message>& opsets_;
   scope* outer_;
   std::map<std::string, known_value, std::less<>> values_;
+  std::set<std::string, std::less<>> unknown_;   // results of nodes that are not supported, and what is made of them
   std::set<std::string, std::less<>> left_out_;  // inputs of a function that its call leaves out
 };
 

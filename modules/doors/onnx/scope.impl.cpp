@@ -141,6 +141,7 @@ void scope::read_initializers(const graph_message& g) {
     if (t.name.empty()) m_.from.fail(what << "an initializer has no name");
     text words;
     words << "initializer `" << printable(t.name) << "`";
+    if (m_.replaced.contains(t.name) && !outer_ && !is_inner) continue;
     add(t.name, elements_of(t, m_.from, words.view()));
   }
   for (const auto& t : g.sparse_initializers) {
@@ -171,7 +172,40 @@ const attribute_message* scope::meant(const attribute_message& a) const {
 }
 
 void scope::run(const std::vector<node_message>& nodes) {
-  for (const auto& n : nodes) convert(n);
+  const bool main = !outer_ && !is_inner && m_.inlining.empty();
+  for (const auto& n : nodes)
+    if (main && m_.refused) convert_or_refuse(n);
+    else convert(n);
+}
+
+bool scope::reads_unknown(const node_message& n) const {
+  const auto unknown = [&](std::string_view name) { return unknown_.contains(name); };
+  if (std::any_of(n.inputs.begin(), n.inputs.end(), unknown)) return true;
+  for (const auto& a : n.attributes)
+    for (const auto& g : a.graphs)
+      if (const auto names = free_names(*g); std::any_of(names.begin(), names.end(), unknown)) return true;
+  return false;
+}
+
+void scope::convert_or_refuse(const node_message& n) {
+  const std::string outer = p_.path;
+  bool known = !reads_unknown(n);
+  try {
+    if (known) convert(n);
+  } catch (const unsupported_error& e) {
+    known = false;
+    m_.depth = 0;
+    m_.inlining.clear();
+    p_.path = outer;
+    text before;
+    before << printable(m_.from.file, 1024) << ": " << place_of(n) << ", opset " << opset_of(opsets_, n.domain) << ": ";
+    std::string_view why = e.what();
+    if (why.starts_with(before.view())) why.remove_prefix(before.view().size());
+    m_.refused(n, opset_of(opsets_, n.domain), why);
+  }
+  if (known) return;
+  for (auto name : n.outputs)
+    if (!name.empty()) unknown_.emplace(name);
 }
 
 std::vector<known_value> scope::outputs(const std::vector<std::string_view>& names) {
@@ -256,7 +290,7 @@ void scope::convert_checked(const node_message& n, std::int64_t opset) {
   const converter_entry* e = find_converter(standard ? std::string_view() : n.domain, n.op, opset);
   if (!e) {
     text t;
-    detail::raise(error_kind::unsupported, t << "lamina does not know this operator");
+    detail::raise(error_kind::unsupported, t << unknown_operator);
   }
   if (fold(n, *e, opset, operands)) return;
   node_call c(n, opset, p_, *this, operands);
