@@ -124,7 +124,8 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
 image_layouts detail::reduced_images(const image_call& c) {
   unsigned bits = 0;
   const auto& a = *static_cast<const reduce_attributes*>(c.attributes);
-  const bool maps = c.blocked && c.first_only && a.keepdim && reduced_axes(a, 4, bits) && bits == 0b1100u;
+  const bool maps = c.blocked && c.in[0].element == dtype::float32 && c.first_only && a.keepdim &&
+                    reduced_axes(a, 4, bits) && bits == 0b1100u;
   return {maps, maps};
 }
 void detail::map_reduced_axis(const reduce_attributes& a, axis_map& m) {
