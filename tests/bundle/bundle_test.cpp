@@ -551,6 +551,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
     BOOST_CHECK_THROW(bundle::write(net, o), unsupported_error);
   }
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
+  BOOST_TEST(holds(with([](auto& o) { o.passes = pass_options{.compute = dtype::bfloat16}; }),
+                   "error: bundle `lenet`: pass_options::compute is bfloat16"));
   // Rows that are counted when the net runs.
   program rows;
   const value all = rows.input("x", {dtype::float32, {"N", 2}});

@@ -145,23 +145,40 @@ std::vector<float> blocked_form(const float* from, long count, long channels, lo
   return to;
 }
 
+const bfloat_functions& bfloat() { return KERNELS_OF(kernel_test::tested(), lamina_bfloat); }
+
 struct blocked_options {
   bool planar = false, bias = true, residual = false, clamp = false;
+  int form = -1;  // of products of bfloat16 numbers
 };
+const conv_blocked_functions& functions_of(const blocked_options& o) {
+  return o.form < 0 ? functions().blocked : bfloat().products[o.form].conv;
+}
+/// An operand as the products read it.
+float read_by(const blocked_options& o, float value) {
+  if (o.form < 0 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(value, 8 - exponent)), exponent - 8);
+}
 
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
-  const auto& f = functions().blocked;
+  const auto& f = functions_of(o);
   BOOST_TEST_REQUIRE(f.supports(&w, o.planar) == 1, name(w));
   const long out_pixels = w.out_height * w.out_width;
-  const auto in = random_values<float>(images * in_size(w));
+  auto in = random_values<float>(images * in_size(w));
   auto weight = random_values<float>(weight_size(w));
   spoil(weight, kind);
+  if (o.form >= 0 && f.by_winograd(&w, o.planar)) {  // numbers whose transforms are not rounded
+    for (auto& x : in) x = std::nearbyint(3 * x);
+    for (auto& x : weight) x = 4 * std::nearbyint(2 * x);
+  }
   const auto residual = random_values<float>(images * out_size(w));
   auto bias = random_values<float>(w.out_channels);
   sums<float> expected(images * out_size(w));
   for (long n = 0; n < images; ++n)
     each_product(w, [&](long r, long i, long k) {
-      expected.add(n * out_size(w) + r, in[at(n * in_size(w) + i)], weight[at(k)]);
+      expected.add(n * out_size(w) + r, read_by(o, in[at(n * in_size(w) + i)]), read_by(o, weight[at(k)]));
     });
   const float low = -0.25f, high = 1.5f;
   for (std::size_t r = 0; r < expected.value.size(); ++r) {
@@ -172,7 +189,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     if (o.clamp) value = std::min<double>(std::max<double>(value, low), high);
   }
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " planar " << o.planar << " residual " << o.residual << " clamp "
-                             << o.clamp) {
+                             << o.clamp << " form " << o.form) {
     buffer<float> packed(f.packed_bytes(&w, o.planar) / sizeof(float));
     conv_pack_args pack{w, weight.data(), packed.data(), o.planar, 0};
     f.pack(&pack, nullptr);
@@ -364,6 +381,52 @@ BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
     check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0});
   }
   BOOST_TEST((lane_count() < 8 || taken > 20));
+}
+
+// Products of bfloat16 numbers, in every form that the machine has.
+BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
+  for (int form = 0; form <= bfloat().form(); ++form) {
+    int winograd = 0, taken = 0;
+    for (int i = 0; i < 240; ++i) {
+      window w{};
+      w.groups = w.dilation_h = w.dilation_w = 1;
+      const long kernel = i % 4 == 3 ? 3 : 2 * random_to(0, 2) + 1;
+      w.channels = i % 4 == 3 ? random_to(2 * lane_count(), 5 * lane_count()) : random_to(1, 3 * lane_count());
+      w.out_channels = i % 4 == 3 ? random_to(2 * lane_count(), 5 * lane_count()) : random_to(1, 3 * lane_count() + 2);
+      w.kernel_h = kernel, w.kernel_w = i % 4 == 3 || random_to(0, 2) ? kernel : random_to(1, 7);
+      w.stride_w = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 3), w.stride_h = w.stride_w;
+      w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
+      w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+      w.dilation_h = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 4);
+      w.height = random_to(1, 20), w.width = random_to(1, 34);
+      if (!fits(w)) continue;
+      w = sized(w);
+      ++taken;
+      const bool by_winograd = functions_of({.form = form}).by_winograd(&w, 0) != 0;
+      winograd += by_winograd;
+      check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, random_to(0, 1) != 0, form},
+                    i % 5 || by_winograd ? numbers::finite : numbers::any);
+    }
+    BOOST_TEST(taken > 120);
+    BOOST_TEST((lane_count() < 8 || winograd > 10));
+    // Blocks of channels and of rows, and the one row of a map.
+    check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 2, 1, 1}), 1,
+                  {false, true, true, true, form});
+    check_blocked(sized({26 * lane_count(), 12, 13, 2 * lane_count(), 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 1,
+                  {false, true, true, true, form});
+    check_blocked(sized({60 * lane_count(), 40, 41, lane_count() + 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 1,
+                  {false, true, true, false, form});
+    for (int i = 0; i < 30; ++i) {
+      window w{};
+      w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
+      w.channels = random_to(1, 3 * lane_count()), w.out_channels = random_to(1, 3 * lane_count() + 2);
+      w.kernel_w = random_to(1, 5), w.dilation_w = random_to(1, 7), w.stride_w = random_to(0, 2) ? 1 : 2;
+      w.pad_w = random_to(0, 9), w.width = random_to(1, 90);
+      if (fits(w)) check_blocked(sized(w), 2, {false, i % 3 != 0, i % 2 != 0, i % 7 == 0, form});
+    }
+  }
+  const window planes = sized({3, 9, 9, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
+  BOOST_TEST(functions_of({.form = 0}).supports(&planes, 1) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }

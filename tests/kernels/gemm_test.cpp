@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <tuple>
 
@@ -14,6 +15,9 @@ template <class T> const gemm_functions& functions(isa set = kernel_test::tested
   if constexpr (std::is_same_v<T, float>) return KERNELS_OF(set, lamina_gemm_f32_functions);
   else return KERNELS_OF(set, lamina_gemm_f64_functions);
 }
+const bfloat_functions& bfloat(isa set = kernel_test::tested()) { return KERNELS_OF(set, lamina_bfloat); }
+/// The forms of bfloat16 products that this machine has.
+int form_count() { return bfloat().form() + 1; }
 template <class T> using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
 enum class layout { rows, columns, any, prepacked };
@@ -78,6 +82,8 @@ struct call {
   bool best = false, relaxed_summation = false;  // the kernel that `prepare_kernel` gives, instead of the general one
   bool compact = false;                          // of less code
   int direction = 0;                             // which way a row in free order went before
+  int form = -1;                                 // of products of bfloat16 numbers
+  layout from = layout::columns;                 // of B before it is packed
   isa set = kernel_test::tested();
 };
 
@@ -86,13 +92,27 @@ template <class T> struct outcome {
   gemm_args args;
 };
 
+template <class T> const gemm_functions& functions(const call& how) {
+  if constexpr (std::is_same_v<T, float>)
+    if (how.form >= 0) return *bfloat(how.set).products[how.form].gemm;
+  return functions<T>(how.set);
+}
+/// An operand as the products of a call read it.
+template <class T> wide<T> read_by(const call& how, T value) {
+  if (how.form < 0 || std::isnan(value)) return value;
+  const int bits = 8;  // of the mantissa, with the leading one; std::nearbyint takes ties to even
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  return static_cast<wide<T>>(std::ldexp(std::nearbyint(std::ldexp(value, bits - exponent)), exponent - bits));
+}
+
 /// Runs one call and checks that nothing beyond C[0..m, 0..n] was written.
 template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
-  const auto& gemm = functions<T>(how.set);
+  const auto& gemm = functions<T>(how);
   const long a_count = how.share_a ? 1 : x.batch, b_count = how.share_b ? 1 : x.batch;
   const auto offset = at(how.pad % 3);
   const operand<T> a(x.a, x.m, x.k, a_count, how.a, how.pad, offset);
-  const operand<T> b(x.b, x.k, x.n, b_count, how.b == layout::prepacked ? layout::columns : how.b, how.pad, offset);
+  const operand<T> b(x.b, x.k, x.n, b_count, how.b == layout::prepacked ? how.from : how.b, how.pad, offset);
   operand<T> c(x.c, x.m, x.n, x.batch, layout::rows, how.pad, offset);
   const operand<T> residual(x.residual, x.m, x.n, x.batch, layout::rows, how.pad + 1, 0);
 
@@ -156,11 +176,12 @@ template <class T> long wrong(const numbers<T>& x, const call& how, const std::v
     for (long i = 0; i < x.m; ++i) {
       std::vector<W> sum(at(x.n), 0), magnitude(at(x.n), 0);
       for (long p = 0; p < x.k; ++p) {
-        const W value = x.a[at(((how.share_a ? 0 : z) * x.m + i) * x.k + p)];
+        const W value = read_by(how, x.a[at(((how.share_a ? 0 : z) * x.m + i) * x.k + p)]);
         const T* row = x.b.data() + ((how.share_b ? 0 : z) * x.k + p) * x.n;
         for (long j = 0; j < x.n; ++j) {
-          sum[at(j)] += value * static_cast<W>(row[j]);
-          magnitude[at(j)] += std::abs(value * static_cast<W>(row[j]));
+          const W term = value * static_cast<W>(read_by(how, row[j]));
+          sum[at(j)] += term;
+          magnitude[at(j)] += std::abs(term);
         }
       }
       for (long j = 0; j < x.n; ++j) {
@@ -458,6 +479,97 @@ BOOST_AUTO_TEST_CASE(sets_that_fuse_give_the_same_bits) {
   for (const long k : {3L, 20L, 500L}) {
     const numbers<float> x(5, 1, k);
     BOOST_CHECK(same(run<float>(x, {.best = true, .set = isa::avx2}).c, run<float>(x, {.best = true, .set = wide}).c));
+  }
+}
+
+// ---- products of bfloat16 numbers: every form that the machine has
+
+/// Every layout of A, and of B before it is packed: right, and the same bits in each form of a set that fuses.
+void check_bfloat(const numbers<float>& x, const epilogue& end, long pad) {
+  const auto first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = 0}).c;
+  BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = 0}, first), 0);
+  for (int form = 0; form < form_count(); ++form)
+    for (const layout a : plain_layouts)
+      for (const layout from : plain_layouts) {
+        const call how{.a = a, .b = layout::prepacked, .end = end, .pad = pad, .form = form, .from = from};
+        BOOST_CHECK_MESSAGE(same(run<float>(x, how).c, first), "form " << form << ", layouts " << static_cast<int>(a)
+                                                                       << ' ' << static_cast<int>(from) << " differ");
+      }
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_operands_are_rounded) {
+  const numbers<float> x(7, 19, 33);
+  const auto c = run<float>(x, {.b = layout::prepacked, .form = form_count() - 1}).c;
+  BOOST_CHECK_EQUAL(wrong<float>(x, {.form = 0}, c), 0);
+  BOOST_CHECK(wrong<float>(x, {}, c) > 7 * 19 / 2);
+  BOOST_CHECK_EQUAL(read_by<float>({.form = 0}, 1.00390625f), 1.0);  // ties to even
+  BOOST_CHECK_EQUAL(read_by<float>({.form = 0}, 1.01171875f), 1.015625);
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_of_every_width_height_and_depth) {
+  for (long n = 0; n <= 3 * lanes(kernel_test::tested()) + 1; ++n)
+    for (const long m : {1L, 3L})
+      BOOST_TEST_CONTEXT(size_of(m, n, 5))
+      check_bfloat(numbers<float>(m, n, 5), n % 2 ? everything : epilogue{}, n % 4);
+  for (long m = 0; m <= 2 * functions<float>().tile_rows + 1; ++m)
+    BOOST_TEST_CONTEXT(size_of(m, 21, 9))
+    check_bfloat(numbers<float>(m, 21, 9), m % 2 ? everything : epilogue{}, m % 4);
+  for (long k = 0; k <= 70; ++k)
+    for (const long m : {1L, 7L})
+      BOOST_TEST_CONTEXT(size_of(m, 21, k))
+      check_bfloat(numbers<float>(m, 21, k), k % 2 ? everything : epilogue{}, k % 4);
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_of_random_sizes_and_epilogues) {
+  std::mt19937 generator(8);
+  const auto pick = [&](long low, long high) { return std::uniform_int_distribution<long>(low, high)(generator); };
+  for (int trial = 0; trial < 60; ++trial) {
+    const long m = trial % 6 == 0 ? 1 : pick(1, 150), n = trial % 9 == 0 ? pick(4000, 4300) : pick(1, 260);
+    const long k = trial % 8 == 0 ? pick(700, 1700) : pick(1, 90);
+    const epilogue end{pick(0, 1) == 1, pick(0, 1) == 1, pick(0, 1) == 1, pick(0, 1) == 1, pick(0, 1) == 1};
+    BOOST_TEST_CONTEXT(size_of(m, n, k))
+    check_bfloat(numbers<float>(m, n, k, 1, 300 + unsigned(trial)), end, pick(0, 5));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_bits_do_not_depend_on_how_rows_and_columns_are_split) {
+  const numbers<float> x(75, 560, 1537);
+  for (int form = 0; form < form_count(); ++form) {
+    const call how{.b = layout::prepacked, .end = everything, .pad = 1, .form = form};
+    const auto whole = run<float>(x, how);
+    BOOST_CHECK(whole.args.k_block < x.k);
+    for (const auto& [i0, i1] : {std::pair{0L, 1L}, {0L, 40L}, {40L, 75L}, {70L, 75L}})
+      for (const auto& [j0, j1] : {std::pair{0L, 1L}, {5L, 33L}, {280L, 560L}, {0L, 560L}})
+        BOOST_CHECK_MESSAGE(part_agrees(x, whole.c, how, i0, i1, j0, j1),
+                            "rows " << i0 << ".." << i1 << ", columns " << j0 << ".." << j1 << " differ");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_keeps_nan_and_infinity) {
+  for (int form = 0; form < form_count(); ++form)
+    for (const long m : {1L, 9L}) {
+      numbers<float> x(m, 37, 3);
+      const auto nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+      x.b[3] = nan, x.b[7] = infinity;
+      x.a[at((m - 1) * x.k + 2)] = std::bit_cast<float>(0x7f800001u);  // a NaN that rounding would make infinite
+      const auto c = run<float>(x, {.b = layout::prepacked, .form = form}).c;
+      for (long i = 0; i < m; ++i)
+        for (long j = 0; j < x.n; ++j) {
+          const float value = c[at(i * x.n + j)];
+          BOOST_CHECK_EQUAL(std::isnan(value), j == 3 || i == m - 1);
+          if (j == 7 && i < m - 1) BOOST_CHECK(std::isinf(value));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(bfloat_of_sets_that_fuse_gives_the_same_bits) {
+  const isa wide = kernel_test::tested();
+  if (wide != isa::avx512 && wide != isa::neon64) return;
+  for (const auto& [m, n, k] : {std::tuple{1L, 100L, 1001L}, {13L, 131L, 2000L}, {60L, 700L, 801L}}) {
+    const numbers<float> x(m, n, k);
+    const call narrow{.b = layout::prepacked, .end = everything, .form = 0, .set = isa::avx2};
+    const call broad{.b = layout::prepacked, .end = everything, .form = form_count() - 1, .set = wide};
+    BOOST_CHECK(same(run<float>(x, narrow).c, run<float>(x, broad).c));
   }
 }
 

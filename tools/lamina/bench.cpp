@@ -123,7 +123,8 @@ void bench(const bench_arguments& o) {
   known.insert(known.end(), o.inputs.begin(), o.inputs.end());
   const signals noted;  // looked at between runs: a `stop_scope` would count in their time
   begin = clock::now();
-  auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()));
+  auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()),
+                              o.passes());
   // Once by all means, so that outputs have memory; a net in segments goes on like this.
   with_note(note_on_extents(p, known, "--shape"), [&] { runs.run(in, out); });
   first += clock::now() - begin;

@@ -95,6 +95,10 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
     made->add_option(std::is_same_v<A, tool::bundle_arguments> ? "--shape,--input" : "--shape", a->shapes, extents);
     made->add_option("--value", a->values, constant_input);
   }
+  if constexpr (requires { a->compute; })
+    made->add_option("--compute", a->compute, "what operands of products with weights are rounded to; sums are float32")
+        ->check(CLI::IsMember({"float32", "bfloat16"}))
+        ->capture_default_str();
   return {made, std::move(a)};
 }
 

@@ -23,7 +23,7 @@ void plan(const plan_arguments& a) {
   const auto& extents = read.extents;
   auto net = std::move(read.net).optimized();
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
-  const ir::session planned(net.program, {&net.states, nullptr});
+  const ir::session planned(net.program, {&net.states, nullptr}, nullptr, a.passes());
   const auto plans = with_note(note, [&] { return planned.plans(extents); });
   // What was noticed while weights were computed beforehand, and is not noticed again.
   std::vector<std::string> missed;

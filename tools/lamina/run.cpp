@@ -113,7 +113,7 @@ void run(const run_arguments& a) {
   if (!a.trace.empty()) check_writable(a.trace);
   const signals noted;
   const stop_scope until(noted_signal{});
-  auto net = session::owning(saved.program, std::move(saved.states));
+  auto net = session::owning(saved.program, std::move(saved.states), nullptr, a.passes());
   const auto results = net.run(inputs);
   if (!folder.empty()) make_folder(folder);
   json outputs = json::array();

@@ -18,18 +18,25 @@ struct show_arguments : given_inputs {
   std::string file;
   bool elements = false, json = false, unsupported = false;
 };
-struct run_arguments : model_arguments {
+/// Of a net that is planned.
+struct planned_arguments : model_arguments {
+  std::string compute = "float32";
+  lamina::pass_options passes() const {
+    return {.compute = compute == "bfloat16" ? lamina::dtype::bfloat16 : lamina::dtype::float32};
+  }
+};
+struct run_arguments : planned_arguments {
   std::string out, trace;
   std::vector<std::string> inputs;
   bool json = false;
 };
-struct bench_arguments : model_arguments {
+struct bench_arguments : planned_arguments {
   std::vector<std::string> inputs;
   int threads = 1;
   std::int64_t repeat = 100;
   bool json = false, per_operation = false;
 };
-struct plan_arguments : model_arguments {
+struct plan_arguments : planned_arguments {
   bool json = false;
 };
 struct draw_arguments : model_arguments {

@@ -470,6 +470,10 @@ std::string_view processor_of(std::string_view target) {
 /// The set of the target's kernels. Kernels of another processor are run here in registers of the same size, for packed
 /// weights and the answers of the self-test.
 kernels::isa set_of(const options& o) {
+  if (o.passes && o.passes->compute != dtype::float32)
+    fail(error_kind::unsupported, o.name,
+         text() << "pass_options::compute is " << o.passes->compute
+                << ", whose kernels depend on the processor that runs them; a bundle computes in float32");
   const std::string_view processor = o.target.empty() ? "x86_64" : processor_of(o.target);
   text t;
   if (processor == "x86_64") {

@@ -4,9 +4,9 @@
 #include "conv_blocked.h"
 #include "conv_border.h"
 #include "conv_plain.h"
+#include "conv_prepare.h"
 #include "conv_reorder.h"
 #include "conv_tiles.h"
-#include "conv_winograd.h"
 #include "simd.h"
 #include "table.h"
 
@@ -35,14 +35,9 @@ LAMINA_MEND(weight_grad_f64)
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-bool is_dense(const window& w) noexcept { return w.dilation_w == 1 || w.kernel_w == 1; }
-bool is_one_row(const window& w) noexcept {
-  return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
-}
-
 int supports(const window* w, int planar_in) noexcept {
   if (w->groups > 1) return !planar_in && w->groups == w->channels && w->channels == w->out_channels;
-  return is_dense(*w) || is_one_row(*w);
+  return blocked::takes_window(*w);
 }
 
 /// Whether the depthwise kernel with its weights in registers takes this window: its last column misses one tap at most.
@@ -61,138 +56,46 @@ void prepare_any_window(const window& w, long* d) noexcept {
   d[row_group] = divide_up(w.out_height, divide_up(w.out_height, rows));
 }
 
-/// How well tiles of this size fill the registers for `pixels` in a row and `blocks` of output channels.
-double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
-  const double per_tile = static_cast<double>(pixels) / static_cast<double>(blocked::divide_up(pixels, rows));
-  const double count = per_tile * static_cast<double>(columns), chains = count < 8 ? 8 : count;
-  const double loads = 1 + 0.16 * (static_cast<double>(columns) + per_tile) / count;
-  const double used = static_cast<double>(blocks) / static_cast<double>(blocked::divide_up(blocks, columns) * columns);
-  return count / chains / loads * used;
-}
-
-// `pieces`: tiles along a piece of the long row that the map of a 1x1 convolution is.
-void decide(conv_blocked_args* a, long pieces) noexcept {
-  using namespace blocked;
+void prepare_depthwise(conv_blocked_args* a) noexcept {
   const window& w = a->w;
-  long* d = a->decision;
-  for (int i = 0; i < place_count; ++i) d[i] = 0;
-  for (auto& t : a->tile) t = nullptr;
-  a->mend = nullptr;
-  if (w.groups > 1) {
-    d[is_depthwise] = 1;
-    a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
-    if (is_three_by_three(w))
-      a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
-    else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, d);
-    return;
-  }
-  const bool planar = a->planar_in != 0;
-  const long step = planar ? 1 : block, pixels = w.out_height * w.out_width;
-  const long in_count = planar ? w.channels : divide_up(w.channels, block),
-             out_count = divide_up(w.out_channels, block);
-  const bool flat = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 &&
-                    w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
-  const long line = w.columns_under(w.out_width);
-  const long reach = line - w.pad_w - w.width;  // columns beyond the right side
-  const bool edge = !planar && w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
-  d[is_flat] = flat;
-  d[has_edge] = edge;
-  d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
-  if (d[has_copy]) a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
-  d[copy_width] = line;
-  d[is_spread] = !is_dense(w);
-  const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
-  const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
-                      tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
-  d[tile_rows] = narrow ? narrow_rows : wide_rows;
-  d[tile_columns] = narrow ? 3 : 2;
-  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * pieces) : w.out_width;
-  d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
-  const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4;
-  const long max_blocks = larger(1, weight_bytes / bytes_of_block);
-  d[in_blocks] = divide_up(in_count, divide_up(in_count, max_blocks));
-  const long bytes_of_row = (flat ? d[row_pixels] : w.stride_h * w.width) * step * d[in_blocks] * 4;
-  const long max_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
-  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], max_rows));
-
-  const auto enter = [&](int at, long rows) {
-    const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
-    for (int last = 0; last < 2; ++last)
-      if (rows > 0 && columns[last] > 0) a->tile[at + last] = tiles_of_blocked.at[columns[last] - 1][rows - 1];
-  };
-  const auto enter_row = [&](int at, long count) {
-    if (count == 0) return;
-    const long tiles = divide_up(count, d[tile_rows]);
-    enter(at, count / tiles);
-    if (count % tiles) enter(at + 2, count / tiles + 1);
-  };
-  enter_row(0, d[row_pixels]);
-  if (flat) enter_row(4, pixels % d[row_pixels]);
+  blocked::reset(a);
+  a->decision[blocked::is_depthwise] = 1;
+  a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
+  if (is_three_by_three(w))
+    a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
+  else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
 }
 
-// Points of so many tiles at a time, in whole pieces, as stay near.
-void prepare_winograd(conv_blocked_args* a) noexcept {
-  using namespace blocked;
-  const window& w = a->w;
-  const long tiles = divide_up(winograd_rows(*a), 2) * winograd_columns(w);
-  const long bytes_of_tile = winograd_points * (w.channels + w.out_channels) * 4, near = 1024 * 1024;
-  conv_blocked_args product{};
-  product.w = winograd_product(w, tiles);
-  decide(&product, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
-  for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
-  for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
-  a->mend = nullptr;
-  const long piece = a->decision[row_pixels];
-  a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
-}
-
-int by_rows(const window* w, int planar_in) noexcept {
-  // Tiles have two blocks of channels and more: fewer than eight are not shared, where there are rows.
-  const bool few = w->out_channels <= blocked::block || (w->out_channels < 8 * blocked::block && w->out_height >= 8);
-  return blocked::takes_winograd(*w, planar_in != 0) || (w->groups == 1 && few);
-}
+int by_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
+constexpr blocked::blocked_kernels blocked_f32{&tiles_of_blocked,
+                                               LAMINA_KERNEL(conv_mend_blocked_f32),
+                                               LAMINA_KERNEL(conv_pointwise_f32),
+                                               LAMINA_KERNEL(conv_rows_f32),
+                                               LAMINA_KERNEL(conv_copied_rows_f32),
+                                               LAMINA_KERNEL(conv_winograd_f32)};
+
 kernel prepare_blocked(conv_blocked_args* a) noexcept {
-  if (blocked::takes_winograd(a->w, a->planar_in != 0)) {
-    prepare_winograd(a);
-    return LAMINA_KERNEL(conv_winograd_f32);
-  }
-  decide(a, 8);
-  return a->decision[blocked::is_depthwise] ? LAMINA_KERNEL(conv_depthwise_f32)
-         : a->decision[blocked::is_flat]    ? LAMINA_KERNEL(conv_pointwise_f32)
-         : a->decision[blocked::has_copy]   ? LAMINA_KERNEL(conv_copied_rows_f32)
-                                            : LAMINA_KERNEL(conv_rows_f32);
+  if (a->w.groups == 1) return blocked::prepare<whole_numbers<float>>(a, blocked_f32);
+  prepare_depthwise(a);
+  return LAMINA_KERNEL(conv_depthwise_f32);
 }
 
 std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
   using namespace blocked;
   const window& w = a->w;
   const long* d = a->decision;
-  if (d[winograd_together])
-    return static_cast<std::size_t>(winograd_points * d[winograd_together] * block *
-                                    (divide_up(w.channels, block) + divide_up(w.out_channels, block))) *
-           sizeof(float);
   if (d[copies_windows]) {
     const long rows = smaller(w.height, w.rows_under(d[row_group]));
     return static_cast<std::size_t>(rows * d[copy_width] * block) * sizeof(float);
   }
   if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
-  if (!d[has_copy]) return 0;
-  const long rows = smaller(w.height, w.rows_under(d[row_group]));
-  return static_cast<std::size_t>(d[in_blocks] * rows * d[copy_width] * (a->planar_in ? 1 : block)) * sizeof(float);
+  return scratch_bytes<whole_numbers<float>>(a);
 }
 
-template <blocked::sweep Way> LAMINA_INLINE void run_images(const conv_blocked_args& a, float* scratch) {
-  using namespace blocked;
-  const window& w = a.w;
-  const long in_channels = a.planar_in ? w.channels : divide_up(w.channels, block) * block;
-  const long in_image = in_channels * w.height * w.width,
-             out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
-  for (long n = a.first; n < a.first + a.count; ++n)
-    run_image<Way>(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr, a.out + n * out_image,
-                   scratch);
-  if (a.mend) a.mend(&a);
+std::size_t packed_bytes(const window* w, int planar_in) noexcept {
+  return blocked::packed_bytes<whole_numbers<float>>(w, planar_in);
 }
 
 LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
@@ -218,14 +121,6 @@ LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
     a.tile[0](&q);
   }
   if (a.mend) a.mend(&a);
-}
-
-std::size_t packed_bytes(const window* w, int planar_in) noexcept {
-  using namespace blocked;
-  if (takes_winograd(*w, planar_in != 0)) return static_cast<std::size_t>(winograd_floats(*w)) * sizeof(float);
-  const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
-  const long outs = divide_up(w->out_channels, block) * block;
-  return static_cast<std::size_t>(outs * inner * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
 template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
@@ -281,7 +176,8 @@ void LAMINA_KERNEL(conv_forward_tiles_f32)(const void* args, void* scratch) noex
 
 #define LAMINA_SWEEP(name, way)                                                                                  \
   void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept {                              \
-    run_images<blocked::sweep::way>(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch)); \
+    blocked::run_images<whole_numbers<float>, blocked::sweep::way>(*static_cast<const conv_blocked_args*>(args), \
+                                                                   scratch);                                     \
   }
 LAMINA_SWEEP(pointwise, flat)
 LAMINA_SWEEP(rows, rows)
@@ -292,17 +188,18 @@ void LAMINA_KERNEL(conv_depthwise_f32)(const void* args, void* scratch) noexcept
 }
 void LAMINA_KERNEL(conv_mend_blocked_f32)(const void* args) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
-  border::mend_blocked(a, static_cast<long>(packed_bytes(&a.w, a.planar_in) / sizeof(float)));
+  border::mend_blocked<whole_numbers<float>>(a, static_cast<long>(packed_bytes(&a.w, a.planar_in) / sizeof(float)));
 }
 
 void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept {
-  blocked::run_winograd(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch));
+  blocked::run_winograd<whole_numbers<float>>(*static_cast<const conv_blocked_args*>(args), scratch);
 }
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
-  if (blocked::takes_winograd(a.w, a.planar_in != 0)) blocked::pack_winograd(a.w, a.weight, a.packed);
-  else blocked::pack_weights(a.w, a.planar_in != 0, a.weight, a.packed);
+  if (blocked::takes_winograd(a.w, a.planar_in != 0))
+    blocked::pack_winograd<whole_numbers<float>>(a.w, a.weight, a.packed);
+  else blocked::pack_weights<whole_numbers<float>>(a.w, a.planar_in != 0, a.weight, a.packed);
 }
 
 void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {

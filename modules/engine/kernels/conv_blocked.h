@@ -6,6 +6,7 @@
 // tile (3 taps, padding 1) or come from a padded copy of the input rows at hand.
 #pragma once
 #include "conv.h"
+#include "product_form.h"
 #include "simd.h"
 #include "storage.h"
 
@@ -29,17 +30,15 @@ inline constexpr long wide_rows = 6, narrow_rows = 3;
 inline constexpr long weight_bytes = 400 * 1024, input_bytes = 256 * 1024;
 
 struct tile_args {
-  const float* in;
+  const void* in;  // numbers of the form, in which strides of the input count
   const float* weight;
   float* out;
   const float* bias;                    // null: none
   const float* residual;                // null: none; strides of `out`
   long blocks, in_block, weight_block;  // input blocks and their strides
   long rows, in_row, weight_row;        // kernel rows and their strides
-  long steps, last_steps;               // contiguous steps of one kernel row; of the last input block
-  const char* ahead;                    // weights that tiles after this one read first, of which each kernel row
-  long lines_ahead;                     // fetches so many lines
-  long pixel;                           // floats between neighboring pixels of the tile
+  long steps;                           // contiguous steps of one kernel row
+  long pixel;                           // numbers between neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
   float low, high;
   bool accumulate, last, clamp;  // add to `out`; finish with bias, residual, clamp
@@ -47,21 +46,25 @@ struct tile_args {
 };
 
 /// Pointers to the first of every three pixels of a tile: the others are reached by the machine's addressing modes.
-template <int Rows> using pixel_pointers = const float * [(Rows + 2) / 3];
+template <class Form, int Rows> using pixel_pointers = const typename Form::x * [(Rows + 2) / 3];
 
-/// `steps` contiguous input channels (or taps) of the pixels [First, Last) of a tile, which lie `pixel` floats apart.
-template <int First, int Last, int Rows, int Columns>
-LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_pointers<Rows>& at, const float*& weight,
-                                    long pixel, long weight_column, long steps) {
+/// Steps over contiguous input channels (or taps) of the pixels [First, Last) of a tile, which lie `pixel` numbers apart.
+template <class Form, int First, int Last, int Rows, int Columns>
+LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_pointers<Form, Rows>& at,
+                                    const float*& weight, long pixel, long weight_column, long steps) {
   LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, weight += block) {
-    vec<float> w[Columns];
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = load(weight + j * weight_column);
-    LAMINA_UNROLL for (int i = First; i < Last; ++i) {
-      const auto x = broadcast(at[i / 3] + i % 3 * pixel);
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = fma<float>(x, w[j], sum[i][j]);
+    LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
+      if constexpr (Form::parts > 1)
+        asm("" : : : "memory");  // keeps the loads of the parts apart, or registers are spilled
+      vec<float> w[Columns];
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = Form::weights(load(weight + j * weight_column), part);
+      LAMINA_UNROLL for (int i = First; i < Last; ++i) {
+        const auto x = Form::everywhere(at[i / 3] + i % 3 * pixel, part);
+        LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = Form::plus(sum[i][j], x, w[j]);
+      }
     }
     LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) {
-      ++at[g];
+      at[g] += Form::numbers;
       asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each pixel, most of them in memory
     }
   }
@@ -89,29 +92,26 @@ template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, v
 }
 
 /// A first (last) pixel that misses its first (last) tap leaves that tap to the other pixels.
-template <int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
+template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   const bool left = q.left, right = q.right;
   const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
-  const long edges = (left ? block : 0) + (right ? block : 0), steps = q.steps - edges,
-             last_steps = q.last_steps - edges;
+  constexpr long tap = block / Form::numbers;
+  const long steps = q.steps - (left ? tap : 0) - (right ? tap : 0);
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
-  const float* in_at = q.in;
+  const auto* in_at = static_cast<const typename Form::x*>(q.in);
   const float* weight_at = q.weight;
-  const char* ahead = q.ahead;
-  const long lines_ahead = q.lines_ahead;
   vec<float> sum[Rows][Columns];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] =
       zero<float>();
   for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
-      pixel_pointers<Rows> in;
+      pixel_pointers<Form, Rows> in;
       LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
-      LAMINA_NO_UNROLL for (long i = 0; i < lines_ahead; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
       const float* weight = weight_at;
-      if (left) accumulate_steps<1, Rows>(sum, in, weight, pixel, weight_column, block);
-      accumulate_steps<0, Rows>(sum, in, weight, pixel, weight_column, b + 1 < blocks ? steps : last_steps);
-      if (right) accumulate_steps<0, Rows - 1>(sum, in, weight, pixel, weight_column, block);
+      if (left) accumulate_steps<Form, 1, Rows>(sum, in, weight, pixel, weight_column, tap);
+      accumulate_steps<Form, 0, Rows>(sum, in, weight, pixel, weight_column, steps);
+      if (right) accumulate_steps<Form, 0, Rows - 1>(sum, in, weight, pixel, weight_column, tap);
     }
   }
   finish<Rows, Columns>(q, sum);
@@ -160,69 +160,57 @@ struct kernel_rows {
   }
 };
 
-/// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind.
-LAMINA_COMPACT void copy_rows(const float* from, long blocks, long from_block, long rows, long from_row, float* to,
-                              long to_pixels, long pad, long pixels, long step) {
+/// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind. Numbers become
+/// those of the form.
+template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long blocks, long from_block, long rows,
+                                                    long from_row, typename Form::x* to, long to_pixels, long pad,
+                                                    long pixels, long step) {
+  constexpr auto size = sizeof(typename Form::x);
   const long before = smaller(pad, to_pixels) * step, inside = smaller(pixels, larger(0, to_pixels - pad)) * step;
   const long after = to_pixels * step - before - inside;
   for (long b = 0; b < blocks; ++b) {
     for (long y = 0; y < rows; ++y) {
-      __builtin_memset(to, 0, static_cast<std::size_t>(before) * sizeof(float));
-      __builtin_memcpy(to + before, from + b * from_block + y * from_row,
-                       static_cast<std::size_t>(inside) * sizeof(float));
-      if (after > 0) __builtin_memset(to + before + inside, 0, static_cast<std::size_t>(after) * sizeof(float));
+      __builtin_memset(to, 0, static_cast<std::size_t>(before) * size);
+      const float* row = from + b * from_block + y * from_row;
+      if constexpr (Form::numbers > 1) Form::round(row, inside, to + before);
+      else __builtin_memcpy(to + before, row, static_cast<std::size_t>(inside) * size);
+      if (after > 0) __builtin_memset(to + before + inside, 0, static_cast<std::size_t>(after) * size);
       to += to_pixels * step;
     }
   }
 }
-
-/// Weights beyond the second cache are fetched while the ones before are at work: those of the next tile column, over all tiles
-/// of this one.
-struct fetched_ahead {
-  static constexpr long least_bytes = 512 * 1024;
-  const char* from;
-  long column_bytes, column_step, bytes, tiles;  // of the tile column that follows, and the tiles of this one
-
-  /// For tile number `at`: where it begins, and how many lines it fetches in `rows` turns.
-  LAMINA_INLINE void put(tile_args& q, long at, long turns) const {
-    q.lines_ahead = 0;
-    if (!from) return;
-    const long begin = at * bytes / tiles, end = (at + 1) * bytes / tiles;
-    q.ahead = from + begin / column_bytes * column_step + begin % column_bytes;
-    q.lines_ahead = divide_up(end - begin, 64 * turns);
-  }
-};
 
 /// Ways of a convolution that is not depthwise through an image, each a kernel of its own: 1x1 of stride 1, whose map is one
 /// long row; over the rows as they lie; over a padded copy of the rows at hand.
 enum class sweep { flat, rows, copied_rows };
 
 /// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (short row) + last
-/// blocks].
-template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, const float* in, const float* residual,
-                                                   float* out, float* copy) {
+/// blocks].  `Rounds`: `in` are floats, which are copied and rounded for each group of rows; else numbers of the form.
+template <class Form, sweep Way, bool Rounds = (Form::numbers > 1)>
+LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, const float* residual, float* out,
+                              typename Form::x* copy) {
+  using X = typename Form::x;
+  const auto* in = static_cast<const std::conditional_t<Rounds, float, X>*>(image);
   const window& w = a.w;
   const long* d = a.decision;
-  constexpr bool flat = Way == sweep::flat;
+  constexpr bool flat = Way == sweep::flat, copies = Way == sweep::copied_rows || Rounds;
   const bool planar = a.planar_in != 0, edge = Way == sweep::rows && d[has_edge] != 0;
   const long step = planar ? 1 : block;
   const long in_count = planar ? w.channels : divide_up(w.channels, block),
              out_count = divide_up(w.out_channels, block);
   const long pixels = w.out_height * w.out_width;
-  const long kernel_row = w.kernel_w * step * block;  // floats of weights of one kernel row
+  const long kernel_row = steps_of<Form>(w.kernel_w * step) * block;  // lanes of weights of one kernel row
   tile_args q;
   const bool spread = !flat && d[is_spread] != 0;
-  q.steps = spread ? step : w.kernel_w * step;
+  q.steps = steps_of<Form>(spread ? step : w.kernel_w * step);
   q.pixel = w.stride_w * step;
-  q.weight_row = spread ? step * block : kernel_row;
+  q.weight_row = spread ? steps_of<Form>(step) * block : kernel_row;
   q.weight_block = w.kernel_h * kernel_row;
   q.weight_column = in_count * q.weight_block;
   q.out_column = pixels * block;
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  const bool far =
-      out_count * q.weight_column * long(sizeof(float)) * larger(a.weight_sets, 1) >= fetched_ahead::least_bytes;
   const bool part = a.row_count != 0;
   const long begin = part ? a.first_row * d[row_count] / w.out_height : 0;
   const long end = part ? (a.first_row + a.row_count) * d[row_count] / w.out_height : d[row_count];
@@ -232,21 +220,26 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
       q.blocks = smaller(d[in_blocks], in_count - c);
       q.accumulate = c > 0;
       q.last = c + q.blocks == in_count;
-      // Of one tap, channels beyond the last one are left out.
-      q.last_steps = q.last && flat && !planar ? w.channels - (in_count - 1) * block : q.steps;
-      const float* source = in + c * w.height * w.width * step;
-      long source_row = 0, source_x = -w.pad_w;  // first row held by `source`; column of its first pixel
+      const auto* whole = in + c * w.height * w.width * step;
+      const X* source = copy;
+      long source_row = 0,
+           source_x = Way == sweep::rows ? -w.pad_w : 0;  // first row held by `source`; column of its first pixel
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
-      if (Way == sweep::copied_rows) {
+      if constexpr (!copies) source = whole;
+      else if constexpr (flat) {
+        source_x = -group * d[row_pixels];
+        const long count = smaller(group_end * d[row_pixels], pixels) + source_x;
+        copy_rows<Form>(whole - source_x * step, q.blocks, q.in_block, 1, 0, copy, count, 0, count, step);
+        q.in_block = count * step;
+      } else {
+        const bool pads = Way == sweep::copied_rows;
         const auto held = input_rows(w, group, group_end - group);
-        const long count = larger(0, held.last - held.first);
-        copy_rows(source + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, d[copy_width], w.pad_w,
-                  w.width, step);
-        source = copy;
+        const long count = larger(0, held.last - held.first), width = pads ? d[copy_width] : w.width;
+        copy_rows<Form>(whole + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, width,
+                        pads ? w.pad_w : 0, w.width, step);
         source_row = held.first;
-        source_x = 0;
-        q.in_row = d[copy_width] * step;
+        q.in_row = width * step;
         q.in_block = count * q.in_row;
       }
       const long line = q.in_row;
@@ -254,27 +247,18 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
-        const long next = o + d[tile_columns];
-        const float* const following = next < out_count ? a.weight + next * q.weight_column + c * q.weight_block
-                                       : q.last         ? a.weight + out_count * q.weight_column
-                                                        : a.weight + (c + d[in_blocks]) * q.weight_block;
-        const long column_bytes = q.blocks * q.weight_block * long(sizeof(float));
-        const fetched_ahead fetched{far ? reinterpret_cast<const char*>(following) : nullptr, column_bytes,
-                                    q.weight_column * long(sizeof(float)), d[tile_columns] * column_bytes,
-                                    (group_end - group) * divide_up(d[row_pixels], d[tile_rows])};
-        long number = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
           q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
           const long count = flat ? smaller(d[row_pixels], pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
-          const float* from = source + (flat ? 0 : inside.at - source_row) * line;
+          const X* from = source + (flat ? 0 : inside.at - source_row) * line;
           const float* weight =
               a.weight + o * q.weight_column + c * q.weight_block + (flat || spread ? 0 : inside.first * kernel_row);
           for (long t = 0, x = 0; t < tiles; ++t) {
             const long size = base + (t < longer);
-            const long x0 = flat ? y * d[row_pixels] + x : x * w.stride_w + source_x;
+            const long x0 = (flat ? y * d[row_pixels] + x : x * w.stride_w) + source_x;
             q.left = edge && x0 < 0;
             q.right = edge && x0 + (size - 1) * w.stride_w + w.kernel_w > w.width;
             q.in = from + x0 * step;
@@ -282,7 +266,6 @@ template <sweep Way> LAMINA_COMPACT void run_image(const conv_blocked_args& a, c
             const long at = (o * pixels + y * d[row_pixels] + x) * block;
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
-            fetched.put(q, number++, q.blocks * q.rows);
             a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
             x += size;
           }

@@ -11,22 +11,27 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace border {
 
-/// Whether all of `count` numbers are finite.
-template <class T> LAMINA_APART bool all_finite(const T* p, long count) {
+/// Whether all numbers in `count` lanes of weights are finite.
+template <class Form, class T = typename Form::number> LAMINA_APART bool all_finite(const T* p, long count) {
   vec<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
+  const auto add = [&](int k, vec<T> lanes) __attribute__((always_inline)) {
+    LAMINA_UNROLL for (int part = 0; part < Form::numbers; ++part) sum[k] =
+        fma<T>(Form::number_of(lanes, part), zero<T>(), sum[k]);
+  };
   long i = 0;
   LAMINA_NO_UNROLL for (; i + 4 * width<T> <= count; i += 4 * width<T>) LAMINA_UNROLL for (int k = 0; k < 4; ++k)
-      sum[k] = fma<T>(load(p + i + k * width<T>), zero<T>(), sum[k]);
-  LAMINA_NO_UNROLL for (; i < count; i += width<T>) sum[0] =
-      fma<T>(load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))), zero<T>(), sum[0]);
+      add(k, load(p + i + k * width<T>));
+  LAMINA_NO_UNROLL for (; i < count; i += width<T>)
+      add(0, load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))));
   return reduce_add<T>((sum[0] + sum[1]) + (sum[2] + sum[3])) == T(0);
 }
 /// The same of a filter, known sooner by what was made with it where that is less: a filter that is not finite gives NaN
 /// over padding.
 /// `alone`: no other thread makes a part of those results.
-template <class T>
+template <class Form, class T = typename Form::number>
 LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count, bool alone) {
-  return (alone && result_count < filter_count && all_finite(result, result_count)) || all_finite(filter, filter_count);
+  return (alone && result_count < filter_count && all_finite<whole_numbers<T>>(result, result_count)) ||
+         all_finite<Form>(filter, filter_count);
 }
 
 /// Taps [first, last) of a window that lie inside of a map: `origin` is the position of tap 0.
@@ -147,20 +152,21 @@ template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a
   }
 }
 
-/// The results of a convolution in the blocked layout, depthwise or not, whose filter has `filter_count` elements.
-LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) {
+/// The results of a convolution in the blocked layout, depthwise or not, whose filter has `filter_count` lanes.
+template <class Form> LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) {
   using namespace blocked;
   const window& w = a.w;
   const long out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
-  if (all_finite(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image, a.count * out_image,
-                 a.row_count == 0))
+  if (all_finite<Form>(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image,
+                       a.count * out_image, a.row_count == 0))
     return;
   const bool depthwise = w.groups > 1;
   const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
   const long in_image = divide_up(w.channels, step) * step * in_plane;
   const long out_blocks = divide_up(w.out_channels, block);
-  const long kernel_row = w.kernel_w * (depthwise ? 1 : step) * block, weight_block = w.kernel_h * kernel_row;
+  const long kernel_row = steps_of<Form>(w.kernel_w * (depthwise ? 1 : step)) * block,
+             weight_block = w.kernel_h * kernel_row;
   const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
   for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
     const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
@@ -172,8 +178,10 @@ LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) 
         [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
         [&](long c, long i, long j, long row, long column) {
           const long tap = depthwise ? j : j * step + c % step;
-          return in[(c / step * in_plane + row * w.width + column) * step + c % step] *
-                 weight[c / step * weight_block + i * kernel_row + tap * block];
+          const vec<float> lane(weight[c / step * weight_block + i * kernel_row + tap / Form::numbers * block]);
+          const vec<float> x(in[(c / step * in_plane + row * w.width + column) * step + c % step]);
+          return to_raw<float>(Form::rounded(x))[0] *
+                 to_raw<float>(Form::number_of(lane, static_cast<int>(tap % Form::numbers)))[0];
         },
         [&](double sum, long y, long x) {
           if (a.bias) sum += static_cast<double>(a.bias[o]);

@@ -208,8 +208,9 @@ template <class T> LAMINA_COMPACT void mend(const conv_plain_args& a, role r) {
   const bool gradient = r == weight_grad;
   const long image = r == forward ? image_results : image_inputs;
   const T* filter = gradient ? weight + a.first * image_results : weight;
-  if (border::all_finite(filter, gradient ? a.count * image_results : taps, gradient ? out : out + a.first * image,
-                         gradient ? taps : a.count * image, a.row_count == 0))
+  if (border::all_finite<whole_numbers<T>>(filter, gradient ? a.count * image_results : taps,
+                                           gradient ? out : out + a.first * image, gradient ? taps : a.count * image,
+                                           a.row_count == 0))
     return;
   if (r == forward) border::mend_forward<T>(a);
   if (r == input_grad) border::mend_input_grad<T>(a);

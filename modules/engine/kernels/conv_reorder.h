@@ -1,5 +1,6 @@
 // Plain <-> channel-blocked activations by transposes of whole registers, and the packing of weights.
 #pragma once
+#include "casts.h"
 #include "conv_blocked.h"
 
 namespace lamina::kernels {
@@ -58,7 +59,10 @@ LAMINA_APART void scatter_block(const float* in, long pixels, long count, float*
 
 /// weight [O, C, kh, kw] -> [O / block][C / block][kh][kw][block in][block out]; planar: [O / block][C][kh][kw][block];
 /// depthwise [C, 1, kh, kw] -> [C / block][kh][kw][block].  Zeros beyond O and C.
-LAMINA_INLINE void pack_weights(const window& w, bool planar, const float* from, float* to) {
+template <class Form> LAMINA_INLINE void pack_weights(const window& w, bool planar, const float* from, float* packed) {
+  using number = packed_number<Form>;
+  auto* to = reinterpret_cast<number*>(packed);
+  constexpr long together = Form::numbers;  // of input channels in a lane
   const long taps = w.kernel_h * w.kernel_w, out_blocks = divide_up(w.out_channels, block);
   const bool grouped = w.groups > 1;
   const long channels = grouped ? 1 : w.channels;
@@ -67,12 +71,13 @@ LAMINA_INLINE void pack_weights(const window& w, bool planar, const float* from,
   for (long o = 0; o < out_blocks; ++o)
     for (long c = 0; c < in_blocks; ++c)
       for (long t = 0; t < taps; ++t)
-        for (long i = 0; i < inner; ++i)
-          for (long j = 0; j < block; ++j) {
-            const long out_channel = o * block + j, in_channel = c * inner + i;
-            const bool inside = out_channel < w.out_channels && in_channel < channels;
-            *to++ = inside ? from[(out_channel * channels + in_channel) * taps + t] : 0.0f;
-          }
+        for (long i = 0; i < inner; i += together)
+          for (long j = 0; j < block; ++j)
+            for (long k = i; k < i + together; ++k) {
+              const long out_channel = o * block + j, in_channel = c * inner + k;
+              const bool inside = out_channel < w.out_channels && in_channel < channels;
+              *to++ = convert<number>(inside ? from[(out_channel * channels + in_channel) * taps + t] : 0.0f);
+            }
 }
 
 }  // namespace blocked

@@ -3,28 +3,13 @@
 #pragma once
 #include "conv_depthwise.h"
 #include "conv_direct.h"
-
-#define LAMINA_ROWS_3(X, c) X(c, 1) X(c, 2) X(c, 3)
-#define LAMINA_ROWS_4(X, c) LAMINA_ROWS_3(X, c) X(c, 4)
-#define LAMINA_ROWS_6(X, c) LAMINA_ROWS_4(X, c) X(c, 5) X(c, 6)
-#define LAMINA_ROWS_9(X, c) LAMINA_ROWS_6(X, c) X(c, 7) X(c, 8) X(c, 9)
-#define LAMINA_ROWS_14(X, c) LAMINA_ROWS_9(X, c) X(c, 10) X(c, 11) X(c, 12) X(c, 13) X(c, 14)
-#if LAMINA_REGISTERS == 32
-#define LAMINA_ROWS_WIDE LAMINA_ROWS_14
-#define LAMINA_ROWS_NARROW LAMINA_ROWS_9
-#elif defined(__AVX2__)
-#define LAMINA_ROWS_WIDE LAMINA_ROWS_6
-#define LAMINA_ROWS_NARROW LAMINA_ROWS_4
-#else
-#define LAMINA_ROWS_WIDE LAMINA_ROWS_6
-#define LAMINA_ROWS_NARROW LAMINA_ROWS_3
-#endif
-#define LAMINA_ALL_TILES(X) LAMINA_ROWS_WIDE(X, 1) LAMINA_ROWS_WIDE(X, 2) LAMINA_ROWS_NARROW(X, 3)
+#include "conv_prepare.h"
 
 #define LAMINA_TILE_NAME(c, r) LAMINA_KERNEL(conv_tile_##c##_##r)
-#define LAMINA_DEFINE(c, r)                                                                            \
-  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {                                     \
-    lamina::kernels::blocked::tile<c, r>(*static_cast<const lamina::kernels::blocked::tile_args*>(q)); \
+#define LAMINA_DEFINE(c, r)                                                      \
+  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {               \
+    lamina::kernels::blocked::tile<lamina::kernels::whole_numbers<float>, c, r>( \
+        *static_cast<const lamina::kernels::blocked::tile_args*>(q));            \
   }
 LAMINA_ALL_TILES(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
@@ -76,17 +61,6 @@ LAMINA_CORRELATIONS(LAMINA_DEFINE)
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-using conv_tile = void (*)(const void*) noexcept;
-
-struct blocked_tiles {
-  conv_tile at[3][blocked::wide_rows]{};
-  constexpr blocked_tiles() {
-#define LAMINA_ENTER(c, r) at[c - 1][r - 1] = &LAMINA_TILE_NAME(c, r);
-    LAMINA_ALL_TILES(LAMINA_ENTER)
-#undef LAMINA_ENTER
-  }
-};
-
 /// [out channels - 1][log2 of vectors]
 struct direct_tiles {
   conv_tile at[6][4]{};
@@ -107,7 +81,13 @@ struct correlation_tiles {
   }
 };
 
-constexpr blocked_tiles tiles_of_blocked{};
+constexpr blocked_tiles tiles_of_blocked = [] {
+  blocked_tiles all;
+#define LAMINA_ENTER(c, r) all.at[c - 1][r - 1] = &LAMINA_TILE_NAME(c, r);
+  LAMINA_ALL_TILES(LAMINA_ENTER)
+#undef LAMINA_ENTER
+  return all;
+}();
 constexpr correlation_tiles tiles_of_correlation{};
 constexpr direct_tiles tiles_of_direct{};
 

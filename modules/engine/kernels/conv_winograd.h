@@ -3,6 +3,7 @@
 // product over the channels of many tiles (which is a 1x1 convolution), and a transform back.  As accurate as the direct
 // sum, whose chains are longer.  An input that is not finite makes NaN of all results of the tiles that read it.
 #pragma once
+#include "casts.h"
 #include "conv_blocked.h"
 
 namespace lamina::kernels {
@@ -24,20 +25,25 @@ constexpr bool takes_winograd(const window& w, bool planar) {
 constexpr window winograd_product(const window& w, long tiles) {
   return {w.channels, 1, tiles, w.out_channels, 1, tiles, 1, 1, 1, 1, 0, 0, 1, 1, 1};
 }
-constexpr long winograd_floats(const window& w) {
-  return winograd_points * divide_up(w.channels, block) * block * divide_up(w.out_channels, block) * block;
+/// Lanes of the weights of one point.
+template <class Form> constexpr long winograd_filter(const window& w) {
+  return divide_up(w.channels, block) * steps_of<Form>(block) * divide_up(w.out_channels, block) * block;
 }
 
-/// weight [O, C, 3, 3] -> [16][O / block][C / block][block in][block out].  Zeros beyond O and C.
-LAMINA_APART void pack_winograd(const window& w, const float* from, float* to) {
+/// weight [O, C, 3, 3] -> [16][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.  Zeros beyond O and C.
+template <class Form> LAMINA_APART void pack_winograd(const window& w, const float* from, float* packed) {
+  using number = packed_number<Form>;
+  auto* to = reinterpret_cast<number*>(packed);
   const long out_blocks = divide_up(w.out_channels, block), in_blocks = divide_up(w.channels, block);
   const long point = out_blocks * in_blocks * block * block;
+  constexpr long together = Form::numbers;
   constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
   for (long o = 0; o < out_blocks * block; ++o)
     for (long c = 0; c < in_blocks * block; ++c) {
-      float* at = to + ((o / block * in_blocks + c / block) * block + c % block) * block + o % block;
+      number* at = to + ((o / block * in_blocks + c / block) * block + c % block / together * together) * block +
+                   o % block * together + c % together;
       if (o >= w.out_channels || c >= w.channels) {
-        for (long p = 0; p < winograd_points; ++p) at[p * point] = 0;
+        for (long p = 0; p < winograd_points; ++p) at[p * point] = number{};
         continue;
       }
       const float* f = from + (o * w.channels + c) * 9;
@@ -49,7 +55,7 @@ LAMINA_APART void pack_winograd(const window& w, const float* from, float* to) {
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 4; ++j)
           at[(i * 4 + j) * point] =
-              static_cast<float>(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]);
+              convert<number>(static_cast<float>(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]));
     }
 }
 
@@ -59,8 +65,8 @@ LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[4], vec<float> (&to
   to[2] = d[2] - d[1];
   to[3] = d[1] - d[3];
 }
-/// The 16 points of the 4x4 inputs d, `point` floats apart.
-LAMINA_INLINE void winograd_input(const vec<float> (&d)[4][4], float* to, long point) {
+/// The 16 points of the 4x4 inputs d, `point` numbers apart.
+template <class Form> LAMINA_INLINE void winograd_input(const vec<float> (&d)[4][4], typename Form::x* to, long point) {
   vec<float> t[4][4];
   LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
     const vec<float> column[4] = {d[0][j], d[1][j], d[2][j], d[3][j]};
@@ -71,7 +77,7 @@ LAMINA_INLINE void winograd_input(const vec<float> (&d)[4][4], float* to, long p
   LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
     vec<float> made[4];
     winograd_input_line(t[i], made);
-    LAMINA_UNROLL for (int j = 0; j < 4; ++j) store<float>(to + (i * 4 + j) * point, made[j]);
+    LAMINA_UNROLL for (int j = 0; j < 4; ++j) Form::put(to + (i * 4 + j) * point, made[j]);
   }
 }
 /// The 2x2 results of the 16 points.
@@ -97,7 +103,8 @@ struct winograd_group {
   long first, count;
 };
 
-LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g, const float* in, float* to, long point) {
+template <class Form> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g, const float* in,
+                                                         typename Form::x* to, long point) {
   const long columns = winograd_columns(w), blocks = divide_up(w.channels, block);
   for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
     for (long t = 0; t < g.count; ++t, to += block) {
@@ -113,7 +120,7 @@ LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g, con
           d[i][j] = inside ? load(in + (y * w.width + x) * block) : zero<float>();
         }
       }
-      winograd_input(d, to, point);
+      winograd_input<Form>(d, to, point);
     }
 }
 
@@ -140,20 +147,21 @@ LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_g
 }
 
 /// Rows of tiles of images [first, first + count): those of the whole image, or of a part of it.
-LAMINA_APART void run_winograd(const conv_blocked_args& a, float* scratch) {
+template <class Form> LAMINA_APART void run_winograd(const conv_blocked_args& a, void* scratch) {
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
   const long columns = winograd_columns(w), first = a.first_row / 2 * columns,
              end = divide_up(a.first_row + winograd_rows(a), 2) * columns;
-  const long together = a.decision[winograd_together], filter = in_blocks * out_blocks * block * block;
+  const long together = a.decision[winograd_together], filter = winograd_filter<Form>(w);
+  auto* const inputs = static_cast<typename Form::x*>(scratch);
   for (long n = a.first; n < a.first + a.count; ++n) {
     const float* in = a.in + n * in_blocks * w.height * w.width * block;
     const long image = n * out_blocks * w.out_height * w.out_width * block;
     for (long t = first; t < end; t += together) {
       const winograd_group g{t, smaller(together, end - t)};
       const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
-      float* const products = scratch + winograd_points * in_point;
-      winograd_inputs(w, g, in, scratch, in_point);
+      float* const products = reinterpret_cast<float*>(inputs + winograd_points * in_point);
+      winograd_inputs<Form>(w, g, in, inputs, in_point);
       conv_blocked_args product = a;
       product.w = winograd_product(w, g.count);
       product.clamp = 0;
@@ -163,7 +171,7 @@ LAMINA_APART void run_winograd(const conv_blocked_args& a, float* scratch) {
       product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
       for (long p = 0; p < winograd_points; ++p) {
         product.weight = a.weight + p * filter;
-        run_image<sweep::flat>(product, scratch + p * in_point, nullptr, products + p * out_point, nullptr);
+        run_image<Form, sweep::flat, false>(product, inputs + p * in_point, nullptr, products + p * out_point, nullptr);
       }
       winograd_outputs(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
     }

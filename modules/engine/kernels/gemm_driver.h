@@ -1,6 +1,7 @@
 // Decisions and loops of the matrix product, for any element type.
 #pragma once
 #include "gemm.h"
+#include "product_form.h"
 #include "simd.h"
 #include "storage.h"
 
@@ -61,9 +62,9 @@ LAMINA_INLINE void cut_rows_evenly(gemm_args& g) {
 }
 
 /// Cuts the loops; needs pack_b, tile_columns and the row panels.
-template <class T> LAMINA_INLINE void cut_blocks(gemm_args& g) {
-  constexpr long size = sizeof(T);
-  g.k_block = k_block_of(g.k);
+template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
+  constexpr long size = sizeof(typename Form::number);
+  g.k_block = steps_of<Form>(k_block_of(g.k)) * Form::numbers;
   const bool thin = g.pack_b && g.m <= 4 * tile_rows;
   const long columns = thin ? thin_block_bytes / (g.k_block * size) : block_row_bytes / size;
   g.column_block = larger(1, smaller(columns / g.tile_columns, parts(g.n, g.tile_columns))) * g.tile_columns;
@@ -78,12 +79,15 @@ LAMINA_INLINE bool has_epilogue(const gemm_args& g) { return g.bias_column || g.
 template <class T> LAMINA_INLINE long packed_b_count(const gemm_args& g) {
   return g.pack_b ? g.k_block * parts(g.column_block, panel_columns<T>) * panel_columns<T> : 0;
 }
-template <class T> LAMINA_INLINE std::size_t scratch_of(const gemm_args& g) {
+template <class Form> LAMINA_INLINE std::size_t scratch_of(const gemm_args& g) {
+  using T = typename Form::number;
   const long packed_a = g.pack_a ? g.k_block * g.panel_block * g.tall_rows + width<T> : 0;
-  return static_cast<std::size_t>(packed_b_count<T>(g) + packed_a) * sizeof(T);
+  return static_cast<std::size_t>(packed_b_count<T>(g)) * sizeof(T) +
+         static_cast<std::size_t>(packed_a) * sizeof(typename Form::x);
 }
-template <class T> LAMINA_INLINE std::size_t packed_size(long k, long n) {
-  return static_cast<std::size_t>(parts(n, panel_columns<T>) * panel_columns<T> * k) * sizeof(T);
+template <class Form> LAMINA_INLINE std::size_t packed_size(long k, long n) {
+  using T = typename Form::number;
+  return static_cast<std::size_t>(parts(n, panel_columns<T>) * panel_columns<T> * steps_of<Form>(k)) * sizeof(T);
 }
 
 /// One block of K and N of one product: what the loops over rows and tiles need of it.
@@ -98,7 +102,11 @@ template <class T> struct block {
 };
 
 /// All rows times one block.  B's panels are the outer loop: the panels of A stream from L2 past one panel of B.
-template <class T, bool PacksA> LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, T* packed_a) {
+template <class Form, bool PacksA, class T = typename Form::number>
+LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename Form::x* packed_a) {
+  // Packed rows lie in columns; those that are rounded on the way follow each other.
+  constexpr bool rounds = Form::numbers > 1;
+  const long steps = steps_of<Form>(now.k), packed_row = steps * Form::numbers;
   const long tall_end = g.tall_count * g.tall_rows;
   for (long first_row = 0; first_row < g.m;) {
     long end_row = first_row;
@@ -106,7 +114,7 @@ template <class T, bool PacksA> LAMINA_INLINE void run_block(const gemm_args& g,
       const long rows = end_row < tall_end ? g.tall_rows : g.short_rows;
       if (PacksA && g.pack_a)
         g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column,
-                   packed_a + (end_row - first_row) * now.k);
+                   packed_a + (end_row - first_row) * packed_row);
       end_row += rows;
     }
     for (long j = 0; j < now.columns; j += g.tile_columns) {
@@ -115,10 +123,15 @@ template <class T, bool PacksA> LAMINA_INLINE void run_block(const gemm_args& g,
         const bool tall = i < tall_end;
         const long rows = tall ? g.tall_rows : g.short_rows;
         const bool packed = PacksA && g.pack_a;
-        const T* a = packed ? packed_a + (i - first_row) * now.k : now.a + i * g.a_row;
-        g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](
-            now.k, a, packed ? rows : g.a_step, now.b + j * now.b_panel, now.b_step, now.c + i * g.c_row + j, g.c_row,
-            &g, now.column + j, i, now.flags, static_cast<int>(columns));
+        const void* a =
+            packed ? static_cast<const void*>(packed_a + (i - first_row) * packed_row) : now.a + i * g.a_row;
+        g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](steps, a,
+                                                                !packed  ? g.a_step
+                                                                : rounds ? packed_row
+                                                                         : rows,
+                                                                now.b + j * now.b_panel, now.b_step,
+                                                                now.c + i * g.c_row + j, g.c_row, &g, now.column + j, i,
+                                                                now.flags, static_cast<int>(columns));
         i += rows;
       }
     }
@@ -127,9 +140,9 @@ template <class T, bool PacksA> LAMINA_INLINE void run_block(const gemm_args& g,
 }
 
 /// The whole product.  Names no tile or packer: it calls what `prepare` wrote into the arguments.
-template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch) {
+template <class Form, class T = typename Form::number> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch) {
   if (g.m <= 0 || g.n <= 0) return;
-  T* const packed_a = scratch + packed_b_count<T>(g);
+  auto* const packed_a = reinterpret_cast<typename Form::x*>(scratch + packed_b_count<T>(g));
   const T* const a = static_cast<const T*>(g.a);
   const T* const b = static_cast<const T*>(g.b);
   T* const c = static_cast<T*>(g.c);
@@ -145,8 +158,8 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
       for (long z = 0; z < g.batch; ++z) {
         const T* this_b = b + z * g.b_batch;
         if (g.prepacked) {
-          now.b = this_b + j * g.k + p * panel_columns<T>;
-          now.b_panel = g.k;
+          now.b = this_b + j * steps_of<Form>(g.k) + steps_of<Form>(p) * panel_columns<T>;
+          now.b_panel = steps_of<Form>(g.k);
         } else if (g.pack_b) {
           if (z == 0 || g.b_batch != 0)
             g.packer_b(now.k, now.columns, this_b + p * g.b_row + j * g.b_column, g.b_row, g.b_column, scratch);
@@ -161,9 +174,9 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
         if (z > 0 && g.residual && g.residual_batch != 0 && (now.flags & gemm_finish)) {
           gemm_args moved = g;
           moved.residual = static_cast<const T*>(g.residual) + z * g.residual_batch;
-          run_block<T, true>(moved, now, packed_a);
+          run_block<Form, true>(moved, now, packed_a);
         } else {
-          run_block<T, true>(g, now, packed_a);
+          run_block<Form, true>(g, now, packed_a);
         }
       }
     }
@@ -173,13 +186,13 @@ template <class T> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch
 /// Whether a product needs no more than `run_prepacked`.
 LAMINA_INLINE bool is_prepacked(const gemm_args& g) { return g.prepacked && !g.pack_a && g.batch == 1; }
 /// The whole of one product with prepacked weights whose A is read as it lies: what nets at inference consist of.
-template <class T> LAMINA_COMPACT void run_prepacked(const gemm_args& g) {
+template <class Form, class T = typename Form::number> LAMINA_COMPACT void run_prepacked(const gemm_args& g) {
   if (g.m <= 0 || g.n <= 0) return;
   const bool epilogue = has_epilogue(g);
   LAMINA_NO_UNROLL for (long j = 0; j < g.n; j += g.column_block)
       LAMINA_NO_UNROLL for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
     const long k = smaller(g.k_block, g.k - p);
-    run_block<T, false>(
+    run_block<Form, false>(
         g,
         {k, smaller(g.column_block, g.n - j), static_cast<const T*>(g.a) + p * g.a_column,
          static_cast<const T*>(g.b) + j * g.k + p * panel_columns<T>, panel_columns<T>, g.k, static_cast<T*>(g.c) + j,

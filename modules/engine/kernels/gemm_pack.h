@@ -1,7 +1,9 @@
 // Packing of operands: B in panels of the tile's columns, A in panels of the tile's rows.
 #pragma once
 #include "gemm.h"
+#include "product_form.h"
 #include "simd.h"
+#include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -66,6 +68,36 @@ LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long 
       for (long i = j; i < j + columns; ++i) *to++ = i < count ? from[p * row + i * column] : T(0);
 }
 
+/// The same from any strides, two rows of B in a lane of bfloat16 pairs: [panel][pairs of k][columns].
+template <int Vectors>
+LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, long column, float* to) {
+  constexpr int lanes = width<float>, columns = Vectors * lanes;
+  const long pairs = (k + 1) / 2;
+  for (long j = 0; j < (count + columns - 1) / columns * columns; j += lanes) {
+    const float* in = from + j * column;
+    const int left = static_cast<int>(count - j < 0 ? 0 : count - j < lanes ? count - j : lanes);
+    float* out = to + j / columns * columns * pairs + j % columns;
+    for (long p = 0; p < k; p += lanes) {
+      const int rows = static_cast<int>(k - p < lanes ? k - p : lanes);
+      vec<float> r[lanes];
+      if (row == 1) {
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] =
+            i < left ? load(in + i * column + p, first<float>(rows)) : zero<float>();
+        transpose<float>(r);
+      } else {
+        LAMINA_NO_UNROLL for (int i = 0; i < lanes; ++i) {
+          alignas(64) float held[lanes]{};
+          if (column == 1) store(held, i < rows ? load(in + (p + i) * row, first<float>(left)) : zero<float>());
+          else LAMINA_SMALL for (int l = 0; i < rows && l < left; ++l) held[l] = in[(p + i) * row + l * column];
+          r[i] = load(held);
+        }
+      }
+      LAMINA_UNROLL for (int i = 0; i < lanes; i += 2) if (i < rows)
+          store(out + (p + i) / 2 * columns, bfloat_pairs(r[i], r[i + 1]));
+    }
+  }
+}
+
 // A: one panel of `count` rows, [k][count]; from[i * row + p * column].  Stores are whole registers: each overwrites
 // the surplus of the one before, so the buffer ends with a register of slack.
 
@@ -108,6 +140,24 @@ template <class T, int Rows> LAMINA_INLINE void pack_a_columns(long k, long coun
 template <class T> LAMINA_INLINE void pack_a_any(long k, long count, const T* from, long row, long column, T* to) {
   for (long p = 0; p < k; ++p)
     for (long i = 0; i < count; ++i) *to++ = from[i * row + p * column];
+}
+
+/// Rows of A, rounded as a form asks, one after the other in whole steps.
+template <class Form>
+LAMINA_INLINE void round_a(long k, long count, const float* from, long row, long column, typename Form::x* to) {
+  for (long i = 0; i < count; ++i, from += row, to += steps_of<Form>(k) * Form::numbers) {
+    if (column == 1) {
+      Form::round(from, k, to);
+      continue;
+    }
+    constexpr long together = 128;
+    float held[together];
+    for (long p = 0; p < k; p += together) {
+      const long left = k - p < together ? k - p : together;
+      LAMINA_SMALL for (long l = 0; l < left; ++l) held[l] = from[(p + l) * column];
+      Form::round(held, left, to + p);
+    }
+  }
 }
 
 }  // namespace LAMINA_KERNEL_SET

@@ -1,6 +1,7 @@
 // Register tiles of the matrix product: A is broadcast, B is read in vectors along N, C is row-major.
 #pragma once
 #include "gemm.h"
+#include "product_form.h"
 #include "simd.h"
 #include "storage.h"
 
@@ -132,13 +133,13 @@ LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vecto
 }
 
 /// Rows x Vectors registers of C over k steps.
-template <class T, int Rows, int Vectors, masking Masking, a_order Order>
-LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __restrict b, long b_step, int columns,
-                        tile_end<T> end) {
+template <class Form, int Rows, int Vectors, masking Masking, a_order Order, class T = typename Form::number>
+LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_step, const T* __restrict b, long b_step,
+                        int columns, tile_end<T> end) {
   const tile_mask<T, Vectors, Masking> lanes(columns);
   const bool in_columns = Order == a_order::any ? end.args->a_in_columns != 0 : Order == a_order::columns;
   const long across = in_columns ? 1 : a_step;
-  const long along = in_columns ? a_step : Order == a_order::rows ? 1 : end.args->a_column;
+  const long along = in_columns ? a_step : Order == a_order::rows ? Form::numbers : end.args->a_column;
   vec<T> sum[Rows][Vectors];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = zero<T>();
   if constexpr (Order == a_order::columns) {
@@ -146,22 +147,26 @@ LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __r
   }
   // where both strides are variables, a pointer for every three rows, by the addressing modes of the machine
   constexpr int reach = Order == a_order::any ? 3 : Rows, pointers = (Rows + reach - 1) / reach;
-  const T* at[pointers];
+  const typename Form::x* at[pointers];
   LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = a + g * reach * across;
   // Weights come from beyond L2 where rows are few: while this panel is multiplied the next one is on its way, of each of its
   // rows a line for each panel of A.
   constexpr int lines = Vectors * width<T> * static_cast<int>(sizeof(T)) >= 64
                             ? Vectors * width<T> * static_cast<int>(sizeof(T)) / 64
                             : 1;
-  const T* next = b + (end.args->prepacked ? end.args->k * b_step : 0) +
+  const T* next = b + (end.args->prepacked ? steps_of<Form>(end.args->k) * b_step : 0) +
                   end.row / Rows % lines * (64 / static_cast<long>(sizeof(T)));
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p, next += b_step) {
     __builtin_prefetch(next, 0, 2);
-    vec<T> row[Vectors];
-    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = lanes.load_b(b, j);
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
-      const vec<T> x = broadcast(at[i / reach] + i % reach * across);
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma(x, row[j], sum[i][j]);
+    LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
+      if constexpr (Form::parts > 1)
+        asm("" : : : "memory");  // or the loads of both parts come first, and registers are spilled
+      vec<T> row[Vectors];
+      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = Form::weights(lanes.load_b(b, j), part);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
+        const vec<T> x = Form::everywhere(at[i / reach] + i % reach * across, part);
+        LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = Form::plus(sum[i][j], x, row[j]);
+      }
     }
     LAMINA_UNROLL for (int g = 0; g < pointers; ++g) {
       at[g] += along;
@@ -173,31 +178,36 @@ LAMINA_INLINE void tile(long k, const T* __restrict a, long a_step, const T* __r
 }
 
 /// One row times `Panels` packed panels side by side: enough chains to hide the latency of the multiply-add.
-template <class T, int Panels, int Vectors, masking Masking>
-LAMINA_INLINE void panels_side_by_side(long k, const T* a, long a_step, const T* b, int columns, tile_end<T> end) {
+template <class Form, int Panels, int Vectors, masking Masking, class T = typename Form::number>
+LAMINA_INLINE void panels_side_by_side(long k, const typename Form::x* a, long a_step, const T* b, int columns,
+                                       tile_end<T> end) {
   constexpr int count = Panels * Vectors, panel_columns = Vectors * width<T>;
-  const long panel = (end.args->prepacked ? end.args->k : k) * panel_columns;
+  const long panel = (end.args->prepacked ? steps_of<Form>(end.args->k) : k) * panel_columns;
+  if constexpr (Form::numbers > 1) a_step = Form::numbers;  // of a single row, whose numbers follow each other
   vec<T> sum[1][count];
   LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] = zero<T>();
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
-    const vec<T> x = broadcast(a + p * a_step);
-    LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] =
-        fma(x, load(b + j / Vectors * panel + j % Vectors * width<T>), sum[0][j]);
+    LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
+      const vec<T> x = Form::everywhere(a + p * a_step, part);
+      LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] =
+          Form::plus(sum[0][j], x, Form::weights(load(b + j / Vectors * panel + j % Vectors * width<T>), part));
+    }
     b += panel_columns;
   }
   finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), columns, end);
 }
 
 /// What is left of a row of panels, one panel at a time.
-template <class T, int Vectors>
-LAMINA_INLINE void panels_one_by_one(long k, const T* a, long a_step, const T* b, int columns, tile_end<T> end) {
+template <class Form, int Vectors, class T = typename Form::number>
+LAMINA_INLINE void panels_one_by_one(long k, const typename Form::x* a, long a_step, const T* b, int columns,
+                                     tile_end<T> end) {
   constexpr int panel_columns = Vectors * width<T>;
-  const long panel = (end.args->prepacked ? end.args->k : k) * panel_columns;
+  const long panel = (end.args->prepacked ? steps_of<Form>(end.args->k) : k) * panel_columns;
   for (int j = 0; j < columns; j += panel_columns) {
     tile_end<T> here = end;
     here.c += j;
     here.column += j;
-    panels_side_by_side<T, 1, Vectors, masking::every>(k, a, a_step, b, columns - j, here);
+    panels_side_by_side<Form, 1, Vectors, masking::every>(k, a, a_step, b, columns - j, here);
     b += panel;
   }
 }

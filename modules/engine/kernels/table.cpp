@@ -17,6 +17,7 @@ extern "C" const table* LAMINA_KERNEL(kernels)() noexcept {
       &LAMINA_KERNEL(sample),
       &LAMINA_KERNEL(transformer),
       &LAMINA_KERNEL(quantized),
+      &LAMINA_KERNEL(bfloat),
   };
   return &kernels;
 }

@@ -1,5 +1,6 @@
 // The kernels of one instruction set, as the planner sees them.
 #pragma once
+#include "bfloat.h"
 #include "cell.h"
 #include "conv.h"
 #include "elementwise.h"
@@ -24,6 +25,7 @@ struct table {
   const sample_functions* sample;
   const transformer_functions* transformer;
   const quantized_functions* quantized;
+  const bfloat_functions* bfloat;
 };
 
 extern "C" {

@@ -44,15 +44,21 @@ const kernels::gemm_functions& functions(const emission& e) {
   return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)];
 }
 
+// The products of float32 numbers that are rounded to bfloat16, in the form that this machine has.
+const kernels::gemm_functions& bfloat_functions(const emission& e) {
+  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
+  return *family.products[family.form()].gemm;
+}
+
 // The packed form of a B that all products share; empty where it is read as it lies.
-buffer_ref packed_b(emission& e, const products& all, bool transposed) {
+buffer_ref packed_b(emission& e, const kernels::gemm_functions& gemm, const products& all, bool transposed) {
   const auto& p = all.one;
-  if (!all.one_b || all.column || p.m * all.count >= 4096) return {};
-  const auto& gemm = functions(e);
+  const bool rounds = &gemm != &functions(e);
+  if (!all.one_b || all.column || (p.m * all.count >= 4096 && !rounds)) return {};
   return e.packed(
       e.of().inputs[1],
-      0x6d6d0000u | (transposed ? 1u : 0u) | static_cast<unsigned>(e.out_type(0).element) << 4 |
-          static_cast<unsigned>(e.isa()) << 8,
+      (rounds ? 0x6d620000u : 0x6d6d0000u) | (transposed ? 1u : 0u) |
+          static_cast<unsigned>(e.out_type(0).element) << 4 | static_cast<unsigned>(e.isa()) << 8,
       gemm.packed_bytes(p.k, p.n),
       [&](buffer_ref from, buffer_ref to) {
         kernels::gemm_prepack_args q{};
@@ -62,20 +68,27 @@ buffer_ref packed_b(emission& e, const products& all, bool transposed) {
         q.b_column = p.b_column;
         e.step(gemm.prepack, q, {{&q.b, from}, {&q.packed, to}});
       },
-      true);
+      !rounds);
 }
 
+// How products are computed: their kernels, and B as those have packed it.
+struct way {
+  const kernels::gemm_functions& gemm;
+  buffer_ref packed;
+};
+
 // A call for rows and columns of a product from these on, or for as many products as `part` has.
-void emit_part(emission& e, kernels::gemm_args part, buffer_ref packed, const matrices& first, std::int64_t row = 0,
+void emit_part(emission& e, kernels::gemm_args part, const way& by, const matrices& first, std::int64_t row = 0,
                std::int64_t column = 0) {
-  const auto& gemm = functions(e);
+  const auto& gemm = by.gemm;
   const auto& tail = e.epilogue();
   const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element)),
              c_at = (first.c + row * part.c_row + column) * size;
   const auto run = gemm.prepare_kernel(&part, e.compact());
   std::vector<address> where{
       {&part.a, e.in(0).at((first.a + row * part.a_row) * size)},
-      {&part.b, packed ? packed.at(column * part.k * size) : e.in(1).at((first.b + column * part.b_column) * size)},
+      {&part.b, by.packed ? by.packed.at(static_cast<std::int64_t>(gemm.packed_bytes(part.k, column)))
+                          : e.in(1).at((first.b + column * part.b_column) * size)},
       {&part.c, e.out(0).at(c_at)}};
   if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
   if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at(c_at)});
@@ -83,8 +96,8 @@ void emit_part(emission& e, kernels::gemm_args part, buffer_ref packed, const ma
 }
 
 // One product, of which rows or, for few rows, columns are cut at tile boundaries, by size alone.
-void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer_ref packed, const matrices& first) {
-  const auto& gemm = functions(e);
+void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
+  const auto& gemm = by.gemm;
   const double grain = flops < 2e6 ? 2e5 : 1e6;
   if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
     e.cut_for_threads(
@@ -92,7 +105,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer
         [&](std::int64_t row, std::int64_t count) {
           kernels::gemm_args part = p;
           part.m = count;
-          emit_part(e, part, packed, first, row, 0);
+          emit_part(e, part, by, first, row, 0);
         },
         grain, gemm.tile_rows);
   else
@@ -101,7 +114,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, buffer
         [&](std::int64_t column, std::int64_t count) {
           kernels::gemm_args part = p;
           part.n = count;
-          emit_part(e, part, packed, first, 0, column);
+          emit_part(e, part, by, first, 0, column);
         },
         grain, gemm.panel_columns);
 }
@@ -131,6 +144,18 @@ void emit_integers(emission& e, const products& all) {
   }
 }
 
+way way_of(emission& e, const products& all, bool transposed) {
+  if (e.compute() == dtype::bfloat16 && e.out_type(0).element == dtype::float32) {
+    const auto& gemm = bfloat_functions(e);
+    if (const buffer_ref packed = packed_b(e, gemm, all, transposed)) {
+      e.note("bfloat16");
+      return {gemm, packed};
+    }
+  }
+  const auto& gemm = functions(e);
+  return {gemm, packed_b(e, gemm, all, transposed)};
+}
+
 }  // namespace
 
 void matmul::emit(emission& e) {
@@ -144,8 +169,8 @@ void matmul::emit(emission& e) {
   p.low = tail.low;
   p.high = tail.high;
   p.relaxed_summation = e.relaxed_summation();
-  const buffer_ref packed = packed_b(e, all, at.transpose_b);
-  p.prepacked = static_cast<bool>(packed);
+  const way by = way_of(e, all, at.transpose_b);
+  p.prepacked = static_cast<bool>(by.packed);
 
   const double flops = all.flops();
   constexpr double least = 4e5;  // flops of a product that is cut
@@ -153,7 +178,7 @@ void matmul::emit(emission& e) {
   // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.
   const std::int64_t a_count = all.a.size();
   const bool even = (a_count == 1 || a_count == all.count) && (all.one_b || all.b.size() == all.count);
-  if (all.count > 1 && small && even && !packed && p.n > 1) {
+  if (all.count > 1 && small && even && !by.packed && p.n > 1) {
     p.a_batch = a_count == 1 ? 0 : all.step.a;
     p.b_batch = all.one_b ? 0 : all.step.b;
     p.c_batch = p.residual_batch = all.step.c;
@@ -162,14 +187,14 @@ void matmul::emit(emission& e) {
         [&](std::int64_t first, std::int64_t count) {
           kernels::gemm_args part = p;
           part.batch = count;
-          emit_part(e, part, packed, {first * p.a_batch, first * p.b_batch, first * p.c_batch});
+          emit_part(e, part, by, {first * p.a_batch, first * p.b_batch, first * p.c_batch});
         },
         1e6);
     return;
   }
   for (std::int64_t i = 0; i < all.count; ++i) {
-    if (small) emit_part(e, p, packed, all.at(i));
-    else emit_product(e, p, flops, packed, all.at(i));
+    if (small) emit_part(e, p, by, all.at(i));
+    else emit_product(e, p, flops, by, all.at(i));
   }
 }
 

@@ -92,12 +92,24 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
       [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit({image, 1, first, count}); });
 }
 
+// The kernels of a convolution in blocks of channels: of float32 numbers, or of those rounded to bfloat16.
+const kernels::conv_blocked_functions& blocked_functions(emission& e, const kernels::window& w) {
+  if (e.compute() == dtype::bfloat16) {
+    const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
+    const auto& f = family.products[family.form()].conv;
+    if (f.supports(&w, e.in(0).form == layout::plain)) return f;
+  }
+  return functions(e).blocked;
+}
+
 // Weights packed for a convolution in blocks of channels.
 buffer_ref packed_weights(emission& e, const kernels::window& w) {
-  const auto& f = functions(e).blocked;
-  const bool planar = e.in(0).form == layout::plain, computed = f.by_winograd(&w, planar) != 0;
+  const auto& f = blocked_functions(e, w);
+  const bool rounds = &f != &functions(e).blocked, planar = e.in(0).form == layout::plain,
+             computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
-                      static_cast<unsigned>(w.groups > 1) << 1 | static_cast<unsigned>(e.isa()) << 8;
+                      static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) |
+                      static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
       e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
@@ -106,7 +118,7 @@ buffer_ref packed_weights(emission& e, const kernels::window& w) {
         p.planar_in = planar;
         e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
       },
-      !computed);
+      !computed && !rounds);
 }
 
 // The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
@@ -130,7 +142,7 @@ struct blocked_part {
 };
 
 void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
-  const auto& f = functions(e).blocked;
+  const auto& f = blocked_functions(e, w);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
   const auto blocks_of = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes; };
@@ -156,14 +168,12 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
     }
     out_at = (part.first_image * blocks + part.first_block) * w.out_height * w.out_width * block_bytes;
   }
-  const std::int64_t channels_read = depthwise     ? 1
-                                     : a.planar_in ? w.channels
-                                                   : blocks_of(w.channels) * lanes,
-                     weights_of_block = block_bytes * w.kernel_h * w.kernel_w * channels_read;
+  kernels::window before = w;  // blocks of output channels before those of the part
+  before.out_channels = part.first_block * lanes;
+  const auto weights_before = static_cast<std::int64_t>(f.packed_bytes(&before, a.planar_in));
   const auto run = f.prepare(&a);
-  std::vector<address> where{{&a.in, e.in(0).at(in_at)},
-                             {&a.weight, weight.at(part.first_block * weights_of_block)},
-                             {&a.out, e.out(0).at(out_at)}};
+  std::vector<address> where{
+      {&a.in, e.in(0).at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
   if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
   e.step(run, a, where, f.scratch_bytes(&a));
@@ -172,12 +182,14 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
 void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
+  const auto& f = blocked_functions(e, w);
+  if (&f != &functions(e).blocked) e.note("bfloat16");
   const buffer_ref weight = packed_weights(e, w), bias = padded_bias(e, w.out_channels, blocks * lanes);
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
   // Blocks of output channels, by twos where a tile has two, or pairs of rows.
-  const bool by_rows = functions(e).blocked.by_rows(&w, e.in(0).form == layout::plain) != 0;
+  const bool by_rows = f.by_rows(&w, e.in(0).form == layout::plain) != 0;
   const std::int64_t unit = w.groups > 1 ? 1 : 2, whole = by_rows ? (w.out_height + 1) / 2 : (blocks + unit - 1) / unit;
   detail::cut_images(
       e, images, flops_per_image, 3e6, part_flops, whole,

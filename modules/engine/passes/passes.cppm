@@ -2,6 +2,7 @@
 export module lamina:passes;
 import :context;
 import :core;
+import :dtype;
 import :program;
 import :shape;
 import :tensor;
@@ -127,7 +128,10 @@ export struct pass_options {
                           ///< are those of recurrent gates; not the bits of a batch
   bool common = true;     ///< equal operations become one; in the program: `common_subexpressions`
   bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
-  bool compact = false;   ///< for one thread: kernels of less code where they take little more time; the same bits
+  dtype compute =
+      dtype::float32;    ///< of products with weights in plans for inference: bfloat16 rounds both of their operands
+                         ///< to that, and sums stay float32; other results keep their type
+  bool compact = false;  ///< for one thread: kernels of less code where they take little more time; the same bits
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
 };

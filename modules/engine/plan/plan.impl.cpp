@@ -28,6 +28,9 @@ constexpr double few_flops = 4096;  // of formulas that take as long as it takes
 
 plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
     : isa_(set), counters_(counters) {
+  if (options.compute != dtype::float32 && options.compute != dtype::bfloat16)
+    detail::raise(error_kind::unsupported, text() << "pass_options::compute is " << options.compute
+                                                  << "; a plan computes in float32 or bfloat16");
   emitter(*this, {p, set, options}).run();
   without_denormals_ = cost_.flops > few_flops && multiplies_weights(p);
 }

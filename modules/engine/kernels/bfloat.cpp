@@ -1,0 +1,244 @@
+// Products of bfloat16 numbers of one instruction set, in the forms that it can have.
+#include "bfloat.h"
+
+#include "conv_border.h"
+#include "conv_prepare.h"
+#include "conv_reorder.h"
+#include "gemm_driver.h"
+#include "gemm_pack.h"
+#include "gemm_tile.h"
+#include "simd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+namespace bfloat_product {
+
+/// Panels side by side for a single row.
+inline constexpr int row_panels = LAMINA_REGISTERS == 32 ? 2 : 4;
+
+/// The tiles of a form: [rows - 2][registers - 1], and whole ones of full width; a single row has kernels of its own.
+struct tiles {
+  gemm_tile last[7][3], whole[7], row, row_last;
+  gemm_pack packer;
+};
+
+LAMINA_INLINE void prepare(gemm_args& g, const tiles& all) {
+  g.a_in_columns = 0;
+  g.row = nullptr;
+  g.a_step = 0;
+  g.pack_b = 0;
+  g.packer_b = nullptr;
+  g.pack_a = 1;
+  g.packer_a = all.packer;
+  cut_rows_evenly(g);
+  g.tile_columns = (g.m == 1 ? row_panels : 1) * panel_columns<float>;
+  const auto tile = [&](long rows, long columns) {
+    const long vectors = parts(columns, width<float>);
+    return columns == panel_columns<float> ? all.whole[rows - 2] : all.last[rows - 2][vectors - 1];
+  };
+  const long last = g.n % g.tile_columns == 0 ? g.tile_columns : g.n % g.tile_columns;
+  const long whole = g.n < g.tile_columns ? last : g.tile_columns;
+  const long rows[2] = {g.tall_rows, g.short_rows};
+  for (int i = 0; i < 2; ++i) {
+    g.tile[i][0] = g.tile[i][1] = nullptr;
+    if (g.m == 1) g.tile[i][0] = all.row, g.tile[i][1] = all.row_last;
+    else if (g.n > 0) g.tile[i][0] = tile(rows[i], whole), g.tile[i][1] = tile(rows[i], last);
+  }
+}
+
+template <class Form, int Rows, int Vectors, masking Masking>
+LAMINA_INLINE void run_tile(long k, const void* a, long a_step, const void* b, long b_step, void* c, long c_row,
+                            const gemm_args* args, long column, long row, int flags, int columns) {
+  tile<Form, Rows, Vectors, Masking, a_order::rows>(k, static_cast<const typename Form::x*>(a), a_step,
+                                                    static_cast<const float*>(b), b_step, columns,
+                                                    {static_cast<float*>(c), c_row, args, column, row, flags});
+}
+
+int takes_window(const window* w, int planar_in) noexcept { return !planar_in && blocked::takes_window(*w); }
+int cuts_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows(*w, planar_in != 0); }
+int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
+
+}  // namespace bfloat_product
+}  // namespace LAMINA_KERNEL_SET
+
+#define LAMINA_TILE_PARAMETERS                                                                                \
+  long k, const void *a, long a_step, const void *b, long b_step, void *c, long c_row, const gemm_args *args, \
+      long column, long row, int flags, int columns
+#define LAMINA_TILE_ARGUMENTS k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns
+
+// Every height from two rows on, and every width.
+#define LAMINA_TILE_NAME(form, height, wide, mask) LAMINA_KERNEL(gemm_bf16_tile_##height##x##wide##_##mask##form)
+#define LAMINA_TILE(form, type, height, wide, mask)                                     \
+  void LAMINA_TILE_NAME(form, height, wide, mask)(LAMINA_TILE_PARAMETERS) noexcept {    \
+    bfloat_product::run_tile<type, height, wide, masking::mask>(LAMINA_TILE_ARGUMENTS); \
+  }
+#if LAMINA_REGISTERS == 32
+#define LAMINA_WIDTHS(each, form, type, height)                                                         \
+  each(form, type, height, 1, last) each(form, type, height, 2, last) each(form, type, height, 3, last) \
+      each(form, type, height, 3, whole)
+#define LAMINA_ADDRESSES(form, height)                                               \
+  {LAMINA_TILE_NAME(form, height, 1, last), LAMINA_TILE_NAME(form, height, 2, last), \
+   LAMINA_TILE_NAME(form, height, 3, last)},
+#define LAMINA_WHOLE(form, height) LAMINA_TILE_NAME(form, height, 3, whole),
+#else
+#define LAMINA_WIDTHS(each, form, type, height) \
+  each(form, type, height, 1, last) each(form, type, height, 2, last) each(form, type, height, 2, whole)
+#define LAMINA_ADDRESSES(form, height) \
+  {LAMINA_TILE_NAME(form, height, 1, last), LAMINA_TILE_NAME(form, height, 2, last), nullptr},
+#define LAMINA_WHOLE(form, height) LAMINA_TILE_NAME(form, height, 2, whole),
+#endif
+#define LAMINA_HEIGHTS_4(f, ...) f(__VA_ARGS__, 2) f(__VA_ARGS__, 3) f(__VA_ARGS__, 4)
+#if LAMINA_REGISTERS == 32
+#define LAMINA_HEIGHTS(f, ...) \
+  LAMINA_HEIGHTS_4(f, __VA_ARGS__) f(__VA_ARGS__, 5) f(__VA_ARGS__, 6) f(__VA_ARGS__, 7) f(__VA_ARGS__, 8)
+#elif defined(__AVX2__)
+#define LAMINA_HEIGHTS(f, ...) LAMINA_HEIGHTS_4(f, __VA_ARGS__) f(__VA_ARGS__, 5) f(__VA_ARGS__, 6)
+#else
+#define LAMINA_HEIGHTS(f, ...) LAMINA_HEIGHTS_4(f, __VA_ARGS__)
+#endif
+
+extern "C" {
+
+void LAMINA_KERNEL(gemm_bf16_prepack)(const void* args, void*) noexcept {
+  const auto& g = *static_cast<const gemm_prepack_args*>(args);
+  pack_b_pairs<tile_vectors>(g.k, g.n, static_cast<const float*>(g.b), g.b_row, g.b_column,
+                             static_cast<float*>(g.packed));
+}
+
+void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const conv_pack_args*>(args);
+  if (blocked::takes_winograd(a.w, false)) blocked::pack_winograd<bfloat_floats>(a.w, a.weight, a.packed);
+  else blocked::pack_weights<bfloat_floats>(a.w, false, a.weight, a.packed);
+}
+
+#define LAMINA_CONV_TILE_NAME(form, c, r) LAMINA_KERNEL(conv_bf16_tile_##c##_##r##form)
+#define LAMINA_CONV_TILE(form, type, c, r)                                 \
+  void LAMINA_CONV_TILE_NAME(form, c, r)(const void* q) noexcept {         \
+    blocked::tile<type, c, r>(*static_cast<const blocked::tile_args*>(q)); \
+  }
+#define LAMINA_CONV_SWEEP(form, type, name)                                                                 \
+  void LAMINA_KERNEL(conv_bf16_##name##form)(const void* args, void* scratch) noexcept {                    \
+    blocked::run_images<type, blocked::sweep::name>(*static_cast<const conv_blocked_args*>(args), scratch); \
+  }
+#define LAMINA_CONV_FORM(form, type)                                                                        \
+  void LAMINA_KERNEL(conv_bf16_mend##form)(const void* args) noexcept {                                     \
+    const auto& a = *static_cast<const conv_blocked_args*>(args);                                           \
+    border::mend_blocked<type>(a, static_cast<long>(blocked::packed_bytes<type>(&a.w, 0) / sizeof(float))); \
+  }                                                                                                         \
+  LAMINA_CONV_SWEEP(form, type, flat)                                                                       \
+  LAMINA_CONV_SWEEP(form, type, rows)                                                                       \
+  LAMINA_CONV_SWEEP(form, type, copied_rows)                                                                \
+  void LAMINA_KERNEL(conv_bf16_winograd##form)(const void* args, void* scratch) noexcept {                  \
+    blocked::run_winograd<type>(*static_cast<const conv_blocked_args*>(args), scratch);                     \
+  }                                                                                                         \
+  kernel LAMINA_KERNEL(conv_bf16_prepare##form)(conv_blocked_args * args) noexcept {                        \
+    static constexpr blocked_tiles tiles = [] {                                                             \
+      blocked_tiles all;                                                                                    \
+      LAMINA_CONV_ENTER##form return all;                                                                   \
+    }();                                                                                                    \
+    static constexpr blocked::blocked_kernels kernels{&tiles,                                               \
+                                                      LAMINA_KERNEL(conv_bf16_mend##form),                  \
+                                                      LAMINA_KERNEL(conv_bf16_flat##form),                  \
+                                                      LAMINA_KERNEL(conv_bf16_rows##form),                  \
+                                                      LAMINA_KERNEL(conv_bf16_copied_rows##form),           \
+                                                      LAMINA_KERNEL(conv_bf16_winograd##form)};             \
+    return blocked::prepare<type>(args, kernels);                                                           \
+  }                                                                                                         \
+  std::size_t LAMINA_KERNEL(conv_bf16_scratch##form)(const conv_blocked_args* args) noexcept {              \
+    return blocked::scratch_bytes<type>(args);                                                              \
+  }                                                                                                         \
+  std::size_t LAMINA_KERNEL(conv_bf16_packed##form)(const window* w, int planar_in) noexcept {              \
+    return blocked::packed_bytes<type>(w, planar_in);                                                       \
+  }
+// A list is expanded once, so that what is made of it is not a parameter.
+#define LAMINA_CONV_ENTER_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(, c, r);
+#define LAMINA_CONV_ENTER_dots_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(_dots, c, r);
+#define LAMINA_CONV_ENTER LAMINA_ALL_TILES(LAMINA_CONV_ENTER_)
+#define LAMINA_CONV_ENTER_dots LAMINA_ALL_TILES(LAMINA_CONV_ENTER_dots_)
+#define LAMINA_CONV_TILE_floats(c, r) LAMINA_CONV_TILE(, bfloat_floats, c, r)
+#define LAMINA_CONV_TILE_dots(c, r) LAMINA_CONV_TILE(_dots, bfloat_dots, c, r)
+
+LAMINA_ALL_TILES(LAMINA_CONV_TILE_floats)
+LAMINA_CONV_FORM(, bfloat_floats)
+#if defined(__AVX512BW__)
+LAMINA_ALL_TILES(LAMINA_CONV_TILE_dots)
+LAMINA_CONV_FORM(_dots, bfloat_dots)
+#endif
+
+#define LAMINA_BFLOAT_FORM(form, type)                                                                             \
+  LAMINA_HEIGHTS(LAMINA_WIDTHS, LAMINA_TILE, form, type)                                                           \
+  void LAMINA_KERNEL(gemm_bf16_row##form)(LAMINA_TILE_PARAMETERS) noexcept {                                       \
+    panels_side_by_side<type, bfloat_product::row_panels, tile_vectors, masking::whole>(                           \
+        k, static_cast<const type::x*>(a), a_step, static_cast<const float*>(b), columns,                          \
+        {static_cast<float*>(c), c_row, args, column, row, flags});                                                \
+    static_cast<void>(b_step);                                                                                     \
+  }                                                                                                                \
+  void LAMINA_KERNEL(gemm_bf16_row_last##form)(LAMINA_TILE_PARAMETERS) noexcept {                                  \
+    panels_one_by_one<type, tile_vectors>(k, static_cast<const type::x*>(a), a_step, static_cast<const float*>(b), \
+                                          columns, {static_cast<float*>(c), c_row, args, column, row, flags});     \
+    static_cast<void>(b_step);                                                                                     \
+  }                                                                                                                \
+  void LAMINA_KERNEL(gemm_bf16_round_a##form)(long k, long count, const void* from, long row, long column,         \
+                                              void* to) noexcept {                                                 \
+    round_a<type>(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));              \
+  }                                                                                                                \
+  void LAMINA_KERNEL(gemm_bf16##form)(const void* args, void* scratch) noexcept {                                  \
+    run_product<type>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));                         \
+  }                                                                                                                \
+  kernel LAMINA_KERNEL(gemm_bf16_prepare##form)(gemm_args * args) noexcept {                                       \
+    static constexpr bfloat_product::tiles all{{LAMINA_HEIGHTS(LAMINA_ADDRESSES, form)},                           \
+                                               {LAMINA_HEIGHTS(LAMINA_WHOLE, form)},                               \
+                                               LAMINA_KERNEL(gemm_bf16_row##form),                                 \
+                                               LAMINA_KERNEL(gemm_bf16_row_last##form),                            \
+                                               LAMINA_KERNEL(gemm_bf16_round_a##form)};                            \
+    bfloat_product::prepare(*args, all);                                                                           \
+    cut_blocks<type>(*args);                                                                                       \
+    return LAMINA_KERNEL(gemm_bf16##form);                                                                         \
+  }                                                                                                                \
+  kernel LAMINA_KERNEL(gemm_bf16_prepare_kernel##form)(gemm_args * args, bool) noexcept {                          \
+    return LAMINA_KERNEL(gemm_bf16_prepare##form)(args);                                                           \
+  }                                                                                                                \
+  std::size_t LAMINA_KERNEL(gemm_bf16_scratch##form)(const gemm_args* args) noexcept {                             \
+    return scratch_of<type>(*args);                                                                                \
+  }                                                                                                                \
+  std::size_t LAMINA_KERNEL(gemm_bf16_packed##form)(long k, long n) noexcept { return packed_size<type>(k, n); }   \
+  extern const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form);                                            \
+  constinit const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form) = {                                      \
+      LAMINA_KERNEL(gemm_bf16_prepare##form),                                                                      \
+      LAMINA_KERNEL(gemm_bf16_prepare_kernel##form),                                                               \
+      LAMINA_KERNEL(gemm_bf16_scratch##form),                                                                      \
+      LAMINA_KERNEL(gemm_bf16##form),                                                                              \
+      LAMINA_KERNEL(gemm_bf16_packed##form),                                                                       \
+      LAMINA_KERNEL(gemm_bf16_prepack),                                                                            \
+      tile_rows,                                                                                                   \
+      panel_columns<float>};
+
+LAMINA_BFLOAT_FORM(, bfloat_floats)
+#if defined(__AVX512BW__)
+LAMINA_BFLOAT_FORM(_dots, bfloat_dots)
+int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there(); }
+#else
+int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
+#endif
+
+#define LAMINA_BFLOAT_PRODUCTS(form)                                                        \
+  {                                                                                         \
+    &LAMINA_KERNEL(gemm_bf16_functions##form), {                                            \
+      bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window, \
+          LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),   \
+          LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)              \
+    }                                                                                       \
+  }
+
+extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
+#if defined(__AVX512BW__)
+    {LAMINA_BFLOAT_PRODUCTS(), LAMINA_BFLOAT_PRODUCTS(_dots)},
+#else
+    {LAMINA_BFLOAT_PRODUCTS(), {}},
+#endif
+    LAMINA_KERNEL(bfloat_form),
+};
+
+}  // extern "C"
+
+}  // namespace lamina::kernels

@@ -1,0 +1,27 @@
+// Products of float32 numbers that are rounded to bfloat16 first; sums are float32.
+//
+// Sums run in the same order in every form: sets with a fused multiply-add give the same bits, with or without instructions for
+// bfloat16, but for denormal numbers.
+#pragma once
+#include "conv.h"
+#include "gemm.h"
+#include "kernels.h"
+
+namespace lamina::kernels {
+
+/// A form of the products; each has kernels of its own, and all read the same packed weights.
+struct bfloat_products {
+  /// A, C, bias and residual are float32; B is `prepacked`, in pairs of bfloat16 numbers.
+  const gemm_functions* gemm;
+  /// Images, bias and residual are float32, weights are packed in pairs; not depthwise, and not of plain images.
+  conv_blocked_functions conv;
+};
+
+struct bfloat_functions {
+  /// The forms that this set can have; the fastest one that the machine has is `form()`.
+  bfloat_products products[2];
+  int (*form)() noexcept;
+};
+LAMINA_OF_EACH_SET(bfloat_functions, lamina_bfloat);
+
+}  // namespace lamina::kernels

@@ -1,0 +1,169 @@
+// Decisions and loops of blocked convolutions that are not depthwise, in any form of products.
+#pragma once
+#include "conv_blocked.h"
+#include "conv_tile_sizes.h"
+#include "conv_winograd.h"
+
+namespace lamina::kernels {
+inline namespace LAMINA_KERNEL_SET {
+
+using conv_tile = void (*)(const void*) noexcept;
+
+/// The tiles of a form: [blocks of output channels - 1][pixels - 1]
+struct blocked_tiles {
+  conv_tile at[3][blocked::wide_rows]{};
+};
+
+namespace blocked {
+
+/// What `prepare` chooses from.
+struct blocked_kernels {
+  const blocked_tiles* tiles;
+  void (*mend)(const void*) noexcept;
+  kernel pointwise, rows, copied_rows, winograd;
+};
+
+LAMINA_INLINE bool is_dense(const window& w) noexcept { return w.dilation_w == 1 || w.kernel_w == 1; }
+LAMINA_INLINE bool is_one_row(const window& w) noexcept {
+  return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
+}
+
+/// How well tiles of this size fill the registers for `pixels` in a row and `blocks` of output channels.
+LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
+  const double per_tile = static_cast<double>(pixels) / static_cast<double>(divide_up(pixels, rows));
+  const double count = per_tile * static_cast<double>(columns), chains = count < 8 ? 8 : count;
+  const double loads = 1 + 0.16 * (static_cast<double>(columns) + per_tile) / count;
+  const double used = static_cast<double>(blocks) / static_cast<double>(divide_up(blocks, columns) * columns);
+  return count / chains / loads * used;
+}
+
+/// Whether these kernels take a window: without groups, and with dilation along columns, or along the one row of a map.
+LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1 && (is_dense(w) || is_one_row(w)); }
+/// Whether parts of an image are rows of its results.
+LAMINA_INLINE bool cuts_rows(const window& w, bool planar) {
+  return takes_winograd(w, planar) || (w.groups == 1 && w.out_channels <= block);
+}
+
+/// Clears what `prepare` decides.
+LAMINA_INLINE void reset(conv_blocked_args* a) {
+  for (int i = 0; i < place_count; ++i) a->decision[i] = 0;
+  for (auto& t : a->tile) t = nullptr;
+  a->mend = nullptr;
+}
+
+/// How a convolution that is not depthwise goes. `pieces`: tiles along a piece of the long row that the map of a 1x1 convolution is.
+template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const blocked_kernels& kernels, long pieces) {
+  const window& w = a->w;
+  long* d = a->decision;
+  constexpr long size = sizeof(typename Form::x);
+  reset(a);
+  const bool planar = a->planar_in != 0;
+  const long step = planar ? 1 : block, pixels = w.out_height * w.out_width;
+  const long in_count = planar ? w.channels : divide_up(w.channels, block),
+             out_count = divide_up(w.out_channels, block);
+  const bool flat = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_h == 0 &&
+                    w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
+  const long line = w.columns_under(w.out_width);
+  const long reach = line - w.pad_w - w.width;  // columns beyond the right side
+  const bool edge = !planar && w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
+  d[is_flat] = flat;
+  d[has_edge] = edge;
+  d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
+  if (d[has_copy]) a->mend = kernels.mend;
+  d[copy_width] = line;
+  d[is_spread] = !is_dense(w);
+  const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
+  const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
+                      tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
+  d[tile_rows] = narrow ? narrow_rows : wide_rows;
+  d[tile_columns] = narrow ? 3 : 2;
+  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * pieces) : w.out_width;
+  d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
+  const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4 / Form::numbers;
+  const long max_blocks = larger(1, weight_bytes / bytes_of_block);
+  d[in_blocks] = divide_up(in_count, divide_up(in_count, max_blocks));
+  const long bytes_of_row = (flat ? d[row_pixels] : w.stride_h * w.width) * step * d[in_blocks] * size;
+  const long max_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
+  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], max_rows));
+
+  const auto enter = [&](int at, long rows) {
+    const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
+    for (int last = 0; last < 2; ++last)
+      if (rows > 0 && columns[last] > 0) a->tile[at + last] = kernels.tiles->at[columns[last] - 1][rows - 1];
+  };
+  const auto enter_row = [&](int at, long count) {
+    if (count == 0) return;
+    const long tiles = divide_up(count, d[tile_rows]);
+    enter(at, count / tiles);
+    if (count % tiles) enter(at + 2, count / tiles + 1);
+  };
+  enter_row(0, d[row_pixels]);
+  if (flat) enter_row(4, pixels % d[row_pixels]);
+}
+
+/// Points of so many tiles at a time, in whole pieces, as stay near.
+template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
+  const window& w = a->w;
+  const long tiles = divide_up(winograd_rows(*a), 2) * winograd_columns(w);
+  const long bytes_of_tile =
+                 winograd_points * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
+             near = 1024 * 1024;
+  conv_blocked_args product{};
+  product.w = winograd_product(w, tiles);
+  decide<Form>(&product, kernels, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
+  for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
+  for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
+  a->mend = nullptr;
+  const long piece = a->decision[row_pixels];
+  a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
+}
+
+/// Fills what is decided, and gives the kernel.
+template <class Form> LAMINA_INLINE kernel prepare(conv_blocked_args* a, const blocked_kernels& kernels) {
+  if (takes_winograd(a->w, a->planar_in != 0)) {
+    prepare_winograd<Form>(a, kernels);
+    return kernels.winograd;
+  }
+  decide<Form>(a, kernels, 8);
+  return a->decision[is_flat] ? kernels.pointwise : a->decision[has_copy] ? kernels.copied_rows : kernels.rows;
+}
+
+/// Bytes of scratch of a convolution that is not depthwise.
+template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked_args* a) {
+  const window& w = a->w;
+  const long* d = a->decision;
+  constexpr long size = sizeof(typename Form::x);
+  if (d[winograd_together])
+    return static_cast<std::size_t>(winograd_points * d[winograd_together] * block *
+                                    (divide_up(w.channels, block) * size + divide_up(w.out_channels, block) * 4));
+  const bool rounds = Form::numbers > 1;
+  if (!d[has_copy] && !rounds) return 0;
+  const long step = a->planar_in ? 1 : block;
+  if (d[is_flat]) return static_cast<std::size_t>(d[in_blocks] * d[row_group] * d[row_pixels] * step * size);
+  const long rows = smaller(w.height, w.rows_under(d[row_group]));
+  return static_cast<std::size_t>(d[in_blocks] * rows * (d[has_copy] ? d[copy_width] : w.width) * step * size);
+}
+
+template <class Form, sweep Way> LAMINA_INLINE void run_images(const conv_blocked_args& a, void* scratch) {
+  const window& w = a.w;
+  const long in_channels = a.planar_in ? w.channels : divide_up(w.channels, block) * block;
+  const long in_image = in_channels * w.height * w.width,
+             out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
+  for (long n = a.first; n < a.first + a.count; ++n)
+    run_image<Form, Way>(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr,
+                         a.out + n * out_image, static_cast<typename Form::x*>(scratch));
+  if (a.mend) a.mend(&a);
+}
+
+/// Bytes of packed weights.
+template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, int planar_in) {
+  if (takes_winograd(*w, planar_in != 0))
+    return static_cast<std::size_t>(winograd_points * winograd_filter<Form>(*w)) * sizeof(float);
+  const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
+  const long outs = divide_up(w->out_channels, block) * block;
+  return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
+}
+
+}  // namespace blocked
+}  // namespace LAMINA_KERNEL_SET
+}  // namespace lamina::kernels
