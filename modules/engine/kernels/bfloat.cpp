@@ -55,7 +55,7 @@ LAMINA_INLINE void run_tile(long k, const void* a, long a_step, const void* b, l
 }
 
 int takes_window(const window* w, int planar_in) noexcept { return !planar_in && blocked::takes_window(*w); }
-int cuts_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows(*w, planar_in != 0); }
+int cuts_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows<bfloat_floats>(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
 }  // namespace bfloat_product

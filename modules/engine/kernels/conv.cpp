@@ -66,7 +66,9 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
   else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
 }
 
-int by_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows(*w, planar_in != 0); }
+int by_rows(const window* w, int planar_in) noexcept {
+  return blocked::cuts_rows<whole_numbers<float>>(*w, planar_in != 0);
+}
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
 constexpr blocked::blocked_kernels blocked_f32{&tiles_of_blocked,

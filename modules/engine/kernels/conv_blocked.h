@@ -40,6 +40,7 @@ struct tile_args {
   long steps;                           // contiguous steps of one kernel row
   long pixel;                           // numbers between neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
+  long ahead, ahead_lines;  // distance to weights that later tiles read, and lines of each kernel row to fetch
   float low, high;
   bool accumulate, last, clamp;  // add to `out`; finish with bias, residual, clamp
   bool left, right;              // the first (last) pixel misses its first (last) tap
@@ -106,6 +107,9 @@ template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_
       zero<float>();
   for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
+      for (long i = 0; i < q.ahead_lines; ++i)
+        LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+            __builtin_prefetch(weight_at + q.ahead + i * block + j * weight_column, 0, 2);
       pixel_pointers<Form, Rows> in;
       LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
       const float* weight = weight_at;
@@ -180,6 +184,9 @@ template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long bloc
   }
 }
 
+/// Rows of results of a call: of a part of an image, or all.
+constexpr long rows_of_part(const conv_blocked_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
+
 /// Ways of a convolution that is not depthwise through an image, each a kernel of its own: 1x1 of stride 1, whose map is one
 /// long row; over the rows as they lie; over a padded copy of the rows at hand.
 enum class sweep { flat, rows, copied_rows };
@@ -211,9 +218,9 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  const bool part = a.row_count != 0;
-  const long begin = part ? a.first_row * d[row_count] / w.out_height : 0;
-  const long end = part ? (a.first_row + a.row_count) * d[row_count] / w.out_height : d[row_count];
+  // Rows of results of this part; of a flat map pieces of its pixels, which are counted from the first one.
+  const long begin = flat ? 0 : a.first_row, end = flat ? d[row_count] : begin + rows_of_part(a);
+  const long first_pixel = flat ? a.first_row * w.out_width : 0, part_pixels = rows_of_part(a) * w.out_width;
   for (long group = begin; group < end; group += d[row_group]) {
     const long group_end = smaller(group + d[row_group], end);
     for (long c = 0; c < in_count; c += d[in_blocks]) {
@@ -223,14 +230,16 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       const auto* whole = in + c * w.height * w.width * step;
       const X* source = copy;
       long source_row = 0,
-           source_x = Way == sweep::rows ? -w.pad_w : 0;  // first row held by `source`; column of its first pixel
+           source_x =
+               Way == sweep::rows ? -w.pad_w : first_pixel;  // first row held by `source`; column of its first pixel
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
       if constexpr (!copies) source = whole;
       else if constexpr (flat) {
         source_x = -group * d[row_pixels];
-        const long count = smaller(group_end * d[row_pixels], pixels) + source_x;
-        copy_rows<Form>(whole - source_x * step, q.blocks, q.in_block, 1, 0, copy, count, 0, count, step);
+        const long count = smaller(group_end * d[row_pixels], part_pixels) + source_x;
+        copy_rows<Form>(whole + (first_pixel - source_x) * step, q.blocks, q.in_block, 1, 0, copy, count, 0, count,
+                        step);
         q.in_block = count * step;
       } else {
         const bool pads = Way == sweep::copied_rows;
@@ -247,10 +256,14 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
+        // The tiles of these channels fetch the weights of the next ones, each its share of every kernel row.
+        const long tiles_here = (group_end - group) * divide_up(d[row_pixels], d[tile_rows]);
+        const long lines = o + d[tile_columns] < out_count ? divide_up(q.steps, tiles_here) : 0;
+        long fetched = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
           q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
-          const long count = flat ? smaller(d[row_pixels], pixels - y * d[row_pixels]) : d[row_pixels];
+          const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
           const X* from = source + (flat ? 0 : inside.at - source_row) * line;
@@ -263,7 +276,10 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
             q.right = edge && x0 + (size - 1) * w.stride_w + w.kernel_w > w.width;
             q.in = from + x0 * step;
             q.weight = weight;
-            const long at = (o * pixels + y * d[row_pixels] + x) * block;
+            q.ahead = d[tile_columns] * q.weight_column + fetched * block;
+            q.ahead_lines = smaller(lines, q.steps - fetched);
+            fetched += q.ahead_lines;
+            const long at = (o * pixels + first_pixel + y * d[row_pixels] + x) * block;
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
             a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)](&q);

@@ -39,11 +39,6 @@ LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks)
 
 /// Whether these kernels take a window: without groups, and with dilation along columns, or along the one row of a map.
 LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1 && (is_dense(w) || is_one_row(w)); }
-/// Whether parts of an image are rows of its results.
-LAMINA_INLINE bool cuts_rows(const window& w, bool planar) {
-  return takes_winograd(w, planar) || (w.groups == 1 && w.out_channels <= block);
-}
-
 /// Clears what `prepare` decides.
 LAMINA_INLINE void reset(conv_blocked_args* a) {
   for (int i = 0; i < place_count; ++i) a->decision[i] = 0;
@@ -77,8 +72,9 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
                       tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
   d[tile_rows] = narrow ? narrow_rows : wide_rows;
   d[tile_columns] = narrow ? 3 : 2;
-  d[row_pixels] = flat ? smaller(pixels, d[tile_rows] * pieces) : w.out_width;
-  d[row_count] = flat ? divide_up(pixels, d[row_pixels]) : w.out_height;
+  const long part_pixels = rows_of_part(*a) * w.out_width;
+  d[row_pixels] = flat ? smaller(part_pixels, d[tile_rows] * pieces) : w.out_width;
+  d[row_count] = flat ? divide_up(part_pixels, d[row_pixels]) : rows_of_part(*a);
   const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4 / Form::numbers;
   const long max_blocks = larger(1, weight_bytes / bytes_of_block);
   d[in_blocks] = divide_up(in_count, divide_up(in_count, max_blocks));
@@ -98,13 +94,13 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
     if (count % tiles) enter(at + 2, count / tiles + 1);
   };
   enter_row(0, d[row_pixels]);
-  if (flat) enter_row(4, pixels % d[row_pixels]);
+  if (flat) enter_row(4, part_pixels % d[row_pixels]);
 }
 
 /// Points of so many tiles at a time, in whole pieces, as stay near.
 template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
   const window& w = a->w;
-  const long tiles = divide_up(winograd_rows(*a), 2) * winograd_columns(w);
+  const long tiles = divide_up(rows_of_part(*a), 2) * winograd_columns(w);
   const long bytes_of_tile =
                  winograd_points * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
              near = 1024 * 1024;
@@ -162,6 +158,14 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
   const long outs = divide_up(w->out_channels, block) * block;
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
+}
+
+/// Whether parts of an image are rows of its results: all of them read the weights again, and parts by channels the image.
+template <class Form> LAMINA_INLINE bool cuts_rows(const window& w, bool planar) {
+  if (w.groups > 1) return false;
+  const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
+  return takes_winograd(w, planar) || w.out_channels <= block ||
+         (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image);
 }
 
 }  // namespace blocked

@@ -95,9 +95,6 @@ LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y
   }
 }
 
-/// Rows of results of a call: of a part of an image, or all.
-constexpr long winograd_rows(const conv_blocked_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
-
 /// Tiles [first, first + count) of an image, counted along its rows.
 struct winograd_group {
   long first, count;
@@ -151,7 +148,7 @@ template <class Form> LAMINA_APART void run_winograd(const conv_blocked_args& a,
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
   const long columns = winograd_columns(w), first = a.first_row / 2 * columns,
-             end = divide_up(a.first_row + winograd_rows(a), 2) * columns;
+             end = divide_up(a.first_row + rows_of_part(a), 2) * columns;
   const long together = a.decision[winograd_together], filter = winograd_filter<Form>(w);
   auto* const inputs = static_cast<typename Form::x*>(scratch);
   for (long n = a.first; n < a.first + a.count; ++n) {
