@@ -141,16 +141,42 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_neither_threads_nor_rows) {
   for (std::size_t j = 0; j < 300; ++j) BOOST_TEST(row[0].values[j] == once[0].values[j]);
 }
 
-BOOST_AUTO_TEST_CASE(plans_with_gradients_compute_in_float32) {
+BOOST_AUTO_TEST_CASE(training_computes_in_float32) {
   const auto run = [](const pass_options& o) {
     small_graph g;
     const value x = g.input(real({6, 20}, 1)), w = g.state("w", real({20, 30}, 2));
-    const value loss = reduce_sum(tanh(matmul(x, w)), {});
-    const value wanted[] = {w};
-    for (const auto& v : gradients(loss, wanted)) g.output(v);
-    return g.run(o)[0];
+    g.output(matmul(x, w));
+    g.p.assign(w, value(w * 0.5));
+    const value image = g.input(real({1, 32, 9, 9}, 3), "image"), v = g.state("v", real({32, 32, 3, 3}, 4));
+    const value loss = reduce_sum(tanh(conv2d(image, v, {})), {}), wanted[] = {v};
+    for (const auto& gradient : gradients(loss, wanted)) g.output(gradient);
+    return g.run(o);
   };
-  BOOST_TEST(same_bits(run(in_bfloat), run({})));
+  const auto half = run(in_bfloat), whole = run({});
+  for (std::size_t i = 0; i < whole.size(); ++i) BOOST_TEST(same_bits(half[i], whole[i]));
+}
+
+BOOST_AUTO_TEST_CASE(attention_rounds_its_operands) {
+  for (const auto& [queries, keys, depth, width] : {std::tuple{1, 5, 8, 6}, {130, 131, 33, 20}, {70, 200, 16, 50}})
+    for (const bool causal : {false, true})
+      for (const bool masked : {false, true}) {
+        const auto run = [&](const pass_options& o, int threads = 1) {
+          small_graph g;
+          const value q = g.input(real({2, 3, queries, depth}, 1), "q"), k = g.input(real({2, 3, keys, depth}, 2), "k"),
+                      v = g.input(real({2, 3, keys, width}, 3), "v");
+          const attention_attributes how{.causal = causal};
+          g.output(masked ? value(attention(q, k, v, g.input(real({queries, keys}, 4), "m"), how))
+                          : value(attention(q, k, v, how)));
+          return g.run(o, threads)[0];
+        };
+        const array whole = run({}), half = run(in_bfloat);
+        BOOST_TEST_CONTEXT(queries << " queries, " << keys << " keys" << (causal ? ", causal" : "")
+                                   << (masked ? ", masked" : "")) {
+          BOOST_TEST(relative_error(half, whole) < 1e-2);
+          BOOST_TEST(relative_error(half, whole) > 1e-4);
+          BOOST_TEST(same_bits(half, run(in_bfloat, 3)));
+        }
+      }
 }
 
 BOOST_AUTO_TEST_CASE(other_types_are_refused) {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "files.h"
 
 import lamina;
 
@@ -354,6 +357,26 @@ BOOST_AUTO_TEST_CASE(fewer_examples_than_a_batch) {
   auto report = fit(net, squares(1, 1), by_entropy, optim::sgd{}, {.epochs = 2, .batch = 64, .validation = empty()});
   BOOST_TEST(report.epochs.size() == 2u);
   BOOST_TEST(std::isfinite(report.epochs[1].loss));
+}
+
+// On the 10000 test images of Fashion-MNIST, where its package is installed.
+BOOST_AUTO_TEST_CASE(a_lenet_keeps_its_accuracy_in_bfloat16) {
+  const char* const folder = "/usr/share/datasets/fashion-mnist";
+  if (!std::filesystem::exists(std::string(folder) + "/train-images-idx3-ubyte.gz")) return;
+  using trained_model = model<lenet, input<"N", 1, 28, 28>>;
+  trained_model net({.seed = 1});
+  fit(net, datasets::fashion_mnist(data_split::train, folder), by_entropy, optim::adam{.lr = 2e-3},
+      {.epochs = 1, .batch = 64});
+  const test_files::folder dir;
+  save(net, (dir / "lenet.safetensors"));
+  trained_model half({.passes = {.compute = dtype::bfloat16}});
+  load(half, (dir / "lenet.safetensors"));
+  const auto test = datasets::fashion_mnist(data_split::test, folder);
+  const auto whole = evaluate(net, test, by_entropy), rounded = evaluate(half, test, by_entropy);
+  BOOST_TEST(whole.accuracy > 0.75);
+  BOOST_TEST(std::abs(rounded.accuracy - whole.accuracy) <= 0.003);
+  BOOST_TEST(std::abs(rounded.loss - whole.loss) < 1e-2);
+  BOOST_TEST(rounded.loss != whole.loss);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,9 +32,17 @@ template <class T> LAMINA_INLINE gemm_args mixture(const attention_args& a, long
   p.a_row = score_row(a), p.a_column = 1;
   p.b_row = a.width, p.b_column = 1;
   p.c_row = a.width;
+  p.prepacked = a.packs_values;
   p.batch = 1;
   a.product->prepare(&p);
   return p;
+}
+/// Bytes of packed keys, and of packed values.
+LAMINA_INLINE std::size_t key_bytes(const attention_args& a) {
+  return aligned(a.product->packed_bytes(a.depth, a.keys));
+}
+LAMINA_INLINE std::size_t value_bytes(const attention_args& a) {
+  return a.packs_values != 0 ? aligned(a.product->packed_bytes(a.keys, a.width)) : 0;
 }
 /// Keys that a block of queries sees.
 LAMINA_INLINE long seen(const attention_args& a, long last_query) {
@@ -52,8 +60,7 @@ template <class T> std::size_t scratch_bytes(const attention_args& a) {
     const std::size_t needed[] = {a.product->scratch_bytes(&s), a.product->scratch_bytes(&m)};
     for (const std::size_t bytes : needed) product = bytes > product ? bytes : product;
   }
-  return aligned(a.product->packed_bytes(a.depth, a.keys)) +
-         aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T)) +
+  return key_bytes(a) + value_bytes(a) + aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T)) +
          aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T)) + aligned(product);
 }
 
@@ -95,8 +102,10 @@ template <class T> LAMINA_INLINE void weigh(const attention_args& a, T* score, l
 }
 
 template <class T> LAMINA_APART void run(const attention_args& a, char* scratch) {
-  const std::size_t packed_bytes = aligned(a.product->packed_bytes(a.depth, a.keys));
   char* const packed = scratch;
+  char* const values = packed + key_bytes(a);
+  const std::size_t packed_bytes = key_bytes(a) + value_bytes(a);
+  long packed_values = 0;
   T* const score = reinterpret_cast<T*>(packed + packed_bytes);
   const std::size_t score_bytes = aligned(static_cast<std::size_t>(attention_rows * score_row(a)) * sizeof(T));
   T* const query = reinterpret_cast<T*>(packed + packed_bytes + score_bytes);
@@ -127,8 +136,13 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
     T weight[attention_rows / group][group];
     for (long r = 0; r < rows; r += group)
       weigh(a, score + r * score_row(a), first + r, rows - r < group ? rows - r : group, keys, weight[r / group]);
+    if (a.packs_values != 0 && packed_values != keys) {
+      gemm_prepack_args pack{keys, a.width, a.v, a.width, 1, values};
+      a.product->prepack(&pack, rest);
+      packed_values = keys;
+    }
     gemm_args m = mixture<T>(a, rows, keys);
-    m.a = score, m.b = a.v, m.c = out;
+    m.a = score, m.b = a.packs_values != 0 ? values : a.v, m.c = out;
     a.product->run(&m, rest);
     LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r)
         soft::scale_row(out + r * a.width, a.width, weight[r / group][r % group]);

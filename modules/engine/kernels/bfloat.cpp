@@ -25,11 +25,11 @@ struct tiles {
 LAMINA_INLINE void prepare(gemm_args& g, const tiles& all) {
   g.a_in_columns = 0;
   g.row = nullptr;
-  g.a_step = 0;
+  g.a_step = g.a_row;
   g.pack_b = 0;
   g.packer_b = nullptr;
-  g.pack_a = 1;
-  g.packer_a = all.packer;
+  g.pack_a = g.rounded ? 0 : 1;
+  g.packer_a = g.rounded ? nullptr : all.packer;
   cut_rows_evenly(g);
   g.tile_columns = (g.m == 1 ? row_panels : 1) * panel_columns<float>;
   const auto tile = [&](long rows, long columns) {
@@ -182,6 +182,10 @@ LAMINA_CONV_FORM(_dots, bfloat_dots)
                                               void* to) noexcept {                                                 \
     round_a<type>(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));              \
   }                                                                                                                \
+  void LAMINA_KERNEL(bf16_round##form)(const void* args, void*) noexcept {                                         \
+    const auto& a = *static_cast<const bfloat_round_args*>(args);                                                  \
+    round_a<type>(a.k, a.rows, a.in, a.row, a.column, static_cast<type::x*>(a.out));                               \
+  }                                                                                                                \
   void LAMINA_KERNEL(gemm_bf16##form)(const void* args, void* scratch) noexcept {                                  \
     run_product<type>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));                         \
   }                                                                                                                \
@@ -221,20 +225,19 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there(); }
 int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 #endif
 
-#define LAMINA_BFLOAT_PRODUCTS(form)                                                        \
-  {                                                                                         \
-    &LAMINA_KERNEL(gemm_bf16_functions##form), {                                            \
-      bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window, \
-          LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),   \
-          LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)              \
-    }                                                                                       \
-  }
+#define LAMINA_BFLOAT_PRODUCTS(form, type)                                                \
+  {&LAMINA_KERNEL(gemm_bf16_functions##form),                                             \
+   {bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window, \
+    LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),       \
+    LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                \
+   LAMINA_KERNEL(bf16_round##form),                                                       \
+   sizeof(type::x)}
 
 extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
 #if defined(__AVX512BW__)
-    {LAMINA_BFLOAT_PRODUCTS(), LAMINA_BFLOAT_PRODUCTS(_dots)},
+    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), LAMINA_BFLOAT_PRODUCTS(_dots, bfloat_dots)},
 #else
-    {LAMINA_BFLOAT_PRODUCTS(), {}},
+    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), {}},
 #endif
     LAMINA_KERNEL(bfloat_form),
 };

@@ -15,6 +15,16 @@ struct bfloat_products {
   const gemm_functions* gemm;
   /// Images, bias and residual are float32, weights are packed in pairs; not depthwise, and not of plain images.
   conv_blocked_functions conv;
+  kernel round;              // args: bfloat_round_args
+  std::size_t number_bytes;  // of a rounded number
+};
+
+/// Rows of [rows, k] as the products of a form read them, k up to an even number of elements each.
+struct bfloat_round_args {
+  long rows, k;
+  const float* in;
+  long row, column;  // of `in`
+  void* out;
 };
 
 struct bfloat_functions {

@@ -34,6 +34,8 @@ struct gemm_args {
   double low, high;                // clamp to [low, high] where `clamp`; NaN stays
   std::int32_t clamp, accumulate;  // accumulate: C is read and added to, before bias and residual
   std::int32_t prepacked;          // b points to what `prepack` wrote, or to the start of one of its panels
+  std::int32_t rounded,
+      pad;  // A holds numbers that its form has rounded, row after row in whole steps; `a_row` counts them
   std::int32_t relaxed_summation;  // a single row may be summed in several chains: other bits than in a batch
   std::int32_t pack_a, pack_b;     // from here on: decided by `prepare`
   std::int32_t a_in_columns;       // A, or its packed form, is contiguous along M

@@ -93,7 +93,7 @@ template <class Form> LAMINA_INLINE std::size_t packed_size(long k, long n) {
 /// One block of K and N of one product: what the loops over rows and tiles need of it.
 template <class T> struct block {
   long k, columns;
-  const T* a;
+  const void* a;  // of T where it is packed, else what tiles read
   const T* b;
   long b_step, b_panel;  // column j of the block starts at b + j * b_panel, j at a panel's start
   T* c;
@@ -113,7 +113,7 @@ LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename F
     for (long panel = 0; panel < g.panel_block && end_row < g.m; ++panel) {
       const long rows = end_row < tall_end ? g.tall_rows : g.short_rows;
       if (PacksA && g.pack_a)
-        g.packer_a(now.k, rows, now.a + end_row * g.a_row, g.a_row, g.a_column,
+        g.packer_a(now.k, rows, static_cast<const T*>(now.a) + end_row * g.a_row, g.a_row, g.a_column,
                    packed_a + (end_row - first_row) * packed_row);
       end_row += rows;
     }
@@ -123,8 +123,8 @@ LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename F
         const bool tall = i < tall_end;
         const long rows = tall ? g.tall_rows : g.short_rows;
         const bool packed = PacksA && g.pack_a;
-        const void* a =
-            packed ? static_cast<const void*>(packed_a + (i - first_row) * packed_row) : now.a + i * g.a_row;
+        using X = typename Form::x;
+        const X* a = packed ? packed_a + (i - first_row) * packed_row : static_cast<const X*>(now.a) + i * g.a_row;
         g.tile[tall ? 0 : 1][columns == g.tile_columns ? 0 : 1](steps, a,
                                                                 !packed  ? g.a_step
                                                                 : rounds ? packed_row
@@ -169,7 +169,8 @@ template <class Form, class T = typename Form::number> LAMINA_INLINE void run_pr
           now.b = this_b + p * g.b_row + j;
           now.b_panel = 1;
         }
-        now.a = a + z * g.a_batch + p * g.a_column;
+        const long first = z * g.a_batch + p * g.a_column;
+        now.a = g.pack_a ? static_cast<const void*>(a + first) : static_cast<const typename Form::x*>(g.a) + first;
         now.c = c + z * g.c_batch + j;
         if (z > 0 && g.residual && g.residual_batch != 0 && (now.flags & gemm_finish)) {
           gemm_args moved = g;

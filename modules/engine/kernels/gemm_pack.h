@@ -84,6 +84,8 @@ LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, 
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] =
             i < left ? load(in + i * column + p, first<float>(rows)) : zero<float>();
         transpose<float>(r);
+      } else if (column == 1 && rows == lanes && left == lanes) {
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = load(in + (p + i) * row);
       } else {
         LAMINA_NO_UNROLL for (int i = 0; i < lanes; ++i) {
           alignas(64) float held[lanes]{};

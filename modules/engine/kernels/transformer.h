@@ -23,7 +23,7 @@ struct normalize_args {
 /// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
 /// V [keys, width] -> out [queries, width].  mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
 /// causal: query i sees keys j <= i + keys - queries.  A query that sees nothing gives zeros.
-/// Memory: K packed, and `attention_rows` rows of scores.
+/// Memory: K packed, V too where the product takes nothing else, and `attention_rows` rows of scores.
 struct attention_args {
   const void* q;
   const void* k;
@@ -32,7 +32,7 @@ struct attention_args {
   void* out;
   long queries, keys, depth, width, first, count, mask_row, mask_column;
   double scale;
-  std::int32_t causal, mask_is_bool;
+  std::int32_t causal, mask_is_bool, packs_values, pad;
   const gemm_functions* product;
   template <class F> void each_code(F f) const { f(product); }
 };

@@ -59,7 +59,13 @@ void attention::emit(emission& e) {
   a.width = v.back().code;
   a.scale = scale_of(at, a.depth);
   a.causal = at.causal;
-  a.product = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+  const auto& kernels = kernels::kernels_of(static_cast<kernels::isa>(e.isa()));
+  a.product = kernels.gemm[static_cast<int>(element)];
+  if (e.compute() == dtype::bfloat16 && element == dtype::float32) {
+    a.product = kernels.bfloat->products[kernels.bfloat->form()].gemm;
+    a.packs_values = 1;
+    e.note("bfloat16");
+  }
 
   const bool masked = e.of().inputs.size() > 3;
   const mask_strides mask = masked ? mask_strides(e.in_type(3).dims, rank) : mask_strides({}, rank);

@@ -45,9 +45,9 @@ const kernels::gemm_functions& functions(const emission& e) {
 }
 
 // The products of float32 numbers that are rounded to bfloat16, in the form that this machine has.
-const kernels::gemm_functions& bfloat_functions(const emission& e) {
+const kernels::bfloat_products& bfloat_functions(const emission& e) {
   const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
-  return *family.products[family.form()].gemm;
+  return family.products[family.form()];
 }
 
 // The packed form of a B that all products share; empty where it is read as it lies.
@@ -71,10 +71,11 @@ buffer_ref packed_b(emission& e, const kernels::gemm_functions& gemm, const prod
       !rounds);
 }
 
-// How products are computed: their kernels, and B as those have packed it.
+// How products are computed: their kernels, B as those have packed it, and A where it is rounded before, once for all parts.
 struct way {
   const kernels::gemm_functions& gemm;
-  buffer_ref packed;
+  buffer_ref packed, rounded = {};
+  std::int64_t number_bytes = 0;
 };
 
 // A call for rows and columns of a product from these on, or for as many products as `part` has.
@@ -86,7 +87,8 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
              c_at = (first.c + row * part.c_row + column) * size;
   const auto run = gemm.prepare_kernel(&part, e.compact());
   std::vector<address> where{
-      {&part.a, e.in(0).at((first.a + row * part.a_row) * size)},
+      {&part.a, by.rounded ? by.rounded.at(row * part.a_row * by.number_bytes)
+                           : e.in(0).at((first.a + row * part.a_row) * size)},
       {&part.b, by.packed ? by.packed.at(static_cast<std::int64_t>(gemm.packed_bytes(part.k, column)))
                           : e.in(1).at((first.b + column * part.b_column) * size)},
       {&part.c, e.out(0).at(c_at)}};
@@ -99,7 +101,10 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
 void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
   const auto& gemm = by.gemm;
   const double grain = flops < 2e6 ? 2e5 : 1e6;
-  if (p.m >= p.n || p.m >= 4 * gemm.tile_rows)
+  // A part reads all of B or all of A again: few rows are worth it where B stays in the second cache.
+  constexpr std::size_t near = 256 * 1024;
+  const bool short_parts = by.packed && p.m < 64 * gemm.tile_rows && gemm.packed_bytes(p.k, p.n) > near;
+  if (p.m >= p.n || (p.m >= 4 * gemm.tile_rows && !short_parts))
     e.cut_for_threads(
         p.m, flops / static_cast<double>(p.m),
         [&](std::int64_t row, std::int64_t count) {
@@ -144,12 +149,33 @@ void emit_integers(emission& e, const products& all) {
   }
 }
 
+// Rounds A before a product whose parts would each round it.
+void round_rows(emission& e, kernels::gemm_args& p, way& by) {
+  const auto& f = bfloat_functions(e);
+  const std::int64_t row = (p.k + 1) / 2 * 2;
+  by.number_bytes = static_cast<std::int64_t>(f.number_bytes);
+  by.rounded = e.temporary(static_cast<std::size_t>(p.m * row) * f.number_bytes);
+  e.cut_for_threads(p.m, 8 * static_cast<double>(p.k), [&](std::int64_t first, std::int64_t count) {
+    kernels::bfloat_round_args a{};
+    a.rows = count;
+    a.k = p.k;
+    a.row = p.a_row;
+    a.column = p.a_column;
+    e.step(f.round, a,
+           {{&a.in, e.in(0).at(first * p.a_row * 4)}, {&a.out, by.rounded.at(first * row * by.number_bytes)}});
+  });
+  e.stage();
+  p.a_row = row;
+  p.a_column = 1;
+  p.rounded = 1;
+}
+
 way way_of(emission& e, const products& all, bool transposed) {
   if (e.compute() == dtype::bfloat16 && e.out_type(0).element == dtype::float32) {
-    const auto& gemm = bfloat_functions(e);
-    if (const buffer_ref packed = packed_b(e, gemm, all, transposed)) {
+    const auto& f = bfloat_functions(e);
+    if (const buffer_ref packed = packed_b(e, *f.gemm, all, transposed)) {
       e.note("bfloat16");
-      return {gemm, packed};
+      return {*f.gemm, packed};
     }
   }
   const auto& gemm = functions(e);
@@ -169,7 +195,7 @@ void matmul::emit(emission& e) {
   p.low = tail.low;
   p.high = tail.high;
   p.relaxed_summation = e.relaxed_summation();
-  const way by = way_of(e, all, at.transpose_b);
+  way by = way_of(e, all, at.transpose_b);
   p.prepacked = static_cast<bool>(by.packed);
 
   const double flops = all.flops();
@@ -192,6 +218,8 @@ void matmul::emit(emission& e) {
         1e6);
     return;
   }
+  const bool rounds = by.packed && &by.gemm != &functions(e);
+  if (rounds && all.count == 1 && p.m >= 2 * by.gemm.tile_rows && p.n > 2 * by.gemm.panel_columns) round_rows(e, p, by);
   for (std::int64_t i = 0; i < all.count; ++i) {
     if (small) emit_part(e, p, by, all.at(i));
     else emit_product(e, p, flops, by, all.at(i));

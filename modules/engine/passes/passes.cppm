@@ -128,9 +128,9 @@ export struct pass_options {
                           ///< are those of recurrent gates; not the bits of a batch
   bool common = true;     ///< equal operations become one; in the program: `common_subexpressions`
   bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
-  dtype compute =
-      dtype::float32;    ///< of products with weights in plans for inference: bfloat16 rounds both of their operands
-                         ///< to that, and sums stay float32; other results keep their type
+  /// What attention and products with weights that the plan does not assign round their operands to, unless it takes gradients of
+  /// convolutions: float32 or bfloat16. Sums and results stay float32.
+  dtype compute = dtype::float32;
   bool compact = false;  ///< for one thread: kernels of less code where they take little more time; the same bits
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;
