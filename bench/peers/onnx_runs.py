@@ -1,6 +1,6 @@
 """An ONNX model in ONNX Runtime or OpenVINO: seconds of loading, planning and the first run, of later runs, and bytes of memory.
 
-    onnx_runs.py onnxruntime|openvino MODEL --inputs FILE... --threads N --seconds S [--results FOLDER]
+    onnx_runs.py onnxruntime|openvino MODEL --inputs FILE... --threads N --seconds S [--results FOLDER] [--compute TYPE]
 
 The driver is Python: what a call of it costs is measured with a model that gives its input, and subtracted. Inputs are .npy
 files in the order of the model; --results writes result_<i>.npy. Prints JSON."""
@@ -19,10 +19,12 @@ def resident_bytes():
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 
 
-def onnxruntime_session(model, inputs, threads):
+def onnxruntime_session(model, inputs, threads, compute):
     """A call of a session that is bound to its memory, and what gives the results of the last call."""
     import onnxruntime
 
+    if compute != "float32":
+        raise SystemExit(f"ONNX Runtime computes in float32 on the processor, not in {compute}")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
     session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
@@ -34,11 +36,12 @@ def onnxruntime_session(model, inputs, threads):
     return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu
 
 
-def openvino_request(model, inputs, threads):
-    """The same of an inference request that computes in float32."""
+def openvino_request(model, inputs, threads, compute):
+    """The same of an inference request."""
     import openvino
 
-    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[compute],
+               "PERFORMANCE_HINT": "LATENCY"}
     core = openvino.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", options)
     request = compiled.create_infer_request()
@@ -66,13 +69,14 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--compute", choices=("float32", "bfloat16"), default="float32")
     a = parser.parse_args()
     prepare = onnxruntime_session if a.peer == "onnxruntime" else openvino_request
     version = __import__(a.peer).__version__.split("-")[0]
     inputs = [numpy.load(file) for file in a.inputs]
 
     before, begin = resident_bytes(), time.perf_counter()
-    call, results = prepare(a.model, inputs, a.threads)
+    call, results = prepare(a.model, inputs, a.threads, a.compute)
     call()
     first = time.perf_counter() - begin
     memory = resident_bytes() - before
@@ -81,7 +85,7 @@ def main():
         for i, y in enumerate(results()):
             numpy.save(a.results / f"result_{i}.npy", y)
 
-    empty, _ = prepare(nothing().SerializeToString(), [numpy.zeros(1, numpy.float32)], a.threads)
+    empty, _ = prepare(nothing().SerializeToString(), [numpy.zeros(1, numpy.float32)], a.threads, a.compute)
     overhead = seconds_of_runs(empty, a.seconds / 5)
     times = seconds_of_runs(call, a.seconds)
     print(json.dumps({"version": version, "first": first, "bytes": memory, "call": overhead[0],

@@ -1,4 +1,4 @@
-"""Whole models and attention (problems 9, 12, 21, 31, 32 and 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each in a
+"""Whole models and attention (problems 9, 12, 21 and 31 to 34): ONNX files in `lamina bench`, ONNX Runtime and OpenVINO, each in a
 process of its own on the same cores, turn by turn."""
 import dataclasses
 import importlib.util
@@ -17,6 +17,8 @@ PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 # Of int8 models: how many times their float form they are to be as fast, at least and as a goal, by instruction set.
 INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, None)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, None)},
         "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, None)}}
+# The same of products in bfloat16, where the processor has instructions for them.
+BFLOAT16 = {"resnet50": (1.5, 1.8), "mobilenet_v2": (1.2, 1.4), "minilm": (1.5, 1.8)}
 # Names of the models in peers/onnx_nets.py, with the goals of their ratio on one thread and on two.
 MODELS = {
     "lenet": ("LeNet", 2.0, 1.5),
@@ -37,6 +39,8 @@ class Model:
     inputs: dict
     tolerance: float = 1e-3      # of results, by `measure` of peers/difference.py
     measure: str = "largest"
+    compute: str = "float32"     # what products round their operands to
+    peers: tuple = tuple(PEERS)  # that can run it
 
 
 class Bench:
@@ -78,7 +82,7 @@ class Bench:
 
     def results(self, model, name):
         """Files of our results, or None."""
-        said = self.say("run", model.ours, *self.inputs_of(model), "--out", self.folder / "results" / name)
+        said = self.say("run", model.ours, *self.inputs_of(model), "--compute", model.compute, "--out", self.folder / "results" / name)
         return said and [output["file"] for output in said["outputs"]]
 
     def memory_of_plan(self, model):
@@ -101,7 +105,8 @@ class Bench:
         """Seconds and bytes of a process of ours, None where it fails."""
         repeat = 5
         for _ in range(2):  # the first one says how many runs fill the time
-            command = [self.tool, "bench", model.ours, *self.inputs_of(model), "--threads", threads, "--repeat", repeat, "--json"]
+            command = [self.tool, "bench", model.ours, *self.inputs_of(model), "--compute", model.compute, "--threads", threads,
+                       "--repeat", repeat, "--json"]
             done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=self.on_cores(threads))
             if done.returncode:
                 return None
@@ -114,7 +119,7 @@ class Bench:
 
     def turn_of(self, peer, model, threads, seconds, results):
         command = [pypi.PYTHON, pypi.BENCH / "peers" / "onnx_runs.py", peer, model.theirs, "--inputs", *model.inputs.values(),
-                   "--threads", threads, "--seconds", seconds, "--results", results]
+                   "--compute", model.compute, "--threads", threads, "--seconds", seconds, "--results", results]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, preexec_fn=self.on_cores(threads))
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
@@ -134,7 +139,7 @@ class Bench:
     def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS, peers=True):
         """The least of several turns by contender, "ours" first; of a peer that is absent or fails None. None where ours fails."""
         seconds, rounds = self.run.repetitions(seconds, 0), self.run.repetitions(rounds)
-        contenders = ["ours"] + (list(PEERS) if peers and pypi.PYTHON.exists() else [])
+        contenders = ["ours"] + (list(model.peers) if peers and pypi.PYTHON.exists() else [])
         expected = self.results(model, "expected")
         if not expected:
             return None
@@ -163,9 +168,10 @@ def row_of(problem, model, threads, key, scale, unit, measured, floor, goal=None
     def median(one):
         return scale * one["median"] if one and key == "least" else None
 
-    failed = [f"{PEERS[name]} does not run it, or gives other results" for name in PEERS if pypi.PYTHON.exists() and not measured[name]]
+    failed = [f"{PEERS[name]} does not run it, or gives other results"
+              for name in model.peers if pypi.PYTHON.exists() and not measured[name]]
     peers = [report.peer(title, one and one["version"], one and scale * one[key], median(one))
-             for title, one in ((PEERS[name], measured[name]) for name in PEERS)]
+             for title, one in ((PEERS[name], measured[name]) for name in model.peers)]
     ours = measured["ours"]
     made = report.row(problem, model.title, unit, scale * ours[key], peers, floor, goal,
                       "; ".join([note] * bool(note) + failed) or None, threads, median(ours), ours["version"])
@@ -258,30 +264,51 @@ def quantized(bench, name, model):
     return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean")
 
 
-def int8_models(run):
-    """Rows of models in int8: beside the same in float32, and beside ONNX Runtime, which reads what we write."""
+def narrow_models(run, problem, goals, narrowed):
+    """Rows of models in a narrower type: beside the same in float32, and beside peers. `narrowed(bench, name, model)` gives such a
+    model, or None, `goals(name, set)` what its ratio is to be at least and as a goal."""
     bench, rows, beside = Bench(run), [], []
     titles = titles_of(["lenet"] if run.quick else INT8)
     for name, model in zip(titles, bench.written(titles)):
-        in_int8 = quantized(bench, name, model)
-        results = in_int8 and bench.results(in_int8, "int8")
+        narrow = narrowed(bench, name, model)
+        results = narrow and bench.results(narrow, "narrow")
         if not results:
             continue
         apart = 100 * bench.difference(results, bench.results(model, "float"))["mean"]
         note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
         for threads in threads_of():
             float32 = bench.measured(model, threads, peers=False)
-            int8 = bench.measured(in_int8, threads)
-            if not float32 or not int8:
+            measured = bench.measured(narrow, threads)
+            if not float32 or not measured:
                 return []
-            least, goal = INT8.get(name, {}).get(int8["ours"]["version"], (None, None))
+            ours = measured["ours"]
+            least, goal = goals(name, ours["version"])
             before = report.peer("lamina in float32", "lamina", 1e6 * float32["ours"]["least"], 1e6 * float32["ours"]["median"])
-            rows.append(report.row("32 int8 whole models", model.title, "us", 1e6 * int8["ours"]["least"], [before],
-                                   least and f"ratio >= {least}", goal and f"ratio >= {goal}", note, threads, 1e6 * int8["ours"]["median"],
-                                   int8["ours"]["version"]))
-            print(f"{report.title(rows[-1]['problem'])}, {model.title}, {threads} threads: {rows[-1]['ratio']:.2f} times float32; {note}", flush=True)
-            beside.append(row_of("32 int8 whole models, beside peers", model, threads, "least", 1e6, "us", int8, "ratio >= 1.0"))
+            rows.append(report.row(problem, model.title, "us", 1e6 * ours["least"], [before], least and f"ratio >= {least}",
+                                   goal and f"ratio >= {goal}", note, threads, 1e6 * ours["median"], ours["version"]))
+            print(f"{report.title(problem)}, {model.title}, {threads} threads: {rows[-1]['ratio']:.2f} times float32; {note}", flush=True)
+            beside.append(row_of(f"{problem}, beside peers", narrow, threads, "least", 1e6, "us", measured, "ratio >= 1.0"))
     return rows + beside
+
+
+def int8_models(run):
+    """Rows of models in int8; ONNX Runtime and OpenVINO read what we write."""
+    return narrow_models(run, "32 int8 whole models", lambda name, isa: INT8.get(name, {}).get(isa, (None, None)), quantized)
+
+
+def bfloat16_models(run):
+    """Rows of models whose products round their operands to bfloat16, where the processor has instructions for that. OpenVINO rounds
+    what is between operations, too: results differ by some steps."""
+    with open("/proc/cpuinfo") as info:
+        has = "avx512_bf16" in info.read()
+
+    def narrowed(bench, name, model):
+        return dataclasses.replace(model, compute="bfloat16", peers=("openvino",), tolerance=0.05, measure="mean")
+
+    def goals(name, isa):
+        return BFLOAT16.get(name, (None, None)) if has and isa == "avx512" else (None, None)
+
+    return narrow_models(run, "33 bfloat16 whole models", goals, narrowed)
 
 
 def if_possible(measure, run):

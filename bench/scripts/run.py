@@ -158,6 +158,7 @@ def problems():
         30: ("folded batch norms", steady.folding),
         31: ("one answer on two threads", lambda run: steady.threads(run) + models.if_possible(models.scaling, run)),
         32: ("int8 whole models", models.int8_models),
+        33: ("bfloat16 whole models", models.bfloat16_models),
         34: ("real ONNX models", models.real_models),
     }
 
