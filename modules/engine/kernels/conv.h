@@ -92,7 +92,6 @@ struct conv_blocked_args {
   std::int32_t clamp, planar_in;
   long first_row, row_count;  // of a part by rows: from an even row on, to an even one or the last; 0: all of them
   long whole_out_channels;    // of the image that this is a part of, where it is: sums go as in the whole
-  long weight_sets;           // of which these weights are one, that are read in turn; 0: these alone
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
   void (*mend)(const void*) noexcept;  // decided by `prepare`: follows where padding may have met what is not finite
   long decision[16];                   // decided by `prepare`

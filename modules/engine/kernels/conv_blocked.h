@@ -37,7 +37,7 @@ struct tile_args {
   const float* residual;                // null: none; strides of `out`
   long blocks, in_block, weight_block;  // input blocks and their strides
   long rows, in_row, weight_row;        // kernel rows and their strides
-  long steps;                           // contiguous steps of one kernel row
+  long steps, last_steps;               // contiguous steps of one kernel row; of the last input block
   long pixel;                           // numbers between neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
   long ahead, ahead_lines;  // distance to weights that later tiles read, and lines of each kernel row to fetch
@@ -97,7 +97,7 @@ template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_
   const bool left = q.left, right = q.right;
   const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
   constexpr long tap = block / Form::numbers;
-  const long steps = q.steps - (left ? tap : 0) - (right ? tap : 0);
+  const long edges = (left ? tap : 0) + (right ? tap : 0), steps = q.steps - edges, last_steps = q.last_steps - edges;
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
   const auto* in_at = static_cast<const typename Form::x*>(q.in);
@@ -114,7 +114,7 @@ template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_
       LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
       const float* weight = weight_at;
       if (left) accumulate_steps<Form, 1, Rows>(sum, in, weight, pixel, weight_column, tap);
-      accumulate_steps<Form, 0, Rows>(sum, in, weight, pixel, weight_column, steps);
+      accumulate_steps<Form, 0, Rows>(sum, in, weight, pixel, weight_column, b + 1 < blocks ? steps : last_steps);
       if (right) accumulate_steps<Form, 0, Rows - 1>(sum, in, weight, pixel, weight_column, tap);
     }
   }
@@ -227,6 +227,8 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       q.blocks = smaller(d[in_blocks], in_count - c);
       q.accumulate = c > 0;
       q.last = c + q.blocks == in_count;
+      // Of one tap, channels beyond the last one are left out.
+      q.last_steps = q.last && flat && !planar ? steps_of<Form>(w.channels - (in_count - 1) * block) : q.steps;
       const auto* whole = in + c * w.height * w.width * step;
       const X* source = copy;
       long source_row = 0,
@@ -256,9 +258,13 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
-        // The tiles of these channels fetch the weights of the next ones, each its share of every kernel row.
+        // The tiles of these channels fetch the weights that are read next, each its share of every kernel row: those of the next
+        // channels, of the next input blocks, or behind all of them, as of the next point by Winograd's way.
         const long tiles_here = (group_end - group) * divide_up(d[row_pixels], d[tile_rows]);
-        const long lines = o + d[tile_columns] < out_count ? divide_up(q.steps, tiles_here) : 0;
+        const long lines = divide_up(q.steps, tiles_here);
+        const long next = o + d[tile_columns] < out_count ? d[tile_columns] * q.weight_column
+                          : q.last                        ? (out_count - o) * q.weight_column - c * q.weight_block
+                                                          : d[in_blocks] * q.weight_block - o * q.weight_column;
         long fetched = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
@@ -276,7 +282,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
             q.right = edge && x0 + (size - 1) * w.stride_w + w.kernel_w > w.width;
             q.in = from + x0 * step;
             q.weight = weight;
-            q.ahead = d[tile_columns] * q.weight_column + fetched * block;
+            q.ahead = next + fetched * block;
             q.ahead_lines = smaller(lines, q.steps - fetched);
             fetched += q.ahead_lines;
             const long at = (o * pixels + first_pixel + y * d[row_pixels] + x) * block;

@@ -164,7 +164,6 @@ template <class Form> LAMINA_APART void run_winograd(const conv_blocked_args& a,
       product.clamp = 0;
       product.first_row = product.row_count = 0;
       product.bias = nullptr;
-      product.weight_sets = winograd_points;
       product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
       for (long p = 0; p < winograd_points; ++p) {
         product.weight = a.weight + p * filter;
