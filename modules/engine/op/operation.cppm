@@ -317,6 +317,20 @@ template <Operation Op> struct recorded {
   }
   static void map_elementwise(const void*, axis_map& m) { m.elementwise(); }
 
+  // How a plan joins products with what follows them, and lays out images.
+  static consteval void products(operation& r) {
+    if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
+    if constexpr (requires { Op::sums; }) r.sums = Op::sums;
+    if constexpr (requires { Op::joins_sums; }) r.joins_sums = Op::joins_sums;
+    if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
+    if constexpr (requires { &Op::channels; } && Op::operands >= 2)
+      r.channels = [](const void* a, const shape& result, const shape& weights) {
+        return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
+                                weights);
+      };
+    if constexpr (requires { &Op::images; })
+      r.images = [](const image_call& c) { return checked_images(Op::name, Op::images(c), c); };
+  }
   // What passes may rely on.
   static consteval void traits(operation& r) {
     if constexpr (requires { Op::identity; }) r.identity = Op::identity;
@@ -327,25 +341,14 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::stops_gradient; }) r.stops_gradient = Op::stops_gradient;
     if constexpr (requires { Op::keeps_elements; }) r.keeps_elements = Op::keeps_elements;
     else r.keeps_elements = alias_of<Op>() == 0;
-    if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
-    if constexpr (requires { Op::sums; }) r.sums = Op::sums;
-    if constexpr (requires { Op::joins_sums; }) r.joins_sums = Op::joins_sums;
-    if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { Op::updates; }) r.updates = Op::updates;
     if constexpr (requires { &Op::subprogram_name; }) r.subprogram_name = &Op::subprogram_name;
-    if constexpr (requires { &Op::channels; } && Op::operands >= 2)
-      r.channels = [](const void* a, const shape& result, const shape& weights) {
-        return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
-                                weights);
-      };
     if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
     if constexpr (requires { &Op::part_of; })
       r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> {
         const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);
         return said ? checked_part(Op::name, *said, whole) : said;
       };
-    if constexpr (requires { &Op::images; })
-      r.images = [](const image_call& c) { return checked_images(Op::name, Op::images(c), c); };
     if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
     if constexpr (requires { Op::shape_operands; }) r.shape_operands = Op::shape_operands;
     if constexpr (requires { &Op::bind; })
@@ -385,6 +388,7 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::inside; }) r.inside = &Op::inside;
     if constexpr (requires { &Op::outside; }) r.outside = &Op::outside;
     traits(r);
+    products(r);
     on_host(r);
     return r;
   }
