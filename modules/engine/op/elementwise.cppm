@@ -420,7 +420,7 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::softsign,
 constexpr auto softsign(X&& x, origin_of<X> = {}) {
   return apply<op::softsign>({}, std::forward<X>(x));
 }
-/// x hard_sigmoid(x): x clamp(x + 3, 0, 6) / 6.   Numerics: within 2 ULP; -0 at -inf.
+/// x hard_sigmoid(x): x clamp(x + 3, 0, 6) / 6.   Numerics: within 2.5 ULP; -0 at -inf.
 /// Source: Howard et al., "Searching for MobileNetV3" (2019), arXiv:1905.02244.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::hard_swish, X>>()>
 constexpr auto hard_swish(X&& x, origin_of<X> = {}) {

@@ -72,3 +72,13 @@ void rope_positions() {
   auto y = rope(matrix<float, 3, 4>(), cast<std::int64_t>(vector<float, 3>()));
 #endif
 }
+
+// case: rotary_tables
+// expect: rotary_embedding: cosines and sines that broadcast to the operand, with its depth, are expected: float32[3x4] float32[2x4] float32[2x4]
+void rotary_tables() {
+#ifdef BAD
+  auto y = rotary_embedding(matrix<float, 3, 4>(), matrix<float, 2, 4>(), matrix<float, 2, 4>());
+#else
+  auto y = rotary_embedding(matrix<float, 3, 4>(), matrix<float, 3, 4>(), matrix<float, 3, 4>());
+#endif
+}
