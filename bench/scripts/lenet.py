@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 
 import report
+import turns
 
 DATA = "/usr/share/datasets/fashion-mnist"
 ROUNDS = 3
@@ -15,11 +16,10 @@ STEPS = {64: 300, 128: 150}
 def rate(run, program, batch, threads, out):
     """Images per second of one turn, or None."""
     steps = run.repetitions(STEPS[batch], 5)
-    cores = [run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": str(threads),
                    "DLIB_NUM_THREADS": str(threads)}
     command = [str(program), str(out), DATA, str(batch), str(steps), str(threads)]
-    done = subprocess.run(command, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    done = subprocess.run(command, env=environment, preexec_fn=turns.on_cores(run, threads))
     return json.loads(out.read_text()) if done.returncode == 0 else None
 
 
@@ -33,9 +33,7 @@ def run(run):
         print("bench_lenet_lamina is not built")
         return rows
     rounds = run.repetitions(ROUNDS)
-    for threads in (1, 2):
-        if threads > len(os.sched_getaffinity(0)):
-            continue
+    for threads in turns.threads_of():
         for batch in list(STEPS)[:run.repetitions(len(STEPS))]:
             mine, theirs = [], []
             for _ in range(rounds):

@@ -10,6 +10,7 @@ import sys
 
 import pypi
 import report
+import turns
 from report import CannotRun
 
 SECONDS, ROUNDS = 1.0, 3
@@ -97,17 +98,13 @@ class Bench:
     def difference(self, results, expected):
         return self.ask("difference.py", "--results", *results, "--expected", *expected)
 
-    def on_cores(self, threads):
-        cores = [self.run.core] if threads == 1 else sorted(os.sched_getaffinity(0))[:threads]
-        return lambda: os.sched_setaffinity(0, cores)
-
     def turn_of_ours(self, model, threads, seconds):
         """Seconds and bytes of a process of ours, None where it fails."""
         repeat = 5
         for _ in range(2):  # the first one says how many runs fill the time
             command = [self.tool, "bench", model.ours, *self.inputs_of(model), "--compute", model.compute, "--threads", threads,
                        "--repeat", repeat, "--json"]
-            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=self.on_cores(threads))
+            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=turns.on_cores(self.run, threads))
             if done.returncode:
                 return None
             said = json.loads(done.stdout)
@@ -120,7 +117,7 @@ class Bench:
     def turn_of(self, peer, model, threads, seconds, results):
         command = [pypi.PYTHON, pypi.BENCH / "peers" / "onnx_runs.py", peer, model.theirs, "--inputs", *model.inputs.values(),
                    "--compute", model.compute, "--threads", threads, "--seconds", seconds, "--results", results]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, preexec_fn=self.on_cores(threads))
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, preexec_fn=turns.on_cores(self.run, threads))
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
         why = [line for line in done.stderr.splitlines() if line.strip()] or [f"status {done.returncode}"]
@@ -139,53 +136,33 @@ class Bench:
     def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS, peers=True):
         """The least of several turns by contender, "ours" first; of a peer that is absent or fails None. None where ours fails."""
         seconds, rounds = self.run.repetitions(seconds, 0), self.run.repetitions(rounds)
-        contenders = ["ours"] + (list(model.peers) if peers and pypi.PYTHON.exists() else [])
         expected = self.results(model, "expected")
         if not expected:
             return None
-        turns, results = {name: [] for name in ("ours", *PEERS)}, self.folder / "results"
-        for number in range(rounds):
-            for name in contenders if number % 2 else contenders[::-1]:
-                if name == "ours":
-                    turn = self.turn_of_ours(model, threads, seconds)
-                else:
-                    turn = self.turn_of(name, model, threads, seconds, results / name)
-                    if turn and number == 0 and not self.agrees(model, results / name, expected, name):
-                        turn = None
-                if turn:
-                    turns[name].append(turn)
-                else:
-                    contenders = [one for one in contenders if one != name]
-                    turns[name] = []
-        if not turns["ours"]:
-            return None
-        return {name: {**{key: min(turn[key] for turn in all_of) for key in ("first", "bytes", "least", "median")},
-                       "version": all_of[0]["version"]} if all_of else None for name, all_of in turns.items()}
+        results = self.folder / "results"
+
+        def turn_of(peer):
+            def turn(number):
+                one = self.turn_of(peer, model, threads, seconds, results / peer)
+                return one if one and (number or self.agrees(model, results / peer, expected, peer)) else None
+            return turn
+
+        contenders = {"ours": lambda _: self.turn_of_ours(model, threads, seconds)}
+        if peers and pypi.PYTHON.exists():
+            contenders |= {peer: turn_of(peer) for peer in model.peers}
+        least = turns.least_of(contenders, rounds)
+        return {name: least.get(name) for name in ("ours", *PEERS)} if least["ours"] else None
 
 
 def row_of(problem, model, threads, key, scale, unit, measured, floor, goal=None, note=None):
-    """A row of one of the figures; medians beside steady times."""
-    def median(one):
-        return scale * one["median"] if one and key == "least" else None
-
-    failed = [f"{PEERS[name]} does not run it, or gives other results"
-              for name in model.peers if pypi.PYTHON.exists() and not measured[name]]
-    peers = [report.peer(title, one and one["version"], one and scale * one[key], median(one))
-             for title, one in ((PEERS[name], measured[name]) for name in model.peers)]
-    ours = measured["ours"]
-    made = report.row(problem, model.title, unit, scale * ours[key], peers, floor, goal,
-                      "; ".join([note] * bool(note) + failed) or None, threads, median(ours), ours["version"])
-    others = ", ".join(f"{p['name']} {p['value']:.1f}" if p["value"] is not None else f"{p['name']} absent" for p in peers)
-    print(f"{report.title(problem)}, {model.title}, {threads} threads: lamina {made['ours']:.1f} {unit}, {others}", flush=True)
-    return made
+    """A row of one of the figures of a model."""
+    failed = [f"{PEERS[name]} does not run it, or gives other results" for name in model.peers if pypi.PYTHON.exists() and not measured[name]]
+    return turns.row_of(problem, model.title, threads, key, scale, unit, measured, {name: PEERS[name] for name in model.peers}, floor, goal,
+                        "; ".join([note] * bool(note) + failed) or None)
 
 
 def titles_of(names):
     return {name: MODELS[name][0] for name in names}
-
-
-def threads_of():
-    return [threads for threads in (1, 2) if threads <= len(os.sched_getaffinity(0))]
 
 
 def own_models(run):
@@ -194,7 +171,7 @@ def own_models(run):
         bench = Bench(run)
         titles = titles_of(list(MODELS)[:run.repetitions(len(MODELS), 1)])
         run.own_models = {(name, threads): (model, bench.measured(model, threads))
-                          for name, model in zip(titles, bench.written(titles)) for threads in threads_of()}
+                          for name, model in zip(titles, bench.written(titles)) for threads in turns.threads_of()}
     return {key: one for key, one in run.own_models.items() if one[1]}
 
 
@@ -213,7 +190,7 @@ def attention(run):
     bench, rows = Bench(run), []
     lengths = (16, 128, 512)[:run.repetitions(3)]
     models = bench.written({f"attention_{length}": f"T = {length}, 12 heads of 32" for length in lengths})
-    for threads in threads_of():
+    for threads in turns.threads_of():
         measured = [(model, bench.measured(model, threads)) for model in models]
         if not all(one for _, one in measured):
             return []
@@ -276,7 +253,7 @@ def narrow_models(run, problem, goals, narrowed):
             continue
         apart = 100 * bench.difference(results, bench.results(model, "float"))["mean"]
         note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
-        for threads in threads_of():
+        for threads in turns.threads_of():
             float32 = bench.measured(model, threads, peers=False)
             measured = bench.measured(narrow, threads)
             if not float32 or not measured:
@@ -349,7 +326,7 @@ def real_models(run):
         raise CannotRun("it takes --models FOLDER, as tests/onnx/models.py writes it")
     problem, rows = "34 real ONNX models", {}
     for model in models_in(bench, folder):
-        for threads in threads_of():
+        for threads in turns.threads_of():
             measured = bench.measured(model, threads, 0.3, 2)
             if not measured:
                 print(f"{model.title}: left out, lamina does not run it", flush=True)

@@ -2,11 +2,21 @@
 import json
 import pathlib
 import subprocess
+import sys
 
 import report
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = BENCH.parent / "build" / "peers" / "bin" / "python"
+
+
+def python_with(module):
+    """A Python that has a module: that of the peers, or the one that runs this; None where neither has."""
+    for python in (str(PYTHON), sys.executable):
+        known = [python, "-c", f"import importlib.util, sys; sys.exit(not importlib.util.find_spec('{module}'))"]
+        if pathlib.Path(python).exists() and subprocess.run(known).returncode == 0:
+            return python
+    return None
 
 
 def ask(run, program, *arguments):

@@ -25,7 +25,7 @@ HELD_TO = {
     "avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0", "DNNL_MAX_CPU_ISA": "AVX512_CORE"},
     "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3", "DNNL_MAX_CPU_ISA": "AVX2"},
 }
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "DLIB_NUM_THREADS")}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "DLIB_NUM_THREADS")
 
 
 def cpu_field(name):
@@ -62,6 +62,10 @@ class Run:
     def repetitions(self, count, less=1):
         """`count`, or `less` in a quick run."""
         return less if self.quick else count
+
+    def environment(self, threads):
+        """Variables that hold libraries to so many threads."""
+        return {**os.environ, **{name: str(threads) for name in THREADS}}
 
     def need_cores(self, count):
         if len(os.sched_getaffinity(0)) < count:
@@ -104,7 +108,7 @@ class Run:
         out.unlink(missing_ok=True)
         quick = ["--quick"] if self.quick else []
         done = subprocess.run([*map(str, command), "--out", str(out), "--core", str(self.core), *quick],
-                              env={**os.environ, **ONE_THREAD, **environment})
+                              env={**self.environment(1), **environment})
         if done.returncode != 0 or not out.exists():
             print(f"{command[0]} failed with status {done.returncode}", file=sys.stderr)
             return None
@@ -126,7 +130,7 @@ class Run:
 
 def problems():
     """The problems by number: the name of each, and what runs for it."""
-    import debug, lenet, models, serving, sizes, steady
+    import debug, lenet, models, serving, sizes, steady, training
     return {
         1: ("sgemm avx512", lambda run: run.kernel("sgemm", ["avx512"])),
         2: ("sgemm avx2", lambda run: run.kernel("sgemm", ["avx2"])),
@@ -151,6 +155,7 @@ def problems():
         20: ("overheads", steady.overheads),
         21: ("load, plan and first run", models.first_runs),
         22: ("program size", sizes.program_size),
+        23: ("training steps", training.steps),
         26: ("rebuild", sizes.rebuild),
         27: ("debug build", debug.run),
         28: ("steady state", steady.steady_state),

@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 #include "measure.h"
-#include "proportional.h"
+#include "process_memory.h"
 #include "serving.h"
 
 namespace {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "proportional.h"
+#include "process_memory.h"
 
 import lamina;
 
