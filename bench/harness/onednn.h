@@ -3,6 +3,7 @@
 #if LAMINA_BENCH_ONEDNN
 #include <dnnl.hpp>
 #include <unordered_map>
+#include <vector>
 #endif
 #include <string>
 
@@ -22,6 +23,7 @@ inline std::string isa() {
   if (set == dnnl::cpu_isa::avx2) return "avx2";
   if (set == dnnl::cpu_isa::avx2_vnni) return "avx2 vnni";
   if (set == dnnl::cpu_isa::avx512_core) return "avx512 core";
+  if (set == dnnl::cpu_isa::avx512_core_vnni) return "avx512 core vnni";
   return "above avx512 core";
 }
 
@@ -71,6 +73,29 @@ inline dnnl::matmul::primitive_desc matmul(const dnnl::engine& engine, const dnn
   return {engine, a, b, c};
 #else
   return {{a, b, c}, engine};
+#endif
+}
+
+/// A product with a bias and a scale for each column of b. Version 3 scales sums before the bias is added, and takes the scales as an
+/// argument; version 2 scales the sum of both.
+#if DNNL_VERSION_MAJOR >= 3
+inline constexpr bool scales_before_bias = true;
+inline constexpr int weight_scales = DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS;
+#else
+inline constexpr bool scales_before_bias = false;
+inline constexpr int weight_scales = 0;
+#endif
+inline dnnl::matmul::primitive_desc scaled_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                  const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+                                                  const dnnl::memory::desc& c,
+                                                  [[maybe_unused]] const std::vector<float>& scales) {
+  dnnl::primitive_attr attributes;
+#if DNNL_VERSION_MAJOR >= 3
+  attributes.set_scales_mask(DNNL_ARG_WEIGHTS, 1 << 1);
+  return {engine, a, b, bias, c, attributes};
+#else
+  attributes.set_output_scales(1 << 1, scales);
+  return {{a, b, bias, c}, attributes, engine};
 #endif
 }
 

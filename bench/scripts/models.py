@@ -241,22 +241,28 @@ def quantized(bench, name, model):
     return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean")
 
 
-def narrow_models(run, problem, goals, narrowed):
-    """Rows of models in a narrower type: beside the same in float32, and beside peers. `narrowed(bench, name, model)` gives such a
-    model, or None, `goals(name, set)` what its ratio is to be at least and as a goal."""
-    bench, rows, beside = Bench(run), [], []
-    titles = titles_of(["lenet"] if run.quick else INT8)
+def narrow_nets(run, names, narrowed):
+    """Models in a narrower type, each with its form in float32 and measurements by number of threads, made once for all problems that
+    read them. `narrowed(bench, name, model)` gives such a model, or None."""
+    bench, known = Bench(run), run.__dict__.setdefault("narrow_nets", {})
+    titles = titles_of(["lenet"] if run.quick else names)
     for name, model in zip(titles, bench.written(titles)):
-        narrow = narrowed(bench, name, model)
-        results = narrow and bench.results(narrow, "narrow")
-        if not results:
-            continue
-        apart = 100 * bench.difference(results, bench.results(model, "float"))["mean"]
+        if (narrowed, name) not in known:
+            made = narrowed(bench, name, model)
+            known[narrowed, name] = (model, made, {threads: made and bench.measured(made, threads) for threads in turns.threads_of()})
+    return {name: known[narrowed, name] for name in titles if all(known[narrowed, name][2].values())}
+
+
+def narrow_models(run, problem, goals, narrowed):
+    """Rows of models in a narrower type: beside the same in float32, and beside peers. `goals(name, set)`: what its ratio is to be at
+    least and as a goal."""
+    bench, rows, beside = Bench(run), [], []
+    for name, (model, narrow, of_threads) in narrow_nets(run, INT8, narrowed).items():
+        apart = 100 * bench.difference(bench.results(narrow, "narrow"), bench.results(model, "float"))["mean"]
         note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
-        for threads in turns.threads_of():
+        for threads, measured in of_threads.items():
             float32 = bench.measured(model, threads, peers=False)
-            measured = bench.measured(narrow, threads)
-            if not float32 or not measured:
+            if not float32:
                 return []
             ours = measured["ours"]
             least, goal = goals(name, ours["version"])
@@ -273,19 +279,27 @@ def int8_models(run):
     return narrow_models(run, "32 int8 whole models", lambda name, isa: INT8.get(name, {}).get(isa, (None, None)), quantized)
 
 
+def int8_resnet50(run):
+    """Rows of ResNet-50 in int8 beside peers."""
+    return [row_of("24 int8 model", made, threads, "least", 1e6, "us", measured, "ratio >= 0.8", "ratio >= 1.0")
+            for _, made, of_threads in narrow_nets(run, ["resnet50"], quantized).values() for threads, measured in of_threads.items()]
+
+
+def in_bfloat16(bench, name, model):
+    """The same with products of operands that are rounded to bfloat16. OpenVINO rounds what is between operations, too: results
+    differ by some steps."""
+    return dataclasses.replace(model, compute="bfloat16", peers=("openvino",), tolerance=0.05, measure="mean")
+
+
 def bfloat16_models(run):
-    """Rows of models whose products round their operands to bfloat16, where the processor has instructions for that. OpenVINO rounds
-    what is between operations, too: results differ by some steps."""
+    """Rows of models in bfloat16, where the processor has instructions for that."""
     with open("/proc/cpuinfo") as info:
         has = "avx512_bf16" in info.read()
-
-    def narrowed(bench, name, model):
-        return dataclasses.replace(model, compute="bfloat16", peers=("openvino",), tolerance=0.05, measure="mean")
 
     def goals(name, isa):
         return BFLOAT16.get(name, (None, None)) if has and isa == "avx512" else (None, None)
 
-    return narrow_models(run, "33 bfloat16 whole models", goals, narrowed)
+    return narrow_models(run, "33 bfloat16 whole models", goals, in_bfloat16)
 
 
 def if_possible(measure, run):

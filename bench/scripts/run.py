@@ -25,6 +25,7 @@ HELD_TO = {
     "avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0", "DNNL_MAX_CPU_ISA": "AVX512_CORE"},
     "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3", "DNNL_MAX_CPU_ISA": "AVX2"},
 }
+WITH_VNNI = {"avx512": "AVX512_CORE_VNNI", "avx2": "AVX2_VNNI"}  # of oneDNN, for products of bytes
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "DLIB_NUM_THREADS")
 
 
@@ -114,8 +115,8 @@ class Run:
             return None
         return json.loads(out.read_text())
 
-    def kernel(self, name, sets, arguments=()):
-        """A kernel program on each instruction set that this machine has."""
+    def kernel(self, name, sets, arguments=(), vnni=False):
+        """A kernel program on each instruction set that this machine has; with `vnni` oneDNN may use its products of bytes."""
         if not set(sets) & set(usable_sets()):
             raise CannotRun(f"this machine has no {' or '.join(sets)}")
         rows = []
@@ -124,7 +125,8 @@ class Run:
             if one not in usable_sets() or not program:
                 print(f"bench_{name}_{one} does not run here", file=sys.stderr)
                 continue
-            rows += self.rows([program, "--shapes", BENCH / "shapes" / f"{name}.txt", *arguments], HELD_TO[one]) or []
+            rows += self.rows([program, "--shapes", BENCH / "shapes" / f"{name}.txt", *arguments],
+                              {**HELD_TO[one], **({"DNNL_MAX_CPU_ISA": WITH_VNNI[one]} if vnni else {})}) or []
         return rows
 
 
@@ -156,6 +158,7 @@ def problems():
         21: ("load, plan and first run", models.first_runs),
         22: ("program size", sizes.program_size),
         23: ("training steps", training.steps),
+        24: ("int8 products", lambda run: run.kernel("int8", ["avx512", "avx2"], vnni=True) + models.if_possible(models.int8_resnet50, run)),
         26: ("rebuild", sizes.rebuild),
         27: ("debug build", debug.run),
         28: ("steady state", steady.steady_state),
