@@ -159,6 +159,7 @@ def problems():
         22: ("program size", sizes.program_size),
         23: ("training steps", training.steps),
         24: ("int8 products", lambda run: run.kernel("int8", ["avx512", "avx2"], vnni=True) + models.if_possible(models.int8_resnet50, run)),
+        25: ("token decoding", training.decoding),
         26: ("rebuild", sizes.rebuild),
         27: ("debug build", debug.run),
         28: ("steady state", steady.steady_state),

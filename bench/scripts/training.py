@@ -1,4 +1,5 @@
-"""Training steps with their peak memory (problem 23): the same nets in lamina and PyTorch, turn by turn on the same cores."""
+"""Training steps with their peak memory (problem 23) and decoding of tokens (problem 25): the same nets in lamina and PyTorch, on the
+same cores."""
 import json
 import subprocess
 import sys
@@ -62,3 +63,25 @@ def steps(run):
                                            "ratio >= 1.0"))
         rows += of_threads + [report.geomean(of_threads, "ratio >= 0.7", "ratio >= 1.0")]
     return rows + memory
+
+
+def decoding(run):
+    """Rows of a program that decodes, with PyTorch before and after it, whose better turn counts."""
+    program, python = run.program("bench_decode"), pypi.python_with("torch")
+    if not program:
+        print("bench_decode is not built")
+        return []
+
+    def theirs(threads):
+        script = pypi.BENCH / "peers" / "torch_decoding.py"
+        return python and turn(run, [python, script, "--threads", threads, "--seconds", run.repetitions(SECONDS, 0)], threads)
+
+    counts = [] if run.quick else turns.threads_of()  # a quick run has no row with this peer
+    before = {threads: theirs(threads) for threads in counts}
+    rows = run.rows([program], {}) or []
+    for row in rows:
+        if row["peers"]:
+            of_threads = [one for one in (before[row["threads"]], theirs(row["threads"])) if one]
+            if of_threads:
+                pypi.beside(row, "PyTorch", of_threads[0]["version"], max(one["tokens"] for one in of_threads))
+    return rows
