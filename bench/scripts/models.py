@@ -3,7 +3,6 @@ process of its own on the same cores, turn by turn."""
 import dataclasses
 import importlib.util
 import json
-import os
 import pathlib
 import subprocess
 import sys

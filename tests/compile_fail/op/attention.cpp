@@ -74,7 +74,7 @@ void rope_positions() {
 }
 
 // case: rotary_tables
-// expect: rotary_embedding: cosines and sines that broadcast to the operand, with its depth, are expected: float32[3x4] float32[2x4] float32[2x4]
+// expect: rotary_embedding: cosines and sines that broadcast to the operand, with its depth, are expected: [3x4] [2x4] [2x4]
 void rotary_tables() {
 #ifdef BAD
   auto y = rotary_embedding(matrix<float, 3, 4>(), matrix<float, 2, 4>(), matrix<float, 2, 4>());
