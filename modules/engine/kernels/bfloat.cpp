@@ -42,7 +42,7 @@ LAMINA_INLINE void prepare(gemm_args& g, const tiles& all) {
   for (int i = 0; i < 2; ++i) {
     g.tile[i][0] = g.tile[i][1] = nullptr;
     if (g.m == 1) g.tile[i][0] = all.row, g.tile[i][1] = all.row_last;
-    else if (g.n > 0) g.tile[i][0] = tile(rows[i], whole), g.tile[i][1] = tile(rows[i], last);
+    else if (g.m > 0 && g.n > 0) g.tile[i][0] = tile(rows[i], whole), g.tile[i][1] = tile(rows[i], last);
   }
 }
 
