@@ -182,7 +182,7 @@ void add::gradient(gradient_call& c) {
 }
 void subtract::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
-  c(1, [&] { return lamina::sum_like(-c.gradient(), c(1)); });
+  c(1, [&] { return -lamina::sum_like(c.gradient(), c(1)); });  // of a broadcast operand fewer elements are negated
 }
 void multiply::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient() * c(1), c(0)); });

@@ -78,13 +78,15 @@ export struct batch_norm2d {
   constexpr auto by_batch(auto& s, const auto& x) const {
     auto mean = lamina::reduce_mean(x, {.axes = {0, 2, 3}, .keepdim = true});
     auto centered = x - mean;
-    auto variance = lamina::reduce_mean(lamina::square(centered), {.axes = {0, 2, 3}, .keepdim = true});
     auto count = detail::elements_per_channel(x);
+    auto variance = lamina::reduce_sum(lamina::square(centered), {.axes = {0, 2, 3}, .keepdim = true}) /
+                    lamina::max(count, 1);  // 0 without elements, so that gradients are 0 as well
     keep(s, "running_mean", 0, lamina::reshape(mean, shape{num_features}));
     keep(s, "running_var", 1, lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1)));
-    auto y = centered / lamina::sqrt(variance + epsilon);
-    if (!affine) return y;
-    return y * per_channel(weight(s)) + per_channel(bias(s));
+    // One factor per channel: its gradient is a sum of products, and the images are walked through once less in each direction.
+    auto factor = 1 / lamina::sqrt(variance + epsilon);
+    if (!affine) return centered * factor;
+    return centered * (per_channel(weight(s)) * factor) + per_channel(bias(s));
   }
   constexpr void keep(auto& s, std::string_view name, double initial, const auto& now) const {
     auto running = s.state(name, shape{num_features}, initial);
