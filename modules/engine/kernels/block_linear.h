@@ -22,38 +22,70 @@ template <int Bits> LAMINA_INLINE auto numbers16(const std::uint8_t* p) {
   return __builtin_convertvector(__builtin_convertvector(all, words), floats);
 }
 
-/// Rows of x that share what is unpacked; each sum runs in two chains of 16, for any number of rows.
-template <int Bits, int R> struct block_rows {
+/// 32 numbers as float32, 16 in each: of 4 bits those in the low halves of the bytes and those in the high ones, as
+/// `copy_in_order` lays rows out; of 8 bits as they follow each other.
+template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p, V& first, V& second) {
+  if constexpr (Bits == 8) first = numbers16<8>(p), second = numbers16<8>(p + 16);
+  else {
+    using bytes = std::uint8_t __attribute__((ext_vector_type(16)));
+    using words = std::int32_t __attribute__((ext_vector_type(16)));
+    const auto both = __builtin_convertvector(read<bytes>(p), words);
+    first = __builtin_convertvector(both & words(15), V), second = __builtin_convertvector(both >> words(4), V);
+  }
+}
+/// Each half added to the other, until one number is left.
+template <class V> LAMINA_INLINE float sum_of(V v) {
+  const auto eight = v.lo + v.hi;
+  const auto four = eight.lo + eight.hi;
+  const auto two = four.lo + four.hi;
+  return two.x + two.y;
+}
+/// Copies a row of whole blocks; of weights of 4 bits each 32 numbers of a block become the even ones and then the odd ones.
+template <int Bits> LAMINA_INLINE void copy_in_order(const block_linear_args& a, const float* from, float* to) {
+  const long padded = a.blocks * a.block;
+  const auto at = [&](long i) { return i < a.depth ? from[i] : 0.f; };
+  if (Bits == 8 || a.block < 32) {
+    std::memcpy(to, from, static_cast<std::size_t>(a.depth) * 4);
+    std::memset(to + a.depth, 0, static_cast<std::size_t>(padded - a.depth) * 4);
+    return;
+  }
+  for (long b = 0; b < padded; b += a.block) {
+    long k = b;
+    for (; k + 32 <= b + a.block; k += 32)
+      for (long i = 0; i < 16; ++i) to[k + i] = at(k + 2 * i), to[k + 16 + i] = at(k + 2 * i + 1);
+    for (; k < b + a.block; ++k) to[k] = at(k);
+  }
+}
+
+/// Rows of x that share what is unpacked; each sum runs in two chains of 16, for any number of rows. `Block`: that of the arguments
+/// where it is known, else 0.
+template <int Bits, int R, long Block> struct block_rows {
   using floats = float __attribute__((ext_vector_type(16)));
   static void column(const block_linear_args& a, const float* x, long x_row, long o, float* y) {
     floats sums[R][2];
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = floats(0.f);
-    const long bytes = a.block * Bits / 8;
+    const long block = Block ? Block : a.block, blocks = a.blocks, bytes = block * Bits / 8;
     const std::uint8_t* w = a.weight + o * a.blocks * bytes;
     const float *scale = a.scale + o * a.blocks, *offset = a.offset + o * a.blocks * a.offset_step;
-    for (long b = 0; b < a.blocks; ++b, x += a.block, w += bytes) {
+    for (long b = 0; b < blocks; ++b, x += block, w += bytes) {
       const floats s(scale[b]), z(offset[b * a.offset_step]);
-      const auto step = [&](long k, int chain) __attribute__((always_inline)) {
-        const floats v = (numbers16<Bits>(w + k * Bits / 8) - z) * s;
+      const auto add = [&](long k, int chain, floats q) __attribute__((always_inline)) {
+        const floats v = (q - z) * s;
         LAMINA_UNROLL
         for (int r = 0; r < R; ++r) sums[r][chain] = plus_product(sums[r][chain], read<floats>(x + r * x_row + k), v);
       };
       long k = 0;
       LAMINA_NO_UNROLL
-      for (; k + 16 < a.block; k += 32) step(k, 0), step(k + 16, 1);
-      if (k < a.block) step(k, 0);
+      for (; k + 16 < block; k += 32) {
+        floats first, second;
+        numbers32<Bits>(w + k * Bits / 8, first, second);
+        add(k, 0, first), add(k + 16, 1, second);
+      }
+      if (k < block) add(k, 0, numbers16<Bits>(w + k * Bits / 8));
     }
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const floats both = sums[r][0] + sums[r][1];
-      alignas(64) float all[16];
-      write(all, both);
-      LAMINA_UNROLL
-      for (int half = 8; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) all[i] += all[i + half];
-      y[r * a.y_row + o] = all[0];
-    }
+    for (int r = 0; r < R; ++r) { y[r * a.y_row + o] = sum_of(sums[r][0] + sums[r][1]); }
   }
 };
 
@@ -61,24 +93,26 @@ constexpr int block_rows_at_once = 4;
 LAMINA_INLINE std::size_t block_scratch(const block_linear_args& a) {
   return whole_lines((a.rows < block_rows_at_once ? a.rows : block_rows_at_once) * a.blocks * a.block * 4);
 }
-/// Rows are copied with zeros behind them, as the last block may be longer than they are.
-template <int Bits> LAMINA_INLINE void block_linear(const block_linear_args& args, void* scratch) {
+/// Rows are copied in the order of the numbers, with zeros behind them, as the last block may be longer than they are.
+template <int Bits, long Block> LAMINA_INLINE void block_linear(const block_linear_args& args, void* scratch) {
   const block_linear_args a = args;
   const long padded = a.blocks * a.block;
   auto* x = static_cast<float*>(scratch);
   for (long first = 0; first < a.rows; first += block_rows_at_once) {
     const long rows = a.rows - first < block_rows_at_once ? a.rows - first : block_rows_at_once;
-    for (long r = 0; r < rows; ++r) {
-      std::memcpy(x + r * padded, a.x + (first + r) * a.x_row, static_cast<std::size_t>(a.depth) * 4);
-      std::memset(x + r * padded + a.depth, 0, static_cast<std::size_t>(padded - a.depth) * 4);
-    }
+    for (long r = 0; r < rows; ++r) copy_in_order<Bits>(a, a.x + (first + r) * a.x_row, x + r * padded);
     float* y = a.y + first * a.y_row;
     if (rows == block_rows_at_once)
-      for (long o = 0; o < a.columns; ++o) block_rows<Bits, block_rows_at_once>::column(a, x, padded, o, y);
+      for (long o = 0; o < a.columns; ++o) block_rows<Bits, block_rows_at_once, Block>::column(a, x, padded, o, y);
     else
       for (long r = 0; r < rows; ++r)
-        for (long o = 0; o < a.columns; ++o) block_rows<Bits, 1>::column(a, x + r * padded, padded, o, y + r * a.y_row);
+        for (long o = 0; o < a.columns; ++o)
+          block_rows<Bits, 1, Block>::column(a, x + r * padded, padded, o, y + r * a.y_row);
   }
+}
+template <int Bits> LAMINA_INLINE void block_linear(const block_linear_args& a, void* scratch) {
+  if (a.block == 32) block_linear<Bits, 32>(a, scratch);
+  else block_linear<Bits, 0>(a, scratch);
 }
 
 }  // namespace quantized
