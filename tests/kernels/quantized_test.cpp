@@ -152,6 +152,11 @@ BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
 BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
   for (int i = 0; i < 250; ++i) check_conv(random_window(9, 2), random_to(1, 3), i % 5 == 0);
   for (int i = 0; i < 150; ++i) check_conv(random_window(70, 7), random_to(1, 2), i % 5 == 0);
+  // One column that a stride skips others beside, in channels that are many enough to be read where they lie.
+  for (const long stride : {1L, 2L, 3L})
+    check_conv(sized({96, 7, 1, 40, 0, 0, 1, 1, 1, stride, 0, 0, 1, 1, 1}), 1, false);
+  // Rows of whole strides lie like that too.
+  check_conv(sized({96, 7, 6, 40, 0, 0, 1, 2, 1, 2, 0, 0, 1, 1, 1}), 1, false);
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_with_two_weights_for_each_channel) {

@@ -240,6 +240,19 @@ BOOST_AUTO_TEST_CASE(sums_products_and_functions_of_elements) {
   });
 }
 
+// Whether an operand repeats for a batch, and how, must not hang on the batch that a plan is made for.
+BOOST_AUTO_TEST_CASE(sums_of_repeated_operands_in_open_batches) {
+  for (const t::numbers& dims :
+       std::vector<t::numbers>{{3, 1, 1}, {1, 3, 1, 1}, {6}, {4, 6}, {3, 4, 6}, {1, 3, 4, 6}, {}}) {
+    quantized_graph g;
+    const bytes b = g.name(), x = g.through("x", 0.009f, -7);
+    g.constants.push_back(t::floats(b, dims, t::noise(count_of(dims), 3)));
+    const bytes y = g.through(g.node("Add", {x, g.through(b, 0.008f, 5)}), 0.02f, 4);
+    const bytes model = g.model({"n", 3, 4, 6}, y);
+    for (const int batch : {1, 2}) check(model, {batch, 3, 4, 6}, 0.02f);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pools_and_what_moves_elements) {
   in_all_forms([](quantized_graph& g) {
     const auto kernel = t::integers("kernel_shape", {3, 3}), strides = t::integers("strides", {2, 2}),

@@ -134,7 +134,7 @@ template <class Form, class Result> struct conv_run {
   /// Rows of a channel from `top`, with their padding, by their remainders: where they are if they lie so.
   LAMINA_INLINE const std::int8_t* raw(long channel, long top, long used, long which) const {
     const std::int8_t* from = in + (channel < channels ? channel : channel - channels) * w.height * w.width;
-    if (w.width == has.pitch && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
+    if (w.width == has.pitch * w.stride_w && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
         end - (from + top * w.width) >= has.raw)
       return from + top * w.width;
     std::int8_t* all = scratch + has.raws + which * has.raw;

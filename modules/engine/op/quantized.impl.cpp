@@ -219,16 +219,18 @@ struct rows_of_two {
 std::optional<rows_of_two> rows_of_both(const shape& a, const shape& b) {
   if (b.rank > a.rank) return {};
   const auto at = [&](int i) { return i < a.rank - b.rank ? dim(1) : b[i - a.rank + b.rank]; };
-  int axis = 0;
-  while (axis < a.rank && at(axis) == dim(1) && a[axis] != dim(1)) ++axis;
-  bool last = true;
-  for (int i = axis; last && i < a.rank; ++i) last = may_equal(a[i], at(i));
-  if (last) return rows_of_two{axis, false};
-  int end = a.rank;
+  // An open extent may become any, so it is none that 1 repeats for.
+  const auto alike = [&](int from, int to) {
+    for (int i = from; i < to; ++i)
+      if (at(i) == dim(1) ? a[i] != dim(1) : !may_equal(a[i], at(i))) return false;
+    return true;
+  };
+  int axis = 0, end = a.rank;
+  while (axis < a.rank && at(axis) == dim(1)) ++axis;
+  if (axis < a.rank && alike(axis, a.rank)) return rows_of_two{axis, false};
   while (end > 0 && at(end - 1) == dim(1)) --end;
-  for (int i = 0; i < end; ++i)
-    if (!may_equal(a[i], at(i))) return {};
-  return rows_of_two{end, true};
+  if (alike(0, end)) return rows_of_two{end, true};
+  return {};
 }
 // What both of two tensors ask, and what their result does.
 bool both_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
@@ -267,16 +269,16 @@ void emit_both(emission& e, kernels::kernel run) {
     whole.rows = all / block_channels, whole.count = whole.b_row = block_channels;
   }
   // One row is cut into parts of it.
-  const std::int64_t items = whole.rows == 1 && !how.first ? whole.count : whole.rows, each = all / items;
+  const bool part = whole.rows == 1;
+  const std::int64_t items = part ? whole.count : whole.rows, each = all / items;
   emission::cut(items, 3.0 * static_cast<double>(each), [&](std::int64_t first, std::int64_t count) {
     auto a = whole;
-    const bool part = items == whole.count && whole.rows == 1;
     (part ? a.count : a.rows) = count;
     e.step(run, a,
            {{&a.a, e.in(0).at(first * each)},
             {&a.a_scale, e.in(1)},
             {&a.a_offset, e.in(2)},
-            {&a.b, e.in(3).at(part ? first : first * a.b_row)},
+            {&a.b, e.in(3).at(first * (part ? a.b_step : a.b_row))},
             {&a.b_scale, e.in(4)},
             {&a.b_offset, e.in(5)},
             {&a.y_scale, e.in(6)},
