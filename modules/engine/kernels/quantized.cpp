@@ -139,7 +139,7 @@ LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std:
 }
 
 /// What the offset of the weights adds to each sum of a row, less that.
-template <class Form> LAMINA_INLINE void less_w_offset(const quantized_linear_args& a, std::int32_t* terms) {
+LAMINA_INLINE void less_w_offset(const quantized_linear_args& a, std::int32_t* terms) {
   for (long i = 0; i < a.rows; ++i) {
     const std::int8_t* x = a.x + i * a.x_row;
     std::int32_t sum = 0;
@@ -155,7 +155,7 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
   const factors by =
       factors_of<Form, finish>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
   auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
-  if (terms) less_w_offset<Form>(a, terms);
+  if (terms) less_w_offset(a, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {

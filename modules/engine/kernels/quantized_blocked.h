@@ -48,13 +48,11 @@ LAMINA_INLINE __m512 numbers_of_block(const std::int8_t* p) {
 
 /// What results become when another tensor is added, each step as `quantized_add` does it.
 struct added {
-  const std::int8_t* b = nullptr;
   float a_factor = 0, b_factor = 0, least = 0, a_offset = 0, b_offset = 0;
   block_bytes to{0, 0, 0};
   added() = default;
   LAMINA_INLINE added(const quantized_blocked_args& a)
-      : b(a.b),
-        a_factor(*a.a_scale / *a.sum_scale),
+      : a_factor(*a.a_scale / *a.sum_scale),
         b_factor(*a.b_scale / *a.sum_scale),
         least(static_cast<float>(a.to.low - *a.to.y_offset)),
         a_offset(static_cast<float>(*a.a_offset - *a.to.y_offset)),
@@ -230,7 +228,7 @@ LAMINA_INLINE void copy_padded(const window& w, const std::int8_t* from, long to
   }
 }
 
-/// Rows [first, first + count) of results from the words of pixels at base + (row * stride_h * pitch + column * stride_w) * step.
+/// Rows [first, first + count) of results from the words of pixels, which lie `row_step` and `column_step` apart from `base` on.
 template <bool Added> LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_product& of,
                                                         const std::int8_t* base, long row_step, long column_step,
                                                         long first, long count, const std::int8_t* panel,
@@ -248,7 +246,7 @@ template <bool Added> LAMINA_INLINE void rows_of_blocks(const quantized_blocked_
   }
 }
 
-/// The first result of a part of an image, and from there to what is added.
+/// The first result of a part of an image.
 LAMINA_INLINE std::int8_t* block_results(const quantized_blocked_args& a, long image) {
   const long blocks = parts_of(a.w.out_channels, block_channels);
   return a.out + (image * blocks + a.first_block) * a.w.out_height * a.w.out_width * 16;

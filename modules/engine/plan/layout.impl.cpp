@@ -135,9 +135,9 @@ layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t
   if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
   const bool alike = r.of.type(in).dims == n.results[0].dims;
   if (!n.op->images) return alike || reads_channels(r, all, n, in) ? layout::blocked : layout::plain;
+  if (k > 0 && r.of.type(in) != n.results[0]) return layout::plain;
   const auto forms = images_of(r, u, all, at);
-  const bool blocked = k == 0 ? forms.operand : forms.others && alike && r.of.type(in).element == n.results[0].element;
-  return blocked ? layout::blocked : layout::plain;
+  return (k == 0 ? forms.operand : forms.others) ? layout::blocked : layout::plain;
 }
 
 }  // namespace lamina::planning

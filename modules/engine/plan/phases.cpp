@@ -148,8 +148,7 @@ struct item_order {
 };
 item_order schedule(const request& r, const usage& u, const layouts& forms, const grouping& groups,
                     const view_table& views);
-/// Calls f(v) for each value whose elements an item reads, in their order.
-/// The operands of a product's epilogue.
+/// Calls f(v) for each operand of a product's epilogue.
 template <class F> void each_operand(const epilogue& tail, F f) {
   if (tail.bias) f(tail.bias);
   if (tail.residual) f(tail.residual);
@@ -158,6 +157,7 @@ template <class F> void each_operand(const epilogue& tail, F f) {
   for (int k = 0; k < static_cast<int>(tail.sum->inputs.size()); ++k)
     if (k != first && k != second) f(tail.sum->inputs[static_cast<std::size_t>(k)]);
 }
+/// Calls f(v) for each value whose elements an item reads, in their order.
 template <class F>
 void each_read(const program& p, const grouping& groups, const item_order& order, const plan_item& it, F f) {
   if (it.what == plan_item::kind::reorder) return f(it.result);
