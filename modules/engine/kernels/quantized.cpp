@@ -44,23 +44,6 @@ template <class Form> struct linear_layout {
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
 };
 
-/// Words of 16 columns that lie side by side: rows of them are interleaved.
-template <class Form> LAMINA_INLINE bytes<16 * Form::numbers> interleaved(const std::int8_t* w, long w_depth) {
-  const auto row = [&](long k) { return read<bytes16>(w + k * w_depth); };
-  const auto pairs = [](bytes16 a, bytes16 b) {
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26,
-                                   11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  };
-  if constexpr (Form::numbers == 2) return pairs(row(0), row(1));
-  else {
-    using words = std::int16_t __attribute__((ext_vector_type(16)));
-    const auto a = __builtin_bit_cast(words, pairs(row(0), row(1))),
-               b = __builtin_bit_cast(words, pairs(row(2), row(3)));
-    const auto all = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
-                                             10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    return __builtin_bit_cast(bytes<64>, all);
-  }
-}
 /// The words of a panel from `word` on, one number at a time; adds to the sums of its columns.
 template <class Form> LAMINA_INLINE void pack_words(const quantized_linear_pack_args& a, long first, long word,
                                                     long words, std::int8_t* packed, std::int32_t* sums) {
@@ -86,7 +69,8 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
       sums16 all{};
       for (long word = 0; word < whole; ++word) {
         const std::int8_t* w = a.w + first + word * numbers * a.w_depth;
-        write(packed + word * panel_columns * numbers, interleaved<Form>(w, a.w_depth));
+        write(packed + word * panel_columns * numbers,
+              interleaved<Form>([&](int k) { return read<bytes16>(w + k * a.w_depth); }));
         LAMINA_UNROLL for (long k = 0; k < numbers; ++k) all +=
             __builtin_convertvector(read<bytes16>(w + k * a.w_depth), sums16);
       }

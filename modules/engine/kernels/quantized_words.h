@@ -342,25 +342,27 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
 // ---- words of x
 // -------------------------------------------------------------------------------------------------------
 
-/// 16 words of lines of bytes, word c of from[i][first + c * Stride].  Reads 16 strides of each.
-template <class Form, int Stride>
-LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, long first) {
-  const auto line = [&](int i) __attribute__((always_inline)) {
-    if constexpr (Stride == 1) return read<bytes16>(from[i] + first);
-    else return even_bytes(from[i] + first);
-  };
+/// 16 words: word c of byte c of each line(i).
+template <class Form, class Line> LAMINA_INLINE bytes<16 * Form::numbers> interleaved(Line line) {
   const auto both = [](bytes16 a, bytes16 b) __attribute__((always_inline)) {
     return bytes<32>(__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
                                              10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
   };
-  if constexpr (Form::numbers == 2) Form::put_x(to, both(line(0), line(1)));
+  if constexpr (Form::numbers == 2) return both(line(0), line(1));
   else {
     const bytes<32> ab = both(line(0), line(1)), cd = both(line(2), line(3));
-    Form::put_x(to, __builtin_shufflevector(ab, cd, 0, 1, 32, 33, 2, 3, 34, 35, 4, 5, 36, 37, 6, 7, 38, 39, 8, 9, 40,
-                                            41, 10, 11, 42, 43, 12, 13, 44, 45, 14, 15, 46, 47, 16, 17, 48, 49, 18, 19,
-                                            50, 51, 20, 21, 52, 53, 22, 23, 54, 55, 24, 25, 56, 57, 26, 27, 58, 59, 28,
-                                            29, 60, 61, 30, 31, 62, 63));
+    return __builtin_shufflevector(ab, cd, 0, 1, 32, 33, 2, 3, 34, 35, 4, 5, 36, 37, 6, 7, 38, 39, 8, 9, 40, 41, 10, 11,
+                                   42, 43, 12, 13, 44, 45, 14, 15, 46, 47, 16, 17, 48, 49, 18, 19, 50, 51, 20, 21, 52,
+                                   53, 22, 23, 54, 55, 24, 25, 56, 57, 26, 27, 58, 59, 28, 29, 60, 61, 30, 31, 62, 63);
   }
+}
+/// 16 words of lines of bytes, word c of from[i][first + c * Stride].  Reads 16 strides of each.
+template <class Form, int Stride>
+LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, long first) {
+  Form::put_x(to, interleaved<Form>([&](int i) __attribute__((always_inline)) {
+                if constexpr (Stride == 1) return read<bytes16>(from[i] + first);
+                else return even_bytes(from[i] + first);
+              }));
 }
 /// 16 words of bytes that stand side by side.
 template <class Form> LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* from) {
