@@ -242,6 +242,30 @@ BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
     }
 }
 
+// Convolutions along sequences are images of one row: what follows joins them there, and they hand each other blocks.
+BOOST_AUTO_TEST_CASE(sequences_stay_images) {
+  const auto planned = [](std::int64_t channels, bool columns) {
+    return equal_layouts({2, 3, 19}, [&](small_graph& g, const value& x) {
+      const auto along = [&](const value& v, const char* name, std::int64_t from) -> value {
+        const value w = weight(g, name, {channels, from, 3});
+        if (!columns) return conv1d(v, w, {.padding = 1});
+        const auto image = [](const value& u) -> value { return unsqueeze(u, axes(3)); };
+        return squeeze(conv2d(image(v), image(w), {.padding = {1, 0}}), axes(3));
+      };
+      const value a = relu(along(x, "a", 3) + weight(g, "b", {channels, 1}));
+      const value b = along(a, "c", channels) * weight(g, "d", {1, channels, 1}) + weight(g, "e", {channels, 1});
+      const value c = silu(b + a);
+      return values{along(c, "f", channels), c * weight(g, "s", {19})};
+    });
+  };
+  for (const bool columns : {false, true})
+    for (const std::int64_t channels : {16, 21}) {
+      const auto plan = planned(channels, columns);
+      BOOST_TEST(plan->cost().reorders == 4u, plan->explain());  // numbers of channels, outputs
+      BOOST_TEST(plan->lines()[0].what == "conv2d + add + relu");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
   for (std::int64_t c : {16, 10})
     equal_layouts({2, 3, 9, 9}, [&](small_graph& g, const value& x) {

@@ -315,32 +315,66 @@ template <class T> void average_any_grad(const pool_grad_args& a) {
   }
 }
 
-/// Blocked maps: a register holds one pixel of a block of channels.  Four running results hide the latency of wide
-/// windows.
+/// One result of a blocked map: any window. Four running results hide the latency of wide ones.
+template <class Begin, class Step> LAMINA_INLINE floats window_blocked(const float* in, long line, const span& rows,
+                                                                       const span& columns, Begin begin, Step step) {
+  floats part[4] = {begin(), begin(), begin(), begin()};
+  for (long i = rows.begin; i < rows.end; ++i) {
+    const float* row = in + i * line;
+    long j = columns.begin;
+    for (; j + 4 <= columns.end; j += 4)
+      LAMINA_UNROLL for (int k = 0; k < 4; ++k) part[k] = step(part[k], load(row + (j + k) * lane_count));
+    LAMINA_UNROLL for (int k = 0; k < 3; ++k) if (j + k < columns.end) part[k] =
+        step(part[k], load(row + (j + k) * lane_count));
+  }
+  return step(step(part[0], part[1]), step(part[2], part[3]));
+}
+
+/// Results [first, last) of one row of a blocked map, whose windows are `Columns` wide and lie inside of the map.
+template <int Columns, class Begin, class Step, class End>
+LAMINA_INLINE void row_blocked(const window& w, const float* in, float* out, const span& rows, long first, long last,
+                               Begin begin, Step step, End end) {
+  const long line = w.width * lane_count, pixel = w.stride_w * lane_count;
+  const span columns{0, Columns, Columns};
+  const float* at = in + rows.begin * line + (first * w.stride_w - w.pad_w) * lane_count;
+  for (long x = first; x < last; ++x, at += pixel) {
+    floats part[Columns];
+    LAMINA_UNROLL for (int k = 0; k < Columns; ++k) part[k] = begin();
+    const float* row = at;
+    for (long i = rows.begin; i < rows.end; ++i, row += line)
+      LAMINA_UNROLL for (int k = 0; k < Columns; ++k) part[k] = step(part[k], load(row + k * lane_count));
+    floats all = step(part[0], part[1]);
+    if constexpr (Columns == 3) all = step(all, part[2]);
+    store<float>(out + x * lane_count, end(all, rows, columns));
+  }
+}
+
+/// Blocked maps: a register holds one pixel of a block of channels.
 template <class Begin, class Step, class End>
 LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End end) {
   const window& w = a.w;
   const float* in = static_cast<const float*>(a.in);
   float* out = static_cast<float*>(a.out);
-  const long maps = a.images * ((w.channels + lane_count - 1) / lane_count);
-  for (long n = 0; n < maps; ++n, in += w.height * w.width * lane_count) {
-    for (long y = 0; y < w.out_height; ++y) {
+  const long maps = a.images * ((w.channels + lane_count - 1) / lane_count), line = w.width * lane_count;
+  // Results whose windows lie inside of the map along its rows.
+  const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
+      right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
+  const bool narrow = w.kernel_w == 2 || w.kernel_w == 3;
+  const long first = narrow ? (left.first < w.out_width ? left.first : w.out_width) : 0,
+             last = narrow && right.last > first ? right.last : first;
+  for (long n = 0; n < maps; ++n, in += w.height * line) {
+    for (long y = 0; y < w.out_height; ++y, out += w.out_width * lane_count) {
       const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      for (long x = 0; x < w.out_width; ++x, out += lane_count) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        floats part[4] = {begin(), begin(), begin(), begin()};
-        for (long i = rows.begin; i < rows.end; ++i) {
-          const float* row = in + i * w.width * lane_count;
-          long j = columns.begin;
-          for (; j + 4 <= columns.end; j += 4)
-            LAMINA_UNROLL for (int k = 0; k < 4; ++k) part[k] = step(part[k], load(row + (j + k) * lane_count));
-          if (j < columns.end) part[0] = step(part[0], load(row + j * lane_count));
-          if (j + 1 < columns.end) part[1] = step(part[1], load(row + (j + 1) * lane_count));
-          if (j + 2 < columns.end) part[2] = step(part[2], load(row + (j + 2) * lane_count));
+      const auto edges = [&](long x, long until) __attribute__((always_inline)) {
+        for (; x < until; ++x) {
+          const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+          store<float>(out + x * lane_count, end(window_blocked(in, line, rows, columns, begin, step), rows, columns));
         }
-        const auto all = step(step(part[0], part[1]), step(part[2], part[3]));
-        store<float>(out, end(all, rows, columns));
-      }
+      };
+      edges(0, first);
+      if (w.kernel_w == 2) row_blocked<2>(w, in, out, rows, first, last, begin, step, end);
+      else if (w.kernel_w == 3) row_blocked<3>(w, in, out, rows, first, last, begin, step, end);
+      edges(last, w.out_width);
     }
   }
 }

@@ -9,6 +9,7 @@ import :op.elementwise;
 import :op.shape;
 import :op.sized;
 import :passes;
+import :passes.images;
 import :passes.loops;
 import :passes.patterns;
 import :passes.quantized_patterns;
@@ -82,6 +83,8 @@ class specializer {
     if (options_.simplify)
       if (auto found = rewriting::recognized(to_, rewriting::patterns, rewriting::may_end_pattern, options_, counters_))
         to_ = *std::move(found);
+    if (options_.simplify && options_.blocked_layout)
+      if (auto found = rewriting::image_shapes(to_).run()) to_ = *std::move(found);
     counters_.nodes = static_cast<std::int64_t>(to_.nodes().size());
     return std::move(to_);
   }

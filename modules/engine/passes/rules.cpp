@@ -12,6 +12,7 @@ import :op.reduce;
 import :op.shape;
 import :op.tile;
 import :passes;
+import :passes.images;
 import :program;
 import :shape;
 import :tensor;
@@ -21,9 +22,6 @@ namespace lamina::rewriting {
 
 const node& node_of(const value& v) { return v.owner().at(v.id()); }
 value operand(const node& n, std::size_t i, program& p) { return {&p, n.inputs[i]}; }
-
-/// Whether a node gives the elements of operand 0 under another shape, however it was spelled.
-bool reshapes(const node& n) { return n.op && n.op->alias == 0 && n.op->identity == identity_rule::if_types_agree; }
 
 std::optional<double> constant_number(const value& v) { return v.owner().number_of(v.id()); }
 
