@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -261,9 +262,51 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
   for (const bool columns : {false, true})
     for (const std::int64_t channels : {16, 21}) {
       const auto plan = planned(channels, columns);
-      BOOST_TEST(plan->cost().reorders == 4u, plan->explain());  // numbers of channels, outputs
-      BOOST_TEST(plan->lines()[0].what == "conv2d + add + relu");
+      BOOST_TEST(plan->cost().reorders <= 5u,
+                 plan->explain());  // numbers of channels, outputs, where lanes are few the input
+      const auto& lines = plan->lines();
+      BOOST_TEST(
+          std::any_of(lines.begin(), lines.end(), [](const auto& l) { return l.what == "conv2d + add + relu"; }));
     }
+}
+
+// A pool whose windows do not overlap takes the results of a convolution band by band, with the bits that it has alone.
+BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
+  struct layer {
+    std::int64_t in, out;
+    conv2d_attributes conv;
+    pool2d_attributes pool;
+    bool maximum, activates;
+  };
+  const layer all[] = {{3, 32, {.padding = 1}, {}, true, true},
+                       {3, 21, {.stride = {1, 2}, .padding = {0, 1}}, {.kernel_size = 2, .stride = 3}, true, false},
+                       {32, 32, {.padding = 1}, {}, true, true},
+                       {32, 32, {.padding = 1}, {.kernel_size = {3, 2}}, true, true},
+                       {20, 40, {.padding = {2, 0}, .dilation = {2, 1}}, {.kernel_size = {1, 2}}, true, true},
+                       {16, 48, {.padding = 1}, {.kernel_size = {3, 1}}, false, false},
+                       {18, 33, {}, {.kernel_size = 4}, false, true}};
+  for (const auto& l : all)
+    for (const bool infinite : {false, true})
+      for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(l.in << " to " << l.out << " channels") {
+          const auto run = [&](bool joins) {
+            small_graph g;
+            const value x = g.input(real({2, l.in, 131, 121}, 1));
+            array w = real({l.out, l.in, 3, 3}, 2);
+            if (infinite) w.values[5] = std::numeric_limits<double>::infinity();
+            value h = conv2d(x, g.state("w", w), l.conv) + weight(g, "b", {l.out, 1, 1});
+            if (l.activates) h = relu(h);
+            g.output(l.maximum ? max_pool2d(h, l.pool) : value(avg_pool2d(h, l.pool)));
+            if (!joins) g.output(h);
+            const auto found = g.run({}, threads);
+            const auto& lines = g.plan->lines();
+            BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [](const auto& line) {
+                         return line.what.find("conv2d") == 0 && line.what.find("pool2d") != std::string::npos;
+                       }));
+            return found[0];
+          };
+          const array alone = run(false), joined = run(true);
+          BOOST_TEST(same_bits(alone, joined));
+        }
 }
 
 BOOST_AUTO_TEST_CASE(pools_of_every_kind) {

@@ -197,6 +197,33 @@ void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept 
   blocked::run_winograd<whole_numbers<float>>(*static_cast<const conv_blocked_args*>(args), scratch);
 }
 
+void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const conv_pooled_args*>(args);
+  const window& maps = a.pool.w;
+  const long blocks = blocked::divide_up(a.conv.w.out_channels, blocked::block), stride = maps.stride_h;
+  const long pixels = a.conv.w.out_width * blocked::block, line = maps.out_width * blocked::block;
+  float* const band = static_cast<float*>(scratch);
+  pool_args pool = a.pool;
+  for (long n = a.first; n < a.first + a.count; ++n)
+    for (long row = a.first_row; row < a.first_row + a.row_count; row += a.band) {
+      const long rows = blocked::smaller(a.band, a.first_row + a.row_count - row), made = rows * stride;
+      conv_blocked_args conv = rows == a.band ? a.conv : a.last;
+      conv.in = a.conv.in + n * a.in_image;
+      conv.weight = a.conv.weight, conv.bias = a.conv.bias;
+      conv.out = band;
+      // The rows of a band as a map of their own, which lies so far below the border.
+      conv.w.out_height = conv.row_count = made;
+      conv.w.pad_h -= row * stride * conv.w.stride_h;
+      (rows == a.band ? a.conv_run : a.last_run)(&conv, static_cast<char*>(scratch) + a.bytes);
+      pool.w.height = made, pool.w.out_height = rows;
+      for (long o = 0; o < blocks; ++o) {
+        pool.in = band + o * made * pixels;
+        pool.out = static_cast<float*>(a.pool.out) + ((n * blocks + o) * maps.out_height + row) * line;
+        a.pool_run(&pool, nullptr);
+      }
+    }
+}
+
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
   if (blocked::takes_winograd(a.w, a.planar_in != 0))
@@ -264,6 +291,7 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_KERNEL(average_pool_grad_f32), LAMINA_KERNEL(average_pool_grad_f64)},
     LAMINA_KERNEL(max_pool_blocked_f32),
     LAMINA_KERNEL(average_pool_blocked_f32),
+    LAMINA_KERNEL(conv_pooled_f32),
 };
 
 }  // extern "C"

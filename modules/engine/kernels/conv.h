@@ -152,6 +152,22 @@ struct pool_grad_args {
   std::int32_t count_padding, pad;
 };
 
+/// A convolution in channel blocks and the pool that takes its results, whose windows neither overlap nor reach over a border: bands
+/// of rows are made and taken one after the other, so that the results between them stay near. Images [first, first + count), rows
+/// [first_row, first_row + row_count) of the pool's results.
+struct conv_pooled_args {
+  conv_blocked_args conv,
+      last;        // prepared for a band of `band` rows of the pool's results, and for the last, shorter one
+  pool_args pool;  // `out` is the first image; its window is that of the maps
+  kernel conv_run, last_run, pool_run;
+  long first, count, first_row, row_count, band;
+  long in_image;      // numbers of an image
+  std::size_t bytes;  // of a band
+  template <class F> void each_code(F f) const {
+    f(conv_run), f(last_run), f(pool_run);
+    conv.each_code(f), last.each_code(f);
+  }
+};
 struct conv_functions {
   conv_plain_functions plain[2];                     // [f32, f64]
   conv_blocked_functions blocked;                    // f32
@@ -161,6 +177,7 @@ struct conv_functions {
   kernel average_pool[2], average_pool_pairs;        // plain, as above
   kernel max_pool_grad[2], average_pool_grad[2];     // plain; [f32, f64]
   kernel max_pool_blocked, average_pool_blocked;     // f32, index must be null
+  kernel pooled;                                     // args: conv_pooled_args
   /// The kernels of plain maps: `type` 0 for f32, 1 for f64.
   kernel max_pool_of(const window& w, int type, bool index) const {
     if (type == 0 && w.is_pairs()) return index ? max_pool_pairs_with_index : max_pool_pairs;

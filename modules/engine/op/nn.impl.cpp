@@ -141,20 +141,27 @@ struct blocked_part {
   std::int64_t first_image, images, first_block, blocks, first_row = 0, rows = 0;
 };
 
+// The arguments of a convolution in blocks of channels, but for its addresses.
+kernels::conv_blocked_args blocked_args(const emission& e, const kernels::window& w, bool planar) {
+  const auto& tail = e.epilogue();
+  kernels::conv_blocked_args a{};
+  a.w = w;
+  a.planar_in = planar;
+  a.clamp = tail.clamp;
+  a.low = static_cast<float>(tail.low);
+  a.high = static_cast<float>(tail.high);
+  return a;
+}
+
 void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
   const auto& f = blocked_functions(e, w);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
   const auto blocks_of = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes; };
   const bool depthwise = w.groups > 1;
-  kernels::conv_blocked_args a{};
-  a.w = w;
+  kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form == layout::plain);
   a.first = part.first_image;
   a.count = part.images;
-  a.planar_in = e.in(0).form == layout::plain;
-  a.clamp = tail.clamp;
-  a.low = static_cast<float>(tail.low);
-  a.high = static_cast<float>(tail.high);
   a.first_row = part.first_row, a.row_count = part.rows;
   std::int64_t in_at = 0, out_at = 0;
   if (const std::int64_t blocks = blocks_of(w.out_channels); part.blocks != blocks) {
@@ -179,12 +186,60 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
   e.step(run, a, where, f.scratch_bytes(&a));
 }
 
+// Bytes of a convolution's results between it and a pool that stay near, beside its weights and images.
+constexpr std::int64_t band_bytes = 192 * 1024;
+
+// A convolution and the pool that takes its results, in bands of rows.
+void emit_pooled(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, buffer_ref weight,
+                 buffer_ref bias) {
+  const auto& f = blocked_functions(e, w);
+  const node& pool = *e.epilogue().pool;
+  const shape& y = pool.results[0].dims;
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
+                     blocks = (w.out_channels + lanes - 1) / lanes;
+  kernels::conv_pooled_args a{};
+  a.pool.w = window_of(pool.attributes_as<pool2d_attributes>(), e.out_type(0).dims, y);
+  a.pool.w.channels = a.pool.w.out_channels = lanes;
+  a.pool.images = 1;
+  a.pool_run = is_call_of<max_pool2d>(pool) ? functions(e).max_pool_blocked : functions(e).average_pool_blocked;
+  const std::int64_t row_bytes = blocks * a.pool.w.stride_h * w.out_width * lanes * 4;
+  a.band = std::clamp<std::int64_t>(band_bytes / row_bytes / 2 * 2, 2, y.at(2));
+  a.bytes = static_cast<std::size_t>(a.band * row_bytes);
+  std::size_t scratch = 0;
+  const auto prepared = [&](kernels::conv_blocked_args& of, std::int64_t rows) {
+    of = blocked_args(e, w, e.in(0).form == layout::plain);
+    of.count = 1;
+    of.row_count = rows * a.pool.w.stride_h;
+    const auto run = f.prepare(&of);
+    scratch = std::max(scratch, f.scratch_bytes(&of));
+    return run;
+  };
+  a.conv_run = prepared(a.conv, a.band);
+  if (const std::int64_t left = y.at(2) % a.band) a.last_run = prepared(a.last, left);
+  a.in_image = image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form) / 4;
+  const auto emit = [&](std::int64_t first, std::int64_t count, std::int64_t row, std::int64_t rows) {
+    a.first = first, a.count = count;
+    a.first_row = row, a.row_count = rows;
+    std::vector<address> where{{&a.conv.in, e.in(0)}, {&a.conv.weight, weight}, {&a.pool.out, e.out(0)}};
+    if (bias) where.push_back({&a.conv.bias, bias});
+    e.step(functions(e).pooled, a, where, a.bytes + scratch);
+  };
+  const std::int64_t bands = (y.at(2) + a.band - 1) / a.band;
+  detail::cut_images(
+      e, images, flops_per_image, 3e6, 1e6, bands,
+      [&](std::int64_t first, std::int64_t count) { emit(first, count, 0, y.at(2)); },
+      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
+        emit(image, 1, first * a.band, std::min(count * a.band, y.at(2) - first * a.band));
+      });
+}
+
 void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
   const auto& f = blocked_functions(e, w);
   if (&f != &functions(e).blocked) e.note("bfloat16");
   const buffer_ref weight = packed_weights(e, w), bias = padded_bias(e, w.out_channels, blocks * lanes);
+  if (e.epilogue().pool) return emit_pooled(e, w, images, flops_per_image, weight, bias);
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
@@ -211,6 +266,15 @@ image_layouts conv2d::images(const image_call& c) {
              taken = w.out_channels * 2 > lanes &&
                      kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
   return {taken, taken && !plain};
+}
+
+// Where its results, which are not near any more when they are pooled, are many, and its weights, which each band reads, are few.
+bool conv2d::joins_pools(const image_call& c) {
+  constexpr std::int64_t many = 512 * 1024;
+  const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
+  const bool is_pointwise = c.in[1].dims.size(2, 4) == 1 && a.stride.h == 1 && a.stride.w == 1;
+  return a.groups == 1 && !is_pointwise && c.out[0].dims.at(2) > 1 && c.out[0].dims.at(3) > 1 &&
+         c.out[0].dims.size(1, 4) * 4 >= many && c.in[1].dims.size() * 4 <= many;
 }
 
 void conv2d::emit(emission& e) {

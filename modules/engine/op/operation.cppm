@@ -322,6 +322,9 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::sums; }) r.sums = Op::sums;
     if constexpr (requires { Op::joins_sums; }) r.joins_sums = Op::joins_sums;
+    if constexpr (requires { &Op::pools; })
+      r.pools = [](const void* a, const shape& maps) { return Op::pools(*static_cast<const attributes*>(a), maps); };
+    if constexpr (requires { &Op::joins_pools; }) r.joins_pools = &Op::joins_pools;
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { &Op::channels; } && Op::operands >= 2)
       r.channels = [](const void* a, const shape& result, const shape& weights) {

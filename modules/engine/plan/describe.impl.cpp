@@ -85,6 +85,7 @@ class description {
     for (auto m : g.nodes) t_ << " %" << m;
     if (g.tail.bias) t_ << ", bias ", tell(g.tail.bias);
     if (g.tail.residual) t_ << (g.tail.sum ? ", sum with " : ", residual "), tell(g.tail.residual);
+    if (g.tail.pool) t_ << ", pooled in bands";
     if (g.tail.clamp) t_ << ", clamped to " << g.tail.low << ".." << g.tail.high;
     t_ << "\n";
   }

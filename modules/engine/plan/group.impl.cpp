@@ -118,6 +118,41 @@ bool absorb(const request& r, const usage& u, layouts& forms, const grouping& gr
   return true;
 }
 
+image_call image_call_of(const request& r, const node& n, std::vector<tensor_type>& in) {
+  for (auto v : n.inputs) in.push_back(r.of.type(v));
+  return {n.attributes.get(), in, n.results, true, true, r.isa};
+}
+
+// Takes the pool that alone reads a convolution's result into its pass, band by band.
+void join_pool(const request& r, const usage& u, const layouts& forms, grouping& groups, std::int32_t i) {
+  const node& n = r.of.at(i);
+  const group* before = groups.of(i);
+  group g = before ? *before : group{.nodes = {i}, .result = {i, 0}};
+  if (g.nodes[0] != i || forms.form[g.result] != layout::blocked || g.tail.residual || u.root[g.result] ||
+      u.reader_count[g.result] != 1)
+    return;
+  const auto next = u.readers_of(g.result)[0];
+  const node& c = r.of.at(next);
+  if (c.kind != node_kind::operation || !c.op->pools || groups.of(next) || forms.form[{next, 0}] != layout::blocked ||
+      !c.op->pools(c.attributes.get(), n.results[0].dims))
+    return;
+  for (std::int32_t k = 1; k < static_cast<std::int32_t>(c.results.size()); ++k)
+    if (u.is_read({next, k})) return;
+  std::vector<tensor_type> in;
+  if (!n.op->joins_pools(image_call_of(r, n, in))) return;
+  g.tail.pool = &c;
+  g.nodes.push_back(next);
+  g.result = {next, 0};
+  ++groups.fused_epilogues;
+  auto& at = groups.group_of[static_cast<std::size_t>(i)];
+  if (at == none) {
+    at = static_cast<std::int32_t>(groups.groups.size());
+    groups.groups.emplace_back();
+  }
+  groups.group_of[static_cast<std::size_t>(next)] = at;
+  groups.groups[static_cast<std::size_t>(at)] = std::move(g);
+}
+
 void group_products(const request& r, const usage& u, layouts& forms, grouping& groups) {
   const auto count = static_cast<std::int32_t>(r.of.nodes().size());
   for (std::int32_t i = 0; i < count; ++i) {
@@ -134,6 +169,9 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
     groups.groups.push_back(std::move(g));
   }
   if (!groups.groups.empty() && forms.any_blocked) extend_layouts(r, u, forms);
+  for (std::int32_t i = 0; i < count && forms.any_blocked; ++i)
+    if (u.needed[static_cast<std::size_t>(i)] && r.of.at(i).kind == node_kind::operation && r.of.at(i).op->joins_pools)
+      join_pool(r, u, forms, groups, i);
 }
 
 // ---- chains of elementwise operations ----

@@ -50,8 +50,9 @@ struct first_counted {
 
 /// The epilogue that later nodes left to a matrix product or convolution.
 export struct epilogue {
-  value_id bias, residual;    // node -1: none
-  const node* sum = nullptr;  // the operation, with `sums`, that adds `residual`, if it is not a plain sum
+  value_id bias, residual;     // node -1: none
+  const node* sum = nullptr;   // the operation, with `sums`, that adds `residual`, if it is not a plain sum
+  const node* pool = nullptr;  // the operation, with `pools`, that alone reads the result and gives that of the whole
   bool clamp = false;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };

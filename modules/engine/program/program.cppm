@@ -167,10 +167,15 @@ export struct operation {
   bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
   summed_operands sums{};       // of an operation that `joins_sums` may end with
   bool joins_sums = false;      // in blocks of channels `emit` computes the emission's `epilogue().sum`, too
-  bool plain_images = false;    // a plan in which it stands keeps images in the plain layout
-  int updates = -1;             // the result may be written over this operand, element by element or row by row
-  bool takes_kinds = false;     // operands and results may be sequences and optionals
-  bool results_vary = false;    // subprograms of a node may give results of different extents
+  /// Whether the maps that an operation takes, of this shape, are cut into windows that neither overlap nor reach over a border, and each
+  /// result is of one of them: bands of rows are taken for themselves. Its attributes are those of a pool.
+  bool (*pools)(const void* attributes, const shape& maps) = nullptr;
+  /// Whether `emit` of a product in blocks of channels takes its result band by band through the emission's `epilogue().pool`.
+  bool (*joins_pools)(const image_call&) = nullptr;
+  bool plain_images = false;  // a plan in which it stands keeps images in the plain layout
+  int updates = -1;           // the result may be written over this operand, element by element or row by row
+  bool takes_kinds = false;   // operands and results may be sequences and optionals
+  bool results_vary = false;  // subprograms of a node may give results of different extents
   /// What subprogram `s` of a node is, in drawings.
   std::string_view (*subprogram_name)(int s) = nullptr;
   /// The channels of a product with weights, whose `emit` applies the emission's `epilogue` to each of them.
