@@ -97,6 +97,7 @@ export import :protocol.propagation;  // who is trained, who hands gradients on
 export import :serve;                 // single samples from many threads, computed in batches
 export import :data;                  // data sets of images
 export import :train.optim;           // losses, optimizers, schedules
+export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences
 export import :graph.scope;           // names and devices of what is added to nets

@@ -52,7 +52,8 @@ void save_checkpoint(const parameter_store& store, const checkpoint_position& at
                      {"step", std::to_string(at.step)},
                      {"seed", std::to_string(at.seed)},
                      {"batch_size", std::to_string(at.batch_size)},
-                     {"images", std::to_string(at.images)}});
+                     {"images", std::to_string(at.images)},
+                     {"shards", std::to_string(at.shards)}});
 }
 
 /// A checkpoint that fits a store; the store does not change before `take`.
@@ -85,8 +86,9 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
     if (!*begin || *end) refuse(path, std::string("metadata `") + name + "`", "is missing or no number");
     return v;
   };
-  const checkpoint_position at{number("epoch"), number("batch"),      number("step"),
-                               number("seed"),  number("batch_size"), number("images")};
+  checkpoint_position at{number("epoch"), number("batch"),      number("step"),
+                         number("seed"),  number("batch_size"), number("images")};
+  if (file.metadata.contains("shards")) at.shards = number("shards");  // files of earlier versions have one
   constexpr std::int64_t most = std::int64_t(1) << 31;
   if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0)
     refuse(path, "the position", "is negative or beyond all bounds");

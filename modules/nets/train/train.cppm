@@ -12,6 +12,7 @@ import :shape;
 import :tensor;
 import :topology.check;
 import :train.optim;
+import :train.replicas;
 import lamina.std;
 
 namespace lamina {
@@ -96,6 +97,13 @@ export struct fit_options {
   int threads = 0;           // 0: as the model
   std::string checkpoint{};  // written at the end of every epoch, and when an observer ends training
   bool resume = false;       // continue from the checkpoint if it exists; `checkpoint` must be given
+  /// Into how many shards, a power of two, each batch is cut. Their gradients are computed one after the other, which takes the memory
+  /// of one shard, and added in pairs; statistics of batches are those of shards, averaged. 0: one, and 8 with replicas.
+  std::int64_t shards = 0;
+  /// Processes that train this model together: each computes a part of the shards, so that results have the bits that one process has with
+  /// as many shards. Their number divides that of the shards. Weights and the place in the checkpoint are those of rank 0, which
+  /// alone tells its observer and writes the checkpoint.
+  std::shared_ptr<lamina::replicas> replicas{};
 };
 
 /// Loss and accuracy over a data set.
@@ -144,8 +152,8 @@ template <class M> model_core& trained_core(M& net) {
 /// Errors: shape_error where data and model do not fit; type_error where the model's input has another element type than its
 /// output; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
 /// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
-/// finite, for `resume` without `checkpoint`, and for a checkpoint of another seed, another batch size, another number of
-/// images or more epochs; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
+/// finite, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
+/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class L, class O> requires accepted<diagnostic<trained_check<M>>()> &&
@@ -253,6 +261,7 @@ evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, co
 struct checkpoint_position {
   std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;  // whole epochs, batches of the next one, batches in all
   std::int64_t batch_size = 0, images = 0;                // of training; 0 where it is not known
+  std::int64_t shards = 1;                                // of each batch
   std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
 };
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);

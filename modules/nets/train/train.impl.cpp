@@ -22,6 +22,8 @@ import :tensor;
 import :train;
 import :train.checkpoint.impl;
 import :train.optim;
+import :train.replicas;
+import :train.shards.impl;
 import lamina.std;
 
 namespace lamina {
@@ -55,15 +57,20 @@ value loss_output(program& p, dtype element, const value& results, const value& 
   return l;
 }
 
-// Gradients of the loss, and an assignment of each trainable parameter by the optimizer's rule; the learning rate is an input.
-void add_updates(program& p, parameter_store& store, dtype element, const value& loss, const trainer::step_rule& step) {
+// The trainable parameters that a program reads.
+std::vector<value> trainable_weights(program& p, const parameter_store& store) {
   std::vector<value> weights;
   for (auto s : p.states()) {
     const parameter* w = store.find(p.at(s).name);
     if (w->role() == state_role::parameter && w->trainable()) weights.emplace_back(&p, value_id{s, 0});
   }
   if (weights.empty()) detail::raise(error_kind::state, "fit: no parameter of the model is trainable");
-  auto g = gradients(loss, view<const value>(weights));
+  return weights;
+}
+
+// An assignment of each weight by the optimizer's rule; the learning rate is an input.
+void add_updates(program& p, parameter_store& store, dtype element, view<const value> weights, view<const value> g,
+                 const trainer::step_rule& step) {
   value rate = p.input("learning rate", {element, {}});
   if (!store.find(step_name))
     store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
@@ -123,8 +130,8 @@ struct trainer::implementation {
                                        << "model whose first extent is open");
   }
 
-  // Inputs: images, labels, and for training the learning rate. Outputs: mean loss, number of hits.
-  std::shared_ptr<program> traced(bool training) {
+  // Inputs: images and labels. Outputs: mean loss, number of hits.
+  std::shared_ptr<program> forward(bool training) {
     const auto& d = net.definition();
     if (d.inputs.size() != 1 || d.outputs.size() != 1)
       detail::raise(error_kind::value,
@@ -135,14 +142,33 @@ struct trainer::implementation {
     value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, {&x, 1});
     if (const auto& dims = outputs[0].type().dims; dims.rank == 2 && dims[1].is_number()) classes = dims[1].code;
-    const value l = loss_output(*p, d.element, outputs[0], y, loss);
+    loss_output(*p, d.element, outputs[0], y, loss);
     p->path = "accuracy";
     p->output("hits", reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == y)));
     p->path.clear();
-    if (!training) return p;
-
-    add_updates(*p, net.parameters(), d.element, l, step);
     return p;
+  }
+  // The same, and for training the learning rate, and the update.
+  std::shared_ptr<program> traced(bool training) {
+    auto p = forward(training);
+    if (!training) return p;
+    auto& store = net.parameters();
+    const auto weights = trainable_weights(*p, store);
+    const auto g = gradients(value(p.get(), p->outputs()[0].value), view<const value>(weights));
+    add_updates(*p, store, net.definition().element, view<const value>(weights), view<const value>(g), step);
+    return p;
+  }
+  std::unique_ptr<shard_steps> steps_in_shards(std::int64_t shards, replicas* others) {
+    auto& store = net.parameters();
+    const dtype element = net.definition().element;
+    const auto p = forward(true);
+    trainable_weights(*p, store);
+    const auto update = [&](program& into, view<const value> weights, view<const value> g) {
+      add_updates(into, store, element, weights, g, step);
+    };
+    return std::make_unique<shard_steps>(
+        in_shards(*p, store, element, shards, p->outputs()[0].value, p->outputs()[1].value, update), net, where,
+        element, shards, others);
   }
 
   // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
@@ -271,16 +297,27 @@ struct trainer::implementation {
     return {wide ? loss64 : static_cast<double>(loss32), hits};
   }
 
-  // Mean loss and accuracy over a data set.
-  evaluation measured(session& checks, const image_dataset& data, std::int64_t batch) {
+  // Mean loss and accuracy over a data set, of which others take their share of the batches.
+  evaluation measured(session& checks, const image_dataset& data, std::int64_t batch, replicas* others = nullptr) {
     evaluation r;
     std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
     std::iota(order.begin(), order.end(), std::int64_t(0));
-    for (std::int64_t first = 0; first < data.size(); first += batch) {
-      auto n = std::min(batch, data.size() - first);
-      auto b = run_batch(checks, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
-      r.loss += b.loss * static_cast<double>(n);
-      r.accuracy += static_cast<double>(b.hits);
+    std::vector<double> found_of;  // loss and hits of each batch
+    const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
+    alone(others, [&] {
+      for (std::int64_t first = 0, b = 0; first < data.size(); first += batch, ++b) {
+        const auto n = std::min(batch, data.size() - first);
+        batch_result found{};
+        if (b % ranks == rank)
+          found = run_batch(checks, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
+        found_of.push_back(found.loss * static_cast<double>(n));
+        found_of.push_back(static_cast<double>(found.hits));
+      }
+    });
+    if (others) others->sum(view<double>(found_of));
+    for (std::size_t i = 0; i < found_of.size(); i += 2) {
+      r.loss += found_of[i];
+      r.accuracy += found_of[i + 1];
     }
     const auto count = static_cast<double>(std::max<std::int64_t>(data.size(), 1));
     return {r.loss / count, r.accuracy / count};
@@ -319,10 +356,13 @@ evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int 
 namespace {
 
 // Refuses a checkpoint that another training wrote than the one that is to go on.
-void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images) {
+void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images, std::int64_t shards) {
   const std::int64_t batches = (images + o.batch - 1) / o.batch;
   text t;
   if (p.seed != o.seed) t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
+  else if (p.shards != shards)
+    t << "was written with " << p.shards << (p.shards == 1 ? " shard" : " shards")
+      << " of each batch and training goes on with " << shards;
   else if (p.batch_size != o.batch || p.images != images)
     t << "was written with batches of " << p.batch_size << " from " << p.images
       << " images and training goes on with batches of " << o.batch << " from " << images << " images";
@@ -338,6 +378,20 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
   text all;
   all << o.checkpoint << ": " << t;
   detail::raise(error_kind::value, all);
+}
+
+// Into how many shards batches are cut. Errors: value_error for numbers that do not fit.
+std::int64_t shards_of(const fit_options& o) {
+  const auto is_power = [](std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
+  const std::int64_t ranks = o.replicas ? o.replicas->count() : 1, shards = o.shards ? o.shards : o.replicas ? 8 : 1;
+  text t;
+  if (!is_power(shards) || shards > 4096)
+    detail::raise(error_kind::value,
+                  t << "fit: `shards` is " << o.shards << "; expected 1, 2, 4, 8 and so on, up to 4096");
+  if (!is_power(ranks) || shards % ranks != 0)
+    detail::raise(error_kind::value, t << "fit: " << ranks << " replicas cannot share " << shards
+                                       << " shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
+  return shards;
 }
 
 // Images per second of all epochs.
@@ -356,7 +410,14 @@ double mean_speed(const std::vector<epoch_report>& epochs) {
 class trainer::implementation::fitting {
  public:
   fitting(implementation& trainer, const image_dataset& data, const fit_options& o)
-      : at_(trainer), data_(data), o_(o), batches_((data.size() + o.batch - 1) / o.batch) {
+      : at_(trainer),
+        data_(data),
+        o_(o),
+        batches_((data.size() + o.batch - 1) / o.batch),
+        shards_(shards_of(o)),
+        others_(o.replicas.get()),
+        tells_(o.observer && (!others_ || others_->rank() == 0)),
+        writes_(!o.checkpoint.empty() && (!others_ || others_->rank() == 0)) {
     plan();
   }
 
@@ -378,10 +439,11 @@ class trainer::implementation::fitting {
       report.stopped = e.done < batches_;
       at_.check_states(i + 1, e.now.learning_rate);
       report.epochs.push_back(figures(e));
-      if (!o_.checkpoint.empty()) save(e, report);
+      if (writes_) alone(others_, [&] { save(e, report); });
       // After the last epoch nothing is left to be ended.
-      if (o_.observer && !report.stopped)
-        report.stopped = (!observe(e, report.epochs.back()) || stop) && i + 1 < o_.epochs;
+      bool ends = stop;
+      if (tells_ && !report.stopped) alone(others_, [&] { ends = !observe(e, report.epochs.back()) || ends; });
+      if (!report.stopped) report.stopped = agreed(ends) && i + 1 < o_.epochs;
     }
     report.seconds = seconds_since(begin_);
     report.images_per_second = mean_speed(report.epochs);
@@ -404,7 +466,8 @@ class trainer::implementation::fitting {
   };
 
   void plan() {
-    updates_ = at_.net.session_of(at_.train_program, at_.where);
+    if (shards_ > 1 || others_) steps_ = at_.steps_in_shards(shards_, others_);
+    else updates_ = at_.net.session_of(at_.train_program, at_.where);
     checks_ = at_.net.session_of(at_.check_program, at_.where);
   }
   // An observer may assign another model to the one that is trained.
@@ -412,11 +475,37 @@ class trainer::implementation::fitting {
     if (at_.trace_for_parameters()) plan();
   }
 
+  // What rank 0 says.
+  bool agreed(bool yes) const {
+    if (others_) others_->broadcast(&yes, sizeof yes);
+    return yes;
+  }
   // Where training begins; the states are those of the checkpoint if there is one to continue from.
   checkpoint_position start() {
+    if (!others_) return own_start();
+    checkpoint_position at;
+    if (others_->rank() == 0) alone(others_, [&] { at = own_start(); });
+    shared(at.epoch), shared(at.batch), shared(at.step), shared(at.seed);
+    std::size_t count = at.epochs.size();
+    shared(count);
+    at.epochs.resize(count);
+    for (auto& e : at.epochs) shared(e);
+    auto& store = at_.net.parameters();
+    for (std::size_t i = 0; i < store.size(); ++i) {
+      any_tensor v = store[i].value();
+      others_->broadcast(v.mutable_data(), v.bytes());
+      store[i].assign(v);
+    }
+    return at;
+  }
+  template <class T> void shared(T& x) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    others_->broadcast(&x, sizeof x);
+  }
+  checkpoint_position own_start() {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
-    check_position(found.at, o_, data_.size());
+    check_position(found.at, o_, data_.size(), shards_);
     found.take();
     return found.at;
   }
@@ -447,20 +536,36 @@ class trainer::implementation::fitting {
       e.hits += r.hits;
       e.seen += n;
       ++e.done;
-      if (!o_.observer) continue;
-      e.now.loss = e.mean_loss();
-      e.now.accuracy = e.accuracy();
-      e.now.seconds = seconds_since(begin_);
-      e.now.images_per_second = static_cast<double>(e.seen - e.earlier) / std::max(seconds_since(e.begin), 1e-9);
-      e.now.seconds_left = static_cast<double>((all - before - 1) * o_.batch) / e.now.images_per_second;
-      stop = !o_.observer(e.now);
+      if (tells_) alone(others_, [&] { stop = !tell(e, before, all); });
+      stop = agreed(stop);
     }
     return stop;
+  }
+  // Tells the observer of a batch. Whether training goes on.
+  bool tell(epoch& e, std::int64_t before, std::int64_t all) const {
+    e.now.loss = e.mean_loss();
+    e.now.accuracy = e.accuracy();
+    e.now.seconds = seconds_since(begin_);
+    e.now.images_per_second = static_cast<double>(e.seen - e.earlier) / std::max(seconds_since(e.begin), 1e-9);
+    e.now.seconds_left = static_cast<double>((all - before - 1) * o_.batch) / e.now.images_per_second;
+    return o_.observer(e.now);
+  }
+  // A step on a batch whose shards are summed, also over others.
+  batch_result train_shards(view<const std::int64_t> indices, double rate) {
+    const auto operands = [&](const batch_part& s, std::vector<shape>& extents, std::vector<const void*>& data) {
+      at_.load(data_, indices.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
+      extents = {at_.batch_shape(s.count, data_), shape{dim(s.count)}};
+      data = {at_.loaded(), at_.labels.data()};
+    };
+    const auto r = steps_->gradients(static_cast<std::int64_t>(indices.size()), operands);
+    if (std::isfinite(r.loss)) steps_->update(rate);
+    return {r.loss, static_cast<std::int64_t>(r.hits)};
   }
   batch_result train_batch(const training_progress& now, view<const std::int64_t> indices) {
     text t;
     try {
-      const auto r = at_.run_batch(updates_, data_, indices, now.learning_rate, true);
+      const auto r = steps_ ? train_shards(indices, now.learning_rate)
+                            : at_.run_batch(updates_, data_, indices, now.learning_rate, true);
       if (std::isfinite(r.loss)) return r;
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
@@ -482,7 +587,7 @@ class trainer::implementation::fitting {
     r.images_per_second = static_cast<double>(e.seen) / std::max(r.seconds, 1e-9);
     if (o_.validation && e.done == batches_) {
       follow();
-      const auto found = at_.measured(checks_, *o_.validation, at_.batch_of_model(validation_batch));
+      const auto found = at_.measured(checks_, *o_.validation, at_.batch_of_model(validation_batch), others_);
       r.validation_loss = found.loss;
       r.validation_accuracy = found.accuracy;
     }
@@ -492,7 +597,7 @@ class trainer::implementation::fitting {
     const std::int64_t whole = e.now.epoch - 1;
     save_checkpoint(at_.net.parameters(),
                     {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
-                     o_.seed, o_.batch, data_.size(), report.epochs},
+                     o_.seed, o_.batch, data_.size(), shards_, report.epochs},
                     o_.checkpoint);
   }
   // Tells the observer of the end of an epoch. Whether training goes on.
@@ -511,7 +616,11 @@ class trainer::implementation::fitting {
   const image_dataset& data_;
   const fit_options& o_;
   const std::int64_t batches_;  // of an epoch
+  const std::int64_t shards_;   // of a batch
+  replicas* const others_;      // null: this process alone
+  const bool tells_, writes_;   // the observer, the checkpoint
   session updates_, checks_;
+  std::unique_ptr<shard_steps> steps_;  // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
 };
 
@@ -561,7 +670,9 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
     const value l = loss_output(*p, d.element, outputs[0], y, loss_);
     p->path.clear();
-    add_updates(*p, net_.parameters(), d.element, l, step_);
+    const auto weights = trainable_weights(*p, net_.parameters());
+    const auto g = gradients(l, view<const value>(weights));
+    add_updates(*p, net_.parameters(), d.element, view<const value>(weights), view<const value>(g), step_);
     session_ = net_.session_of(p, net_.where());
     targets_ = wanted;
     parameters_ = parameters;

@@ -1,0 +1,26 @@
+// Several processes that train one model together: what training needs of them.
+export module lamina:train.replicas;
+import :core;
+import lamina.std;
+
+namespace lamina {
+
+/// Processes, or threads, that train copies of one model: `lamina::mpi::world()` of the module `lamina.mpi`, or a class of your own.
+/// Their number is a power of two. All of them call the same functions in the same order.
+export class replicas {
+ public:
+  virtual ~replicas() = default;
+  /// Which of them this one is, from 0.
+  virtual int rank() const = 0;
+  virtual int count() const = 0;
+  /// Replaces the numbers by the sums over all of them. The sums are added in pairs, 0 + 1, 2 + 3, then those of four, and so on, so
+  /// that each one has the same bits, and those of one process that adds in this order.
+  virtual void sum(view<float> numbers) = 0;
+  virtual void sum(view<double> numbers) = 0;
+  /// Gives the bytes of rank 0 to all.
+  virtual void broadcast(void* bytes, std::size_t count) = 0;
+  /// Ends all of them, where this one alone has failed and the others wait for it. Does not return where the process can be ended.
+  virtual void fail(std::string_view why) noexcept = 0;
+};
+
+}  // namespace lamina

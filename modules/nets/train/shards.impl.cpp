@@ -1,0 +1,261 @@
+// Training steps in shards: the gradients of the parts of a batch, added in one order, and one update by their sum.
+module lamina:train.shards.impl;
+import :context;
+import :core;
+import :dtype;
+import :gradient;
+import :model;
+import :op;
+import :op.elementwise;
+import :op.shape;
+import :parameter;
+import :program;
+import :rewriter;
+import :session;
+import :shape;
+import :tensor;
+import :train.optim;
+import :train.replicas;
+import lamina.std;
+
+namespace lamina {
+
+/// Runs what this process does alone: where it fails, all of them end.
+template <class F> void alone(replicas* others, F f) {
+  if (!others) return f();
+  try {
+    f();
+  } catch (const std::exception& why) {
+    others->fail(why.what());
+    throw;
+  }
+}
+
+/// Numbers of one element type, float32 or float64, side by side.
+class number_block {
+ public:
+  number_block(dtype element, std::int64_t count) : element_(element) {
+    if (element == dtype::float64) doubles_.resize(static_cast<std::size_t>(count));
+    else floats_.resize(static_cast<std::size_t>(count));
+  }
+  void* at(std::int64_t i) {
+    return element_ == dtype::float64 ? static_cast<void*>(doubles_.data() + i) : floats_.data() + i;
+  }
+  void clear() {
+    std::fill(floats_.begin(), floats_.end(), 0.0F);
+    std::fill(doubles_.begin(), doubles_.end(), 0.0);
+  }
+  void add(const number_block& o) {
+    for (std::size_t i = 0; i < floats_.size(); ++i) floats_[i] = o.floats_[i] + floats_[i];
+    for (std::size_t i = 0; i < doubles_.size(); ++i) doubles_[i] = o.doubles_[i] + doubles_[i];
+  }
+  void sum_over(replicas& all) {
+    if (element_ == dtype::float64) all.sum(view<double>(doubles_));
+    else all.sum(view<float>(floats_));
+  }
+
+ private:
+  dtype element_;
+  std::vector<float> floats_;
+  std::vector<double> doubles_;
+};
+
+/// Adds blocks in pairs, in the order in which they come: (0 + 1) + (2 + 3), then those of eight, and so on. It holds one block for each
+/// binary digit of their number.
+class pairwise_sum {
+ public:
+  pairwise_sum(dtype element, std::int64_t count) : element_(element), count_(count) {}
+  /// A block to be filled, and then handed to `add`.
+  number_block take() {
+    if (free_.empty()) return {element_, count_};
+    number_block b = std::move(free_.back());
+    free_.pop_back();
+    return b;
+  }
+  void add(number_block b) {
+    std::size_t level = 0;
+    for (; added_ >> level & 1u; ++level) {
+      b.add(levels_[level].front());
+      free_.push_back(std::move(levels_[level].front()));
+      levels_[level].clear();
+    }
+    if (levels_.size() <= level) levels_.resize(level + 1);
+    levels_[level].push_back(std::move(b));
+    ++added_;
+  }
+  /// The sum of as many blocks as a power of two.
+  number_block& total() { return levels_.back().front(); }
+  void restart() {
+    for (auto& l : levels_) {
+      for (auto& b : l) free_.push_back(std::move(b));
+      l.clear();
+    }
+    levels_.clear();
+    added_ = 0;
+  }
+
+ private:
+  dtype element_;
+  std::int64_t count_;
+  std::size_t added_ = 0;
+  std::vector<std::vector<number_block>> levels_;  // of each binary digit one block or none
+  std::vector<number_block> free_;
+};
+
+/// The program of a training step without its update, and that of the update.
+struct shard_programs {
+  std::shared_ptr<program> gradients, update;
+  std::vector<std::int64_t> places;  // of gradients and statistics among the numbers of a block
+  std::int64_t numbers = 0;
+};
+
+/// Takes a traced step apart. `loss` and `hits` are values of `forward`, whose inputs are those of the model and the targets; `step`
+/// adds the update of the weights by their gradients to a program.
+/// gradients: inputs of `forward`, the share of the batch that the shard has, and what is added to the step of random numbers, int64 [2];
+///   outputs: the loss, hits, then gradients and statistics, all but hits times the share.
+/// update: inputs: gradients, statistics, the rate.
+using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
+shard_programs in_shards(const program& forward, const parameter_store& store, dtype element, std::int64_t shards,
+                         value_id loss, value_id hits, const shard_update& update) {
+  shard_programs made{std::make_shared<program>(), std::make_shared<program>(), {}, 0};
+  program &p = *made.gradients, &q = *made.update;
+  rewriter copy(forward, p);
+  copy.copy_inputs();
+  const value share = p.input("share", {element, {}}), shift = p.input("shard", {dtype::int64, shape{2}});
+  std::vector<value> weights;
+  for (auto s : forward.states()) {
+    const parameter* of = store.find(forward.at(s).name);
+    copy.copy(s);
+    if (of->role() == state_role::generator) {
+      // Numbers differ between shards as they do between steps.
+      any_tensor factor(tensor_type{dtype::int64, shape{2}});
+      const std::int64_t by[] = {1, shards};
+      std::memcpy(factor.mutable_data(), by, sizeof by);
+      copy.set({s, 0}, copy.at({s, 0}) * p.constant(factor) + shift);
+    } else if (of->role() == state_role::parameter && of->trainable()) weights.push_back(copy.at({s, 0}));
+  }
+  const value l = copy.reach(loss) * share;
+  p.output("loss", l);
+  p.output("hits", copy.reach(hits));
+  const auto place = [&](const tensor_type& t) {
+    made.places.push_back(made.numbers);
+    made.numbers += t.dims.size();
+  };
+  std::vector<value> of, sums;
+  for (const auto& g : gradients(l, view<const value>(weights))) {
+    p.output("gradient", g);
+    place(g.type());
+    sums.push_back(q.input("gradient", g.type()));
+  }
+  for (const auto& w : weights) of.push_back(q.state(p.at(w.id()).name, w.type()));
+  for (const auto& a : forward.assignments()) {
+    const node& s = forward.at(a.state);
+    const value state = q.state(s.name, s.results[0]);
+    if (store.find(s.name)->role() == state_role::generator) {
+      any_tensor one(tensor_type{dtype::int64, shape{2}});
+      const std::int64_t by[] = {0, 1};
+      std::memcpy(one.mutable_data(), by, sizeof by);
+      q.assign(state, state + q.constant(one));
+      continue;
+    }
+    p.output("statistic", copy.reach(a.value) * share);
+    place(s.results[0]);
+    q.assign(state, q.input("statistic", s.results[0]));
+  }
+  update(q, of, sums);
+  return made;
+}
+
+/// A part of a batch.
+struct batch_part {
+  std::int64_t number = 0, first = 0, count = 0;  // which of all, and its samples
+};
+
+/// Sums of a step over the shards of a batch.
+struct shard_sums {
+  double loss = 0, hits = 0;
+};
+
+/// Runs steps in shards.
+class shard_steps {
+ public:
+  shard_steps(shard_programs programs, const model_core& net, const std::shared_ptr<context>& where, dtype element,
+              std::int64_t shards, replicas* others)
+      : programs_(std::move(programs)),
+        gradients_(net.session_of(programs_.gradients, where)),
+        update_(net.session_of(programs_.update, where)),
+        element_(element),
+        shards_(shards),
+        others_(others),
+        sums_(element, programs_.numbers),
+        figures_(dtype::float64, 2) {}
+
+  /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
+  /// `operands(part)` loads the samples of a shard, and gives the extents of the program's inputs and where they lie.
+  template <class F> shard_sums gradients(std::int64_t count, F operands) {
+    sums_.restart();
+    figures_.restart();
+    const std::int64_t ranks = others_ ? others_->count() : 1, rank = others_ ? others_->rank() : 0,
+                       each = shards_ / ranks;
+    alone(others_, [&] {
+      for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
+        const batch_part s{i, i * count / shards_, (i + 1) * count / shards_ - i * count / shards_};
+        number_block block = sums_.take(), figures = figures_.take();
+        block.clear();
+        figures.clear();
+        if (s.count > 0) run(s, static_cast<double>(s.count) / static_cast<double>(count), block, figures, operands);
+        sums_.add(std::move(block));
+        figures_.add(std::move(figures));
+      }
+    });
+    if (others_) {
+      figures_.total().sum_over(*others_);
+      sums_.total().sum_over(*others_);
+    }
+    return {*static_cast<double*>(figures_.total().at(0)), *static_cast<double*>(figures_.total().at(1))};
+  }
+  /// The update by the sums of the last gradients.
+  void update(double rate) {
+    std::vector<shape> extents;
+    for (auto i : programs_.update->inputs()) extents.push_back(programs_.update->at(i).results[0].dims);
+    executor& e = update_.at(view<const shape>(extents));
+    for (std::size_t i = 0; i < programs_.places.size(); ++i) e.bind_input(i, sums_.total().at(programs_.places[i]));
+    const auto single = static_cast<float>(rate);
+    e.bind_input(programs_.places.size(), element_ == dtype::float64 ? static_cast<const void*>(&rate) : &single);
+    e.run();
+  }
+
+ private:
+  template <class F>
+  void run(const batch_part& s, double share, number_block& block, number_block& figures, F operands) {
+    std::vector<shape> extents;
+    std::vector<const void*> data;
+    operands(s, extents, data);
+    const std::int64_t shift[] = {0, s.number};
+    const auto single = static_cast<float>(share);
+    extents.emplace_back();
+    data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&share) : &single);
+    extents.push_back(shape{2});
+    data.push_back(shift);
+    executor& e = gradients_.at(view<const shape>(extents));
+    for (std::size_t i = 0; i < data.size(); ++i) e.bind_input(i, data[i]);
+    double loss64 = 0;
+    float loss32 = 0;
+    std::int64_t hits = 0;
+    e.bind_output(0, element_ == dtype::float64 ? static_cast<void*>(&loss64) : &loss32);
+    e.bind_output(1, &hits);
+    for (std::size_t i = 0; i < programs_.places.size(); ++i) e.bind_output(2 + i, block.at(programs_.places[i]));
+    e.run();
+    *static_cast<double*>(figures.at(0)) = element_ == dtype::float64 ? loss64 : static_cast<double>(loss32);
+    *static_cast<double*>(figures.at(1)) = static_cast<double>(hits);
+  }
+
+  shard_programs programs_;
+  session gradients_, update_;
+  dtype element_;
+  std::int64_t shards_;
+  replicas* others_;
+  pairwise_sum sums_, figures_;
+};
+
+}  // namespace lamina

@@ -1,0 +1,225 @@
+// Batches in shards, and threads that train one model together: the bits of one process for any number of them.
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "files.h"
+
+import lamina;
+
+#include "nets.h"
+
+#include "nets_of_squares.h"
+
+using namespace lamina;
+using namespace nets_test;
+
+namespace {
+
+const loss::cross_entropy by_entropy;
+
+// What threads of one process share.
+struct meeting {
+  explicit meeting(int n) : count(n), gate(n), floats(static_cast<std::size_t>(n)), doubles(floats.size()) {}
+  int count;
+  std::barrier<> gate;
+  std::vector<view<float>> floats;
+  std::vector<view<double>> doubles;
+  const void* sent = nullptr;
+  std::atomic<bool> failed = false;
+  std::mutex m;
+  std::string why;
+};
+class thread_replicas final : public replicas {
+ public:
+  thread_replicas(meeting& all, int rank) : all_(all), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int count() const override { return all_.count; }
+  void sum(view<float> numbers) override { add(all_.floats, numbers); }
+  void sum(view<double> numbers) override { add(all_.doubles, numbers); }
+  void broadcast(void* bytes, std::size_t count) override {
+    if (rank_ == 0) all_.sent = bytes;
+    meet();
+    if (rank_ != 0 && count) std::memcpy(bytes, all_.sent, count);
+    meet();
+  }
+  void fail(std::string_view why) noexcept override {
+    std::lock_guard lock(all_.m);
+    if (all_.why.empty()) all_.why = why;
+    all_.failed = true;
+    all_.gate.arrive_and_drop();
+  }
+
+ private:
+  void meet() {
+    all_.gate.arrive_and_wait();
+    if (all_.failed) {
+      all_.gate.arrive_and_drop();
+      throw std::runtime_error("another replica has failed");
+    }
+  }
+  template <class T> void add(std::vector<view<T>>& of, view<T> numbers) {
+    of[static_cast<std::size_t>(rank_)] = numbers;
+    meet();
+    std::vector<T> sum(numbers.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      std::vector<T> x;
+      for (const auto& o : of) x.push_back(o[i]);
+      for (; x.size() > 1; x.resize(x.size() / 2))
+        for (std::size_t k = 0; k < x.size() / 2; ++k) x[k] = x[2 * k] + x[2 * k + 1];
+      sum[i] = x[0];
+    }
+    meet();
+    for (std::size_t i = 0; i < sum.size(); ++i) numbers[i] = sum[i];
+    meet();
+  }
+  meeting& all_;
+  int rank_;
+};
+
+// Trains copies of a model in threads, and gives that of each, or what one of them says is wrong.
+template <class Model> std::vector<Model> trained(const Model& net, int count, const image_dataset& data,
+                                                  const fit_options& options, std::string* why = nullptr,
+                                                  std::vector<training_report>* reports = nullptr) {
+  meeting all(count);
+  std::vector<Model> nets(static_cast<std::size_t>(count), net);
+  if (reports) reports->resize(nets.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto i = static_cast<std::size_t>(rank);
+      fit_options o = options;
+      o.replicas = std::make_shared<thread_replicas>(all, rank);
+      try {
+        auto report = fit(nets[i], data, by_entropy, optim::adam{.lr = 0.01}, o);
+        if (reports) (*reports)[i] = report;
+      } catch (const std::exception& e) {
+        std::lock_guard lock(all.m);
+        if (all.why.empty()) all.why = e.what();
+      }
+    });
+  for (auto& t : threads) t.join();
+  if (why) *why = all.why;
+  else BOOST_TEST(all.why == "");
+  return nets;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(training_in_shards)
+
+BOOST_AUTO_TEST_CASE(shards_have_the_gradient_of_the_batch) {
+  const auto data = squares(90, 1);
+  const auto loss_after = [&](std::int64_t shards, std::int64_t batch) {
+    model<plain_net, input<"N", 1, 6, 6>, policies<element<double>>> net({.seed = 1});
+    const auto report = fit(net, data, by_entropy, optim::sgd{.lr = 0.1, .momentum = 0.9},
+                            {.epochs = 3, .batch = batch, .shards = shards});
+    return std::pair(report.epochs.back().loss, report.epochs.back().accuracy);
+  };
+  for (const std::int64_t batch : {16, 90, 3}) {
+    const auto [loss, accuracy] = loss_after(1, batch);
+    for (const std::int64_t shards : {2, 4, 8, 32}) {
+      const auto found = loss_after(shards, batch);
+      BOOST_TEST(std::abs(found.first - loss) < 1e-10);
+      BOOST_TEST(found.second == accuracy);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
+  const auto data = squares(101, 1), test = squares(60, 2);
+  const auto check = [&](const auto& net) {
+    fit_options options{.epochs = 3, .batch = 16, .schedule = optim::one_cycle{}, .validation = test, .shards = 8};
+    auto alone = net;
+    const auto report = fit(alone, data, by_entropy, optim::adam{.lr = 0.01}, options);
+    for (const int count : {1, 2, 4, 8}) {
+      std::vector<training_report> reports;
+      options.shards = 0;
+      const auto nets = trained(net, count, data, options, nullptr, &reports);
+      for (std::size_t i = 0; i < nets.size(); ++i) {
+        BOOST_TEST(same_bits(nets[i].parameters(), alone.parameters()));
+        for (std::size_t e = 0; e < report.epochs.size(); ++e) {
+          BOOST_TEST(reports[i].epochs[e].loss == report.epochs[e].loss);
+          BOOST_TEST(reports[i].epochs[e].accuracy == report.epochs[e].accuracy);
+          BOOST_TEST(*reports[i].epochs[e].validation_loss == *report.epochs[e].validation_loss);
+        }
+      }
+    }
+  };
+  check(plain_model({.seed = 1}));
+  check(regular_model({.seed = 1}));  // random numbers, and statistics of batches
+  check(model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 3}));
+}
+
+BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
+  const auto data = squares(70, 1);
+  const std::string path = (std::filesystem::temp_directory_path() / "lamina-replica-checkpoint").string();
+  std::filesystem::remove(path);
+  regular_model whole({.seed = 1});
+  fit_options options{.epochs = 4, .batch = 16, .shards = 8};
+  fit(whole, data, by_entropy, optim::adam{.lr = 0.01}, options);
+  options.checkpoint = path;
+  options.resume = true;
+  int batches = 0;
+  options.observer = [&](const training_progress&) { return ++batches != 7; };
+  trained(regular_model({.seed = 1}), 4, data, options);
+  BOOST_TEST(batches == 7);
+  options.observer = {};
+  const auto nets = trained(regular_model({.seed = 9}), 2, data, options);
+  for (const auto& n : nets) BOOST_TEST(same_bits(n.parameters(), whole.parameters()));
+  // Other shards are another training.
+  regular_model other({.seed = 1});
+  options.shards = 4;
+  BOOST_CHECK_EXCEPTION(fit(other, data, by_entropy, optim::adam{.lr = 0.01}, options), value_error,
+                        [](const value_error& e) {
+                          return std::string(e.what()).find(
+                                     "written with 8 shards of each batch and training goes on "
+                                     "with 4") != std::string::npos;
+                        });
+  std::filesystem::remove(path);
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_on_one_ends_all) {
+  const auto data = squares(70, 1);
+  std::string why;
+  fit_options options{.epochs = 2, .batch = 16};
+  options.observer = [](const training_progress& p) -> bool {
+    if (p.batch == 3) throw std::runtime_error("the disk is full");
+    return true;
+  };
+  trained(plain_model({.seed = 1}), 4, data, options, &why);
+  BOOST_TEST(why == "the disk is full");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_do_not_fit_are_refused) {
+  const auto data = squares(20, 1);
+  plain_model net({.seed = 1});
+  const auto message = [&](const fit_options& o) -> std::string {
+    try {
+      fit(net, data, by_entropy, optim::sgd{}, o);
+    } catch (const value_error& e) { return e.what(); }
+    return {};
+  };
+  BOOST_TEST(message({.shards = 3}) == "fit: `shards` is 3; expected 1, 2, 4, 8 and so on, up to 4096");
+  BOOST_TEST(message({.shards = -1}) == "fit: `shards` is -1; expected 1, 2, 4, 8 and so on, up to 4096");
+  meeting three(3), four(4);
+  BOOST_TEST(
+      message({.replicas = std::make_shared<thread_replicas>(three, 0)}) ==
+      "fit: 3 replicas cannot share 8 shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
+  BOOST_TEST(
+      message({.shards = 2, .replicas = std::make_shared<thread_replicas>(four, 0)}) ==
+      "fit: 4 replicas cannot share 2 shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
