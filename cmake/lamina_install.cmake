@@ -8,6 +8,9 @@ list(TRANSFORM LAMINA_KERNEL_SETS PREPEND lamina_kernels_ OUTPUT_VARIABLE archiv
 if(TARGET lamina_onnx)
   list(APPEND archives lamina_onnx)
 endif()
+if(TARGET lamina_mpi)
+  list(APPEND archives lamina_mpi)
+endif()
 install(TARGETS lamina lamina_kernels ${archives}
   EXPORT lamina-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -31,6 +31,26 @@ template <class F> void alone(replicas* others, F f) {
   }
 }
 
+/// Runs what all of them do and may refuse: what all refuse is this one's error alone, what some refuse ends all.
+template <class F> void together(replicas* others, F f) {
+  if (!others) return f();
+  std::exception_ptr error;
+  std::string why;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    error = std::current_exception();
+    why = e.what();
+  }
+  double failed[] = {error ? 1.0 : 0.0};
+  others->sum(view<double>(failed, 1));
+  if (error) {
+    if (failed[0] < others->count()) others->fail(why);
+    std::rethrow_exception(error);
+  }
+  if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
+}
+
 /// Numbers of one element type, float32 or float64, side by side.
 class number_block {
  public:

@@ -631,13 +631,16 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
     detail::raise(error_kind::value,
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
-  at.trace_for_parameters();
-  at.check_batches(data, o.batch, "training data");
-  at.check_labels(data, "fit", "training data");
-  if (o.validation) {
-    at.check_batches(*o.validation, at.batch_of_model(validation_batch), "validation data");
-    at.check_labels(*o.validation, "fit", "validation data");
-  }
+  shards_of(o);
+  together(o.replicas.get(), [&] {
+    at.trace_for_parameters();
+    at.check_batches(data, o.batch, "training data");
+    at.check_labels(data, "fit", "training data");
+    if (o.validation) {
+      at.check_batches(*o.validation, at.batch_of_model(validation_batch), "validation data");
+      at.check_labels(*o.validation, "fit", "validation data");
+    }
+  });
   if (o.threads > 0 && o.threads != at.where->threads())
     at.where = std::make_shared<context>(o.threads, at.where->isa());
   return implementation::fitting(at, data, o).run();
