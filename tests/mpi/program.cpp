@@ -31,7 +31,7 @@ void check_sums(replicas& all) {
     std::vector<float> mine(length);
     for (std::size_t i = 0; i < length; ++i) mine[i] = number(all.rank(), i);
     all.sum(view<float>(mine));
-    for (std::size_t i = 0; i < length; ++i) {
+    for (std::size_t i = 0; i < length; i += length < 100 ? 1 : 1009) {
       std::vector<float> x;
       for (int r = 0; r < all.count(); ++r) x.push_back(number(r, i));
       for (; x.size() > 1; x.resize(x.size() / 2))
