@@ -45,6 +45,7 @@ export import :op.sample;          // weighted sums and maxima of elements at ta
 export import :op.spatial;         // convolution, pooling, resizing of images and volumes
 export import :op.loss;
 export import :op.weighted_loss;
+export import :op.ctc_loss;
 export import :op.quantized;
 export import :op.random;
 export import :op.seeded_random;
@@ -96,7 +97,8 @@ export import :protocol;              // train_layer, infer_layer: dicts of oper
 export import :protocol.propagation;  // who is trained, who hands gradients on
 export import :serve;                 // single samples from many threads, computed in batches
 export import :data;                  // data sets of images
-export import :train.optim;           // losses, optimizers, schedules
+export import :train.loss;            // losses
+export import :train.optim;           // optimizers, schedules
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences

@@ -18,6 +18,12 @@ export struct weighted_loss_attributes {
   loss_reduction reduction = loss_reduction::mean;
 };
 
+namespace detail {
+/// Losses of targets, reduced: the mean is the sum by that of the weights, or the mean where there are none. The losses are
+/// weighted already.
+value reduced_loss(const value& losses, const value& weights, loss_reduction r);
+}  // namespace detail
+
 // Of values of programs and nets.
 
 /// Negative log likelihood of targets (ONNX NegativeLogLikelihoodLoss): -weights[target] log_probabilities[n, target, ...].

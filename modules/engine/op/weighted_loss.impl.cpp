@@ -18,6 +18,14 @@ namespace lamina {
 
 using namespace detail;
 
+value detail::reduced_loss(const value& losses, const value& weights, loss_reduction r) {
+  if (r == loss_reduction::none) return losses;
+  const value sum = reduce_sum(losses, reduce_attributes{});
+  if (r == loss_reduction::sum) return sum;
+  return weights.empty() ? value(reduce_mean(losses, reduce_attributes{}))
+                         : value(sum / reduce_sum(weights, reduce_attributes{}));
+}
+
 value negative_log_likelihood(const value& log_probabilities, const value& target, const std::optional<value>& weights,
                               weighted_loss_attributes a, const origin&) {
   const dtype element = log_probabilities.type().element;
@@ -37,11 +45,7 @@ value negative_log_likelihood(const value& log_probabilities, const value& targe
     weight = weights ? value(where(counts, weight, 0)) : converted(counts, element);
   }
   if (weights) loss = loss * weight;
-  if (a.reduction == loss_reduction::none) return loss;
-  const value sum = reduce_sum(loss, reduce_attributes{});
-  if (a.reduction == loss_reduction::sum) return sum;
-  return weight.empty() ? value(reduce_mean(loss, reduce_attributes{}))
-                        : value(sum / reduce_sum(weight, reduce_attributes{}));
+  return reduced_loss(loss, weight, a.reduction);
 }
 
 loss_and_log_probabilities softmax_cross_entropy(const value& scores, const value& target,

@@ -1,4 +1,4 @@
-// Losses, optimizers and schedules: written with the library's own operations, so that one plan holds forward pass,
+// Optimizers and schedules: written with the library's own operations, so that one plan holds forward pass,
 // gradients and update.
 export module lamina:train.optim;
 import :core;
@@ -6,43 +6,16 @@ import :dtype;
 import :op;
 import :op.elementwise;
 import :op.linear;
-import :op.loss;
 import :op.reduce;
 import :op.shape;
 import :parameter;
 import :program;
 import :shape;
 import :tensor;
+export import :train.loss;
 import lamina.std;
 
 namespace lamina {
-
-export namespace loss {
-/// Softmax cross entropy of logits [N, C] and classes [N], averaged over the batch.
-struct cross_entropy {
-  value operator()(const value& logits, const value& labels) const { return lamina::cross_entropy(logits, labels); }
-};
-/// Negative log likelihood of log-probabilities [N, C] and classes [N], averaged over the batch.
-struct nll {
-  value operator()(const value& log_probabilities, const value& labels) const {
-    return lamina::nll(log_probabilities, labels);
-  }
-};
-/// Negative log likelihood of probabilities [N, C], as a softmax gives them, and classes [N], averaged over the batch.
-/// Numerics: a probability below 1e-30 counts as 1e-30 and takes no gradient.
-struct log_loss {
-  value operator()(const value& probabilities, const value& labels) const;
-};
-/// Mean of squared differences of results and targets of one shape. Errors: shape_error where the shapes differ; targets are
-/// not broadcast.
-struct mse {
-  value operator()(const value& results, const value& targets) const { return lamina::mse(results, targets); }
-};
-/// Mean of absolute differences of results and targets of one shape. Errors: as `mse`.
-struct l1 {
-  value operator()(const value& results, const value& targets) const { return lamina::l1_loss(results, targets); }
-};
-}  // namespace loss
 
 // ---- optimizers -----------------------------------------------------------------------------------------------------
 

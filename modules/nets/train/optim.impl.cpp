@@ -3,13 +3,13 @@ import :core;
 import :dtype;
 import :op;
 import :op.elementwise;
-import :op.loss;
 import :op.reduce;
 import :op.shape;
 import :parameter;
 import :program;
 import :shape;
 import :tensor;
+import :train.hyper;
 import :train.optim;
 import lamina.std;
 
@@ -28,10 +28,6 @@ update_scope::update_scope(program& p, parameter_store& store, std::string param
 
 value update_scope::in_type_of(const value& v, const value& like) {
   return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
-}
-
-value loss::log_loss::operator()(const value& probabilities, const value& labels) const {
-  return lamina::nll(lamina::log(lamina::max(probabilities, 1e-30)), labels);
 }
 
 namespace {
@@ -56,55 +52,35 @@ void detail::check_rate(std::string_view where, std::string_view name, double ra
 
 namespace optim {
 
-namespace {
-// What a number of an optimizer or schedule may be: finite, from 0 up or above 0, and below `below` or up to it.
-struct hyper {
-  std::string_view name;
-  double number;
-  double below = std::numeric_limits<double>::infinity();
-  bool above_0 = false, reaches = false;
-};
-void check(std::string_view owner, std::initializer_list<hyper> numbers) {
-  for (const auto& h : numbers) {
-    const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) &&
-                        (h.reaches ? h.number <= h.below : h.number < h.below);
-    if (inside) continue;
-    text t;
-    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number "
-      << (h.above_0 ? "> 0" : ">= 0");
-    if (std::isfinite(h.below)) t << " and " << (h.reaches ? "<= " : "< ") << h.below;
-    detail::raise(error_kind::value, t);
-  }
-}
-constexpr double no_limit = std::numeric_limits<double>::infinity();
-hyper positive(std::string_view name, double number) { return {name, number, no_limit, true}; }
-hyper up_to_1(std::string_view name, double number) { return {name, number, 1, false, true}; }
-}  // namespace
+using detail::positive;
+using detail::up_to_1;
 
-void sgd::check() const { optim::check("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}}); }
+void sgd::check() const { detail::check_numbers("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}}); }
 void adam::check() const {
-  optim::check("adam",
-               {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  detail::check_numbers(
+      "adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
 }
 void adamw::check() const {
-  optim::check("adamw",
-               {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  detail::check_numbers(
+      "adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
 }
 void adagrad::check() const {
-  optim::check("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+  detail::check_numbers("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
 }
 void rmsprop::check() const {
-  optim::check("rmsprop",
-               {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+  detail::check_numbers(
+      "rmsprop",
+      {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
 }
-void ftrl::check() const { optim::check("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}}); }
+void ftrl::check() const { detail::check_numbers("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}}); }
 void lars::check() const {
-  optim::check("lars",
-               {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
+  detail::check_numbers(
+      "lars", {{"momentum", momentum}, {"weight_decay", weight_decay}, {"trust", trust}, {"epsilon", epsilon}});
 }
-void momentum_sgd::check() const { optim::check("momentum_sgd", {{"momentum", momentum}}); }
+void momentum_sgd::check() const { detail::check_numbers("momentum_sgd", {{"momentum", momentum}}); }
 void regularizer::check() const {
-  optim::check("regularizer", {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
+  detail::check_numbers("regularizer",
+                        {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
 }
 
 value sgd::step(update_scope& s, const value& w, const value& g) const {
@@ -230,7 +206,7 @@ value regularizer::projected(const value& w) const {
 }
 
 std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin&) {
-  check("clip_by_global_norm", {positive("limit", limit)});
+  detail::check_numbers("clip_by_global_norm", {positive("limit", limit)});
   if (gradients.empty()) return {};
   value sum = reduce_sum(square(gradients[0]));
   for (std::size_t i = 1; i < gradients.size(); ++i) sum = sum + reduce_sum(square(gradients[i]));
@@ -247,7 +223,7 @@ double between(double from, double to, double part) {
 }  // namespace
 
 double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps) const {
-  check("one_cycle", {up_to_1("warm_up", warm_up), positive("start", start), positive("end", end)});
+  detail::check_numbers("one_cycle", {up_to_1("warm_up", warm_up), positive("start", start), positive("end", end)});
   double first = base / start, last = first / end;
   double peak = warm_up * static_cast<double>(steps) - 1, final = static_cast<double>(steps - 1),
          at = static_cast<double>(step);
@@ -256,7 +232,7 @@ double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps)
 }
 
 double cosine::operator()(double base, std::int64_t step, std::int64_t steps) const {
-  check("cosine", {{"warm_up", static_cast<double>(warm_up)}, {"floor", floor}});
+  detail::check_numbers("cosine", {{"warm_up", static_cast<double>(warm_up)}, {"floor", floor}});
   if (step < warm_up) return base * static_cast<double>(step + 1) / static_cast<double>(warm_up);
   double span = static_cast<double>(std::max<std::int64_t>(steps - warm_up, 1));
   return between(base, base * floor, static_cast<double>(step - warm_up) / span);
@@ -275,41 +251,41 @@ value like(const value& n, double v) { return n.owner().number(v, n.type().eleme
 
 template <class N> N factor_of(const constant&, const N& n) { return like(n, 1); }
 template <class N> N factor_of(const step& p, const N& n) {
-  check("step", {positive("size", p.size), {"gamma", p.gamma}});
+  detail::check_numbers("step", {positive("size", p.size), {"gamma", p.gamma}});
   return pow(like(n, p.gamma), floor(n / p.size));
 }
 template <class N> N factor_of(const exponential& p, const N& n) {
-  check("exponential", {{"gamma", p.gamma}});
+  detail::check_numbers("exponential", {{"gamma", p.gamma}});
   return pow(like(n, p.gamma), n);
 }
 template <class N> N factor_of(const inverse& p, const N& n) {
-  check("inverse", {{"gamma", p.gamma}, {"power", p.power}});
+  detail::check_numbers("inverse", {{"gamma", p.gamma}, {"power", p.power}});
   return pow(n * p.gamma + 1.0, like(n, -p.power));
 }
 template <class N> N factor_of(const polynomial& p, const N& n) {
-  check("polynomial", {positive("steps", p.steps), {"power", p.power}});
+  detail::check_numbers("polynomial", {positive("steps", p.steps), {"power", p.power}});
   return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power));
 }
 template <class N> N line_to_1(double start, double steps, const N& n) {
   return min(n * ((1 - start) / steps) + start, like(n, 1));
 }
 template <class N> N factor_of(const linear_warm_up& p, const N& n) {
-  check("linear_warm_up", {{"start", p.start}, positive("steps", p.steps)});
+  detail::check_numbers("linear_warm_up", {{"start", p.start}, positive("steps", p.steps)});
   return line_to_1(p.start, p.steps, n);
 }
 template <class N> N factor_of(const constant_warm_up& p, const N& n) {
-  check("constant_warm_up", {{"multiplier", p.multiplier}, {"steps", p.steps}});
+  detail::check_numbers("constant_warm_up", {{"multiplier", p.multiplier}, {"steps", p.steps}});
   return where(n < p.steps, like(n, p.multiplier), like(n, 1));
 }
 template <class N> N factor_of(const alternate& p, const N& n) {
   const double period = p.on + p.off;
-  check("alternate", {{"on", p.on}, {"off", p.off}, positive("on + off", period)});
+  detail::check_numbers("alternate", {{"on", p.on}, {"off", p.off}, positive("on + off", period)});
   const N at = n - floor(n / period) * period;
   return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
 }
 template <class N> N factor_of(const hill& p, const N& n) {
-  check("hill",
-        {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
+  detail::check_numbers(
+      "hill", {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
   // before the top the second formula is of no step, but has to be a number
   const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
   return where(n < p.warm_up, line_to_1(p.start, p.warm_up > 0 ? p.warm_up : 1, n), N(max(falling, like(n, p.floor))));

@@ -1,0 +1,43 @@
+// Checks of the numbers that losses, optimizers and schedules are given.
+module lamina:train.hyper;
+import :core;
+import :program;
+import lamina.std;
+
+namespace lamina::detail {
+
+/// What a number may be: finite, from 0 up or above 0, and below `below` or up to it.
+struct hyper {
+  std::string_view name;
+  double number;
+  double below = std::numeric_limits<double>::infinity();
+  bool above_0 = false, reaches = false;
+};
+inline hyper positive(std::string_view name, double number) {
+  return {name, number, std::numeric_limits<double>::infinity(), true};
+}
+inline hyper up_to_1(std::string_view name, double number) { return {name, number, 1, false, true}; }
+
+/// Refuses the first number that is not what it may be. Errors: value_error, whose message begins with `owner`.
+inline void check_numbers(std::string_view owner, view<const hyper> numbers) {
+  for (const auto& h : numbers) {
+    const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) &&
+                        (h.reaches ? h.number <= h.below : h.number < h.below);
+    if (inside) continue;
+    text t;
+    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number "
+      << (h.above_0 ? "> 0" : ">= 0");
+    if (std::isfinite(h.below)) t << " and " << (h.reaches ? "<= " : "< ") << h.below;
+    raise(error_kind::value, t);
+  }
+}
+/// The same of each number of a list: "`weights[2]` is -1".
+inline void check_list(std::string_view owner, std::string_view name, const std::vector<double>& numbers) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (std::isfinite(numbers[i]) && numbers[i] >= 0) continue;
+    const std::string at = std::string(name) + "[" + std::to_string(i) + "]";
+    check_numbers(owner, {{at, numbers[i]}});
+  }
+}
+
+}  // namespace lamina::detail
