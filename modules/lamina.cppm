@@ -98,6 +98,7 @@ export import :protocol.propagation;  // who is trained, who hands gradients on
 export import :serve;                 // single samples from many threads, computed in batches
 export import :data;                  // data sets of images
 export import :train.loss;            // losses
+export import :train.metric;          // metrics
 export import :train.optim;           // optimizers, schedules
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints

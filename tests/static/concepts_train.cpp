@@ -26,6 +26,32 @@ static_assert(!Loss<in_words>);
 static_assert(!Loss<optim::sgd>);
 static_assert(!Loss<int>);
 
+struct named {
+  static std::string_view name() { return "named"; }
+};
+struct counts_samples : named {
+  std::int64_t samples = 0;
+  void add(const metric::numbers&, const metric::numbers& target) { samples += target.size(); }
+  double value() const { return static_cast<double>(samples); }
+  void reset() { samples = 0; }
+  void merge(const counts_samples& o) { samples += o.samples; }
+};
+struct cannot_merge : named {
+  void add(const metric::numbers&, const metric::numbers&) {}
+  double value() const { return 0; }
+  void reset() {}
+};
+
+// Metric: adds outputs and targets, tells its value, begins again, has a name, and takes in what another one has added.
+static_assert(Metric<metric::accuracy>);
+static_assert(Metric<metric::f1>);
+static_assert(Metric<counts_samples>);
+static_assert(Metric<metric::word_error_rate, std::string_view>);
+static_assert(!Metric<metric::word_error_rate>);
+static_assert(!Metric<cannot_merge>);
+static_assert(!Metric<loss::mse>);
+static_assert(!Metric<int>);
+
 struct plain {
   double lr = 1;
   value step(update_scope& s, const value& w, const value& g) const { return w - s.rate(w) * g; }

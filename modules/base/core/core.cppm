@@ -261,8 +261,8 @@ template <class T, T Left = T{}> struct handed_over {
 
 // ---- names that are not there ---------------------------------------------------------------------------------------
 
-/// Number of letters to change, add or remove to turn one word into the other.
-constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
+/// Number of elements to change, add or remove to turn one sequence into the other: letters of a word, words of a text.
+template <class Sequence> constexpr std::size_t edit_distance(const Sequence& a, const Sequence& b) {
   std::vector<std::size_t> row;
   for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -1,0 +1,292 @@
+// Metrics: what results of nets are measured by, added batch by batch and exact whatever the batches are.
+export module lamina:train.metric;
+import :core;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina::metric {
+
+/// Elements that a metric reads where they lie: a tensor, or a list of numbers as one axis.
+export class numbers {
+ public:
+  /// Errors: state_error for a tensor without memory.
+  numbers(const any_tensor& t);
+  template <Element T, class E> numbers(const tensor<T, E>& t)
+      : data_(t.data().data()), element_(dtype_of<T>), shape_(t.shape()) {}
+  template <class R> requires requires(const R& r) {
+    { *r.data() } -> std::convertible_to<double>;
+    requires Element<std::remove_cvref_t<decltype(*r.data())>>;
+    { r.size() } -> std::convertible_to<std::size_t>;
+  } numbers(const R& list)
+      : data_(list.data()),
+        element_(dtype_of<std::remove_cvref_t<decltype(*list.data())>>),
+        shape_{dim(static_cast<std::int64_t>(list.size()))} {}
+
+  dtype element() const { return element_; }
+  const lamina::shape& shape() const { return shape_; }
+  std::int64_t size() const { return shape_.size(); }
+  /// Whether elements are integers or bool, as classes are.
+  bool whole() const { return !is_floating(element_); }
+  double operator[](std::int64_t i) const;
+  /// Of a whole number.
+  std::int64_t integer(std::int64_t i) const;
+
+ private:
+  const void* data_;
+  dtype element_;
+  lamina::shape shape_;
+};
+
+// Errors of `add` of all: shape_error, type_error where output and target do not fit; value_error for an output that is NaN, a
+// class out of range and options out of range. Nothing of the batch is added then. Options are members, `top_k{.k = 5}`.
+
+// ---- classes --------------------------------------------------------------------------------------------------------
+//
+// Outputs are scores [..., C] of classes [...]; or numbers of the shape of the targets, which are 1 above `threshold` and 0 else;
+// or classes themselves, integers or bool, of which there are `classes`. Targets of `ignore_index` are left out.
+
+/// Samples whose class is the target, by all. 0 where there are none.
+export struct accuracy {
+  double threshold = 0.5;
+  std::optional<std::int64_t> ignore_index{};
+  std::int64_t hits = 0, samples = 0;
+  static constexpr std::string_view name() { return "accuracy"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const { return samples ? static_cast<double>(hits) / static_cast<double>(samples) : 0; }
+  void reset() { hits = samples = 0; }
+  void merge(const accuracy& o) { hits += o.hits, samples += o.samples; }
+};
+
+/// Samples whose target is among the k classes of the largest scores. Of equal scores the first classes are larger.
+export struct top_k {
+  std::int64_t k = 5;
+  std::optional<std::int64_t> ignore_index{};
+  std::int64_t hits = 0, samples = 0;
+  static constexpr std::string_view name() { return "top_k"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const { return samples ? static_cast<double>(hits) / static_cast<double>(samples) : 0; }
+  void reset() { hits = samples = 0; }
+  void merge(const top_k& o) { hits += o.hits, samples += o.samples; }
+};
+
+/// How often each class was found for each.
+export struct confusion_matrix {
+  std::int64_t classes = 0;  ///< 0: as the outputs have, or 2; at most 16,384
+  double threshold = 0.5;
+  std::optional<std::int64_t> ignore_index{};
+  std::vector<std::int64_t> counts{};  ///< [label, found] by row
+  static constexpr std::string_view name() { return "confusion_matrix"; }
+  void add(const numbers& output, const numbers& target);
+  /// Samples of class `label` that were found to be `found`; 0 before the first batch.
+  std::int64_t at(std::int64_t label, std::int64_t found) const;
+  /// The accuracy.
+  double value() const;
+  void reset() { counts.assign(counts.size(), 0); }
+  /// Errors: value_error where the numbers of classes differ.
+  void merge(const confusion_matrix& o);
+  /// A table, a row for each label; with the names of classes where they are given.
+  std::string print(view<const std::string> names = {}) const;
+};
+
+/// How the numbers of classes become one: of the sums over classes, their mean, their mean by numbers of samples, or that of
+/// class 1 alone.
+export enum class average { micro, macro, weighted, binary };
+/// What is computed of each class: true positives by those found, by those there, twice by both, or by the union.
+export enum class class_score { precision, recall, f1, iou };
+
+/// How samples are decided: as options of metrics of classes have it.
+struct class_options {
+  double threshold = 0.5;
+  std::optional<std::int64_t> ignore_index{};
+  std::int64_t classes = 0;
+};
+/// How often each class was found where it is, was found, and is there.
+struct class_counts {
+  std::vector<std::int64_t> right{}, found{}, there{};
+  void add(std::string_view owner, const class_options& o, const numbers& output, const numbers& target);
+  void merge(std::string_view owner, const class_counts& o);
+  std::vector<double> per_class(class_score s) const;
+  double value(std::string_view owner, class_score s, average over) const;
+};
+
+/// Precision, recall, F1 or intersection over union. A class of which nothing is found or there counts 0; for `iou` it is left out.
+export template <class_score Score> struct score_of_classes {
+  average over = average::macro;
+  std::int64_t classes = 0;  ///< 0: as the outputs have, or 2
+  double threshold = 0.5;
+  std::optional<std::int64_t> ignore_index{};
+  class_counts counts{};
+  static constexpr std::string_view name() {
+    constexpr std::string_view names[] = {"precision", "recall", "f1", "mean_iou"};
+    return names[static_cast<int>(Score)];
+  }
+  void add(const numbers& output, const numbers& target) {
+    counts.add(name(), {threshold, ignore_index, classes}, output, target);
+  }
+  double value() const { return counts.value(name(), Score, over); }
+  std::vector<double> per_class() const { return counts.per_class(Score); }
+  void reset() { counts = {}; }
+  /// Errors: value_error where the numbers of classes differ.
+  void merge(const score_of_classes& o) { counts.merge(name(), o.counts); }
+};
+export using precision = score_of_classes<class_score::precision>;
+export using recall = score_of_classes<class_score::recall>;
+export using f1 = score_of_classes<class_score::f1>;
+export using mean_iou = score_of_classes<class_score::iou>;
+
+/// e to the mean negative log likelihood of classes [...]; scores [..., C] are logits, or log-probabilities.
+export struct perplexity {
+  bool log_probabilities = false;
+  std::optional<std::int64_t> ignore_index{};
+  double sum = 0;
+  std::int64_t samples = 0;
+  static constexpr std::string_view name() { return "perplexity"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const;
+  void reset() { sum = 0, samples = 0; }
+  void merge(const perplexity& o) { sum += o.sum, samples += o.samples; }
+};
+
+// ---- rankings -------------------------------------------------------------------------------------------------------
+//
+// Scores and targets of 0 and 1, of one shape; scores and targets are kept. The value is NaN while targets of one kind are
+// missing.
+
+/// A score and whether its target is 1.
+export struct ranked {
+  double score;
+  bool positive;
+};
+/// The part of pairs of a positive and a negative sample in which the positive has the larger score; equal ones count half.
+export struct roc_auc {
+  std::vector<ranked> samples{};
+  static constexpr std::string_view name() { return "roc_auc"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const;
+  void reset() { samples.clear(); }
+  void merge(const roc_auc& o) { samples.insert(samples.end(), o.samples.begin(), o.samples.end()); }
+};
+/// The sum over falling thresholds of the gain in recall times the precision; equal scores are one threshold.
+export struct average_precision {
+  std::vector<ranked> samples{};
+  static constexpr std::string_view name() { return "average_precision"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const;
+  void reset() { samples.clear(); }
+  void merge(const average_precision& o) { samples.insert(samples.end(), o.samples.begin(), o.samples.end()); }
+};
+
+// ---- numbers of one shape -------------------------------------------------------------------------------------------
+
+/// The mean of absolute differences.
+export struct mae {
+  double sum = 0;
+  std::int64_t samples = 0;
+  static constexpr std::string_view name() { return "mae"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const { return samples ? sum / static_cast<double>(samples) : 0; }
+  void reset() { sum = 0, samples = 0; }
+  void merge(const mae& o) { sum += o.sum, samples += o.samples; }
+};
+/// The root of the mean of squared differences.
+export struct rmse {
+  double sum = 0;
+  std::int64_t samples = 0;
+  static constexpr std::string_view name() { return "rmse"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const;
+  void reset() { sum = 0, samples = 0; }
+  void merge(const rmse& o) { sum += o.sum, samples += o.samples; }
+};
+/// 1 - sum of squared differences / sum of squares of targets about their mean. NaN while all targets are equal.
+export struct r2 {
+  double residual = 0, mean = 0, spread = 0;  ///< spread: squares of targets about their mean
+  std::int64_t samples = 0;
+  static constexpr std::string_view name() { return "r2"; }
+  void add(const numbers& output, const numbers& target);
+  double value() const;
+  void reset() { residual = mean = spread = 0, samples = 0; }
+  void merge(const r2& o);
+};
+
+// ---- sequences ------------------------------------------------------------------------------------------------------
+
+/// The least insertions, removals and replacements that make one list of another.
+export std::int64_t edit_distance(view<const std::int64_t> a, view<const std::int64_t> b);
+
+/// What an edit is of: a number, a word between spaces, a character of UTF-8.
+export enum class edit_unit { token, word, character };
+/// Edits and lengths of targets so far.
+struct edit_counts {
+  std::int64_t edits = 0, length = 0;
+  void add(std::string_view owner, const numbers& output, const numbers& target);
+  void add(edit_unit unit, std::string_view output, std::string_view target);
+};
+/// Edits from outputs to targets by the lengths of targets. 0 where there are no targets.
+export template <edit_unit Unit> struct edit_rate {
+  edit_counts counts{};
+  static constexpr std::string_view name() {
+    constexpr std::string_view names[] = {"token_error_rate", "word_error_rate", "character_error_rate"};
+    return names[static_cast<int>(Unit)];
+  }
+  /// One sequence of whole numbers.
+  void add(const numbers& output, const numbers& target) requires(Unit == edit_unit::token) {
+    counts.add(name(), output, target);
+  }
+  /// One text.
+  void add(std::string_view output, std::string_view target) requires(Unit != edit_unit::token) {
+    counts.add(Unit, output, target);
+  }
+  double value() const {
+    return counts.length ? static_cast<double>(counts.edits) / static_cast<double>(counts.length) : 0;
+  }
+  void reset() { counts = {}; }
+  void merge(const edit_rate& o) { counts.edits += o.counts.edits, counts.length += o.counts.length; }
+};
+export using token_error_rate = edit_rate<edit_unit::token>;
+export using word_error_rate = edit_rate<edit_unit::word>;
+export using character_error_rate = edit_rate<edit_unit::character>;
+
+// ---- your own -------------------------------------------------------------------------------------------------------
+
+/// The mean of f(output, target), a number for each batch, by the numbers of samples, the first extent of targets.
+export template <class F> struct function_metric {
+  std::string called;
+  F function;
+  double sum = 0;
+  std::int64_t samples = 0;
+  std::string_view name() const { return called; }
+  void add(const numbers& output, const numbers& target) {
+    const std::int64_t n = target.shape().rank > 0 ? target.shape()[0].code : 1;
+    sum += static_cast<double>(function(output, target)) * static_cast<double>(n);
+    samples += n;
+  }
+  double value() const { return samples ? sum / static_cast<double>(samples) : 0; }
+  void reset() { sum = 0, samples = 0; }
+  void merge(const function_metric& o) { sum += o.sum, samples += o.samples; }
+};
+/// A function of a batch's outputs and targets as a metric: `metric::of("bias", [](const auto& y, const auto& t) { ... })`.
+export template <class F>
+requires std::convertible_to<std::invoke_result_t<const F&, const numbers&, const numbers&>, double>
+function_metric<F> of(std::string name, F f) {
+  return {std::move(name), std::move(f)};
+}
+
+}  // namespace lamina::metric
+
+namespace lamina {
+
+/// What measures results: it adds batches of outputs and targets, tells its value so far, begins again, has a name, and takes in
+/// what another one of its kind has added, in another thread or process. Most read `metric::numbers`, some texts.
+export template <class M, class Operand = metric::numbers>
+concept Metric = std::copyable<M> && requires(M& m, const M& other, const Operand& x) {
+  m.add(x, x);
+  { other.value() } -> std::convertible_to<double>;
+  m.reset();
+  { other.name() } -> std::convertible_to<std::string_view>;
+  m.merge(other);
+};
+
+}  // namespace lamina
