@@ -97,6 +97,7 @@ export import :protocol;              // train_layer, infer_layer: dicts of oper
 export import :protocol.propagation;  // who is trained, who hands gradients on
 export import :serve;                 // single samples from many threads, computed in batches
 export import :data;                  // data sets of images
+export import :data.set;              // data sets of any samples
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
 export import :train.optim;           // optimizers, schedules

@@ -54,6 +54,9 @@ image_dataset read_data(const train_arguments& o, const std::string& images, con
   });
 }
 
+template <class L> trainer::loss_rule loss_rule_of(const L& of) {
+  return [of](view<const value> outputs, view<const value> labels) { return value(of(outputs[0], labels[0])); };
+}
 template <class O> trainer::step_rule rule_of(const O& rule) {
   return [rule](update_scope& s, const value& w, const value& g) { return value(rule.step(s, w, g)); };
 }
@@ -166,10 +169,9 @@ void train(const train_arguments& o) {
     if (!file.empty()) check_writable(file);
   model_core net = core_of(load_model(o), {.threads = o.threads});
   const auto data = read_data(o, o.images, o.labels);
-  const std::map<std::string, trainer::loss_rule> losses{
-      {"cross_entropy", [](const value& out, const value& y) { return value(loss::cross_entropy{}(out, y)); }},
-      {"nll", [](const value& out, const value& y) { return value(loss::nll{}(out, y)); }},
-      {"log_loss", [](const value& out, const value& y) { return value(loss::log_loss{}(out, y)); }}};
+  const std::map<std::string, trainer::loss_rule> losses{{"cross_entropy", loss_rule_of(loss::cross_entropy{})},
+                                                         {"nll", loss_rule_of(loss::nll{})},
+                                                         {"log_loss", loss_rule_of(loss::log_loss{})}};
   const std::map<std::string, trainer::step_rule> rules{
       {"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
   fit_options fit{.epochs = o.epochs,

@@ -105,7 +105,8 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   }
   auto epochs = epochs_of(table);
   for (const auto& e : epochs) {
-    const bool good = std::isfinite(e.loss) && e.accuracy >= 0 && e.accuracy <= 1 && e.seconds >= 0 &&
+    const bool good = std::isfinite(e.loss) && !(e.accuracy < 0 || e.accuracy > 1) &&
+                      std::isnan(e.accuracy) == std::isnan(epochs[0].accuracy) && e.seconds >= 0 &&
                       std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
     if (!good)
       refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");

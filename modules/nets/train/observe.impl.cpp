@@ -33,6 +33,8 @@ struct bar {
   static std::string padded(std::string s, std::size_t width) {
     return std::string(width - std::min(width, s.size()), ' ') + s;
   }
+  // Of nets that tell classes apart.
+  static std::string accuracy(double x) { return std::isnan(x) ? "" : "  accuracy " + percent(x); }
   static std::string percent(double x) { return padded(decimals_of(100 * x, 2), 5) + " %"; }
   static int columns() {
     winsize w{};
@@ -42,10 +44,10 @@ struct bar {
   bool operator()(const training_progress& p) {
     const std::string epoch = "epoch " + std::to_string(p.epoch) + "/" + std::to_string(p.epochs);
     if (p.epoch_ended) {
-      std::string line = epoch + "  loss " + decimals_of(p.loss, 4) + "  accuracy " + percent(p.accuracy);
-      if (p.validation_accuracy)
-        line +=
-            "  validation loss " + decimals_of(*p.validation_loss, 4) + "  accuracy " + percent(*p.validation_accuracy);
+      std::string line = epoch + "  loss " + decimals_of(p.loss, 4) + accuracy(p.accuracy);
+      if (p.validation_loss)
+        line += "  validation loss " + decimals_of(*p.validation_loss, 4) +
+                (p.validation_accuracy ? accuracy(*p.validation_accuracy) : "");
       line += "  " + decimals_of(p.images_per_second, 0) + " images/s";
       std::printf("%s%s\n", terminal ? "\r\033[K" : "", line.c_str());
       std::fflush(stdout);
@@ -57,7 +59,7 @@ struct bar {
     const double part = static_cast<double>(p.batch) / static_cast<double>(p.batches);
     const std::string tail = " " + padded(decimals_of(100 * part, 0), 3) + " %  " +
                              decimals_of(p.images_per_second, 0) + " images/s  loss " + decimals_of(p.loss, 4) +
-                             "  accuracy " + percent(p.accuracy) + "  left " + clock(p.seconds_left);
+                             accuracy(p.accuracy) + "  left " + clock(p.seconds_left);
     const std::string head = epoch + " ";
     int width = std::clamp(columns() - static_cast<int>(head.size() + tail.size()) - 3, 4, 40);
     int done = static_cast<int>(static_cast<double>(width) * part);

@@ -1,7 +1,7 @@
 // Training: batches, epochs, validation, observers and checkpoints.
 export module lamina:train;
 import :core;
-import :data;
+import :data.set;
 import :dtype;
 import :model;
 import :parameter;
@@ -11,23 +11,33 @@ import :session;
 import :shape;
 import :tensor;
 import :topology.check;
+import :train.metric;
 import :train.optim;
 import :train.replicas;
 import lamina.std;
 
 namespace lamina {
 
-/// A loss: called with the output of a model and the labels of a batch, it gives a value of rank 0.
-export template <class L>
-concept Loss = std::copyable<L> && requires(const L& loss, const value& v) {
+/// A loss of nets with several outputs or targets.
+template <class L>
+concept LossOfLists = requires(const L& loss, view<const value> v) {
   { loss(v, v) } -> std::convertible_to<value>;
 };
+/// A loss of nets with one output and one target.
+template <class L>
+concept LossOfPairs = requires(const L& loss, const value& v) {
+  { loss(v, v) } -> std::convertible_to<value>;
+};
+/// A loss: called with the output of a model and the targets of a batch, or with the lists of several, it gives a value of rank 0.
+export template <class L>
+concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfLists<L>);
 template <class L> struct loss_check {
   static consteval text message() {
     text t;
     if constexpr (!Loss<L>)
       t << "the loss is `" << type_name<L>()
-        << "`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does";
+        << "`; it must be callable as loss(output, targets) and give a value, as loss::cross_entropy{} does, or with a "
+           "view<const value> of each where there are several";
     return t;
   }
 };
@@ -61,7 +71,7 @@ template <class M> struct trained_check {
 export struct training_progress {
   std::int64_t epoch = 0, epochs = 0;   // epoch counts from 1
   std::int64_t batch = 0, batches = 0;  // of this epoch
-  double loss = 0, accuracy = 0;        // mean over this epoch so far; accuracy 0..1
+  double loss = 0, accuracy = 0;        // mean over this epoch so far; accuracy 0..1, NaN where there are no classes
   double learning_rate = 0;
   double images_per_second = 0, seconds = 0, seconds_left = 0;
   bool epoch_ended = false;
@@ -91,7 +101,7 @@ export struct training_report {
 export struct fit_options {
   std::int64_t epochs = 1, batch = 64;
   optim::schedule schedule = optim::constant{};
-  std::optional<image_dataset> validation{};
+  std::optional<sample_source> validation{};
   lamina::observer observer{};
   std::int64_t seed = 0;     // of the order of examples
   int threads = 0;           // 0: as the model
@@ -114,14 +124,14 @@ export struct evaluation {
 /// The part of training that is no template.
 export class trainer {
  public:
-  using loss_rule = std::function<value(const value& output, const value& labels)>;
+  using loss_rule = std::function<value(view<const value> outputs, view<const value> targets)>;
   using step_rule = std::function<value(update_scope&, const value& w, const value& g)>;
   trainer(model_core& net, loss_rule loss, step_rule step, double rate);
   ~trainer();
-  training_report fit(const image_dataset& data, const fit_options& o);
+  training_report fit(const sample_source& data, const fit_options& o);
   /// Loss and accuracy without training.
-  evaluation evaluate(const image_dataset& data, std::int64_t batch, int threads);
-  /// The program of one training step.
+  evaluation evaluate(const sample_source& data, std::int64_t batch, int threads);
+  /// The program of one training step; before `fit` for a class of each sample.
   const program& step_program() const;
   /// The plan of a training step for a batch.
   std::string explain(std::int64_t batch) const;
@@ -132,8 +142,15 @@ export class trainer {
 };
 
 namespace detail {
+/// Raises the value_error for a loss of pairs where there are several outputs or targets.
+[[noreturn]] void refuse_lists(std::size_t outputs, std::size_t targets);
 template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
-  return [loss](const value& output, const value& labels) { return value(loss(output, labels)); };
+  return [loss](view<const value> outputs, view<const value> targets) {
+    if constexpr (LossOfPairs<L>) {
+      if (outputs.size() != 1 || targets.size() != 1) refuse_lists(outputs.size(), targets.size());
+      return value(loss(outputs[0], targets[0]));
+    } else return value(loss(outputs, targets));
+  };
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
   return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); };
@@ -145,25 +162,25 @@ template <class M> model_core& trained_core(M& net) {
 }
 }  // namespace detail
 
-/// Trains a model that classifies images, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. Parameters that
-/// are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
+/// Trains a model, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. The fields of a sample are the inputs
+/// of the model in their order, and then the targets that the loss takes: a picture and its class, two sentences and a number. Real
+/// targets are given in the type of the model's output, whole numbers as int64. Parameters that are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too; results have the same bits for any number of threads.
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
-/// Errors: shape_error where data and model do not fit; type_error where the model's input has another element type than its
-/// output; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
+/// Errors: shape_error where data and model do not fit; type_error where a field is of another element type than the model's input, and
+/// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
 /// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
 /// finite, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
 /// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
-export template <class M, class L, class O> requires accepted<diagnostic<trained_check<M>>()> &&
-                                                     accepted<diagnostic<loss_check<L>>()> &&
-                                                     accepted<diagnostic<optimizer_check<O>>()>
-training_report fit(M&& net, const image_dataset& data, const L& loss, const O& optimizer,
-                    const fit_options& options = {}) {
+export template <class M, class D, class L, class O>
+requires accepted<diagnostic<trained_check<M>>()> && accepted<diagnostic<dataset_check<D>>()> &&
+         accepted<diagnostic<loss_check<L>>()> && accepted<diagnostic<optimizer_check<O>>()>
+training_report fit(M&& net, const D& data, const L& loss, const O& optimizer, const fit_options& options = {}) {
   detail::check_optimizer(optimizer);
   return trainer(detail::trained_core(net), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr)
-      .fit(data, options);
+      .fit(source_of(data), options);
 }
 
 /// Training step by step, the part that is no template.
@@ -246,15 +263,47 @@ export template <class Model> class training {
   training_core core_;
 };
 
-/// Mean loss and accuracy of a net from a file over a data set.
-export template <class L> requires accepted<diagnostic<loss_check<L>>()>
-evaluation evaluate(model_core& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
-  return trainer(net, detail::loss_rule_of(loss), nullptr, 0).evaluate(data, batch, 0);
+/// Mean loss and accuracy of a model, or of a net from a file, over a data set. The accuracy is that of classes [N] by the largest of
+/// results [N, C], else NaN. Errors: as those of `fit`.
+export template <class M, class D, class L>
+requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<dataset_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
+evaluation evaluate(M& net, const D& data, const L& loss, std::int64_t batch = 256) {
+  return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0).evaluate(source_of(data), batch, 0);
 }
-/// The same of a model.
-export template <const auto& Topology, class... Rest, class L> requires accepted<diagnostic<loss_check<L>>()>
-evaluation evaluate(model<Topology, Rest...>& net, const image_dataset& data, const L& loss, std::int64_t batch = 256) {
-  return evaluate(net.core(), data, loss, batch);
+
+namespace detail {
+/// Calls f(outputs, targets) for each batch of a data set, in order: results of inference, and the fields that are no inputs.
+void each_result(model_core& net, const sample_source& data, std::int64_t batch,
+                 const std::function<void(view<const any_tensor> outputs, view<const any_tensor> targets)>& f);
+std::vector<any_tensor> predicted(model_core& net, const sample_source& data, std::int64_t batch);
+}  // namespace detail
+
+/// What a metric has found.
+export struct metric_value {
+  std::string name;
+  double value = 0;
+};
+/// Metrics of a model, or of a net from a file, over a data set: `evaluate(net, test, metric::accuracy{}, metric::f1{})`. Each is given the
+/// first output and the first target of all batches. Errors: as those of `fit`, and those of the metrics.
+export template <class M, class D, Metric... Metrics>
+requires(sizeof...(Metrics) > 0) &&
+        (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<dataset_check<D>>()> std::vector<metric_value> evaluate(M& net, const D& data,
+                                                                                    Metrics... metrics) {
+  detail::each_result(detail::trained_core(net), source_of(data), 256,
+                      [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
+                        (metrics.add(outputs[0], targets[0]), ...);
+                      });
+  return {{std::string(metrics.name()), metrics.value()}...};
+}
+/// The outputs of a model, or of a net from a file, for all samples of a data set, along the first axis; fields after the inputs are left alone.
+/// Errors: as those of `fit`; shape_error for results whose extents differ between batches.
+export template <class M, class D>
+requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<dataset_check<D>>()>
+std::vector<any_tensor> predict(M& net, const D& data, std::int64_t batch = 256) {
+  return detail::predicted(detail::trained_core(net), source_of(data), batch);
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.

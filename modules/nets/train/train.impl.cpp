@@ -1,7 +1,7 @@
 module lamina:train.impl;
 import :context;
 import :core;
-import :data;
+import :data.set;
 import :dtype;
 import :execute;
 import :gradient;
@@ -20,6 +20,7 @@ import :session;
 import :shape;
 import :tensor;
 import :train;
+import :train.batch.impl;
 import :train.checkpoint.impl;
 import :train.optim;
 import :train.replicas;
@@ -41,7 +42,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 namespace {
 // Adds the loss as the output 0 of a program, which runs write into one number of the model's element type.
-value loss_output(program& p, dtype element, const value& results, const value& targets,
+value loss_output(program& p, dtype element, view<const value> results, view<const value> targets,
                   const trainer::loss_rule& loss) {
   p.path = "loss";
   const value l = loss(results, targets);
@@ -92,62 +93,89 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
-  std::int64_t classes = 0;       // that the model tells apart; 0 where that is not known
-  std::vector<std::byte> images;  // the current batch in the model's element type
-  std::vector<float> pixels;
-  std::vector<std::int64_t> labels;
-  std::uint64_t parameters = 0;  // identity of those that the programs were traced with
+  std::int64_t classes = 0;                              // that the model tells apart, where hits are counted; else 0
+  std::vector<tensor_type> targets{{dtype::int64, {}}};  // of a sample, that the programs were traced for
+  batch_operands batch{{}};                              // the current one
+  std::uint64_t parameters = 0;                          // identity of those that the programs were traced with
 
-  // Images are read in the element type of the results.
-  static void check_input(const model_definition& d) {
-    const auto& [name, type] = d.inputs[0];
+  // How many samples the model takes at a time; `otherwise` where that is open.
+  std::int64_t batch_of_model(std::int64_t otherwise) const {
+    const auto& dims = net.definition().inputs[0].type.dims;
+    return dims.rank > 0 && dims[0].is_number() ? dims[0].code : otherwise;
+  }
+  // A model whose number of samples is fixed takes no smaller last batch.
+  void check_batches(const sample_source& data, std::int64_t size, std::string_view name) const {
+    if (data.size() == 0) return;
+    const std::int64_t first = std::min(size, data.size()), last = data.size() % first, n = batch_of_model(first);
+    if (first == n && (last == 0 || batch_of_model(0) == 0)) return;
+    text t;
+    t << "fit: the model takes " << n << (n == 1 ? " sample" : " samples") << " at a time, and the " << name
+      << " has batches of " << first;
+    if (first == n) t << " and a last one of " << last;
+    detail::raise(error_kind::shape, t << "; expected a batch of " << n << " that divides the number of samples, or a "
+                                       << "model whose first extent is open");
+  }
+
+  // What is wrong with the model alone.
+  static void check_model(const model_definition& d) {
     text t;
     if (!is_real(d.element))
       detail::raise(error_kind::type, t << "fit: output `" << printable(d.outputs[0].name) << "` of the model is "
                                         << d.outputs[0].type << "; expected float32 or float64");
-    if (type.element != d.element)
-      detail::raise(error_kind::type, t << "fit: input `" << printable(name) << "` of the model is " << type
-                                        << "; expected " << d.element << ", as its output is");
-    if (type.dims.rank == 0)
-      detail::raise(error_kind::shape, t << "fit: input `" << printable(name) << "` of the model is one number");
+    if (d.inputs.empty()) detail::raise(error_kind::value, "fit: the model has no input");
+    for (const auto& [name, type] : d.inputs)
+      if (type.dims.rank == 0)
+        detail::raise(error_kind::shape, t << "fit: input `" << printable(name) << "` of the model is one number");
   }
-  // How many images the model takes at a time; `otherwise` where that is open.
-  std::int64_t batch_of_model(std::int64_t otherwise) const {
-    const dim n = net.definition().inputs[0].type.dims[0];
-    return n.is_number() ? n.code : otherwise;
-  }
-  // A model whose number of images is fixed takes no smaller last batch.
-  void check_batches(const image_dataset& data, std::int64_t batch, std::string_view name) const {
-    batch_shape(batch_of_model(1), data);
-    if (data.size() == 0) return;
-    const std::int64_t first = std::min(batch, data.size()), last = data.size() % first, n = batch_of_model(first);
-    if (first == n && (last == 0 || batch_of_model(0) == 0)) return;
+  // The fields of samples are the model's inputs in order, then the targets.
+  void check_fields(const sample_source& data, std::string_view name) const {
+    const auto& d = net.definition();
+    const auto& fields = data.fields();
     text t;
-    t << "fit: the model takes " << n << (n == 1 ? " image" : " images") << " at a time, and the " << name
-      << " has batches of " << first;
-    if (first == n) t << " and a last one of " << last;
-    detail::raise(error_kind::shape, t << "; expected a batch of " << n << " that divides the number of images, or a "
-                                       << "model whose first extent is open");
+    if (fields.size() <= d.inputs.size())
+      detail::raise(error_kind::value, t << "fit: samples of the " << name << " have " << fields.size()
+                                         << (fields.size() == 1 ? " field" : " fields") << ", and the model has "
+                                         << d.inputs.size() << (d.inputs.size() == 1 ? " input" : " inputs")
+                                         << "; expected the inputs in their order, and then the targets");
+    for (std::size_t i = 0; i < d.inputs.size(); ++i) {
+      const auto& [input, type] = d.inputs[i];
+      if (!stands_for(fields[i].element, type.element))
+        detail::raise(error_kind::type, t << "fit: input `" << printable(input) << "` of the model is " << type
+                                          << ", and field " << i << " of the " << name << " is " << fields[i].element);
+      shape s{type.dims[0]};
+      for (int k = 0; k < fields[i].dims.rank; ++k)
+        s.push_back(fields[i].dims[k] == dyn && k + 1 < type.dims.rank ? type.dims[k + 1] : fields[i].dims[k]);
+      if (!fits(type.dims, s))
+        detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << " and field " << i << " of the "
+                                           << name << " makes " << s);
+    }
   }
 
-  // Inputs: images and labels. Outputs: mean loss, number of hits.
+  // Inputs: those of the model, and the targets. Outputs: mean loss, number of hits.
   std::shared_ptr<program> forward(bool training) {
     const auto& d = net.definition();
-    if (d.inputs.size() != 1 || d.outputs.size() != 1)
-      detail::raise(error_kind::value,
-                    "fit: the model must have one input and one output to be trained on images and labels");
-    check_input(d);
+    check_model(d);
     auto p = std::make_shared<program>();
-    value x = p->input(d.inputs[0].name, d.inputs[0].type);
-    value y = p->input("labels", {dtype::int64, shape{d.inputs[0].type.dims[0]}});
-    auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, {&x, 1});
-    if (const auto& dims = outputs[0].type().dims; dims.rank == 2 && dims[1].is_number()) classes = dims[1].code;
-    loss_output(*p, d.element, outputs[0], y, loss);
+    std::vector<value> in, wanted;
+    for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
+    for (const auto& t : targets) {
+      shape s{d.inputs[0].type.dims[0]};
+      for (int k = 0; k < t.dims.rank; ++k) s.push_back(t.dims[k]);
+      wanted.push_back(p->input(t.element == dtype::int64 && t.dims.rank == 0 ? "labels" : "targets", {t.element, s}));
+    }
+    auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, view<const value>(in));
+    loss_output(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
     p->path = "accuracy";
-    p->output("hits", reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == y)));
+    const auto& dims = outputs[0].type().dims;
+    const bool classifies = targets[0].element == dtype::int64 && targets[0].dims.rank == 0 && dims.rank == 2;
+    classes = classifies && dims[1].is_number() ? dims[1].code : 0;
+    p->output("hits", classifies ? value(reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == wanted[0])))
+                                 : p->number(std::int64_t(0), dtype::int64));
+    counts_hits = classifies;
     p->path.clear();
     return p;
   }
+  bool counts_hits = true;
   // The same, and for training the learning rate, and the update.
   std::shared_ptr<program> traced(bool training) {
     auto p = forward(training);
@@ -179,20 +207,27 @@ struct trainer::implementation {
     parameters = net.parameters().identity();
     return true;
   }
-
-  shape batch_shape(std::int64_t n, const image_dataset& data) const {
-    shape s{dim(n)}, image = data.image_shape();
-    for (int i = 0; i < image.rank; ++i) s.push_back(image[i]);
-    const auto& pattern = net.definition().inputs[0].type.dims;
-    if (!fits(pattern, s)) {
-      text t;
-      t << "fit: the model takes " << pattern << " and the images of the data set make " << s;
-      detail::raise(error_kind::shape, t);
+  // The same for the targets that samples have.
+  void trace_for(const sample_source& data) {
+    const auto& d = net.definition();
+    check_model(d);
+    check_fields(data, "training data");
+    std::vector<tensor_type> found;
+    std::vector<dtype> types;
+    for (const auto& i : d.inputs) types.push_back(i.type.element);
+    for (std::size_t f = d.inputs.size(); f < data.fields().size(); ++f) {
+      const auto& field = data.fields()[f];
+      const dtype as = is_real(field.element) ? d.element : is_integer(field.element) ? dtype::int64 : field.element;
+      found.push_back({as, field.dims});
+      types.push_back(as);
     }
-    return s;
+    if (found != targets) parameters = 0;
+    targets = found;
+    batch = batch_operands(types);
+    trace_for_parameters();
   }
 
-  void check_labels(const image_dataset& data, std::string_view who, std::string_view name) const {
+  void check_labels(const sample_source& data, std::string_view who, std::string_view name) const {
     if (classes == 0) return;
     const auto given = data.labels();
     const auto wrong =
@@ -233,80 +268,52 @@ struct trainer::implementation {
     }
   }
 
-  // Reads the examples of a batch; runs of them side by side.
-  void load(const image_dataset& data, view<const std::int64_t> indices) {
-    auto n = indices.size();
-    auto each = static_cast<std::size_t>(data.image_shape().size());
-    pixels.resize(n * each);
-    labels.resize(n);
-    struct job {
-      const image_dataset& data;
-      view<const std::int64_t> indices;
-      float* pixels;
-      std::int64_t* labels;
-      std::size_t each;
-    } j{data, indices, pixels.data(), labels.data(), each};
-    static constexpr std::size_t run = 32;
-    auto work = [](void* state, std::size_t i, int) {
-      auto& at = *static_cast<job*>(state);
-      std::size_t first = i * run, count = std::min(run, at.indices.size() - first);
-      at.data.batch(at.indices.subview(first, count), at.pixels + first * at.each, at.labels + first);
-    };
-    std::size_t runs = (n + run - 1) / run;
-    if (where->threads() > 1) where->pool().run(runs, work, &j);
-    else
-      for (std::size_t i = 0; i < runs; ++i) work(&j, i, 0);
-    if (net.definition().element == dtype::float64) {
-      images.resize(pixels.size() * sizeof(double));
-      auto* out = reinterpret_cast<double*>(images.data());
-      for (std::size_t i = 0; i < pixels.size(); ++i) out[i] = pixels[i];
-    }
-  }
-  const void* loaded() const {
-    return net.definition().element == dtype::float64 ? static_cast<const void*>(images.data()) : pixels.data();
-  }
-
   struct batch_result {
     double loss;
     std::int64_t hits;
   };
-  batch_result run_batch(session& steps, const image_dataset& data, view<const std::int64_t> indices, double rate,
+  batch_result run_batch(session& steps, const sample_source& data, view<const std::int64_t> indices, double rate,
                          bool training) {
-    load(data, indices);
-    auto n = static_cast<std::int64_t>(indices.size());
-    const shape shapes[] = {batch_shape(n, data), shape{dim(n)}, shape{}};
-    executor& e = steps.at({shapes, training ? 3u : 2u});
+    batch.load(data, indices, *where);
+    std::vector<shape> shapes = batch.shapes();
+    if (training) shapes.emplace_back();
+    executor& e = steps.at(view<const shape>(shapes));
     double loss64 = 0;
     float loss32 = 0, rate32 = static_cast<float>(rate);
     std::int64_t hits = 0;
     bool wide = net.definition().element == dtype::float64;
-    e.bind_input(0, loaded());
-    e.bind_input(1, labels.data());
-    if (training) e.bind_input(2, wide ? static_cast<const void*>(&rate) : &rate32);
+    for (std::size_t i = 0; i < batch.data().size(); ++i) e.bind_input(i, batch.data()[i]);
+    if (training) e.bind_input(batch.data().size(), wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
+    with_labels_named([&] { e.run(); });
+    return {wide ? loss64 : static_cast<double>(loss32), hits};
+  }
+  // Has an error of a run name the labels of its batch.
+  template <class F> void with_labels_named(F f) const {
     try {
-      e.run();
+      f();
     } catch (const value_error& why) {
-      auto [low, high] = std::minmax_element(labels.begin(), labels.end());
+      if (!counts_hits) throw;
+      const auto* labels = static_cast<const std::int64_t*>(batch.data()[net.definition().inputs.size()]);
+      auto [low, high] = std::minmax_element(labels, labels + batch.count());
       text t;
       t << why.what() << "; the labels of this batch are " << *low << ".." << *high << ", the output of the model is "
         << net.definition().outputs[0].type.dims;
       detail::raise(error_kind::value, t);
     }
-    return {wide ? loss64 : static_cast<double>(loss32), hits};
   }
 
   // Mean loss and accuracy over a data set, of which others take their share of the batches.
-  evaluation measured(session& checks, const image_dataset& data, std::int64_t batch, replicas* others = nullptr) {
+  evaluation measured(session& checks, const sample_source& data, std::int64_t size, replicas* others = nullptr) {
     evaluation r;
     std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
     std::iota(order.begin(), order.end(), std::int64_t(0));
     std::vector<double> found_of;  // loss and hits of each batch
     const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
     alone(others, [&] {
-      for (std::int64_t first = 0, b = 0; first < data.size(); first += batch, ++b) {
-        const auto n = std::min(batch, data.size() - first);
+      for (std::int64_t first = 0, b = 0; first < data.size(); first += size, ++b) {
+        const auto n = std::min(size, data.size() - first);
         batch_result found{};
         if (b % ranks == rank)
           found = run_batch(checks, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
@@ -320,36 +327,153 @@ struct trainer::implementation {
       r.accuracy += found_of[i + 1];
     }
     const auto count = static_cast<double>(std::max<std::int64_t>(data.size(), 1));
-    return {r.loss / count, r.accuracy / count};
+    return {r.loss / count, counts_hits ? r.accuracy / count : std::numeric_limits<double>::quiet_NaN()};
   }
 };
 
 trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate)
-    : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where(), 0, {}, {}, {}}) {
+    : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where()}) {
   detail::check_rate("fit", "`lr`", rate, net.definition().element);
-  impl_->trace_for_parameters();
+  implementation::check_model(net.definition());
 }
 trainer::~trainer() = default;
 
-const program& trainer::step_program() const { return *impl_->train_program; }
-
-std::string trainer::explain(std::int64_t batch) const {
-  shape s = impl_->net.definition().inputs[0].type.dims;
-  for (int i = 0; i < s.rank; ++i)
-    if (!s[i].is_number()) s[i] = dim(batch);
-  const shape shapes[] = {s, shape{s[0]}, shape{}};
-  return make_plan(*impl_->train_program, {shapes, 3}, impl_->where->isa())->explain();
+const program& trainer::step_program() const {
+  impl_->trace_for_parameters();
+  return *impl_->train_program;
 }
 
-evaluation trainer::evaluate(const image_dataset& data, std::int64_t batch, int threads) {
+std::string trainer::explain(std::int64_t batch) const {
+  std::vector<shape> shapes;
+  for (auto i : step_program().inputs()) {
+    shape s = step_program().at(i).results[0].dims;
+    for (int k = 0; k < s.rank; ++k)
+      if (!s[k].is_number()) s[k] = dim(batch);
+    shapes.push_back(s);
+  }
+  return make_plan(*impl_->train_program, view<const shape>(shapes), impl_->where->isa())->explain();
+}
+
+evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int threads) {
   auto& at = *impl_;
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
-  at.trace_for_parameters();
+  at.trace_for(data);
   at.check_labels(data, "evaluate", "data set");
   session checks = at.net.session_of(at.check_program, at.where);
   return at.measured(checks, data, batch);
 }
+
+void detail::refuse_lists(std::size_t outputs, std::size_t targets) {
+  text t;
+  raise(error_kind::value,
+        t << "fit: the loss takes one output and one target, and there are " << static_cast<std::int64_t>(outputs)
+          << " and " << static_cast<std::int64_t>(targets)
+          << "; expected a loss of lists, as [](view<const value> outputs, view<const value> targets)");
+}
+
+// ---- results of a whole data set ------------------------------------------------------------------------------------
+
+namespace detail {
+namespace {
+
+// Batches of inference: `f(run, inputs)` is given what runs a batch, and how many of its fields the model takes.
+void each_inference(model_core& net, const sample_source& data, std::int64_t size,
+                    const std::function<void(const batch_operands& batch, std::vector<any_tensor> outputs)>& f) {
+  const auto& d = net.definition();
+  const auto& fields = data.fields();
+  if (size < 1) raise(error_kind::value, "evaluate: batch must be positive");
+  text t;
+  if (fields.size() < d.inputs.size())
+    raise(error_kind::value, t << "evaluate: samples have " << static_cast<std::int64_t>(fields.size())
+                               << (fields.size() == 1 ? " field" : " fields") << ", and the model has "
+                               << static_cast<std::int64_t>(d.inputs.size()) << " inputs");
+  std::vector<dtype> types;
+  auto p = std::make_shared<program>();
+  std::vector<value> in;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    types.push_back(i < d.inputs.size() ? d.inputs[i].type.element : fields[i].element);
+    if (!stands_for(fields[i].element, types[i]))
+      raise(error_kind::type, t << "evaluate: input `" << printable(d.inputs[i].name) << "` of the model is "
+                                << d.inputs[i].type << ", and field " << static_cast<std::int64_t>(i)
+                                << " of the samples is " << fields[i].element);
+    if (i < d.inputs.size()) in.push_back(p->input(d.inputs[i].name, d.inputs[i].type));
+  }
+  const auto outputs = trace(d, *p, net.parameters(), net.options().seed, false, view<const value>(in));
+  for (std::size_t o = 0; o < outputs.size(); ++o) p->output(d.outputs[o].name, outputs[o]);
+  session run = net.session_of(p, net.where());
+  const auto& dims = d.inputs[0].type.dims;
+  if (dims.rank > 0 && dims[0].is_number()) size = dims[0].code;
+  batch_operands batch(types);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+  std::iota(order.begin(), order.end(), std::int64_t(0));
+  for (std::int64_t first = 0; first < data.size(); first += size) {
+    const auto n = static_cast<std::size_t>(std::min(size, data.size() - first));
+    batch.load(data, {order.data() + first, n}, *net.where());
+    std::vector<any_tensor> results(outputs.size());
+    run.run({batch.shapes().data(), in.size()}, {batch.data().data(), in.size()},
+            [&](std::size_t i, const tensor_type& type) -> void* {
+              results[i] = any_tensor(type);
+              return results[i].mutable_data();
+            });
+    f(batch, std::move(results));
+  }
+}
+
+}  // namespace
+
+void each_result(model_core& net, const sample_source& data, std::int64_t size,
+                 const std::function<void(view<const any_tensor>, view<const any_tensor>)>& f) {
+  const std::size_t inputs = net.definition().inputs.size();
+  if (data.fields().size() <= inputs)
+    raise(error_kind::value, "evaluate: samples have no field after the inputs of the model; metrics need a target");
+  each_inference(net, data, size, [&](const batch_operands& batch, std::vector<any_tensor> outputs) {
+    std::vector<any_tensor> targets;
+    for (std::size_t k = inputs; k < batch.shapes().size(); ++k) {
+      any_tensor t(tensor_type{batch.types()[k], batch.shapes()[k]});
+      if (t.bytes()) std::memcpy(t.mutable_data(), batch.data()[k], t.bytes());
+      targets.push_back(std::move(t));
+    }
+    f(view<const any_tensor>(outputs), view<const any_tensor>(targets));
+  });
+}
+
+std::vector<any_tensor> predicted(model_core& net, const sample_source& data, std::int64_t size) {
+  std::vector<std::vector<any_tensor>> parts(net.definition().outputs.size());
+  each_inference(net, data, size, [&](const batch_operands&, std::vector<any_tensor> outputs) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(std::move(outputs[o]));
+  });
+  std::vector<any_tensor> all;
+  for (std::size_t o = 0; o < parts.size(); ++o) {
+    const auto& of = parts[o];
+    tensor_type type = of.empty() ? net.definition().outputs[o].type : of[0].type();
+    std::int64_t count = 0;
+    for (const auto& part : of) {
+      shape s = part.shape();
+      if (s.rank > 0) s[0] = type.dims[0];
+      if (s.rank == 0 || s != type.dims) {
+        text t;
+        raise(error_kind::shape, t << "predict: output `" << printable(net.definition().outputs[o].name) << "` is "
+                                   << of[0].type() << " for one batch and " << part.type()
+                                   << " for another; expected results of one shape for each sample");
+      }
+      count += part.shape().at(0);
+    }
+    if (type.dims.rank > 0) type.dims[0] = dim(count);
+    for (int k = 0; k < type.dims.rank; ++k)
+      if (!type.dims[k].is_number()) type.dims[k] = dim(0);  // of no samples
+    any_tensor whole(type);
+    std::size_t at = 0;
+    for (const auto& part : of) {
+      if (part.bytes()) std::memcpy(static_cast<std::byte*>(whole.mutable_data()) + at, part.data(), part.bytes());
+      at += part.bytes();
+    }
+    all.push_back(std::move(whole));
+  }
+  return all;
+}
+
+}  // namespace detail
 
 // ---- training -------------------------------------------------------------------------------------------------------
 
@@ -409,7 +533,7 @@ double mean_speed(const std::vector<epoch_report>& epochs) {
 // One call of `fit`.
 class trainer::implementation::fitting {
  public:
-  fitting(implementation& trainer, const image_dataset& data, const fit_options& o)
+  fitting(implementation& trainer, const sample_source& data, const fit_options& o)
       : at_(trainer),
         data_(data),
         o_(o),
@@ -458,11 +582,15 @@ class trainer::implementation::fitting {
     std::int64_t done = 0, seen = 0;  // batches and images
     double loss = 0;                  // of all images
     std::int64_t hits = 0;
+    bool counts_hits = true;
     training_progress now;  // what observers are told
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
     double mean_loss() const { return loss / static_cast<double>(seen); }
-    double accuracy() const { return static_cast<double>(hits) / static_cast<double>(seen); }
+    double accuracy() const {
+      return counts_hits ? static_cast<double>(hits) / static_cast<double>(seen)
+                         : std::numeric_limits<double>::quiet_NaN();
+    }
   };
 
   void plan() {
@@ -515,7 +643,8 @@ class trainer::implementation::fitting {
     e.done = first_batch;
     e.earlier = e.seen = first_batch * o_.batch;
     e.loss = before.loss * static_cast<double>(e.seen);
-    e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
+    if (before.accuracy > 0) e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
+    e.counts_hits = at_.counts_hits;
     e.now.epoch = index + 1;
     e.now.epochs = o_.epochs;
     e.now.batches = batches_;
@@ -553,9 +682,10 @@ class trainer::implementation::fitting {
   // A step on a batch whose shards are summed, also over others.
   batch_result train_shards(view<const std::int64_t> indices, double rate) {
     const auto operands = [&](const batch_part& s, std::vector<shape>& extents, std::vector<const void*>& data) {
-      at_.load(data_, indices.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
-      extents = {at_.batch_shape(s.count, data_), shape{dim(s.count)}};
-      data = {at_.loaded(), at_.labels.data()};
+      at_.batch.load(data_, indices.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)),
+                     *at_.where);
+      extents = at_.batch.shapes();
+      data = at_.batch.data();
     };
     const auto r = steps_->gradients(static_cast<std::int64_t>(indices.size()), operands);
     if (std::isfinite(r.loss)) steps_->update(rate);
@@ -589,7 +719,7 @@ class trainer::implementation::fitting {
       follow();
       const auto found = at_.measured(checks_, *o_.validation, at_.batch_of_model(validation_batch), others_);
       r.validation_loss = found.loss;
-      r.validation_accuracy = found.accuracy;
+      if (at_.counts_hits) r.validation_accuracy = found.accuracy;
     }
     return r;
   }
@@ -613,7 +743,7 @@ class trainer::implementation::fitting {
   }
 
   implementation& at_;
-  const image_dataset& data_;
+  const sample_source& data_;
   const fit_options& o_;
   const std::int64_t batches_;  // of an epoch
   const std::int64_t shards_;   // of a batch
@@ -624,7 +754,7 @@ class trainer::implementation::fitting {
   std::chrono::steady_clock::time_point begin_;
 };
 
-training_report trainer::fit(const image_dataset& data, const fit_options& o) {
+training_report trainer::fit(const sample_source& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (o.resume && o.checkpoint.empty())
@@ -633,10 +763,11 @@ training_report trainer::fit(const image_dataset& data, const fit_options& o) {
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   shards_of(o);
   together(o.replicas.get(), [&] {
-    at.trace_for_parameters();
+    at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
     at.check_labels(data, "fit", "training data");
     if (o.validation) {
+      at.check_fields(*o.validation, "validation data");
       at.check_batches(*o.validation, at.batch_of_model(validation_batch), "validation data");
       at.check_labels(*o.validation, "fit", "validation data");
     }
@@ -671,7 +802,7 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
     value y = p->input("targets", wanted);
     auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
-    const value l = loss_output(*p, d.element, outputs[0], y, loss_);
+    const value l = loss_output(*p, d.element, view<const value>(outputs), {&y, 1}, loss_);
     p->path.clear();
     const auto weights = trainable_weights(*p, net_.parameters());
     const auto g = gradients(l, view<const value>(weights));

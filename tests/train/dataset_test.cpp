@@ -1,0 +1,194 @@
+// Training on data sets of any samples: several inputs and targets, numbers, lists of different lengths, rows of tensors.
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+import lamina;
+
+#include "nets.h"
+
+using namespace lamina;
+using namespace lamina::ir;
+using namespace nets_test;
+
+namespace {
+
+constexpr auto line = sequential(sublayer<"line">(nn::linear{.in_features = 3, .out_features = 1}));
+using line_model = model<line, input<"N", 3>>;
+
+struct point {
+  tensor<float, extents<3>> x;
+  float y = 0;
+};
+// Points of a plane.
+struct plane {
+  std::int64_t count = 0;
+  std::int64_t size() const { return count; }
+  point operator[](std::int64_t i) const {
+    point p{tensor<float, extents<3>>::uninitialized({3}), 0};
+    const float a = static_cast<float>(i % 7) / 7, b = static_cast<float>(i % 5) / 5, c = static_cast<float>(i % 3) / 3;
+    auto out = p.x.writable();
+    out[0] = a, out[1] = b, out[2] = c;
+    p.y = 2 * a - b + 0.5F * c + 1;
+    return p;
+  }
+};
+const auto squared = [](const value& y, const value& t) { return reduce_mean(square(reshape(y, t.shape()) - t)); };
+
+// Tokens of a sentence, and its class: whether its first token is in the second half.
+struct sentence {
+  std::vector<std::int64_t> tokens;
+  std::int64_t label = 0;
+};
+struct sentences {
+  std::int64_t size() const { return 64; }
+  sentence operator[](std::int64_t i) const {
+    sentence s;
+    for (std::int64_t k = 0; k < 3 + i % 4; ++k) s.tokens.push_back((i * 7 + k * 5) % 11 + 1);
+    s.label = s.tokens[0] > 6;
+    return s;
+  }
+};
+constexpr auto bag =
+    sequential(sublayer<"table">(nn::embedding{.num_embeddings = 12, .embedding_dim = 8}),
+               nn::reduce_mean{.axes = axes(1)}, sublayer<"head">(nn::linear{.in_features = 8, .out_features = 2}));
+
+constexpr auto shifted =
+    topology(sublayer<"line">(nn::linear{.in_features = 3, .out_features = 1}), sublayer<"sum">(nn::add{}),
+             connect<"x", "line.input">, connect<"line.output", "sum.lhs">, connect<"offset", "sum.rhs">,
+             connect<"sum.output", "output">);
+
+template <class F> std::string said(F f) {
+  try {
+    f();
+  } catch (const error& e) { return e.what(); }
+  return {};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(training_on_any_data)
+
+BOOST_AUTO_TEST_CASE(aggregates_with_numbers) {
+  const plane data{90};
+  for (const int threads : {1, 2})
+    for (const std::int64_t shards : {1, 4}) {
+      line_model net({.seed = 1, .threads = threads});
+      const auto report = fit(net, data, squared, optim::adam{.lr = 0.05},
+                              {.epochs = 60, .batch = 30, .validation = plane{20}, .shards = shards});
+      BOOST_TEST(report.epochs.back().loss < 3e-3);
+      BOOST_TEST(std::isnan(report.epochs.back().accuracy));
+      BOOST_TEST(*report.epochs.back().validation_loss < 3e-3);
+      BOOST_TEST(!report.epochs.back().validation_accuracy.has_value());
+      const auto found = predict(net, data, 32);
+      BOOST_REQUIRE(found.size() == 1U);
+      BOOST_TEST((found[0].shape() == shape{90, 1}));
+      for (std::int64_t i = 0; i < 90; ++i)
+        BOOST_TEST(std::abs(found[0].elements<float>()[static_cast<std::size_t>(i)] - data[i].y) < 0.1);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_tensors_are_the_same_samples) {
+  const plane data{40};
+  auto x = tensor<float, extents<dyn, 3>>::uninitialized({40, 3});
+  auto y = tensor<double, extents<dyn>>::uninitialized({40});  // given in the type of the output
+  for (std::int64_t i = 0; i < 40; ++i) {
+    const auto p = data[i];
+    std::memcpy(x.writable().data() + 3 * i, p.x.data().data(), 12);
+    y.writable()[static_cast<std::size_t>(i)] = p.y;
+  }
+  line_model a({.seed = 1}), b({.seed = 1});
+  fit(a, data, squared, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 16});
+  fit(b, dataset::of(x, y), squared, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 16});
+  BOOST_TEST(same_bits(a.parameters(), b.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(lists_of_different_lengths_are_filled_up) {
+  model<bag, port_input<"input", std::int64_t, "N", "T">> net({.seed = 1});
+  const auto report =
+      fit(net, sentences{}, loss::cross_entropy{}, optim::adam{.lr = 0.05}, {.epochs = 40, .batch = 16});
+  BOOST_TEST(report.epochs.back().accuracy > 0.9);
+  const auto found = evaluate(net, sentences{}, metric::accuracy{}, metric::f1{});
+  BOOST_REQUIRE(found.size() == 2U);
+  BOOST_TEST(found[0].name == "accuracy");
+  BOOST_TEST(found[0].value > 0.9);
+  BOOST_TEST(found[1].value > 0.8);
+  // Samples are filled up with zeros to the longest of their batch.
+  const std::int64_t indices[] = {0, 3};
+  std::vector<std::int64_t> tokens, labels;
+  source_of(sentences{}).read(indices, [&](std::size_t f, const shape& dims) -> void* {
+    if (f == 0) BOOST_TEST((dims == shape{2, 6}));
+    auto& to = f == 0 ? tokens : labels;
+    to.assign(static_cast<std::size_t>(dims.size()), -1);
+    return to.data();
+  });
+  BOOST_TEST((tokens == std::vector<std::int64_t>{1, 6, 11, 0, 0, 0, 11, 5, 10, 4, 9, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(data_sets_of_data_sets) {
+  const plane data{20};
+  const auto order = dataset::shuffle(data, 7), again = dataset::shuffle(data, 7), other = dataset::shuffle(data, 8);
+  BOOST_TEST(order.indices() == again.indices());
+  BOOST_TEST(order.indices() != other.indices());
+  BOOST_TEST(dataset::take(data, 5).size() == 5);
+  BOOST_TEST(dataset::take(data, 50).size() == 20);
+  BOOST_TEST(dataset::skip(data, 5)[0].y == data[5].y);
+  const auto [train, test] = dataset::split(data, 0.75, 3);
+  BOOST_TEST(train.size() == 15);
+  BOOST_TEST(test.size() == 5);
+  const auto large = dataset::filter(data, [](const point& p) { return p.y > 1.5F; });
+  for (std::int64_t i = 0; i < large.size(); ++i) BOOST_TEST(large[i].y > 1.5F);
+  const auto both = dataset::concat(large, dataset::subset(data, {3, 3}));
+  BOOST_TEST(both.size() == large.size() + 2);
+  BOOST_TEST(both[large.size() + 1].y == data[3].y);
+  const auto pairs = dataset::map(data, [](const point& p) { return std::tuple(p.x, 2 * p.y); });
+  BOOST_TEST(std::get<1>(pairs[4]) == 2 * data[4].y);
+  line_model net({.seed = 1});
+  fit(net, dataset::map(train, [](const point& p) { return std::pair(p.x, p.y); }), squared, optim::sgd{}, {});
+  BOOST_TEST(said([&] { dataset::subset(data, {3, 20}); }) == "data set: there is no sample 20 of 20");
+  BOOST_TEST(said([&] { dataset::split(data, 1.5, 3); }) == "dataset::split: expected a share between 0 and 1");
+}
+
+BOOST_AUTO_TEST_CASE(several_inputs_and_targets) {
+  const plane data{60};
+  const auto samples = dataset::map(
+      data, [](const point& p) { return std::tuple(p.x, std::array<float, 1>{p.y}, p.y, std::uint8_t(p.y > 1.5F)); });
+  const auto of_lists = [](view<const value> outputs, view<const value> targets) {
+    const value y = reshape(outputs[0], targets[0].shape());
+    return reduce_mean(square(y - targets[0] * 2)) + reduce_mean(square(y * cast<float>(targets[1]))) * 0.0F;
+  };
+  model<shifted, port_input<"x", float, "N", 3>, port_input<"offset", float, "N", 1>> net({.seed = 1});
+  const auto report = fit(net, samples, of_lists, optim::adam{.lr = 0.05}, {.epochs = 60, .batch = 20});
+  BOOST_TEST(report.epochs.back().loss < 1e-2);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said) {
+  line_model net({.seed = 1});
+  const auto fitted = [&](const auto& data) {
+    return said([&] { fit(net, data, squared, optim::sgd{}, {.batch = 4}); });
+  };
+  const auto data = plane{8};
+  BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return p.x; })) ==
+             "fit: samples of the training data have 1 field, and the model has 1 input; expected the inputs in their "
+             "order, and then the targets");
+  BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::pair(p.y, p.x); })) ==
+             "fit: the model takes [Nx3] and field 0 of the training data makes [N]");
+  BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::tuple(p.x, p.y, p.y); })) ==
+             "fit: the loss takes one output and one target, and there are 1 and 2; expected a loss of lists, as "
+             "[](view<const value> outputs, view<const value> targets)");
+  BOOST_TEST(fitted(dataset::map(data, [](const point& p) -> point {
+               if (p.y > 2) throw std::runtime_error("cannot be read");
+               return p;
+             })).starts_with("data set: sample "));
+  const auto ragged =
+      dataset::map(data, [](const point& p) { return std::pair(std::vector<float>(p.y > 1.5F ? 4U : 2U), p.y); });
+  BOOST_TEST(holds(fitted(ragged), "3"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
