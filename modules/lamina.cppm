@@ -42,6 +42,7 @@ export import :op.reduce_by;       // reductions over axes that are computed
 export import :op.contraction;     // einsum, determinants
 export import :op.signal;          // Fourier transforms, windows
 export import :op.sample;          // weighted sums and maxima of elements at tabled positions
+export import :op.channels;        // channels of images in another order
 export import :op.spatial;         // convolution, pooling, resizing of images and volumes
 export import :op.loss;
 export import :op.weighted_loss;

@@ -144,6 +144,13 @@ BOOST_AUTO_TEST_CASE(resizes) {
               [&](const values& v) { return values{center_crop_pad(v[0], list(v[0], {2, 7}))}; });
   check_twice("depth_to_space", {real({2, 4, 1, 3}, 1)},
               [&](const values& v) { return values{depth_to_space(v[0], 2)}; });
+  for (const shape& x : {shape{2, 6, 1, 2}, shape{1, 4, 2}, shape{3, 2}, shape{2, 8, 3}, shape{0, 4, 2}})
+    check_twice("channel_shuffle", {real(x, 1)}, [&](const values& v) { return values{channel_shuffle(v[0], 2)}; });
+  for (bool inverse : {false, true})
+    check_twice("channel_shuffle", {real({1, 4, 2}, 1), real({1, 2, 2}, 2)}, [&](const values& v) {
+      return values{
+          channel_shuffle(view<const value>(v.data(), 2), {.groups = 3, .start = 1, .count = 3, .inverse = inverse})};
+    });
   check_twice("space_to_depth", {real({2, 1, 2, 4}, 1)},
               [&](const values& v) { return values{space_to_depth(v[0], 2)}; });
 }

@@ -166,6 +166,38 @@ window random_window() {
 
 window pairs(long height, long width) { return sized({3, height, width, 3, 0, 0, 2, 2, 2, 2, 0, 0, 1, 1, 3}); }
 
+// Lanes of a block from blocks of several images, in any order, some of them empty.
+template <class T> void check_channel_block(lamina::kernels::kernel run, int blocks, long pixels, long images) {
+  const long lanes = lane_count();
+  std::vector<std::vector<T>> in;
+  channel_block_args a{};
+  const long out_image = 2 * lanes * pixels;
+  std::vector<T> out(at(images * out_image), T(77));
+  for (int k = 0; k < blocks; ++k) {
+    a.in_image[k] = (k + 1) * lanes * pixels;
+    in.emplace_back(at(images * a.in_image[k]));
+    for (auto& x : in.back()) x = static_cast<T>(random_to(-100, 100));
+    a.in[k] = in.back().data() + k * lanes * pixels;
+  }
+  a.out = out.data() + lanes * pixels;
+  a.out_image = out_image;
+  a.images = images, a.pixels = pixels, a.blocks = blocks;
+  for (int i = 0; i < channel_block_args::most_lanes; ++i) {
+    a.block[i] = static_cast<std::int32_t>(random_to(-1, blocks - 1));
+    a.lane[i] = static_cast<std::int32_t>(random_to(0, lanes - 1));
+  }
+  run(&a, nullptr);
+  for (long n = 0; n < images; ++n)
+    for (long p = 0; p < pixels; ++p)
+      for (long i = 0; i < lanes; ++i) {
+        const auto k = at(a.block[i]);
+        const T expected =
+            a.block[i] < 0 ? T(0) : static_cast<const T*>(a.in[k])[n * a.in_image[k] + p * lanes + a.lane[i]];
+        BOOST_TEST(out[at(n * out_image + (pixels + p) * lanes + i)] == expected);
+        BOOST_TEST(out[at(n * out_image + p * lanes + i)] == T(77));
+      }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(pool)
@@ -206,6 +238,13 @@ BOOST_AUTO_TEST_CASE(windows_beyond_the_padding) {
   check<float>(pair, 1, true, false);
 }
 
+BOOST_AUTO_TEST_CASE(channels_in_another_order) {
+  for (int blocks = 1; blocks <= static_cast<int>(lane_count()); ++blocks)
+    for (long pixels : {1, 3, 20}) {
+      check_channel_block<float>(functions().channel_block, blocks, pixels, 1 + blocks % 3);
+      check_channel_block<std::int8_t>(functions().channel_block_bytes, blocks, pixels, 1 + blocks % 3);
+    }
+}
 BOOST_AUTO_TEST_CASE(blocked_windows) {
   for (int i = 0; i < 100; ++i) {
     window w = random_window();

@@ -164,6 +164,17 @@ BOOST_AUTO_TEST_CASE(operations) {
   check("operations", {p, {}}, {{2, 3, 4}, {2}});
 }
 
+BOOST_AUTO_TEST_CASE(shuffled_channels) {
+  const auto p = std::make_shared<program>();
+  const value x[] = {p->input("x", {dtype::float32, {"N", 2, "H", 3}}),
+                     p->input("y", {dtype::float32, {"N", 4, "H", 3}})};
+  p->output("one", channel_shuffle(x[1], 2));
+  p->output("both", channel_shuffle(view<const value>(x), {.groups = 3}));
+  p->output("part", channel_shuffle(view<const value>(x), {.groups = 3, .start = 1, .count = 3}));
+  p->output("back", channel_shuffle(view<const value>(x), {.groups = 3, .inverse = true}));
+  check("shuffles", {p, {}}, {{2, 2, 5, 3}, {2, 4, 5, 3}});
+}
+
 // The operators of a file's nodes, without the parts of names: it reads those that the tests below ask for.
 bool file_has(const std::string& file, const std::string& op) {
   std::ifstream in(file, std::ios::binary);

@@ -589,6 +589,27 @@ BOOST_AUTO_TEST_CASE(borders_and_blocks) {
         {-1, 2, 2.5, 0, -0.5, 2.5, -2.5, 0.5, 0.5, -2, -1.5, 1.5, 1, -1.5, -1, 2});
   check({data({1, 8, 1, 2})}, [](auto& v) { return depth_to_space(v[0], 2, true); }, {1, 2, 2, 4},
         {-1, 0.5, 2.5, -1.5, 2, -2, 0, 1.5, -0.5, 1, -2.5, -1, 2.5, -1.5, 0.5, 2});
+  const auto shuffled = [](channel_shuffle_attributes a) {
+    return [=](auto& v) { return channel_shuffle(view<const value>(v.data(), v.size()), a); };
+  };
+  const auto ones = [](std::vector<double> numbers) {
+    return floats({1, static_cast<std::int64_t>(numbers.size()), 1, 1}, std::move(numbers));
+  };
+  check({ones({1, 2, 3, 4, 5, 6})}, 1, shuffled({.groups = 2}), ones({1, 4, 2, 5, 3, 6}));
+  check({ones({1, 2, 3, 4, 5, 6})}, 1, shuffled({.groups = 3}), ones({1, 3, 5, 2, 4, 6}));
+  check({ones({1, 2}), ones({3, 4, 5, 6})}, 1, shuffled({.groups = 2}), ones({1, 4, 2, 5, 3, 6}));
+  check({ones({1, 2}), ones({3, 4, 5, 6})}, 1, shuffled({.groups = 2, .start = 1, .count = 3}), ones({4, 2, 5}));
+  check({ones({1, 2}), ones({3, 4, 5, 6})}, 1, shuffled({.groups = 1, .start = 4}), ones({5, 6}));
+  check({floats({2, 4, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})}, 1, shuffled({.groups = 2}),
+        floats({2, 4, 2}, {1, 2, 5, 6, 3, 4, 7, 8, 9, 10, 13, 14, 11, 12, 15, 16}));
+  check({ones({1, 4, 2, 5, 3, 6})}, 1, shuffled({.groups = 2, .inverse = true}), ones({1, 2, 3, 4, 5, 6}));
+  BOOST_TEST(says(message(data({1, 8, 1, 2}), [](auto& v) { return channel_shuffle(v[0], 3); }),
+                  "8 channels are no multiple of 3 groups"));
+  BOOST_TEST(says(message(data({1, 8, 1, 2}), [](auto& v) { return channel_shuffle(v[0], 0); }),
+                  "8 channels are no multiple of 0 groups"));
+  BOOST_TEST(says(message(data({1, 8, 1, 2}), [&](auto& v) { return shuffled({.start = 7, .count = 2})(v); }),
+                  "2 channels from 7 on are not among 8"));
+  BOOST_TEST(says(message(data({8}), [](auto& v) { return channel_shuffle(v[0], 2); }), "axis 1 is outside the rank"));
   check({data({1, 2, 2, 4})}, [](auto& v) { return space_to_depth(v[0], 2); }, {1, 8, 1, 2},
         {-1, 0.5, -0.5, 1, 2.5, -1.5, -2.5, -1, 2, -2, 2.5, -1.5, 0, 1.5, 0.5, 2});
   check(

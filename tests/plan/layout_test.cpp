@@ -125,6 +125,71 @@ BOOST_AUTO_TEST_CASE(two_convolutions_that_meet) {
     });
 }
 
+// What the exporters of ShuffleNet write: the channels of a concatenation in turn, of which halves go on.
+value shuffled(const value& x, std::int64_t groups) {
+  const shape s = x.shape();
+  return reshape(permute(reshape(x, {s[0], dim(groups), dim(s.at(1) / groups), s[2], s[3]}), {0, 2, 1, 3, 4}), s);
+}
+BOOST_AUTO_TEST_CASE(shuffled_channels_stay_in_blocks) {
+  for (std::int64_t c : {16, 20, 29, 40})
+    for (std::int64_t batch : {1, 2}) {
+      const auto p = equal_layouts({batch, 16, 6, 5}, [&](small_graph& g, const value& x) {
+        const value first = relu(conv2d(x, weight(g, "a", {c, 16, 1, 1}))),
+                    second = sigmoid(conv2d(x, weight(g, "b", {c, 16, 1, 1})));
+        const value all[] = {first, second};
+        const auto halves = split(shuffled(concat(view<const value>(all), 1), 2), 2, 1);
+        const value more[] = {halves[0], conv2d(halves[1], weight(g, "c", {c, c, 3, 3}), {.padding = 1})};
+        return values{conv2d(shuffled(concat(view<const value>(more), 1), 2), weight(g, "d", {16, 2 * c, 1, 1}))};
+      });
+      BOOST_TEST(p->counters().of(rewrite::channel_shuffle) >= 3);
+      BOOST_TEST(p->cost().reorders == 2u);  // the input and the output
+      BOOST_TEST(p->explain().find("concat") == std::string::npos);
+    }
+}
+BOOST_AUTO_TEST_CASE(alternating_channels) {
+  const auto p = equal_layouts({2, 16, 6, 5}, [&](small_graph& g, const value& x) {
+    const value y = relu(conv2d(x, weight(g, "a", {36, 16, 1, 1})));
+    const value pairs = reshape(permute(reshape(y, {36, 2, 30}), {1, 0, 2}), {2, 2, 18, 6, 5});
+    return values{conv2d(select(pairs, 0, 0), weight(g, "b", {16, 18, 1, 1})),
+                  conv2d(select(pairs, 0, 1), weight(g, "c", {16, 18, 1, 1}))};
+  });
+  BOOST_TEST(p->counters().of(rewrite::channel_shuffle) == 2);
+  BOOST_TEST(p->cost().reorders == 3u);
+}
+// A reshape and a permutation that are no shuffle of channels stay what they are.
+BOOST_AUTO_TEST_CASE(other_permutations_are_no_shuffles) {
+  const auto p = equal_layouts({1, 16, 4, 4}, [&](small_graph& g, const value& x) {
+    const value y = relu(conv2d(x, weight(g, "a", {16, 16, 1, 1})));
+    return values{reshape(permute(reshape(y, {1, 4, 4, 4, 4}), {0, 1, 3, 2, 4}), {1, 16, 4, 4}),
+                  reshape(permute(reshape(y, {1, 2, 8, 4, 4}), {0, 2, 1, 3, 4}), {1, 4, 16, 4})};
+  });
+  BOOST_TEST(p->counters().of(rewrite::channel_shuffle) == 0);
+}
+// Parts and concatenations of channels, also where cuts are no multiples of a block, and where one is a view of whole blocks.
+BOOST_AUTO_TEST_CASE(parts_of_channels_stay_in_blocks) {
+  for (std::int64_t c : {32, 48, 23})
+    for (std::int64_t batch : {1, 3}) {
+      const auto p = equal_layouts({batch, 16, 5, 4}, [&](small_graph& g, const value& x) {
+        const value y = exp(conv2d(x, weight(g, "a", {c, 16, 1, 1})));
+        const value first = slice(y, {.stop = 16, .axis = 1}), rest = slice(y, {.start = 16, .axis = 1}),
+                    some = slice(y, {.start = 3, .stop = 20, .axis = -3, .step = 2});
+        const value all[] = {rest, some, y, conv2d(first, weight(g, "b", {19, 16, 1, 1}))};
+        const value joined = concat(view<const value>(all), 1);
+        return values{conv2d(tanh(joined), weight(g, "d", {16, c - 16 + 9 + c + 19, 1, 1}))};
+      });
+      BOOST_TEST(p->cost().reorders == 2u);
+    }
+}
+// Mostly plain operands: a concatenation takes no images apart.
+BOOST_AUTO_TEST_CASE(concatenations_of_plain_images_stay_plain) {
+  const auto p = equal_layouts({1, 48, 5, 4}, [&](small_graph& g, const value& x) {
+    const value all[] = {x, conv2d(x, weight(g, "a", {16, 48, 1, 1}))};
+    return values{concat(view<const value>(all), 1)};
+  });
+  for (const auto& l : p->lines())
+    if (l.what.find("concat") != std::string::npos) BOOST_TEST((l.form == layout::plain));
+}
+
 BOOST_AUTO_TEST_CASE(elementwise_between) {
   struct between {
     const char* name;

@@ -104,6 +104,24 @@ void slice_at(written_call& c) {
   c.give(c.add("Slice", std::move(in)));
 }
 void concat(written_call& c) { c.give(c.add("Concat", c.all(), along(c.axis(c.dims(0).rank)))); }
+void channel_shuffle(written_call& c) {
+  const shape& s = c.dims(0);
+  auto groups = c.integer("groups");
+  const auto start = c.integer("start"), count = c.integer("count");
+  std::int64_t channels = 0;
+  for (std::size_t i = 0; i < c.operands(); ++i) {
+    if (!c.dims(i)[1].is_number()) c.unsupported("the number of channels is not known");
+    channels += c.dims(i).at(1);
+  }
+  if (c.flag("inverse")) groups = channels / groups;
+  std::string x = c.operands() > 1 ? c.add("Concat", c.all(), along(1)) : c[0];
+  x = c.add("Reshape", {x, c.longs({0, groups, channels / groups, -1})});
+  x = c.add("Transpose", {x}, {{"perm", written_numbers{0, 2, 1, 3}}});
+  x = c.add("Reshape", {x, c.concat({c.extents(0, 0, 1), c.longs({channels}), c.extents(0, 2, s.rank)})});
+  const std::int64_t stop = count < 0 ? channels : start + count;
+  if (stop - start != channels) x = c.add("Slice", {x, c.longs({start}), c.longs({stop}), c.longs({1})});
+  c.give(x);
+}
 void truncate(written_call& c) {
   c.give(c.add("Slice", {c[0], c.longs({0}), c.add("Reshape", {c[1], c.longs({1})}), c.longs({0})}));
 }
@@ -208,6 +226,7 @@ constexpr operation_writer shapes[] = {{"arange", arange},
                                        {"as_matrix", as_matrix},
                                        {"border_positions", border_positions},
                                        {"broadcast_like", broadcast_like},
+                                       {"channel_shuffle", channel_shuffle},
                                        {"concat", concat},
                                        {"dot_result", dot_result},
                                        {"flatten", flatten},

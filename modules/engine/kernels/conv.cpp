@@ -265,6 +265,8 @@ LAMINA_POOL(average_pool_grad_f32)
 LAMINA_POOL(average_pool_grad_f64)
 LAMINA_POOL(max_pool_blocked_f32)
 LAMINA_POOL(average_pool_blocked_f32)
+LAMINA_POOL(channel_block_f32)
+LAMINA_POOL(channel_block_s8)
 #undef LAMINA_POOL
 
 #define LAMINA_PLAIN(type, element, tiles) \
@@ -292,6 +294,8 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     LAMINA_KERNEL(max_pool_blocked_f32),
     LAMINA_KERNEL(average_pool_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),
+    LAMINA_KERNEL(channel_block_f32),
+    LAMINA_KERNEL(channel_block_s8),
 };
 
 }  // extern "C"

@@ -128,6 +128,17 @@ struct reorder_args {
   long images, channels, pixels;
 };
 
+/// One block of channels of `images` images whose lanes are channels of blocks elsewhere: lane i of a pixel is lane `lane[i]` of that
+/// pixel in block `block[i]` of `blocks` ones; where that is negative, zero.
+struct channel_block_args {
+  static constexpr int most_lanes = 16;
+  const void* in[most_lanes];  // block by block: that of the first image
+  void* out;
+  long in_image[most_lanes], out_image;  // elements between images
+  long images, pixels;
+  std::int32_t blocks, lane[most_lanes], block[most_lanes], pad;
+};
+
 /// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).
 /// `index` (null: none): for each result the position y * width + x of its maximum in the input map, int32:
 /// the first of equal maxima, the last NaN, -1 for a window that lies in the padding altogether.
@@ -178,6 +189,7 @@ struct conv_functions {
   kernel max_pool_grad[2], average_pool_grad[2];     // plain; [f32, f64]
   kernel max_pool_blocked, average_pool_blocked;     // f32, index must be null
   kernel pooled;                                     // args: conv_pooled_args
+  kernel channel_block, channel_block_bytes;         // args: channel_block_args, of float and of int8
   /// The kernels of plain maps: `type` 0 for f32, 1 for f64.
   kernel max_pool_of(const window& w, int type, bool index) const {
     if (type == 0 && w.is_pairs()) return index ? max_pool_pairs_with_index : max_pool_pairs;

@@ -3,6 +3,7 @@
 // A NaN in the window is the maximum.  Of equal maxima the first counts, of several NaN the last; a window that lies in
 // the padding altogether gives -inf, index -1, and takes no gradient.
 #include "conv.h"
+#include "conv_channels.h"
 #include "counted.h"
 #include "simd.h"
 
@@ -411,6 +412,13 @@ void LAMINA_KERNEL(average_pool_grad_f32)(const void* args, void*) noexcept {
 }
 void LAMINA_KERNEL(average_pool_grad_f64)(const void* args, void*) noexcept {
   average_any_grad<double>(*static_cast<const pool_grad_args*>(args));
+}
+
+void LAMINA_KERNEL(channel_block_f32)(const void* args, void*) noexcept {
+  blocked::channel_block(*static_cast<const channel_block_args*>(args));
+}
+void LAMINA_KERNEL(channel_block_s8)(const void* args, void*) noexcept {
+  blocked::gather_lanes<std::int8_t>(*static_cast<const channel_block_args*>(args));
 }
 
 void LAMINA_KERNEL(max_pool_blocked_f32)(const void* args, void*) noexcept {

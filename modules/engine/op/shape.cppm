@@ -240,6 +240,7 @@ export struct slice {
     for (int i = 0; i < s.rank; ++i) s[i] = dyn;
     return s;
   }
+  static image_layouts images(const image_call&);
   static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
@@ -283,6 +284,7 @@ export struct concat {
     }
     out.result(in[0].element, s);
   }
+  static image_layouts images(const image_call&);
   static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);

@@ -5,6 +5,7 @@ import :dtype;
 import :emission;
 import :op;
 import :op.box;
+import :op.channel_blocks;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
@@ -81,7 +82,15 @@ void permute::emit(emission& e) {
 void slice::gradient(gradient_call& c) {
   c(apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)));
 }
+image_layouts slice::images(const image_call& c) {
+  return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
+}
 void slice::emit(emission& e) {
+  if (e.out(0).form == layout::blocked) {
+    const auto& a = e.attributes<slice_attributes>();
+    const std::int64_t first = detail::resolve(a, e.in_type(0).dims.at(1)).first;
+    return detail::emit_channels(e, [&](std::int64_t i) { return detail::channel_source{0, first + i * a.step}; });
+  }
   emit_box(e, slice_box(e.attributes<slice_attributes>(), e.in_type(0).dims, e.out_type(0).dims), e.in(0), e.out(0),
            e.out_type(0).element);
 }
@@ -107,8 +116,17 @@ void concat::gradient(gradient_call& c) {
       return apply_all<op::concat_part>({c.attributes<axis_attributes>().axis, static_cast<std::int64_t>(i)}, operands);
     });
 }
+image_layouts concat::images(const image_call& c) {
+  return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
+}
 void concat::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
+  if (e.out(0).form == layout::blocked) {
+    std::vector<detail::channel_source> channels;
+    for (std::size_t i = 0; i < e.of().inputs.size(); ++i)
+      for (std::int64_t k = 0; k < e.in_type(i).dims.at(1); ++k) channels.push_back({i, k});
+    return detail::emit_channels(e, [&](std::int64_t i) { return channels[static_cast<std::size_t>(i)]; });
+  }
   int axis = detail::normal_axis(e.attributes<axis_attributes>().axis, whole.rank);
   std::int64_t at = 0;
   for (std::size_t i = 0; i < e.of().inputs.size(); ++i) {

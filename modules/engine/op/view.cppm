@@ -192,6 +192,7 @@ export struct section {
     s[axis] = a.count;
     out.result(in[0].element, s);
   }
+  static image_layouts images(const image_call&);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -227,6 +228,7 @@ struct equal_part {
     s[axis] = s[axis].is_number() ? dim(s.at(axis) / a.parts) : dim(dyn);
     out.result(in[0].element, s);
   }
+  static image_layouts images(const image_call&);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };

@@ -5,6 +5,7 @@ import :dtype;
 import :emission;
 import :op;
 import :op.box;
+import :op.channel_blocks;
 import :op.shape;
 import :op.view;
 import :program;
@@ -17,6 +18,8 @@ namespace lamina {
 namespace {
 
 void emit_axis_view(emission& e, const axis_view& v) {
+  if (e.out(0).form == layout::blocked)
+    return detail::emit_channels(e, [&](std::int64_t i) { return detail::channel_source{0, v.first + i}; });
   const shape& from = e.in_type(0).dims;
   detail::box b;
   std::int64_t stride[max_rank]{}, step = 1;
@@ -99,9 +102,15 @@ void section::gradient(gradient_call& c) {
   c(apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(),
                           c(0)));
 }
+image_layouts section::images(const image_call& c) {
+  return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
+}
 void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
 void equal_part::gradient(gradient_call& c) {
   c(apply<op::split_grad>(c.attributes<part_attributes>(), c.gradient(), c(0)));
+}
+image_layouts equal_part::images(const image_call& c) {
+  return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
 }
 void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part_attributes>(), e.in_type(0).dims)); }
 

@@ -29,17 +29,18 @@ export enum class rewrite : std::uint8_t {
   attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
   rotary_embedding,  ///< x cos + turned(x) sin
   layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also of groups and instances
-  rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
-  softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
-  gelu,          ///< x/2 (1 + erf(x / sqrt 2))
-  gelu_tanh,     ///< x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-  mish,          ///< x tanh(softplus x)
-  silu,          ///< x sigmoid(x)
-  quick_gelu,    ///< x sigmoid(1.702 x): counted, and stays elementwise operations, which fuse
-  hard_swish,    ///< x clamp(x + 3, 0, 6) / 6
-  hard_sigmoid,  ///< clamp(a x + b, 0, 1)
-  sigmoid,       ///< 1 / (1 + exp(-x))
-  softplus,      ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
+  rms_norm,         ///< x / sqrt(mean(x^2) + epsilon), with weight
+  softmax,          ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
+  gelu,             ///< x/2 (1 + erf(x / sqrt 2))
+  gelu_tanh,        ///< x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+  mish,             ///< x tanh(softplus x)
+  silu,             ///< x sigmoid(x)
+  quick_gelu,       ///< x sigmoid(1.702 x): counted, and stays elementwise operations, which fuse
+  hard_swish,       ///< x clamp(x + 3, 0, 6) / 6
+  hard_sigmoid,     ///< clamp(a x + b, 0, 1)
+  sigmoid,          ///< 1 / (1 + exp(-x))
+  softplus,         ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
+  channel_shuffle,  ///< channels of groups in turn by reshape, permute and reshape, of a concatenation, and parts of it
   quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: within one step of the result, as all that follow
   quantized_linear,    ///< the same of a matrix product
   quantized_matmul,    ///< the same of a product of two values that are no parameters
@@ -51,7 +52,7 @@ export enum class rewrite : std::uint8_t {
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 36;
+export inline constexpr int rewrite_count = 37;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

@@ -3,6 +3,7 @@ module lamina:passes.pattern;
 import :core;
 import :dtype;
 import :op;
+import :op.channels;
 import :op.elementwise;
 import :passes;
 import :program;
@@ -52,6 +53,7 @@ struct pattern_match {
   std::vector<value_id> values;  // operands of the new operation
   double number = 0, offset = 0;
   axes order{};
+  channel_shuffle_attributes shuffled{};
   int axis = 0;
   bool flag = false;
   bool stays = false;  // it is recognized, and is what takes its place already

@@ -10,6 +10,7 @@ import :op.view;
 import :passes;
 import :passes.activation_patterns;
 import :passes.attention_patterns;
+import :passes.channel_patterns;
 import :passes.pattern;
 import :passes.rotary_patterns;
 import :passes.row_patterns;
@@ -34,13 +35,15 @@ inline constexpr named_pattern patterns[] = {
     {rewrite::hard_sigmoid, "hard_sigmoid", match_hard_sigmoid, make_hard_sigmoid},
     {rewrite::sigmoid, "sigmoid", match_sigmoid, make_sigmoid},
     {rewrite::softplus, "softplus", match_softplus, make_softplus},
+    {rewrite::channel_shuffle, "channel_shuffle", match_channel_shuffle, make_channel_shuffle},
 };
 
 /// Whether a pattern can end with an operation: what spares the others a look.
 bool may_end_pattern(const node& n) {
   return n.kind == node_kind::operation &&
          is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p, op::where, op::clamp,
-                        op::minimum, op::maximum, op::reciprocal, op::concat, op::reshape>(n);
+                        op::minimum, op::maximum, op::reciprocal, op::concat, op::reshape, op::slice, op::section,
+                        op::equal_part, op::select>(n);
 }
 
 }  // namespace lamina::rewriting

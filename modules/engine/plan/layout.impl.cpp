@@ -24,11 +24,12 @@ bool has_partial_block(const request& r, const tensor_type& t) { return t.dims.a
 image_layouts images_of(const request& r, const usage& u, const layouts& all, std::int32_t at) {
   const node& n = r.of.at(at);
   std::vector<tensor_type> in;
-  for (auto v : n.inputs) in.push_back(r.of.type(v));
+  std::vector<char> in_blocks;
+  for (auto v : n.inputs) in.push_back(r.of.type(v)), in_blocks.push_back(all.form[v] == layout::blocked);
   bool first_only = true;
   for (std::int32_t k = 1; k < static_cast<std::int32_t>(n.results.size()); ++k)
     first_only = first_only && !u.is_read({at, k});
-  return n.op->images({n.attributes.get(), in, n.results, all.form[n.inputs[0]] == layout::blocked, first_only, r.isa});
+  return n.op->images({n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks});
 }
 
 // Whether operand k of a blocked result has a number for each channel: such a one is blocked too, and 0 beyond the channels where
@@ -119,7 +120,8 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
       const auto forms = images_of(r, u, all, v.node);
       if (!forms.result) continue;
       block(v);
-      if (n.op->channels || !forms.operand || padding_of(r, all, n.inputs[0]) == 0) all.padding[v] = 0;
+      if (n.op->channels || !forms.operand || forms.zero_padding || padding_of(r, all, n.inputs[0]) == 0)
+        all.padding[v] = 0;
     } else if (is_elementwise(n) && n.results[0].element == dtype::float32 && reads_blocked_images(r, all, n)) {
       const auto beyond = padding_after(r, all, n);
       if (beyond) all.padding[v] = *beyond;
@@ -135,8 +137,9 @@ layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t
   if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
   const bool alike = r.of.type(in).dims == n.results[0].dims;
   if (!n.op->images) return alike || reads_channels(r, all, n, in) ? layout::blocked : layout::plain;
-  if (k > 0 && r.of.type(in) != n.results[0]) return layout::plain;
   const auto forms = images_of(r, u, all, at);
+  if (forms.every_operand) return layout::blocked;
+  if (k > 0 && r.of.type(in) != n.results[0]) return layout::plain;
   return (k == 0 ? forms.operand : forms.others) ? layout::blocked : layout::plain;
 }
 

@@ -1,4 +1,6 @@
 // Which results are memory of others, and the order of what runs.
+module;
+#include "../kernels/table.h"
 module lamina:plan.schedule.impl;
 import :core;
 import :emission;
@@ -13,14 +15,25 @@ namespace lamina::planning {
 
 namespace {
 
-memory_view view_of(const program& p, const layouts& forms, const node& n) {
+// Whole blocks of one image's channels lie side by side.
+bool are_whole_blocks(const request& r, const layouts& forms, value_id in, const axis_view& at) {
+  const shape& whole = r.of.type(in).dims;
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(r.isa));
+  return at.axis == 1 && at.first % lanes == 0 &&
+         (at.count % lanes == 0 || (at.first + at.count == whole.at(1) && padding_of(r, forms, in) == 0));
+}
+
+memory_view view_of(const request& r, const layouts& forms, value_id v) {
+  const program& p = r.of;
+  const node& n = p.at(v);
   if (n.op->alias >= 0) {
     const value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
     return forms.form[of] == layout::uniform ? memory_view{} : memory_view{.of = of};
   }
-  if (!n.op->part_of || forms.form[n.inputs[0]] != layout::plain) return {};
+  if (!n.op->part_of || forms.form[n.inputs[0]] != forms.form[v] || forms.form[v] == layout::uniform) return {};
   const shape& whole = p.type(n.inputs[0]).dims;
   const auto at = n.op->part_of(n.attributes.get(), whole);
+  if (at && forms.form[v] == layout::blocked && !are_whole_blocks(r, forms, n.inputs[0], *at)) return {};
   if (!at || whole.size(0, at->axis) != 1 ||  // its elements lie apart
       at->count * whole.size(at->axis + 1, whole.rank) != n.results[0].dims.size())
     return {};
@@ -37,7 +50,7 @@ view_table find_views(const request& r, const usage& u, const layouts& forms, co
     const node& n = r.of.nodes()[i];
     const auto at = static_cast<std::int32_t>(i);
     memory_view seen;
-    if (n.kind == node_kind::operation && u.needed[i] && !groups.of(at)) seen = view_of(r.of, forms, n);
+    if (n.kind == node_kind::operation && u.needed[i] && !groups.of(at)) seen = view_of(r, forms, {at, 0});
     value_id v{at, 0};
     do {
       views[v] = seen;

@@ -119,10 +119,13 @@ export struct image_call {
   bool blocked;     // operand 0 is channel-blocked
   bool first_only;  // of several results only result 0 is read
   lamina::isa isa;
+  view<const char> in_blocks{};  // of each operand, whether it is channel-blocked
 };
-/// The answer: whether the result is channel-blocked, whether operand 0 is to be, and others of the result's type with it.
+/// The answer: whether the result is channel-blocked, whether operand 0 is to be, and others of the result's type with it, or all
+/// operands whatever their type.
 export struct image_layouts {
-  bool result = false, operand = false, others = false;
+  bool result = false, operand = false, others = false, every_operand = false;
+  bool zero_padding = false;  // zeros are written beyond the channels of the result, whatever operands have there
 };
 
 /// The run-time record of an operation: everything the rooms below need to know of it.

@@ -4,6 +4,7 @@ import :core;
 import :op;
 import :op.activation;
 import :op.attention;
+import :op.channels;
 import :op.computed_shape;
 import :op.control;
 import :op.coordinates;
@@ -33,6 +34,7 @@ import lamina.std;
 namespace lamina {
 
 constexpr attention_operations::table attention_records = attention_operations::records();
+constexpr channel_operations::table channel_records = channel_operations::records();
 constexpr computed_shape_operations::table computed_shape_records = computed_shape_operations::records();
 constexpr control_operations::table control_records = control_operations::records();
 constexpr coordinate_operations::table coordinate_records = coordinate_operations::records();
@@ -69,10 +71,10 @@ template <class... Table> consteval auto by_name(const Table&... tables) {
   return all;
 }
 constexpr auto all =
-    by_name(attention_records, computed_shape_records, control_records, coordinate_records, elementwise_records,
-            host_records, index_records, linear_records, loss_records, nn_records, normalize_records, quantized_records,
-            random_records, recurrent_records, reduce_by_records, reduce_records, sample_records, shape_records,
-            signal_records, sized_records, text_records, tile_records, view_records);
+    by_name(attention_records, channel_records, computed_shape_records, control_records, coordinate_records,
+            elementwise_records, host_records, index_records, linear_records, loss_records, nn_records,
+            normalize_records, quantized_records, random_records, recurrent_records, reduce_by_records, reduce_records,
+            sample_records, shape_records, signal_records, sized_records, text_records, tile_records, view_records);
 static_assert(
     [] {
       for (std::size_t i = 1; i < all.size(); ++i)
