@@ -102,6 +102,7 @@ export import :data.set;              // data sets of any samples
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
 export import :train.optim;           // optimizers, schedules
+export import :train.compose;         // optimizers made of optimizers
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences

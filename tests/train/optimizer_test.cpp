@@ -4,52 +4,22 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 import lamina;
 
 #include "nets.h"
+#include "stepper.h"
 
 using namespace lamina;
 using namespace lamina::ir;
 using namespace nets_test;
+using train_test::stepper;
 
 namespace {
-
-// One parameter w, of which the program takes the gradient as an input.
-template <class T> class stepper {
- public:
-  template <class O> stepper(const O& o, const std::vector<double>& w) : n_(static_cast<std::int64_t>(w.size())) {
-    const tensor_type type{dtype_of<T>, shape{n_}}, number{dtype_of<T>, {}};
-    auto p = std::make_shared<program>();
-    any_tensor start(type);
-    for (std::size_t i = 0; i < w.size(); ++i) reinterpret_cast<T*>(start.mutable_data())[i] = static_cast<T>(w[i]);
-    store.add("w", start, state_role::parameter);
-    value weight = p->state("w", type), g = p->input("g", type), rate = p->input("rate", number),
-          step = p->input("step", number);
-    update_scope scope(*p, store, "w", rate, step);
-    p->assign(weight, o.step(scope, weight, g));
-    const shape extents[] = {shape{n_}, shape{}, shape{}};
-    run_ = std::make_unique<executor>(make_plan(*p, {extents, 3}, target_isa()), &store);
-  }
-  std::vector<double> operator()(const std::vector<double>& g, double rate) {
-    std::vector<T> narrow(g.begin(), g.end());
-    T r = static_cast<T>(rate), t = static_cast<T>(++steps_);
-    run_->bind_input(0, narrow.data());
-    run_->bind_input(1, &r);
-    run_->bind_input(2, &t);
-    run_->run();
-    auto now = store.find("w")->value().elements<T>();
-    return {now.begin(), now.end()};
-  }
-  parameter_store store;
-
- private:
-  std::int64_t n_;
-  std::int64_t steps_ = 0;
-  std::unique_ptr<executor> run_;
-};
 
 // The same in plain loops: `formula` changes w[i] given g[i], the slots a[i] and b[i], the rate and the step.
 using formula_type = std::function<void(double& w, double g, double& a, double& b, double rate, int t)>;
@@ -131,17 +101,18 @@ BOOST_AUTO_TEST_CASE(adagrad) {
 }
 
 BOOST_AUTO_TEST_CASE(rmsprop) {
-  auto formula = [](double decay, double momentum, double epsilon, double l2) {
+  auto formula = [](double decay, double momentum, double epsilon, double l2, bool inside) {
     return [=](double& w, double g, double& v, double& m, double rate, int) {
       g += l2 * w;
       v = decay * v + (1 - decay) * g * g;
-      m = momentum * m + g / std::sqrt(v + epsilon);
+      m = momentum * m + g / (inside ? std::sqrt(v + epsilon) : std::sqrt(v) + epsilon);
       w -= rate * m;
     };
   };
-  follows(optim::rmsprop{.lr = 0.01}, formula(0.9, 0, 1e-5, 0));
+  follows(optim::rmsprop{.lr = 0.01, .epsilon = 1e-5}, formula(0.9, 0, 1e-5, 0, false));
+  follows(optim::rmsprop{.lr = 0.01, .epsilon = 1e-5, .epsilon_inside = true}, formula(0.9, 0, 1e-5, 0, true));
   follows(optim::rmsprop{.lr = 0.01, .decay = 0.8, .momentum = 0.5, .epsilon = 1e-3, .weight_decay = 0.1},
-          formula(0.8, 0.5, 1e-3, 0.1));
+          formula(0.8, 0.5, 1e-3, 0.1, false));
 }
 
 BOOST_AUTO_TEST_CASE(ftrl) {

@@ -421,7 +421,7 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
       const value of = u.positions.empty() ? v : whole.at(v.id());
       m.assign(symbols.names.at(of.id()), of, u.positions, next);
     };
-    update_scope s(slot, write, speed, number);
+    update_scope s(slot, write, speed, number, p.name);
     m.assign(p.name, p.at, u.positions, o.regularizer.projected(step(s, u.weight, u.gradient)));
     p.updated = true;
   }

@@ -1,6 +1,8 @@
-// Checks of the numbers that losses, optimizers and schedules are given.
+// What losses, optimizers and schedules share: checks of the numbers that they are given, and parts of formulas.
 module lamina:train.hyper;
 import :core;
+import :op.elementwise;
+import :op.reduce;
 import :program;
 import lamina.std;
 
@@ -39,5 +41,11 @@ inline void check_list(std::string_view owner, std::string_view name, const std:
     check_numbers(owner, {{at, numbers[i]}});
   }
 }
+
+/// A gradient with the decay of its parameter, and the length of a vector.
+inline value decayed(const value& w, const value& g, double weight_decay) {
+  return weight_decay != 0 ? g + w * weight_decay : g;
+}
+inline value length(const value& v) { return sqrt(reduce_sum(square(v))); }
 
 }  // namespace lamina::detail

@@ -25,10 +25,12 @@ export class update_scope {
   /// Makes a state that begins with zeros, of a name and the type of a value.
   using slot_maker = std::function<value(std::string_view name, const tensor_type& like)>;
   using slot_writer = std::function<void(const value& slot, const value& next)>;
-  update_scope(slot_maker make, slot_writer write, const value& rate, const value& step)
-      : make_(std::move(make)), write_(std::move(write)), rate_(rate), step_(step) {}
+  update_scope(slot_maker make, slot_writer write, const value& rate, const value& step, std::string parameter = {})
+      : make_(std::move(make)), write_(std::move(write)), rate_(rate), step_(step), parameter_(std::move(parameter)) {}
   /// Slots are states of the program, kept in the store as `optimizer.<parameter>.<name>`.
   update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step);
+  /// The name of the parameter.
+  const std::string& parameter() const { return parameter_; }
   /// A state of the parameter's shape that begins with zeros.
   value slot(std::string_view name, const tensor_type& like) { return make_(name, like); }
   void assign(const value& slot, const value& v) { write_(slot, v); }
@@ -36,12 +38,22 @@ export class update_scope {
   value rate(const value& like) const { return in_type_of(rate_, like); }
   /// The number of this update, from 1, rank 0, in the type of `like`.
   value step(const value& like) const { return in_type_of(step_, like); }
+  /// The same in float64, for factors that follow it.
+  value step() const;
+
+  // Scopes for an optimizer inside of another one.
+
+  /// The rate times a factor.
+  update_scope scaled(double factor) const;
+  /// Slots are assigned where a condition, bool [], holds, and the number of the update is another.
+  update_scope guarded(const value& condition, const value& step) const;
 
  private:
   static value in_type_of(const value& v, const value& like);
   slot_maker make_;
   slot_writer write_;
   value rate_, step_;
+  std::string parameter_;
 };
 
 /// Gives the new value of a parameter from the old one and its gradient. `lr` must be a finite number >= 0. An optimizer may
@@ -72,20 +84,28 @@ template <Optimizer O> void check_optimizer(const O& o) {
 
 export namespace optim {
 
-/// Stochastic gradient descent: g += weight_decay w; m = momentum m + g; w -= lr m, or with Nesterov lr (g + momentum m).
+// Formulas are for a parameter w, its gradient g and the number t of the update, from 1. Where `weight_decay` is not said to be
+// decoupled it is added to the gradient, g += weight_decay w. `maximize` and limits of gradients are wrappers (`:train.compose`).
+
+/// Stochastic gradient descent: m = momentum m + (1 - dampening) g, of the first update g; w -= lr m, or with Nesterov
+/// lr (g + momentum m).
 /// Source: Sutskever et al., "On the importance of initialization and momentum in deep learning" (2013), as PyTorch has it.
 struct sgd {
   double lr = 0.01, momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  double dampening = 0;
   static constexpr bool by_rows = true;
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
 /// Adam: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
-/// weight_decay is added to the gradient (L2).   Source: Kingma, Ba, "Adam" (2015), arXiv:1412.6980.
+/// With `amsgrad` v is the largest so far. With `caffe2_epsilon` the root is not corrected before epsilon is added:
+/// w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon).
+/// Source: Kingma, Ba, "Adam" (2015), arXiv:1412.6980; Reddi et al. (2018), arXiv:1904.09237, for amsgrad.
 struct adam {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  bool amsgrad = false, caffe2_epsilon = false;
   static constexpr bool by_rows = true;
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
@@ -94,24 +114,119 @@ struct adam {
 /// Adam with decoupled weight decay: w -= lr weight_decay w first.   Source: Loshchilov, Hutter (2019), arXiv:1711.05101.
 struct adamw {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  bool amsgrad = false;
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
 
-/// Adagrad: h = decay h + g^2; w -= lr g / (sqrt(h) + epsilon).   weight_decay is added to the gradient (L2). `row_wise`
-/// keeps one number for each row of the first axis: h = decay h + mean of g^2 over the row.
-/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods" (2011), with Caffe2's decay and rowWise.
-struct adagrad {
-  double lr = 0.01, epsilon = 1e-4, decay = 1, weight_decay = 0;
-  bool row_wise = false;
+/// Adam with Nesterov momentum that grows: mu = beta1 (1 - 0.96^(t momentum_decay) / 2).
+/// Source: Dozat, "Incorporating Nesterov momentum into Adam" (2016), as PyTorch has it.
+struct nadam {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+
+/// Adam whose rate is rectified by the variance of its second moment, and momentum alone while that is not known.
+/// Source: Liu et al., "On the variance of the adaptive learning rate and beyond" (2020), arXiv:1908.03265, as PyTorch has it.
+struct radam {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+
+/// Adam by the largest gradient: u = max(beta2 u, |g| + epsilon); w -= lr / (1 - beta1^t) m / u.
+/// Source: Kingma, Ba (2015), arXiv:1412.6980, section 7.1.
+struct adamax {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
   static constexpr bool by_rows = true;
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
-/// RMSProp: v = decay v + (1 - decay) g^2; m = momentum m + g / sqrt(v + epsilon); w -= lr m.
-/// weight_decay is added to the gradient (L2).   Source: Tieleman, Hinton (2012), lecture 6.5.
+
+/// Adam with a rate for each parameter: d = Adam's direction + weight_decay w; w -= lr |w| / |d| d, or lr d where |w| or |d| is 0.
+/// Source: You et al., "Large batch optimization for deep learning" (2020), arXiv:1904.00962.
+struct lamb {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+
+/// w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w); m = beta2 m + (1 - beta2) g.
+/// Source: Chen et al., "Symbolic discovery of optimization algorithms" (2023), arXiv:2302.06675.
+struct lion {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  static constexpr bool by_rows = true;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+
+/// Adagrad: h = decay h + g^2; w -= lr / (1 + (t - 1) lr_decay) g / (sqrt(h) + epsilon). `row_wise` keeps one number for each
+/// row of the first axis: h = decay h + mean of g^2 over the row.
+/// Source: Duchi, Hazan, Singer, "Adaptive subgradient methods" (2011), with Caffe2's decay and rowWise, PyTorch's lr_decay.
+struct adagrad {
+  double lr = 0.01, epsilon = 1e-4, decay = 1, weight_decay = 0;
+  bool row_wise = false;
+  double lr_decay = 0;
+  static constexpr bool by_rows = true;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Adadelta: v = rho v + (1 - rho) g^2; d = sqrt(u + epsilon) / sqrt(v + epsilon) g; u = rho u + (1 - rho) d^2; w -= lr d.
+/// Source: Zeiler, "ADADELTA" (2012), arXiv:1212.5701.
+struct adadelta {
+  double lr = 1, rho = 0.9, epsilon = 1e-6, weight_decay = 0;
+  static constexpr bool by_rows = true;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// RMSProp: v = decay v + (1 - decay) g^2; m = momentum m + g / (sqrt(v) + epsilon); w -= lr m. `centered` takes the square
+/// of a mean of g from v; `epsilon_inside` has sqrt(v + epsilon), as Caffe2.   Source: Tieleman, Hinton (2012), lecture 6.5.
 struct rmsprop {
-  double lr = 0.01, decay = 0.9, momentum = 0, epsilon = 1e-5, weight_decay = 0;
+  double lr = 0.01, decay = 0.9, momentum = 0, epsilon = 1e-8, weight_decay = 0;
+  bool centered = false, epsilon_inside = false;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Adam with a second moment that is a product of means over rows and columns, of matrices and more; a rate that follows the
+/// length of the parameter, and no momentum: for large parameters. `epsilon1` 0 is that of the element type.
+/// Source: Shazeer, Stern, "Adafactor" (2018), arXiv:1804.04235, as PyTorch has it.
+struct adafactor {
+  double lr = 0.01, beta2_decay = -0.8, epsilon1 = 0, epsilon2 = 1e-3, clip = 1, weight_decay = 0;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Averaged SGD: eta = lr / (1 + lambda lr (t - 1))^alpha; w -= eta (lambda w + g). The slot `average` is the mean of w from
+/// update t0 on (`swap_averages`).   Source: Polyak, Juditsky (1992), as PyTorch has it.
+struct asgd {
+  double lr = 0.01, lambda = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// A step of its own for each element, which grows by `up` while the sign of g stays and shrinks by `down` where it changes: of
+/// the sign of g alone, for whole batches.   Source: Riedmiller, Braun (1993), as PyTorch has it.
+struct rprop {
+  double lr = 0.01, down = 0.5, up = 1.2, min_step = 1e-6, max_step = 50;
+  static constexpr bool by_rows = true;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Momentum whose matrices are made orthogonal, with decoupled weight decay: m = momentum m + (1 - momentum) g;
+/// w -= lr sqrt(max(1, rows / columns)) orthogonal(m). Of more than two axes the first is that of rows; vectors and numbers are
+/// updated as by `adamw`, at the rate lr `vector_rate`.
+/// Source: Jordan et al., "Muon" (2024), with five steps of the quintic iteration of Newton and Schulz, as PyTorch has it.
+struct muon {
+  double lr = 1e-3, momentum = 0.95, weight_decay = 0.1, epsilon = 1e-7, vector_rate = 1;
+  bool nesterov = true;
+  void check() const;
+  value step(update_scope& s, const value& w, const value& g) const;
+};
+/// Momentum that measures rate and momentum itself, for each parameter: `lr` is the rate of the first two updates.
+/// Source: Zhang, Mitliagkas, "YellowFin" (2017), arXiv:1706.03471, as Caffe2 has it.
+struct yellow_fin {
+  double lr = 0.1, momentum = 0, beta = 0.999, epsilon = 1e-6;
+  std::int64_t window = 20;  ///< of the range of curvature
+  bool nesterov = false, zero_debias = true;
   void check() const;
   value step(update_scope& s, const value& w, const value& g) const;
 };
@@ -149,9 +264,11 @@ struct regularizer {
   value projected(const value& w) const;
 };
 
-/// The gradients times limit / max(limit, |all of them|), so that together they are at most `limit` long.
-/// Errors: value_error unless the limit is above 0.
-std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin& = {});
+/// The gradients times limit / max(limit, their norm), so that together they are at most `limit` long: by the p-norm, p above 0
+/// and also infinite.   Errors: value_error unless limit and p are above 0.
+std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, double p = 2, const origin& = {});
+/// The gradients with elements from -limit to limit.   Errors: value_error unless the limit is above 0.
+std::vector<value> clip_by_value(view<const value> gradients, double limit, const origin& = {});
 
 /// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1. `fit` refuses a result that is no
 /// finite number >= 0; the schedules of the library raise a value_error for such numbers of their own.

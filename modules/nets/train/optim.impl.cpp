@@ -3,8 +3,11 @@ import :core;
 import :dtype;
 import :op;
 import :op.elementwise;
+import :op.extents;
+import :op.linear;
 import :op.reduce;
 import :op.shape;
+import :op.view;
 import :parameter;
 import :program;
 import :shape;
@@ -17,17 +20,30 @@ namespace lamina {
 
 update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate,
                            const value& step)
-    : make_([&p, &store, parameter = std::move(parameter)](std::string_view name, const tensor_type& like) {
+    : make_([&p, &store, parameter](std::string_view name, const tensor_type& like) {
         const std::string full = "optimizer." + parameter + "." + std::string(name);
         if (!store.find(full)) store.make(full, like, initializer::constant(0), 0, state_role::optimizer, false);
         return p.state(full, like);
       }),
       write_([&p](const value& slot, const value& next) { p.assign(slot, next); }),
       rate_(rate),
-      step_(step) {}
+      step_(step),
+      parameter_(std::move(parameter)) {}
 
-value update_scope::in_type_of(const value& v, const value& like) {
-  return v.type().element == like.type().element ? v : value(apply<op::cast>(cast_attributes{like.type().element}, v));
+value update_scope::in_type_of(const value& v, const value& like) { return detail::converted(v, like.type().element); }
+value update_scope::step() const { return detail::converted(step_, dtype::float64); }
+update_scope update_scope::scaled(double factor) const {
+  update_scope s = *this;
+  if (factor != 1) s.rate_ = rate_ * factor;
+  return s;
+}
+update_scope update_scope::guarded(const value& condition, const value& step) const {
+  update_scope s = *this;
+  s.step_ = step;
+  s.write_ = [write = write_, condition](const value& slot, const value& next) {
+    write(slot, where(condition, next, slot));
+  };
+  return s;
 }
 
 namespace {
@@ -52,25 +68,49 @@ void detail::check_rate(std::string_view where, std::string_view name, double ra
 
 namespace optim {
 
+using detail::decayed;
+using detail::length;
 using detail::positive;
 using detail::up_to_1;
 
-void sgd::check() const { detail::check_numbers("sgd", {{"momentum", momentum}, {"weight_decay", weight_decay}}); }
-void adam::check() const {
-  detail::check_numbers(
-      "adam", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
-}
-void adamw::check() const {
-  detail::check_numbers(
-      "adamw", {{"beta1", beta1, 1}, {"beta2", beta2, 1}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+void sgd::check() const {
+  detail::check_numbers("sgd",
+                        {{"momentum", momentum}, {"weight_decay", weight_decay}, up_to_1("dampening", dampening)});
 }
 void adagrad::check() const {
-  detail::check_numbers("adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}});
+  detail::check_numbers(
+      "adagrad", {{"epsilon", epsilon}, {"decay", decay}, {"weight_decay", weight_decay}, {"lr_decay", lr_decay}});
+}
+void adadelta::check() const {
+  detail::check_numbers("adadelta", {up_to_1("rho", rho), {"epsilon", epsilon}, {"weight_decay", weight_decay}});
 }
 void rmsprop::check() const {
   detail::check_numbers(
       "rmsprop",
       {up_to_1("decay", decay), {"momentum", momentum}, {"epsilon", epsilon}, {"weight_decay", weight_decay}});
+}
+void asgd::check() const {
+  detail::check_numbers("asgd", {{"lambda", lambda}, {"alpha", alpha}, {"t0", t0}, {"weight_decay", weight_decay}});
+}
+void rprop::check() const {
+  detail::check_numbers("rprop", {positive("down", down), {"min_step", min_step}, positive("max_step", max_step)});
+  if (!(down < 1 && up > 1 && std::isfinite(up) && min_step <= max_step)) {
+    text t;
+    detail::raise(error_kind::value, t << origin::words() << "rprop: `down` is " << down << ", `up` " << up
+                                       << ", `min_step` " << min_step << ", `max_step` " << max_step
+                                       << "; expected down < 1 < up and min_step <= max_step");
+  }
+}
+void muon::check() const {
+  detail::check_numbers(
+      "muon",
+      {{"momentum", momentum, 1}, {"weight_decay", weight_decay}, {"epsilon", epsilon}, {"vector_rate", vector_rate}});
+}
+void yellow_fin::check() const {
+  detail::check_numbers("yellow_fin", {{"momentum", momentum, 1},
+                                       {"beta", beta, 1},
+                                       positive("epsilon", epsilon),
+                                       {"window", static_cast<double>(window), 65536, true, true}});
 }
 void ftrl::check() const { detail::check_numbers("ftrl", {{"beta", beta}, {"l1", l1}, {"l2", l2}}); }
 void lars::check() const {
@@ -83,48 +123,7 @@ void regularizer::check() const {
                         {{"l1", l1}, {"l2", l2}, {"max_norm", max_norm}, {"constant_norm", constant_norm}});
 }
 
-value sgd::step(update_scope& s, const value& w, const value& g) const {
-  check();
-  value d = weight_decay != 0 ? g + w * weight_decay : g;
-  if (momentum != 0) {
-    value m = s.slot("momentum", w.type());
-    value next = m * momentum + d;
-    s.assign(m, next);
-    d = nesterov ? d + next * momentum : next;
-  }
-  return w - s.rate(w) * d;
-}
-
 namespace {
-// The step of Adam without its rate.
-value adam_direction(update_scope& s, const value& w, const value& g, double beta1, double beta2, double epsilon) {
-  value m = s.slot("first", w.type()), v = s.slot("second", w.type());
-  value next_m = m * beta1 + g * (1 - beta1), next_v = v * beta2 + square(g) * (1 - beta2);
-  s.assign(m, next_m);
-  s.assign(v, next_v);
-  value t = s.step(w);
-  value correct_m = 1 - exp(t * std::log(beta1)), correct_v = 1 - exp(t * std::log(beta2));
-  return (next_m / correct_m) / (sqrt(next_v / correct_v) + epsilon);
-}
-}  // namespace
-
-value adam::step(update_scope& s, const value& w, const value& g) const {
-  check();
-  value d = weight_decay != 0 ? g + w * weight_decay : g;
-  return w - s.rate(w) * adam_direction(s, w, d, beta1, beta2, epsilon);
-}
-
-value adamw::step(update_scope& s, const value& w, const value& g) const {
-  check();
-  value rate = s.rate(w);
-  return w * (1 - rate * weight_decay) - rate * adam_direction(s, w, g, beta1, beta2, epsilon);
-}
-
-namespace {
-value decayed(const value& w, const value& g, double weight_decay) {
-  return weight_decay != 0 ? g + w * weight_decay : g;
-}
-value length(const value& v) { return sqrt(reduce_sum(square(v))); }
 reduce_attributes all_but_first(const value& v) {
   reduce_attributes a;
   a.keepdim = true;
@@ -132,6 +131,18 @@ reduce_attributes all_but_first(const value& v) {
   return a;
 }
 }  // namespace
+
+value sgd::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  value d = decayed(w, g, weight_decay);
+  if (momentum != 0) {
+    value m = s.slot("momentum", w.type());
+    value next = m * momentum + (dampening != 0 ? where(s.step(w) > 1, d * (1 - dampening), d) : d);
+    s.assign(m, next);
+    d = nesterov ? d + next * momentum : next;
+  }
+  return w - s.rate(w) * d;
+}
 
 value adagrad::step(update_scope& s, const value& w, const value& g) const {
   check();
@@ -143,7 +154,17 @@ value adagrad::step(update_scope& s, const value& w, const value& g) const {
   const value h = s.slot("sum", kept),
               next = h * decay + (by_row ? value(reduce_mean(square(d), all_but_first(d))) : value(square(d)));
   s.assign(h, next);
-  return w - s.rate(w) * d / (sqrt(next) + epsilon);
+  const value rate = lr_decay != 0 ? s.rate(w) / (1 + (s.step(w) - 1) * lr_decay) : s.rate(w);
+  return w - rate * d / (sqrt(next) + epsilon);
+}
+
+value adadelta::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), u = s.slot("update", w.type());
+  const value next = v * rho + square(d) * (1 - rho), move = sqrt(u + epsilon) / sqrt(next + epsilon) * d;
+  s.assign(v, next);
+  s.assign(u, u * rho + square(move) * (1 - rho));
+  return w - s.rate(w) * move;
 }
 
 value rmsprop::step(update_scope& s, const value& w, const value& g) const {
@@ -151,13 +172,131 @@ value rmsprop::step(update_scope& s, const value& w, const value& g) const {
   const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()),
               next = v * decay + square(d) * (1 - decay);
   s.assign(v, next);
-  value move = d / sqrt(next + epsilon);
+  value about = next;
+  if (centered) {
+    const value mean = s.slot("mean", w.type()), next_mean = mean * decay + d * (1 - decay);
+    s.assign(mean, next_mean);
+    // rounding may take more from v than it has
+    about = max(next - square(next_mean), 0);
+  }
+  value move = d / (epsilon_inside ? sqrt(about + epsilon) : sqrt(about) + epsilon);
   if (momentum != 0) {
     const value m = s.slot("momentum", w.type());
     move = m * momentum + move;
     s.assign(m, move);
   }
   return w - s.rate(w) * move;
+}
+
+value asgd::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  const value before = s.step() - 1, rate = s.rate(w);
+  const value eta = rate / detail::converted(pow(1 + detail::converted(rate, dtype::float64) * lambda * before, alpha),
+                                             w.type().element);
+  const value next = w * (1 - eta * lambda) - eta * decayed(w, g, weight_decay);
+  const value average = s.slot("average", w.type());
+  const value part = detail::converted(1 / max(before - t0, 1), w.type().element);
+  s.assign(average, average + (next - average) * part);
+  return next;
+}
+
+value rprop::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  const value before = s.slot("gradient", w.type()), size = s.slot("step", w.type());
+  const value agree = g * before, begun = where(size > 0, size, s.rate(w));
+  const value next = clamp(where(agree > 0, begun * up, where(agree < 0, begun * down, begun)), min_step, max_step);
+  const value d = where(agree < 0, 0, g);
+  s.assign(size, next);
+  s.assign(before, d);
+  return w - sign(d) * next;
+}
+
+namespace {
+/// Nearly the orthogonal matrix that is nearest to m: five steps of an iteration that takes singular values toward 1.
+value orthogonal(const value& m, double epsilon) {
+  const dim rows = m.shape()[0], columns = m.shape()[1];
+  const bool tall = rows.is_number() && columns.is_number() && rows.code > columns.code;
+  value x = tall ? value(transpose(m)) : m;
+  x = x / max(length(x), epsilon);
+  for (int i = 0; i < 5; ++i) {
+    const value a = matmul(x, x, {.transpose_b = true});
+    x = x * 3.4445 + matmul(a * -4.775 + matmul(a, a) * 2.0315, x);
+  }
+  return tall ? value(transpose(x)) : x;
+}
+}  // namespace
+
+value muon::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  if (w.shape().rank < 2) {
+    update_scope inner = s.scaled(vector_rate);
+    return adamw{.weight_decay = weight_decay}.step(inner, w, g);
+  }
+  const value m = s.slot("momentum", w.type()), next = m * momentum + g * (1 - momentum);
+  s.assign(m, next);
+  const value d = nesterov ? g * (1 - momentum) + next * momentum : next;
+  const value rows = as_matrix<1>(d), direction = orthogonal(rows, epsilon);
+  const shape& extents = rows.shape();
+  if (!extents.is_static()) {
+    text t;
+    detail::raise(error_kind::shape, t << origin::words() << "muon: parameter " << w.shape() << " has open extents");
+  }
+  const double size =
+      std::sqrt(std::max(1.0, static_cast<double>(extents[0].code) / static_cast<double>(extents[1].code)));
+  return w * (1 - s.rate(w) * weight_decay) - reshape_like(direction, w) * (s.rate(w) * size);
+}
+
+namespace {
+/// Moving averages of yellow_fin, of numbers: one slot each.
+struct averages {
+  update_scope& s;
+  double beta;
+  value debias;  // what a new average is multiplied by
+  tensor_type number;
+  value operator()(std::string_view name, const value& v, const tensor_type& type) const {
+    const value slot = s.slot(name, type), next = slot * beta + v * (1 - beta);
+    s.assign(slot, next);
+    return next;
+  }
+  value operator()(std::string_view name, const value& v) const { return (*this)(name, v, number); }
+};
+}  // namespace
+
+value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
+  check();
+  const dtype element = w.type().element;
+  const tensor_type number{element, {}};
+  const value first = s.step() < 1.5, unbias = detail::converted(1 / (1 - exp(s.step() * std::log(beta))), element);
+  const averages average{s, beta, zero_debias ? unbias : w.owner().number(1.0, element), number};
+  const auto floor = [&](const value& v) { return max(v, epsilon); };
+
+  // the update, by rate and momentum as they were measured before
+  const value rate_slot = s.slot("rate", number), mu_slot = s.slot("mu", number), m = s.slot("momentum", w.type());
+  const value rate = where(first, s.rate(w), rate_slot), mu = where(first, momentum, mu_slot);
+  const value next = m * mu + g * rate;
+  s.assign(m, next);
+
+  // lengths of gradients, the range of curvature over a window, variance and distance
+  const value mean_g = average("mean", g, w.type()) * average.debias;
+  const value norm2 = floor(reduce_sum(square(g))), norm2_mean = average("square", norm2);
+  const value norm_mean = average("length", sqrt(norm2));
+  const value window_slot = s.slot("window", {element, {dim(window)}}), newest = reshape(log(norm2), shape{1});
+  const value seen_before[] = {slice(window_slot, {.start = 1}), newest};
+  const value seen = where(first, newest, concat(view<const value>(seen_before, 2), 0));
+  s.assign(window_slot, seen);
+  const value low = floor(exp(average("low", reduce_min(seen)) * average.debias)),
+              high = floor(exp(average("high", reduce_max(seen)) * average.debias));
+  const value variance = floor(norm2_mean * average.debias - reduce_sum(square(mean_g)));
+  const value distance = average("distance", norm_mean / norm2_mean) * average.debias;
+
+  // the momentum is the root of a cubic equation, or what the range of curvature needs
+  const value ratio = sqrt(high / low), least = (ratio - 1) / (ratio + 1);
+  const value p = square(distance * low) / (variance * 2);
+  const value cube = (sqrt(square(p) + square(p) * p * (4.0 / 27)) + p) / 2, root = -pow(cube, 1.0 / 3);
+  const value mu_now = max(square(root - p / 3 / root + 1), square(least)), rate_now = square(1 - sqrt(mu_now)) / low;
+  s.assign(rate_slot, where(first, rate, rate * beta + rate_now * (1 - beta)));
+  s.assign(mu_slot, where(first, mu, mu * beta + mu_now * (1 - beta)));
+  return nesterov ? w - next * (1 + mu) + m * mu : w - next;
 }
 
 value ftrl::step(update_scope& s, const value& w, const value& g) const {
@@ -205,14 +344,27 @@ value regularizer::projected(const value& w) const {
   return w * (max_norm / max(size, max_norm));
 }
 
-std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, const origin&) {
-  detail::check_numbers("clip_by_global_norm", {positive("limit", limit)});
+std::vector<value> clip_by_global_norm(view<const value> gradients, double limit, double p, const origin&) {
+  const bool largest = std::isinf(p) && p > 0;
+  detail::check_numbers("clip_by_global_norm", {positive("limit", limit), positive("p", largest ? 1 : p)});
   if (gradients.empty()) return {};
-  value sum = reduce_sum(square(gradients[0]));
-  for (std::size_t i = 1; i < gradients.size(); ++i) sum = sum + reduce_sum(square(gradients[i]));
-  const value scale = limit / max(sqrt(sum), limit);
+  value all;
+  for (const auto& g : gradients) {
+    const value own = largest  ? value(reduce_max(abs(g)))
+                      : p == 2 ? value(reduce_sum(square(g)))
+                               : value(reduce_sum(p == 1 ? value(abs(g)) : value(pow(abs(g), p))));
+    all = all.empty() ? own : largest ? value(max(all, own)) : value(all + own);
+  }
+  const value norm = largest || p == 1 ? all : p == 2 ? value(sqrt(all)) : value(pow(all, 1 / p));
+  const value scale = limit / max(norm, limit);
   std::vector<value> clipped;
   for (const auto& g : gradients) clipped.push_back(g * scale);
+  return clipped;
+}
+std::vector<value> clip_by_value(view<const value> gradients, double limit, const origin&) {
+  detail::check_numbers("clip_by_value", {positive("limit", limit)});
+  std::vector<value> clipped;
+  for (const auto& g : gradients) clipped.push_back(clamp(g, -limit, limit));
   return clipped;
 }
 

@@ -1,0 +1,166 @@
+// Optimizers made of optimizers: other gradients, other rates for some parameters, averages, steps in two phases.
+export module lamina:train.compose;
+import :core;
+import :parameter;
+import :program;
+import :train.optim;
+import lamina.std;
+
+namespace lamina {
+
+namespace optim {
+
+/// Whether a name is of a pattern, in which `*` stands for any letters and `?` for one.
+bool matches(std::string_view pattern, std::string_view name);
+void check_clipping(double value, double norm, double p);
+value clipped_gradient(const value& g, double value, double norm, double p);
+/// The average after this update, of the parameter's new value and the average before.
+value next_average(const update_scope& s, const value& w, const value& average, double decay, std::int64_t start,
+                   std::int64_t every);
+void check_averaging(double decay, std::int64_t start, std::int64_t every);
+/// The parameter after an update, given what it was and what the optimizer inside makes of it.
+value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha);
+void check_lookahead(std::int64_t k, double alpha);
+/// Which of two steps an update is.
+struct sam_phase {
+  sam_phase(update_scope& s, const value& w);
+  /// The scope of the optimizer inside: its slots are assigned in the second step.
+  update_scope second(const update_scope& s) const;
+  value result(const value& g, const value& next, double rho) const;
+  value at, uphill, before;  // the parameter; whether this is the first step; the parameter before that
+};
+void check_sam(double rho);
+
+/// An optimizer that goes uphill: of the gradient with the other sign.
+export template <Optimizer O> struct maximize {
+  O base{};
+  double lr = base.lr;
+  static constexpr bool by_rows = RowOptimizer<O>;
+  void check() const { detail::check_optimizer(base); }
+  value step(update_scope& s, const value& w, const value& g) const { return base.step(s, w, -g); }
+};
+
+/// An optimizer of limited gradients: elements from -value to value, then each parameter's gradient at most `norm` long by the
+/// p-norm, p above 0 and also infinite. 0 is no limit. Of all gradients together there is `clip_by_global_norm`.
+export template <Optimizer O> struct clipped {
+  O base{};
+  double value = 0, norm = 0, p = 2;
+  double lr = base.lr;
+  void check() const {
+    detail::check_optimizer(base);
+    check_clipping(value, norm, p);
+  }
+  ir::value step(update_scope& s, const ir::value& w, const ir::value& g) const {
+    return base.step(s, w, clipped_gradient(g, value, norm, p));
+  }
+};
+
+/// What is different for some parameters: the rate times a factor, another decay, or no updates at all.
+export struct group_options {
+  double rate_scale = 1;
+  std::optional<double> weight_decay{};
+  bool frozen = false;  ///< gradients are computed all the same; `parameter::trainable(false)` computes none
+};
+/// Parameters whose names are of a pattern: `*.bias`, where `*` stands for any letters and `?` for one.
+export struct parameter_group {
+  std::string pattern;
+  group_options options{};
+};
+void check_groups(const std::vector<parameter_group>& list, bool decays);
+/// The first group that a name belongs to, or null.
+const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name);
+
+/// An optimizer with groups of parameters: `groups{adamw{}, {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 10}}}}`.
+/// The first pattern that fits counts. Errors: value_error for a decay where the optimizer has none.
+export template <Optimizer O> struct groups {
+  O base{};
+  std::vector<parameter_group> list{};
+  double lr = base.lr;
+  static constexpr bool decays = requires(O o) { o.weight_decay = 0.0; };
+  static constexpr bool by_rows = RowOptimizer<O>;
+  void check() const {
+    detail::check_optimizer(base);
+    check_groups(list, decays);
+  }
+  value step(update_scope& s, const value& w, const value& g) const {
+    const group_options* own = group_of(list, s.parameter());
+    if (!own) return base.step(s, w, g);
+    if (own->frozen) return w;
+    update_scope inner = s.scaled(own->rate_scale);
+    O changed = base;
+    if constexpr (decays)
+      if (own->weight_decay) changed.weight_decay = *own->weight_decay;
+    return changed.step(inner, w, g);
+  }
+};
+
+/// An optimizer beside whose parameters averages are kept, in the slots `optimizer.<parameter>.average`: with `decay` d the
+/// average moves to d average + (1 - d) w, with decay 0 it is the mean of all w (stochastic weight averaging). Averaging begins
+/// after `start` updates and is done at every `every`th one; until then the average is w. See `swap_averages`.
+/// Source: Polyak, Juditsky (1992); Izmailov et al. (2018), arXiv:1803.05407.
+export template <Optimizer O> struct averaged {
+  O base{};
+  double decay = 0.999;
+  std::int64_t start = 0, every = 1;
+  double lr = base.lr;
+  void check() const {
+    detail::check_optimizer(base);
+    check_averaging(decay, start, every);
+  }
+  value step(update_scope& s, const value& w, const value& g) const {
+    const value next = base.step(s, w, g), average = s.slot("average", w.type());
+    s.assign(average, next_average(s, next, average, decay, start, every));
+    return next;
+  }
+};
+
+/// An optimizer whose parameters go back to slow ones: at every kth update slow += alpha (w - slow), w = slow.
+/// Source: Zhang et al., "Lookahead optimizer" (2019), arXiv:1907.08610.
+export template <Optimizer O> struct lookahead {
+  O base{};
+  std::int64_t k = 5;
+  double alpha = 0.5;
+  double lr = base.lr;
+  void check() const {
+    detail::check_optimizer(base);
+    check_lookahead(k, alpha);
+  }
+  value step(update_scope& s, const value& w, const value& g) const {
+    return looked_ahead(s, w, base.step(s, w, g), k, alpha);
+  }
+};
+
+/// Sharpness-aware minimization in two steps, for loops that take each batch twice: an odd update moves each parameter uphill by
+/// rho g / |g| of its own gradient, the even one goes back and updates it by the gradient found there. The optimizer inside counts
+/// pairs. Between the two the parameters are those uphill: evaluate and save after even numbers of steps.
+/// Source: Foret et al., "Sharpness-aware minimization" (2021), arXiv:2010.01412, with a length for each parameter.
+export template <Optimizer O> struct sam {
+  O base{};
+  double rho = 0.05;
+  double lr = base.lr;
+  void check() const {
+    detail::check_optimizer(base);
+    check_sam(rho);
+  }
+  value step(update_scope& s, const value& w, const value& g) const {
+    sam_phase at(s, w);
+    update_scope inner = at.second(s);
+    const value next = base.step(inner, at.before, g);
+    return at.result(g, next, rho);
+  }
+};
+
+export template <class O> maximize(O) -> maximize<O>;
+export template <class O, class... T> clipped(O, T...) -> clipped<O>;
+export template <class O> groups(O, std::vector<parameter_group>) -> groups<O>;
+export template <class O, class... T> averaged(O, T...) -> averaged<O>;
+export template <class O, class... T> lookahead(O, T...) -> lookahead<O>;
+export template <class O, class... T> sam(O, T...) -> sam<O>;
+
+}  // namespace optim
+
+/// Exchanges parameters and their averages, as `optim::averaged` and `optim::asgd` keep them: the net then computes with the
+/// averages. Called again it gives the parameters back, which has to be done before training goes on. How many there are.
+export std::size_t swap_averages(parameter_store& store);
+
+}  // namespace lamina

@@ -1,0 +1,131 @@
+module lamina:train.compose.impl;
+import :core;
+import :dtype;
+import :op;
+import :op.elementwise;
+import :op.extents;
+import :op.reduce;
+import :parameter;
+import :program;
+import :shape;
+import :tensor;
+import :train.compose;
+import :train.hyper;
+import :train.optim;
+import lamina.std;
+
+namespace lamina {
+
+namespace optim {
+
+using detail::check_numbers;
+
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
+void check_clipping(double value, double norm, double p) {
+  const bool largest = std::isinf(p) && p > 0;
+  check_numbers("clipped", {{"value", value}, {"norm", norm}, detail::positive("p", largest ? 1 : p)});
+}
+value clipped_gradient(const value& g, double limit, double norm, double p) {
+  value all[] = {g};
+  if (limit > 0) all[0] = clip_by_value(view<const value>(all, 1), limit)[0];
+  if (norm > 0) all[0] = clip_by_global_norm(view<const value>(all, 1), norm, p)[0];
+  return all[0];
+}
+
+// ---- groups ---------------------------------------------------------------------------------------------------------
+
+bool matches(std::string_view pattern, std::string_view name) {
+  // The last star and what it stood for; it takes one letter more where the rest does not fit.
+  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
+      ++p, ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      n = ++taken;
+    } else return false;
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+void check_groups(const std::vector<parameter_group>& list, bool decays) {
+  for (const auto& g : list) {
+    const std::string owner = "groups, `" + g.pattern + "`";
+    check_numbers(owner, {{"rate_scale", g.options.rate_scale}, {"weight_decay", g.options.weight_decay.value_or(0)}});
+    if (!decays && g.options.weight_decay)
+      detail::raise(error_kind::value,
+                    origin::words() + owner + ": `weight_decay` is given, and the optimizer has none");
+  }
+}
+const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name) {
+  for (const auto& g : list)
+    if (matches(g.pattern, name)) return &g.options;
+  return nullptr;
+}
+
+// ---- averages -------------------------------------------------------------------------------------------------------
+
+void check_averaging(double decay, std::int64_t start, std::int64_t every) {
+  check_numbers("averaged", {{"decay", decay, 1},
+                             {"start", static_cast<double>(start)},
+                             detail::positive("every", static_cast<double>(every))});
+}
+value next_average(const update_scope& s, const value& w, const value& average, double decay, std::int64_t start,
+                   std::int64_t every) {
+  // The number of this averaging; whole ones are averagings, and up to the first the average is w.
+  const value count = (s.step() - static_cast<double>(start)) / static_cast<double>(every);
+  const value part = decay > 0 ? w.owner().number(1 - decay, dtype::float64) : value(1 / max(count, 1));
+  const value moved = where(count > 1.5, part, 1);
+  const value by = where(count < 1 || count == floor(count), moved, 0);
+  return average + (w - average) * detail::converted(by, w.type().element);
+}
+
+// ---- steps of several updates ---------------------------------------------------------------------------------------
+
+void check_lookahead(std::int64_t k, double alpha) {
+  check_numbers("lookahead", {detail::positive("k", static_cast<double>(k)), detail::up_to_1("alpha", alpha)});
+}
+value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha) {
+  const value t = s.step(), turns = t / static_cast<double>(k), back = turns == floor(turns);
+  const value slot = s.slot("slow", w.type()), slow = where(t < 1.5, w, slot);
+  const value synced = where(back, slow + (next - slow) * alpha, slow);
+  s.assign(slot, synced);
+  return where(back, synced, next);
+}
+
+void check_sam(double rho) { check_numbers("sam", {detail::positive("rho", rho)}); }
+sam_phase::sam_phase(update_scope& s, const value& w) : at(w) {
+  const value pairs = s.step() / 2;
+  uphill = pairs != floor(pairs);
+  const value slot = s.slot("before", w.type());
+  before = where(uphill, w, slot);
+  s.assign(slot, before);
+}
+update_scope sam_phase::second(const update_scope& s) const { return s.guarded(!uphill, max(floor(s.step() / 2), 1)); }
+value sam_phase::result(const value& g, const value& next, double rho) const {
+  return where(uphill, at + g * (rho / (detail::length(g) + 1e-12)), next);
+}
+
+}  // namespace optim
+
+std::size_t swap_averages(parameter_store& store) {
+  constexpr std::string_view before = "optimizer.", behind = ".average";
+  std::size_t swapped = 0;
+  for (auto& slot : store) {
+    const std::string_view name = slot.name();
+    if (slot.role() != state_role::optimizer || !name.starts_with(before) || !name.ends_with(behind)) continue;
+    parameter* w = store.find(name.substr(before.size(), name.size() - before.size() - behind.size()));
+    if (!w || w->role() != state_role::parameter) continue;
+    const any_tensor average = slot.copy(), own = w->copy();
+    w->assign(average);
+    slot.assign(own);
+    ++swapped;
+  }
+  return swapped;
+}
+
+}  // namespace lamina
