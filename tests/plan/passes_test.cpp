@@ -111,6 +111,45 @@ BOOST_AUTO_TEST_CASE(patterns_of_activations) {
   rule(
       rewrite::mish, "x * tanh(softplus x)", x, [](const value& v) -> value { return v * tanh(softplus(v)); },
       "softplus", 1e-6);
+  using spelling = std::pair<const char*, value (*)(const value&)>;
+  const spelling mishes[] = {{"x (e^2 + 2 e) / (e^2 + 2 e + 2)",
+                              [](const value& v) -> value {
+                                const value e = exp(v), n = e * e + 2 * e;
+                                return v * (n / (n + 2));
+                              }},
+                             {"x e (e + 2) / (e (e + 2) + 2)",
+                              [](const value& v) -> value {
+                                const value e = exp(v), n = e * (e + 2);
+                                return v * n / (n + 2);
+                              }},
+                             {"x ((1 + e)^2 - 1) / ((1 + e)^2 + 1)",
+                              [](const value& v) -> value {
+                                const value s = square(exp(v) + 1);
+                                return v * ((s - 1) / (s + 1));
+                              }},
+                             {"x tanh(log(1 + e))", [](const value& v) -> value { return tanh(log(exp(v) + 1)) * v; }}};
+  for (const auto& [name, build] : mishes) rule(rewrite::mish, name, x, build, "exp", 2e-6);
+  const spelling silus[] = {
+      {"x e / (e + 1)",
+       [](const value& v) -> value {
+         const value e = exp(v);
+         return v * (e / (e + 1));
+       }},
+      {"x / (1 + exp(0 - x))", [](const value& v) -> value { return v / (exp(0 - v) + 1); }},
+      {"x/2 (1 + tanh(x/2))", [](const value& v) -> value { return v * (tanh(v * 0.5) + 1) * 0.5; }}};
+  for (const auto& [name, build] : silus) rule(rewrite::silu, name, x, build, "", 1e-6);
+  rule(
+      rewrite::gelu_tanh, "x sigmoid(2 u)", x,
+      [=](const value& v) -> value { return v * sigmoid((v + pow(v, 3) * 0.044715) * (2 * tanh_scale)); }, "", 1e-6);
+  // No rational function of another kind.
+  BOOST_TEST(outcome_of(x,
+                        [](const value& v) -> value {
+                          const value e = exp(v), n = e * e + e;
+                          return v * (n / (n + 2));
+                        },
+                        {})
+                 .plan->counters()
+                 .of(rewrite::mish) == 0);
 }
 // What exporters of MobileNetV3 write for x hard_sigmoid(x), and for its gate alone.
 BOOST_AUTO_TEST_CASE(patterns_of_bounded_lines) {
@@ -125,9 +164,11 @@ BOOST_AUTO_TEST_CASE(patterns_of_bounded_lines) {
       {"relu and min", [](const value& v) -> value { return v * (min(relu(v + 3), 6) / 6); }},
       {"x clamp(x / 6 + 1/2)", [](const value& v) -> value { return v * clamp(v / 6 + 0.5, 0, 1); }}};
   for (const auto& [name, build] : swishes) rule(rewrite::hard_swish, name, x, build, "add", 2e-6);
-  const spelling gates[] = {{"relu6(x + 3) / 6", [](const value& v) -> value { return clamp(v + 3, 0, 6) / 6; }},
-                            {"min and max", [](const value& v) -> value { return min(max(v * 0.2 + 0.5, 0), 1); }},
-                            {"as it is written", [](const value& v) -> value { return hard_sigmoid(v); }}};
+  const spelling gates[] = {
+      {"relu6(x + 3) / 6", [](const value& v) -> value { return clamp(v + 3, 0, 6) / 6; }},
+      {"min and max", [](const value& v) -> value { return min(max(v * 0.2 + 0.5, 0), 1); }},
+      {"clamp(x) 0.2 + 1/2", [](const value& v) -> value { return clamp(v, -2.5, 2.5) * 0.2 + 0.5; }},
+      {"as it is written", [](const value& v) -> value { return hard_sigmoid(v); }}};
   for (const auto& [name, build] : gates) {
     rule(rewrite::hard_sigmoid, name, x, build, "", 1e-6);
     BOOST_TEST(outcome_of(x, build, {}).plan->counters().of(rewrite::hard_sigmoid) == 1);
@@ -326,6 +367,64 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
       },
       "softmax", 2e-6);
 }
+// Other places of scale, masks and axes.
+BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
+  const array x = real({2, 5, 12}, 1);
+  const auto part = [](const value& v, int from) -> value {
+    return reshape(slice(v, {.start = from, .stop = from + 4, .axis = 2}), {2, 5, 2, 2});
+  };
+  const auto heads = [=](const value& v, int from) -> value { return permute(part(v, from), {0, 2, 1, 3}); };
+  const auto ones = [](const value& v, const shape& s) -> value {
+    return v.owner().constant(to_tensor(random_array(dtype::float32, s, 7, -3, 0)));
+  };
+  // Every position of the second row is hidden.
+  const auto kept = [](const value& v) -> value {
+    any_tensor t({dtype::boolean, {5, 5}});
+    for (std::int64_t i = 0; i < 25; ++i) reinterpret_cast<bool*>(t.mutable_data())[i] = i / 5 != 1 && i % 3 != 0;
+    return v.owner().constant(std::move(t));
+  };
+  const auto scores = [=](const value& v) -> value {
+    return matmul(heads(v, 0) / 1.4142135, heads(v, 4), {.transpose_b = true});
+  };
+  const auto weighted = [=](const value& v, const value& s) -> value { return matmul(softmax(s), heads(v, 8)); };
+  const auto check = [&](const char* name, const std::function<value(const value&)>& build) {
+    rule(rewrite::attention, name, x, build, "softmax", 3e-6);
+  };
+  for (double number : {-1e4, -65504., -1e9})
+    check("a condition and a small number",
+          [=](const value& v) { return weighted(v, where(kept(v), scores(v), number)); });
+  check("a mask inside of a condition",
+        [=](const value& v) { return weighted(v, where(kept(v), scores(v) + ones(v, {5}), -1e4)); });
+  check("two masks",
+        [=](const value& v) { return weighted(v, ones(v, {2, 1, 1, 5}) + (scores(v) + ones(v, {1, 2, 5, 5}))); });
+  check("a mask of windows, which are more axes", [=](const value& v) {
+    const value all = reshape(scores(v) + ones(v, {1, 2, 5, 5}), {1, 2, 2, 5, 5}) + ones(v, {1, 2, 1, 5, 5});
+    return weighted(v, reshape(all, {2, 2, 5, 5}));
+  });
+  check("no less than a number", [=](const value& v) {
+    const value mask = where(kept(v), v.owner().number(0.0, dtype::float32), -std::numeric_limits<double>::infinity());
+    return weighted(v, max(scores(v) + mask, std::numeric_limits<float>::lowest()));
+  });
+  check("a guard against rows without a position", [=](const value& v) -> value {
+    const value mask = where(kept(v), v.owner().number(0.0, dtype::float32), -std::numeric_limits<double>::infinity());
+    const value w = softmax(scores(v) + mask);
+    return matmul(where(is_nan(w), 0, w), heads(v, 8));
+  });
+  check("heads of samples as one axis", [=](const value& v) -> value {
+    const value s = matmul(reshape(heads(v, 0), {4, 5, 2}), reshape(permute(part(v, 4), {0, 2, 3, 1}), {4, 2, 5}));
+    const value w = softmax(reshape(s * 0.5, {2, 2, 5, 5}) + ones(v, {2, 1, 1, 5}));
+    return reshape(matmul(reshape(w, {4, 5, 5}), reshape(heads(v, 8), {4, 5, 2})), {2, 2, 5, 2});
+  });
+  check("keys transposed as one axis of samples and heads", [=](const value& v) -> value {
+    const value keys = reshape(permute(reshape(heads(v, 4), {4, 5, 2}), {0, 2, 1}), {2, 2, 2, 5});
+    return weighted(v, matmul(heads(v, 0) * 0.8, keys * 0.8));
+  });
+  check("positions last", [=](const value& v) -> value {
+    const auto last = [=](int from) -> value { return permute(part(v, from), {0, 2, 3, 1}); };
+    const value w = softmax(matmul(last(0), exp(last(4)), {.transpose_a = true}) * 0.6);
+    return matmul(exp(last(8)), w, {.transpose_b = true});
+  });
+}
 // Positions as HuggingFace writes them: turned halves or neighbors, or both numbers of a pair computed apart.
 value turned_halves(const value& v) {
   const value parts[] = {-slice(v, {.start = 3, .axis = -1}), slice(v, {.stop = 3, .axis = -1})};
@@ -463,7 +562,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   const auto weighted = [=](const value& v, const value& s) { return value(matmul(softmax(s), heads(v, 8))); };
   check(
       rows, [=](const value& v) { return weighted(v, where(reduce_max(v) > 0, scores(v), -100)); },
-      "matmul is no attention: its scores are masked by `where`, and a number up to -1e30 in their place, or a mask "
+      "matmul is no attention: its scores are masked by `where`, and a number up to -1e4 in their place, or a mask "
       "that is "
       "added, is expected");
   check(
@@ -477,8 +576,13 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
       rows, [=](const value& v) { return weighted(v, scores(v) * -0.5); },
       "matmul is no attention: its scale is -0.5, and one above 0 is expected");
   check(
-      rows, [=](const value& v) { return weighted(v, scores(v) + reduce_max(v) + exp(reduce_sum(v))); },
-      "matmul is no attention: several values are added to its scores, and one is expected");
+      rows,
+      [=](const value& v) {  // of the other samples' scores
+        const value mask = v.owner().constant(to_tensor(random_array(dtype::float32, {4, 1, 5, 5}, 3, -1, 1)));
+        const value split = reshape(reshape(scores(v), {4, 1, 5, 5}) + mask, {1, 2, 2, 5, 5});
+        return weighted(v, reshape(split, {2, 2, 5, 5}));
+      },
+      "matmul is no attention: a mask is added to other axes of its scores than those that are multiplied");
   const auto ones = [](const value& v, const shape& s) {
     return value(v.owner().constant(to_tensor(random_array(dtype::float32, s, 3, 1, 2))));
   };

@@ -54,10 +54,10 @@ bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
   return true;
 }
 
-// sqrt(2 / pi) (x + 0.044715 x^3), or sqrt(2 / pi) x (1 + 0.044715 x^2).
-bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x) {
+// sqrt(2 / pi) (x + 0.044715 x^3), or sqrt(2 / pi) x (1 + 0.044715 x^2), `times` as much.
+bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x, double times = 1) {
   const factors u = factors_of(g, v);
-  constexpr double scale = 0.7978845608, cube = 0.044715;
+  const double scale = 0.7978845608 * times, cube = 0.044715;
   const auto part = [&](value_id w, double exponent) {
     const factors f = factors_of(g, w);
     if (!near(f.by, cube)) return false;
@@ -78,6 +78,15 @@ bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x) {
   return s && near(s->by, 1) && part(s->x, 2);
 }
 bool match_gelu_tanh(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (g.is<op::multiply>(v))  // x sigmoid(2 u) is x/2 (1 + tanh u)
+    for (std::size_t side : {0u, 1u}) {
+      const value_id x = g.operand(v, side), gate = g.operand(v, 1 - side);
+      if (!g.is<op::sigmoid>(gate) || !g.inner(gate) || !g.inner(g.operand(gate, 0)) || g.type(x) != g.type(v) ||
+          !is_tanh_argument(g, g.operand(gate, 0), x, 2))
+        continue;
+      m.values = {x};
+      return true;
+    }
   const auto h = half_sum_of<op::tanh>(g, v, "gelu_tanh", m);
   if (!h) return false;
   if (h->sign < 0 || !is_tanh_argument(g, h->inside, h->x))
@@ -103,7 +112,58 @@ bool match_gated(const pattern_graph& g, value_id v, std::string_view name, patt
   }
   return false;
 }
+/// a + b e + c e^2, where e is exp x.
+struct exp_polynomial {
+  double a = 0, b = 0, c = 0;
+};
+std::optional<exp_polynomial> exp_polynomial_of(const pattern_graph& g, value_id v, value_id e, int depth = 0) {
+  if (v == e) return exp_polynomial{.b = 1};
+  if (const auto n = g.number(v)) return exp_polynomial{.a = *n};
+  if (depth > 4) return {};
+  const auto part = [&](value_id x) { return exp_polynomial_of(g, x, e, depth + 1); };
+  const auto product = [](const exp_polynomial& p, const exp_polynomial& q) -> std::optional<exp_polynomial> {
+    if (p.c * q.b + p.b * q.c != 0 || p.c * q.c != 0) return {};
+    return exp_polynomial{p.a * q.a, p.a * q.b + p.b * q.a, p.a * q.c + p.b * q.b + p.c * q.a};
+  };
+  if (const value_id base = power_base(g, v, 2)) {
+    const auto p = part(base);
+    return p ? product(*p, *p) : std::nullopt;
+  }
+  const bool sum = g.is<op::add>(v), difference = g.is<op::subtract>(v);
+  if (!sum && !difference && !g.is<op::multiply>(v)) return {};
+  const auto p = part(g.operand(v, 0)), q = part(g.operand(v, 1));
+  if (!p || !q) return {};
+  if (!sum && !difference) return product(*p, *q);
+  const double sign = difference ? -1 : 1;
+  return exp_polynomial{p->a + sign * q->a, p->b + sign * q->b, p->c + sign * q->c};
+}
+// Whether a value is p(e) / q(e) as `is` says of both; e is the exp of x, which the denominator's first operands have.
+template <class Is> bool is_rational_of_exp(const pattern_graph& g, value_id p, value_id q, value_id& x, Is is) {
+  value_id e = q;
+  for (int depth = 0; depth < 6 && !g.is<op::exp>(e); ++depth) {
+    const node& n = g.at(e);
+    if (n.kind != node_kind::operation || n.inputs.empty()) return false;
+    e = n.inputs.size() > 1 && g.number(n.inputs[0]) ? n.inputs[1] : n.inputs[0];
+  }
+  if (!g.is<op::exp>(e)) return false;
+  x = g.operand(e, 0);
+  const auto above = exp_polynomial_of(g, p, e), below = exp_polynomial_of(g, q, e);
+  return above && below && is(*above, *below);
+}
+// e / (e + 1)
+bool is_sigmoid_of_exp(const exp_polynomial& p, const exp_polynomial& q) {
+  return p.a == 0 && p.c == 0 && p.b > 0 && q.c == 0 && near(q.a, p.b) && near(q.b, p.b);
+}
+// (e^2 + 2 e) / (e^2 + 2 e + 2), which is tanh(log(1 + e))
+bool is_tanh_softplus_of_exp(const exp_polynomial& p, const exp_polynomial& q) {
+  return p.c > 0 && p.a == 0 && near(p.b, 2 * p.c) && near(q.a, 2 * p.c) && near(q.b, 2 * p.c) && near(q.c, p.c);
+}
 bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
+  if (const auto h = half_sum_of<op::tanh>(g, v, "silu", m)) {  // x/2 (1 + tanh(x / 2))
+    const factors u = factors_of(g, h->inside);
+    m.values = {h->x};
+    if (u.of.size() == 1 && u.of[0] == h->x && near(u.by * h->sign, 0.5) && g.inner(h->inside)) return true;
+  }
   const auto is = [&](value_id gate, value_id x) { return g.is<op::sigmoid>(gate) && g.operand(gate, 0) == x; };
   if (match_gated(g, v, "silu", m, is)) return true;
   if (!g.is<op::divide>(v)) return false;  // x / (1 + exp(-x))
@@ -130,6 +190,12 @@ bool match_quick_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
 // 1 / (1 + exp(-x))
 bool match_sigmoid(const pattern_graph& g, value_id v, pattern_match& m) {
   value_id sum{};
+  if (value_id x{}; g.is<op::divide>(v) && g.inner(g.operand(v, 1)) &&
+                    is_rational_of_exp(g, g.operand(v, 0), g.operand(v, 1), x, is_sigmoid_of_exp)) {
+    m.values = {x};
+    m.number = 1;
+    return g.type(x) == g.type(v);
+  }
   if (g.is<op::reciprocal>(v)) sum = g.operand(v, 0);
   if (g.is<op::divide>(v) && g.is_number(g.operand(v, 0), 1)) sum = g.operand(v, 1);
   const auto s = sum ? shifted_value(g, sum) : std::nullopt;
@@ -176,7 +242,19 @@ value_id softplus_operand(const pattern_graph& g, value_id v) {
   return {};
 }
 bool match_mish(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto is_rational = [&](value_id p, value_id q, value_id x) {
+    value_id of{};
+    return is_rational_of_exp(g, p, q, of, is_tanh_softplus_of_exp) && of == x;
+  };
+  if (g.is<op::divide>(v) && g.is<op::multiply>(g.operand(v, 0)) && g.inner(g.operand(v, 0)))  // x p(e) / q(e)
+    for (std::size_t side : {0u, 1u}) {
+      const value_id x = g.operand(g.operand(v, 0), side);
+      if (g.type(x) != g.type(v) || !is_rational(g.operand(g.operand(v, 0), 1 - side), g.operand(v, 1), x)) continue;
+      m.values = {x};
+      return true;
+    }
   return match_gated(g, v, "mish", m, [&](value_id gate, value_id x) {
+    if (g.is<op::divide>(gate)) return is_rational(g.operand(gate, 0), g.operand(gate, 1), x);
     return g.is<op::tanh>(gate) && g.inner(g.operand(gate, 0)) && softplus_operand(g, g.operand(gate, 0)) == x;
   });
 }
@@ -251,7 +329,7 @@ bool match_hard_swish(const pattern_graph& g, value_id v, pattern_match& m) {
     if (gate == x || g.type(x) != g.type(v) || !g.inner(gate)) continue;
     bounded_line line = bounded_line_of(g, gate, x);
     line.scale(f.by);
-    if (line.x != x || line.low != 0 || !near(line.high, 1)) continue;
+    if (line.x != x || std::abs(line.low) > 1e-6 || !near(line.high, 1)) continue;
     if (!near(line.slope, 1. / 6) || !near(line.offset, 0.5))
       return near_miss(m, v.node, "is no hard_swish: its factor is ", line.slope, " x + ", line.offset,
                        ", and x / 6 + 1/2 is expected");
@@ -261,9 +339,10 @@ bool match_hard_swish(const pattern_graph& g, value_id v, pattern_match& m) {
   return false;
 }
 bool match_hard_sigmoid(const pattern_graph& g, value_id v, pattern_match& m) {
-  if (!is_call_of_any<op::clamp, op::minimum, op::maximum, op::multiply, op::divide>(g.at(v))) return false;
+  if (!is_call_of_any<op::clamp, op::minimum, op::maximum, op::multiply, op::divide, op::add>(g.at(v))) return false;
   const bounded_line line = bounded_line_of(g, v);
-  if (line.low != 0 || !near(line.high, 1) || !near(line.offset, 0.5) || g.type(line.x) != g.type(v)) return false;
+  if (std::abs(line.low) > 1e-6 || !near(line.high, 1) || !near(line.offset, 0.5) || g.type(line.x) != g.type(v))
+    return false;
   m.values = {line.x};
   m.number = line.slope;
   m.offset = line.offset;

@@ -26,6 +26,16 @@ value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
   scale *= f.by;
   return f.of[0];
 }
+// Whether a shape is another one whose axes before the last two are split or joined.
+bool same_matrices(const shape& a, const shape& b) {
+  return a.rank >= 2 && b.rank >= 2 && a[a.rank - 1] == b[b.rank - 1] && a[a.rank - 2] == b[b.rank - 2] &&
+         a.is_static() && b.is_static() && a.size() == b.size();
+}
+// The operand of such a reshape that nothing else reads, else the value.
+value_id without_view(const pattern_graph& g, value_id v) {
+  const bool view = g.is<op::reshape>(v) && g.inner(v) && same_matrices(g.type(v).dims, g.type(g.operand(v, 0)).dims);
+  return view ? g.operand(v, 0) : v;
+}
 // Whether a value is a product of two values that are no parameters, behind what is done to each of its elements. Keys may be an
 // input: those of a cache.
 bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
@@ -33,38 +43,95 @@ bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
     const node_kind keys = g.at(g.operand(v, 1)).kind;
     return keys == node_kind::operation || keys == node_kind::input;
   }
-  if (depth > 4) return false;
-  if (g.is<op::where>(v))
-    return is_made_of_products(g, g.operand(v, 1), depth + 1) || is_made_of_products(g, g.operand(v, 2), depth + 1);
-  const bool of_two = g.is<op::add>(v) || g.is<op::subtract>(v) || g.is<op::multiply>(v) || g.is<op::divide>(v);
-  return of_two && (is_made_of_products(g, g.operand(v, 0), depth + 1) ||
-                    (!g.is<op::divide>(v) && is_made_of_products(g, g.operand(v, 1), depth + 1)));
+  if (depth > 6) return false;
+  const auto is_made = [&](std::size_t i) { return is_made_of_products(g, g.operand(v, i), depth + 1); };
+  if (g.is<op::where>(v)) return is_made(1) || is_made(2);
+  if (g.is<op::reshape>(v) || g.is<op::divide>(v)) return is_made(0);
+  const bool of_two = g.is<op::add>(v) || g.is<op::subtract>(v) || g.is<op::multiply>(v) || g.is<op::maximum>(v);
+  return of_two && (is_made(0) || is_made(1));
 }
 /// Scores that a condition replaces by a number at some positions.
 struct masked_scores {
   value_id scores{}, condition{};
-  double kept = 0, masked = 0;  // what comes to the same if it is added: where the condition holds, and elsewhere
+  double number = 0;
+  bool where_it_holds = false;
 };
-// Only numbers of this size swallow any score that is added to them, so that a row without a position left has equal weights too.
-constexpr double largest_mask = -1e30;
+// Scores are far above the first number, so that positions that it takes the place of have no weight. Only numbers as large as the
+// second one swallow any score that is added to them: where every position is masked, all have equal weights then.
+constexpr double largest_mask = -9999, swallows_scores = -1e30;
 std::optional<masked_scores> masked_by_condition(const pattern_graph& g, value_id v) {
   if (!g.is<op::where>(v) || !g.inner(v)) return {};
   for (std::size_t side : {1u, 2u})
     if (const auto n = g.number(g.operand(v, 3 - side));
         n && *n <= largest_mask && g.type(g.operand(v, side)) == g.type(v))
-      return masked_scores{g.operand(v, side), g.operand(v, 0), side == 1 ? 0 : *n, side == 1 ? *n : 0};
+      return masked_scores{g.operand(v, side), g.operand(v, 0), *n, side == 2};
   return {};
 }
-// Why scores are no product with a number and a mask that is added.
+/// A product of queries and keys, and what is done to it: a factor, masks that are added or a condition, changes of its leading axes.
+struct peeled_scores {
+  value_id product{};
+  double scale = 1;
+  bool scaled = false;
+  std::vector<value_id> masks{};
+  std::vector<shape> at{};  // of the scores where each of them is added, the condition last
+  std::optional<masked_scores> condition{};
+  std::optional<double> least{};  // of scores with their masks
+  shape form{};                   // with the most leading axes that they have on the way
+};
+std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_scores s, int depth = 0) {
+  if (!g.inner(v) || depth > 10) return {};
+  const shape& dims = g.type(v).dims;
+  if (dims.rank > s.form.rank) s.form = dims;
+  const auto go_on = [&](value_id x) { return peeled(g, x, std::move(s), depth + 1); };
+  if (g.is<op::matmul>(v)) {
+    s.product = v;
+    return s;
+  }
+  if (const value_id x = without_view(g, v); x != v) return go_on(x);
+  if (!s.scaled && !s.condition)
+    if (const auto by = masked_by_condition(g, v); by && (s.masks.empty() || by->number <= swallows_scores)) {
+      s.condition = by;
+      s.at.push_back(dims);
+      return go_on(by->scores);
+    }
+  if (g.is<op::maximum>(v) && !s.scaled && s.masks.empty() && !s.condition && !s.least)
+    if (const auto n = g.number(g.operand(v, 1)); n && *n <= swallows_scores) {
+      s.least = n;
+      return go_on(g.operand(v, 0));
+    }
+  if (g.is<op::add>(v) && !s.scaled)
+    for (std::size_t side : {0u, 1u}) {
+      const value_id x = g.operand(v, side);
+      if (g.type(x) != g.type(v) || !is_made_of_products(g, x)) continue;
+      peeled_scores with = s;
+      with.masks.push_back(g.operand(v, 1 - side));
+      with.at.insert(with.at.end() - (s.condition ? 1 : 0), dims);
+      if (auto all = peeled(g, x, std::move(with), depth + 1)) return all;
+    }
+  const value_id x = without_scale(g, v, s.scale);
+  if (x == v) return {};
+  s.scaled = true;
+  return go_on(x);
+}
+// Whether a mask that is added to scores of one form is added to the same ones in another form: where axes differ, it has none.
+bool is_aligned(const shape& mask, const shape& at, const shape& form) {
+  int alike = 0;
+  while (alike < std::min(at.rank, form.rank) && at[at.rank - 1 - alike] == form[form.rank - 1 - alike]) ++alike;
+  if (at == form) return true;
+  for (int i = 0; i < mask.rank - alike; ++i)
+    if (mask[i] != dim(1)) return false;
+  return true;
+}
+// Why scores are no product with a number and masks.
 std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
   constexpr std::string_view by_condition =
-      "its scores are masked by `where`, and a number up to -1e30 in their place, or a mask that is added, is expected";
-  if (g.is<op::where>(scores)) return by_condition;
+      "its scores are masked by `where`, and a number up to -1e4 in their place, or a mask that is added, is expected";
   value_id s = scores;
-  if (g.is<op::add>(s)) {
-    s = g.operand(s, is_made_of_products(g, g.operand(s, 0)) ? 0 : 1);
-    if (g.is<op::add>(s)) return "several values are added to its scores, and one is expected";
+  for (int depth = 0; depth < 6; ++depth) {
     if (g.is<op::where>(s)) return by_condition;
+    if (g.is<op::add>(s)) s = g.operand(s, is_made_of_products(g, g.operand(s, 0)) ? 0 : 1);
+    else if (const value_id x = without_view(g, s); x != s) s = x;
+    else break;
   }
   if (g.is<op::matmul>(s) || !g.inner(s)) return "its scores are read by something else, too";
   if (g.is<op::multiply>(s) || g.is<op::divide>(s))
@@ -89,99 +156,157 @@ value_id of_fewer_heads(const pattern_graph& g, value_id v) {
   }
   return few;
 }
+// A shape with the leading axes of `form`, where it has as many matrices under other ones.
+shape in_form(const shape& s, const shape& form) {
+  if (s.rank == form.rank || s.rank < 2 || !s.is_static() || s.size(0, s.rank - 2) != form.size(0, form.rank - 2))
+    return s;
+  shape to = form;
+  to[to.rank - 2] = s[s.rank - 2];
+  to[to.rank - 1] = s[s.rank - 1];
+  return to;
+}
+shape swapped_last(shape s) {
+  std::swap(s[s.rank - 1], s[s.rank - 2]);
+  return s;
+}
 // Whether attention takes the operands of a match, with each of its masks, and gives the type of v.
-bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m, double scale, bool keys_last) {
+bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   std::vector<tensor_type> types;
-  for (std::size_t i = 0; i < 3; ++i) types.push_back(g.type(m.values[i]));
-  shape& keys = types[1].dims;
-  if (keys.rank < 2) return false;
-  if (keys_last) std::swap(keys[keys.rank - 1], keys[keys.rank - 2]);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const tensor_type& t = g.type(m.values[i]);
+    if (t.dims.rank < 2) return false;
+    types.push_back({t.element, in_form(m.turned[i] ? swapped_last(t.dims) : t.dims, m.form)});
+  }
   for (std::size_t i = 3; i < std::max<std::size_t>(m.values.size(), 4); ++i) {
     types.resize(3);
     if (i < m.values.size()) types.push_back({types[0].element, g.type(m.values[i]).dims});
     inference found;
-    op::attention::infer({false, scale}, view<const tensor_type>(types), found);
+    op::attention::infer({false, m.number}, view<const tensor_type>(types), found);
     if (!found.why.empty()) return near_miss(m, v.node, "is no attention: ", found.why.view());
-    if (found.results[0] != g.type(v)) return false;
+    const shape to = m.turned[3] ? swapped_last(found.results[0].dims) : found.results[0].dims;
+    if (found.results[0].element != g.type(v).element || (to != g.type(v).dims && !same_matrices(to, g.type(v).dims)))
+      return false;
   }
+  m.result = g.type(v).dims;
   return true;
 }
-// softmax(scale q k^T + mask) v, also where a condition masks.
+// The softmax of a value that a `where` keeps from being NaN.
+value_id without_guard(const pattern_graph& g, value_id v) {
+  if (!g.is<op::where>(v) || !g.inner(v) || !g.is_number(g.operand(v, 1), 0)) return v;
+  const value_id condition = g.operand(v, 0), x = g.operand(v, 2);
+  return g.is<op::not_equal>(condition) && g.inner(condition) && g.operand(condition, 0) == x &&
+                 g.operand(condition, 1) == x && g.inner(x, 3)
+             ? x
+             : v;
+}
+/// A product of weights, which a softmax gives, and values: as it is, or both transposed.
+struct weighted_values {
+  value_id weights{}, values{};
+  bool transposed = false, values_transposed = false;
+};
+std::optional<weighted_values> weighted_values_of(const pattern_graph& g, value_id v) {
+  const auto& outer = g.at(v).attributes_as<matmul_attributes>();
+  for (std::size_t side : {0u, 1u}) {
+    const value_id w = without_guard(g, without_view(g, g.operand(v, side)));
+    if (!g.is<op::softmax>(w) || !is_made_of_products(g, g.operand(w, 0))) continue;
+    const bool plain = side == 0 ? !outer.transpose_a : outer.transpose_b;
+    if (!plain) continue;
+    return weighted_values{w, g.operand(v, 1 - side), side == 1, side == 0 ? outer.transpose_b : !outer.transpose_a};
+  }
+  return {};
+}
+// softmax(scale q k^T + masks) v, also where a condition masks.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
-  const auto& outer = g.at(v).attributes_as<matmul_attributes>();
-  const value_id weights = g.operand(v, 0);
-  value_id values = g.operand(v, 1);
-  if (!g.is<op::softmax>(weights)) return false;
+  const auto outer = weighted_values_of(g, v);
+  if (!outer) return false;
+  const value_id weights = outer->weights, scores = g.operand(weights, 0);
   const int rank = g.type(weights).dims.rank;
   const auto miss = [&](const auto&... words) { return near_miss(m, v.node, "is no attention: ", words...); };
-  value_id scores = g.operand(weights, 0), mask{};
-  if (!is_made_of_products(g, scores)) return false;
-  if (outer.transpose_a || outer.transpose_b) return miss("its softmax or its values are transposed");
-  if (!g.inner(weights)) return miss("its softmax", read_elsewhere);
+  const bool guarded =
+      !g.inner(weights) && without_guard(g, without_view(g, g.operand(v, outer->transposed))) == weights;
+  if (!g.inner(weights) && !(guarded && g.inner(weights, 3))) return miss("its softmax", read_elsewhere);
   if (detail::normal_axis(g.at(weights).attributes_as<softmax_attributes>().axis, rank) != rank - 1)
     return miss("its softmax is not along the last axis");
   if (!g.inner(scores)) return miss("the operand of its softmax", read_elsewhere);
-  double scale = 1;
-  std::optional<masked_scores> by_condition;
-  const auto product = [&](value_id s) {
-    by_condition = masked_by_condition(g, s);
-    if (by_condition) s = by_condition->scores;
-    const value_id p = without_scale(g, s, scale);
-    return g.is<op::matmul>(p) && g.inner(p) ? p : value_id{};
+  const auto s = peeled(g, scores, {.form = g.type(scores).dims});
+  if (!s) return miss(why_no_scores(g, scores));
+  m.number = s->scale;
+  const auto& inside = g.at(s->product).attributes_as<matmul_attributes>();
+  // Operands in the form of the scores.
+  const auto in_its_form = [&](value_id x) {
+    const value_id whole = without_view(g, x);
+    return g.type(whole).dims.rank == s->form.rank ? whole : x;
   };
-  value_id p = product(scores);
-  if (!p && g.is<op::add>(scores))
-    for (std::size_t side : {0u, 1u}) {
-      scale = 1;
-      if (p = product(g.operand(scores, side)); !p) continue;
-      mask = g.operand(scores, 1 - side);
-      break;
-    }
-  if (!p) return miss(why_no_scores(g, scores));
-  const auto& inside = g.at(p).attributes_as<matmul_attributes>();
-  if (inside.transpose_a) return miss("its queries are transposed");
-  const value_id q = without_scale(g, g.operand(p, 0), scale);
-  value_id k = without_scale(g, g.operand(p, 1), scale);
-  if (!(scale > 0) || !std::isfinite(scale)) return miss("its scale is ", scale, ", and one above 0 is expected");
+  const auto factor = [&](std::size_t i) {
+    return without_scale(g, in_its_form(without_scale(g, g.operand(s->product, i), m.number)), m.number);
+  };
+  const value_id q = factor(0);
+  value_id k = factor(1), values = in_its_form(outer->values);
+  if (!(m.number > 0) || !std::isfinite(m.number))
+    return miss("its scale is ", m.number, ", and one above 0 is expected");
   if (const value_id few = of_fewer_heads(g, k), few_values = of_fewer_heads(g, values); few && few_values)
     k = few, values = few_values;
   m.values = {q, k, values};
-  if (mask) m.values.push_back(mask);
-  if (by_condition)
-    m.values.push_back(by_condition->condition), m.kept = by_condition->kept, m.masked = by_condition->masked;
-  if (!gives_attention(g, v, m, scale, !inside.transpose_b)) return false;
-  m.number = scale;
-  m.flag = !inside.transpose_b;  // keys lie with their positions last
-  return true;
+  m.values.insert(m.values.end(), s->masks.begin(), s->masks.end());
+  if (s->condition) {
+    m.values.push_back(s->condition->condition);
+    const double number = std::min(s->condition->number, swallows_scores);
+    m.kept = s->condition->where_it_holds ? number : 0;
+    m.masked = s->condition->where_it_holds ? 0 : number;
+  }
+  for (std::size_t i = 3; i < m.values.size(); ++i)
+    if (!is_aligned(g.type(m.values[i]).dims, s->at[i - 3], s->form))
+      return miss("a mask is added to other axes of its scores than those that are multiplied");
+  m.least = s->least;
+  m.form = s->form;
+  m.turned[0] = inside.transpose_a;
+  m.turned[1] = !inside.transpose_b;
+  m.turned[2] = outer->values_transposed;
+  m.turned[3] = outer->transposed;
+  return gives_attention(g, v, m);
 }
 
+// A value with its last two axes swapped: an operand that was permuted before, or a permutation.
+value with_axes_swapped(const value& v) {
+  const node& n = v.owner().at(v.id());
+  const int rank = v.shape().rank;
+  axes order;
+  for (int i = 0; i < rank; ++i) order.values[order.count++] = i < rank - 2 ? i : i == rank - 2 ? rank - 1 : rank - 2;
+  if (!is_call_of<op::permute>(n)) {
+    const value of = is_call_of<op::reshape>(n) ? value(&v.owner(), n.inputs[0]) : v;
+    if (is_call_of<op::permute>(v.owner().at(of.id())) && same_matrices(of.shape(), v.shape()) && of.shape().rank == 3)
+      return reshape(with_axes_swapped(of), swapped_last(v.shape()));
+    return permute(v, order);
+  }
+  const auto& first = n.attributes_as<permute_attributes>().order;  // one permutation of both
+  bool same = true;
+  for (int i = 0; i < rank; ++i) {
+    order.values[i] = detail::normal_axis(first[order[i]], rank);
+    same = same && order[i] == i;
+  }
+  const value from(&v.owner(), n.inputs[0]);
+  return same ? from : value(permute(from, order));
+}
 value make_attention(const pattern_match& m, operands_of_match in) {
-  std::vector<value> all(in.begin(), in.end());
-  if (m.flag) {
-    const node& n = all[1].owner().at(all[1].id());
-    const int rank = all[1].shape().rank;
-    axes order;
-    for (int i = 0; i < rank; ++i) order.values[order.count++] = i < rank - 2 ? i : i == rank - 2 ? rank - 1 : rank - 2;
-    if (is_call_of<op::permute>(n)) {  // one permutation of both
-      const auto& first = n.attributes_as<permute_attributes>().order;
-      for (int i = 0; i < rank; ++i) order.values[i] = detail::normal_axis(first[order[i]], rank);
-      all[1] = value(&all[1].owner(), n.inputs[0]);
-    }
-    bool same = true;
-    for (int i = 0; i < rank; ++i) same = same && order[i] == i;
-    if (!same) all[1] = permute(all[1], order);
+  program& p = in[0].owner();
+  const auto number = [&](double n) { return value_or_number(n).in(p, in[0].type().element, op::attention::name); };
+  std::vector<value> all;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const value x = m.turned[i] ? with_axes_swapped(in[i]) : in[i];
+    const shape to = in_form(x.shape(), m.form);
+    all.push_back(to == x.shape() ? x : value(reshape(x, to)));
   }
-  if (m.masked) {
-    const auto number = [&](double n) {
-      return value_or_number(n).in(all[0].owner(), all[0].type().element, op::attention::name);
-    };
-    const value by_condition = where(all.back(), number(*m.kept), number(*m.masked));
-    all.pop_back();
-    if (all.size() == 4) all[3] = all[3] + by_condition;
-    else all.push_back(by_condition);
+  value mask;
+  for (std::size_t i = 3; i < in.size(); ++i) {
+    const bool by_condition = m.masked && i + 1 == in.size();
+    const value one = by_condition ? value(where(in[i], number(*m.kept), number(*m.masked))) : in[i];
+    mask = mask.empty() ? one : value(mask + one);
   }
-  return apply_all<op::attention>(attention_attributes{false, m.number}, all);
+  if (!mask.empty()) all.push_back(m.least ? value(max(mask, number(*m.least))) : mask);
+  const value made = apply_all<op::attention>(attention_attributes{false, m.number}, all),
+              turned = m.turned[3] ? with_axes_swapped(made) : made;
+  return turned.shape() == m.result ? turned : value(reshape(turned, m.result));
 }
 
 }  // namespace lamina::rewriting

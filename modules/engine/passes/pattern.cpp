@@ -57,8 +57,11 @@ struct pattern_match {
   int axis = 0;
   bool flag = false;
   bool stays = false;  // it is recognized, and is what takes its place already
-  std::optional<double> kept{},
-      masked{};  // what the mask of an attention adds where its condition holds, and elsewhere
+  // Of an attention: what its mask adds where its condition holds, and elsewhere; the least that masks may be; the scores' form, and the
+  // result's; which of queries, keys, values and result lie with their last two axes swapped.
+  std::optional<double> kept{}, masked{}, least{};
+  shape form{}, result{};
+  bool turned[4]{};
   // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of
   // the result, and of each operand whether it stands for numbers as the result does.
   const program* from = nullptr;
@@ -98,6 +101,10 @@ void add_factors(const pattern_graph& g, value_id v, bool root, int depth, facto
   if (g.is<op::negate>(v)) {
     f.by = -f.by;
     return walk(g.operand(v, 0));
+  }
+  if (g.is<op::subtract>(v) && g.is_number(g.operand(v, 0), 0) && g.type(g.operand(v, 1)) == type) {  // 0 - x
+    f.by = -f.by;
+    return walk(g.operand(v, 1));
   }
   if (g.is<op::divide>(v))
     if (const auto n = g.number(g.operand(v, 1)); n && *n != 0) {
