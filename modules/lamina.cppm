@@ -101,7 +101,8 @@ export import :data;                  // data sets of images
 export import :data.set;              // data sets of any samples
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
-export import :train.optim;           // optimizers, schedules
+export import :train.schedule;        // schedules of rates
+export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints

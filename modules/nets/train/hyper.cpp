@@ -1,6 +1,7 @@
 // What losses, optimizers and schedules share: checks of the numbers that they are given, and parts of formulas.
 module lamina:train.hyper;
 import :core;
+import :dtype;
 import :op.elementwise;
 import :op.reduce;
 import :program;
@@ -42,6 +43,10 @@ inline void check_list(std::string_view owner, std::string_view name, const std:
   }
 }
 
+/// The largest number of a real element type.
+inline double largest_of(dtype element) {
+  return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
 /// A gradient with the decay of its parameter, and the length of a vector.
 inline value decayed(const value& w, const value& g, double weight_decay) {
   return weight_decay != 0 ? g + w * weight_decay : g;

@@ -46,15 +46,9 @@ update_scope update_scope::guarded(const value& condition, const value& step) co
   return s;
 }
 
-namespace {
-double largest_of(dtype element) {
-  return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-}
-}  // namespace
-
 text detail::number_fault(std::string_view name, double number, dtype element) {
   text t;
-  if (number >= 0 && number <= largest_of(element)) return t;
+  if (number >= 0 && number <= detail::largest_of(element)) return t;
   t << name << " is " << number << "; expected a finite number >= 0";
   if (std::isfinite(number) && number > 0) t << " in " << name_of(element);
   return t;
@@ -368,116 +362,6 @@ std::vector<value> clip_by_value(view<const value> gradients, double limit, cons
   return clipped;
 }
 
-namespace {
-double between(double from, double to, double part) {
-  return to + (from - to) * (1 + std::cos(3.141592653589793 * part)) / 2;
-}
-}  // namespace
-
-double one_cycle::operator()(double base, std::int64_t step, std::int64_t steps) const {
-  detail::check_numbers("one_cycle", {up_to_1("warm_up", warm_up), positive("start", start), positive("end", end)});
-  double first = base / start, last = first / end;
-  double peak = warm_up * static_cast<double>(steps) - 1, final = static_cast<double>(steps - 1),
-         at = static_cast<double>(step);
-  if (at <= peak && peak > 0) return between(first, base, at / peak);
-  return final > peak ? between(base, last, (at - peak) / (final - peak)) : last;
-}
-
-double cosine::operator()(double base, std::int64_t step, std::int64_t steps) const {
-  detail::check_numbers("cosine", {{"warm_up", static_cast<double>(warm_up)}, {"floor", floor}});
-  if (step < warm_up) return base * static_cast<double>(step + 1) / static_cast<double>(warm_up);
-  double span = static_cast<double>(std::max<std::int64_t>(steps - warm_up, 1));
-  return between(base, base * floor, static_cast<double>(step - warm_up) / span);
-}
-
-// ---- rates by the number of a step: one formula for numbers and for values of a program ------------------------------
-
-namespace {
-using std::floor;
-using std::max;
-using std::min;
-using std::pow;
-double where(bool condition, double a, double b) { return condition ? a : b; }
-double like(double, double v) { return v; }
-value like(const value& n, double v) { return n.owner().number(v, n.type().element); }
-
-template <class N> N factor_of(const constant&, const N& n) { return like(n, 1); }
-template <class N> N factor_of(const step& p, const N& n) {
-  detail::check_numbers("step", {positive("size", p.size), {"gamma", p.gamma}});
-  return pow(like(n, p.gamma), floor(n / p.size));
-}
-template <class N> N factor_of(const exponential& p, const N& n) {
-  detail::check_numbers("exponential", {{"gamma", p.gamma}});
-  return pow(like(n, p.gamma), n);
-}
-template <class N> N factor_of(const inverse& p, const N& n) {
-  detail::check_numbers("inverse", {{"gamma", p.gamma}, {"power", p.power}});
-  return pow(n * p.gamma + 1.0, like(n, -p.power));
-}
-template <class N> N factor_of(const polynomial& p, const N& n) {
-  detail::check_numbers("polynomial", {positive("steps", p.steps), {"power", p.power}});
-  return pow(max(1.0 - n / p.steps, like(n, 0)), like(n, p.power));
-}
-template <class N> N line_to_1(double start, double steps, const N& n) {
-  return min(n * ((1 - start) / steps) + start, like(n, 1));
-}
-template <class N> N factor_of(const linear_warm_up& p, const N& n) {
-  detail::check_numbers("linear_warm_up", {{"start", p.start}, positive("steps", p.steps)});
-  return line_to_1(p.start, p.steps, n);
-}
-template <class N> N factor_of(const constant_warm_up& p, const N& n) {
-  detail::check_numbers("constant_warm_up", {{"multiplier", p.multiplier}, {"steps", p.steps}});
-  return where(n < p.steps, like(n, p.multiplier), like(n, 1));
-}
-template <class N> N factor_of(const alternate& p, const N& n) {
-  const double period = p.on + p.off;
-  detail::check_numbers("alternate", {{"on", p.on}, {"off", p.off}, positive("on + off", period)});
-  const N at = n - floor(n / period) * period;
-  return where(at < (p.on_first ? p.on : p.off), like(n, p.on_first ? 1 : 0), like(n, p.on_first ? 0 : 1));
-}
-template <class N> N factor_of(const hill& p, const N& n) {
-  detail::check_numbers(
-      "hill", {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
-  // before the top the second formula is of no step, but has to be a number
-  const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
-  return where(n < p.warm_up, line_to_1(p.start, p.warm_up > 0 ? p.warm_up : 1, n), N(max(falling, like(n, p.floor))));
-}
-}  // namespace
-
-value constant::factor(const value& n) const { return factor_of(*this, n); }
-double step::factor(double n) const { return factor_of(*this, n); }
-value step::factor(const value& n) const { return factor_of(*this, n); }
-double exponential::factor(double n) const { return factor_of(*this, n); }
-value exponential::factor(const value& n) const { return factor_of(*this, n); }
-double inverse::factor(double n) const { return factor_of(*this, n); }
-value inverse::factor(const value& n) const { return factor_of(*this, n); }
-double polynomial::factor(double n) const { return factor_of(*this, n); }
-value polynomial::factor(const value& n) const { return factor_of(*this, n); }
-double linear_warm_up::factor(double n) const { return factor_of(*this, n); }
-value linear_warm_up::factor(const value& n) const { return factor_of(*this, n); }
-double constant_warm_up::factor(double n) const { return factor_of(*this, n); }
-value constant_warm_up::factor(const value& n) const { return factor_of(*this, n); }
-double alternate::factor(double n) const { return factor_of(*this, n); }
-value alternate::factor(const value& n) const { return factor_of(*this, n); }
-double hill::factor(double n) const { return factor_of(*this, n); }
-value hill::factor(const value& n) const { return factor_of(*this, n); }
-
 }  // namespace optim
-
-value learning_rate(const value& iteration, const rate_options& o, const origin&) {
-  const std::string here = iteration.owner().place(), before = here.empty() ? here : here + ": ";
-  if (std::isnan(o.base))
-    detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
-  if (std::abs(o.base) > largest_of(o.element)) {
-    text t;
-    detail::raise(error_kind::value, t << before << "learning_rate: `base` is " << o.base
-                                       << "; expected a finite number in " << name_of(o.element));
-  }
-  if (!o.policy)
-    detail::raise(error_kind::value,
-                  before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
-  const value rate = o.policy.factor(cast<double>(iteration)) * o.base;
-  return apply<op::cast>(cast_attributes{o.element}, rate);
-}
 
 }  // namespace lamina

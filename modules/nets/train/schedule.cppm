@@ -1,0 +1,202 @@
+// Schedules of learning rates: functions of progress, and factors that follow the number of a step.
+export module lamina:train.schedule;
+import :core;
+import :dtype;
+import :program;
+import lamina.std;
+
+namespace lamina {
+
+export namespace optim {
+
+/// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1. `fit` refuses a result that is no
+/// finite number >= 0; the schedules of the library raise a value_error for such numbers of their own.
+using schedule = std::function<double(double base, std::int64_t step, std::int64_t steps)>;
+
+/// The base rate throughout.
+struct constant {
+  double factor(double) const { return 1; }
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t, std::int64_t) const { return base; }
+};
+/// Rises from base / start to base over the first part `warm_up`, then falls to base / (start end), both along a cosine, or along
+/// lines if `linear`. With `three_phase` it falls to base / start in as many steps as it rose, and from there to the end.
+/// Source: Smith, Topin, "Super-Convergence" (2019), arXiv:1708.07120, with the defaults of PyTorch.
+struct one_cycle {
+  double warm_up = 0.3, start = 25, end = 1e4;
+  bool three_phase = false, linear = false;
+  double operator()(double base, std::int64_t step, std::int64_t steps) const;
+};
+/// Falls from base to base * floor along half a cosine after a linear rise over `warm_up` steps.
+/// Source: Loshchilov, Hutter, "SGDR" (2017), arXiv:1608.03983, without restarts.
+struct cosine {
+  std::int64_t warm_up = 0;
+  double floor = 0;
+  double operator()(double base, std::int64_t step, std::int64_t steps) const;
+};
+
+// Rates that follow the number n of a step alone: base factor(n). They are schedules for `fit`, where n counts from 0, and
+// policies for `learning_rate`, where it is the number of a net's run. Errors: value_error for a number that is not finite or
+// below 0, and for one to divide by that is 0.
+// Source: Caffe2's LearningRate.
+
+/// gamma ^ floor(n / size).
+struct step {
+  double size = 1, gamma = 0.1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// gamma ^ n.
+struct exponential {
+  double gamma = 0.99;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// (1 + gamma n) ^ -power.
+struct inverse {
+  double gamma = 1e-4, power = 0.75;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// (1 - n / steps) ^ power, and 0 from there on.
+struct polynomial {
+  double steps = 1, power = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// From `start` to 1 along a line over `steps`, then 1.
+struct linear_warm_up {
+  double start = 0, steps = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// `multiplier` for `steps`, then 1.
+struct constant_warm_up {
+  double multiplier = 0.5, steps = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// 1 for `on` steps and 0 for `off` steps in turns, beginning with the ones or, if not `on_first`, with the zeros.
+struct alternate {
+  double on = 1, off = 1;
+  bool on_first = true;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// From `start` to 1 along a line over `warm_up` steps, then (1 + gamma m) ^ -power for the m steps since, at least `floor`.
+struct hill {
+  double warm_up = 1, start = 0, gamma = 1e-4, power = 0.75, floor = 0;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+
+/// gamma ^ the number of milestones up to n.
+struct multi_step {
+  std::vector<std::int64_t> milestones{};
+  double gamma = 0.1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// Falls from 1 to `floor` along half a cosine over `period` steps, then begins again; each period is `growth` times as long as
+/// that before.   Source: Loshchilov, Hutter, "SGDR" (2017), arXiv:1608.03983.
+struct cosine_restarts {
+  double period = 1, growth = 1, floor = 0;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+/// How the height of a cycle changes: not, by half each cycle, or by gamma ^ n.
+enum class cycle_mode { triangular, triangular2, exp_range };
+/// From `floor` to 1 along a line over `up` steps and back over `down` steps (0: as many), again and again.
+/// Source: Smith, "Cyclical learning rates" (2017), arXiv:1506.01186.
+struct cyclic {
+  double floor = 0.1, up = 2000, down = 0;
+  cycle_mode mode = cycle_mode::triangular;
+  double gamma = 1;
+  double factor(double n) const;
+  value factor(const value& n) const;
+  double operator()(double base, std::int64_t n, std::int64_t) const { return base * factor(static_cast<double>(n)); }
+};
+
+// ---- schedules made of schedules ------------------------------------------------------------------------------------
+
+/// From `start` times the first rate of another schedule to that rate, along a line over `steps`; then the other one.
+struct warm_up {
+  std::int64_t steps = 0;
+  schedule then = constant{};
+  double start = 0;
+  double operator()(double base, std::int64_t step, std::int64_t all) const;
+};
+/// One schedule after the other: the next one begins at each milestone, and counts its own steps.
+/// Errors: value_error unless milestones rise and there is one less than schedules.
+struct sequential {
+  std::vector<schedule> schedules{};
+  std::vector<std::int64_t> milestones{};
+  double operator()(double base, std::int64_t step, std::int64_t steps) const;
+};
+
+struct plateau_options {
+  double factor = 0.1;         ///< that the rate is multiplied by
+  std::int64_t patience = 10;  ///< observations without a gain that are borne
+  double threshold = 1e-4;     ///< of a gain: relative to the best value, or as it is
+  bool relative = true;
+  std::int64_t cooldown = 0;  ///< observations after a fall that do not count
+  double floor = 0;           ///< the least part of the base
+  bool maximize = false;      ///< larger values are better
+};
+/// Falls where a number has not become better for a while, `observe(loss)` after each epoch. Copies share what was observed, so
+/// that one is the schedule of `fit` and another observes.   Source: PyTorch's ReduceLROnPlateau.
+class plateau {
+ public:
+  plateau(const plateau_options& o = {});
+  /// Takes a number and gives the factor from now on. Errors: value_error for NaN.
+  double observe(double value) const;
+  double factor() const;
+  double operator()(double base, std::int64_t, std::int64_t) const { return base * factor(); }
+
+ private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+/// What `learning_rate` takes: a factor as a function of the number of a run, float64 [].
+template <class P>
+concept RatePolicy = std::copyable<P> && requires(const P& p, const value& n) {
+  { p.factor(n) } -> std::convertible_to<value>;
+};
+/// Any of them.
+class rate_policy {
+ public:
+  rate_policy() = default;
+  template <class P> requires(!std::same_as<P, rate_policy>) && RatePolicy<P>
+  rate_policy(const P& p) : factor_([p](const value& n) { return value(p.factor(n)); }) {}
+  value factor(const value& n) const { return factor_(n); }
+  explicit operator bool() const { return static_cast<bool>(factor_); }
+
+ private:
+  std::function<value(const value&)> factor_;
+};
+
+}  // namespace optim
+
+/// Both must be given.
+export struct rate_options {
+  double base = std::numeric_limits<double>::quiet_NaN();
+  optim::rate_policy policy{};
+  dtype element = dtype::float32;
+};
+/// A learning rate that follows the number of a run: base factor(n).   Shapes: iteration [] int64 -> [].
+/// Numerics: computed in float64, then rounded to `element`. `base` may be negative, where updates are added.
+/// Errors: value_error where base or policy is missing, or base is not finite in `element`.
+export value learning_rate(const value& iteration, const rate_options& o, const origin& = {});
+
+}  // namespace lamina
