@@ -3,8 +3,8 @@
 #
 # Makes one program of the C++ in a document, so that what a reader copies is what a compiler has seen.  Above each
 # block that opens with ```cpp stands an HTML comment, which readers do not see:
-#   <!-- program -->   a whole program; the only block of its document that is taken
-#   <!-- compile -->   declarations, which the blocks below may use
+#   <!-- program -->   a whole program
+#   <!-- compile -->   declarations, which the blocks below may use; compiled behind a whole program where there is one
 #   <!-- run -->       statements, which run in the order of the document
 #   <!-- output -->    above a block that opens with ```text: what the program prints
 # With C_PROGRAM, `<!-- program of C -->` and `<!-- output of C -->` stand above a second program, which opens with ```c, and
@@ -115,8 +115,10 @@ if(blocks EQUAL 0)
   message(FATAL_ERROR "${DOCUMENT}: no C++ in it")
 endif()
 
-if(whole)
-  file(WRITE ${PROGRAM} "${whole}")
+if(whole AND calls)
+  message(FATAL_ERROR "${DOCUMENT}: a whole program and blocks that run")
+elseif(whole)
+  file(WRITE ${PROGRAM} "${includes}${whole}namespace document {\n${usings}${body}}\n")
 else()
   file(WRITE ${PROGRAM} "${includes}${imports}namespace document {\n${usings}${body}}\nint main() {\n${calls}}\n")
 endif()
