@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_decoders) {
           BOOST_TEST((c.recognized() == all));
           BOOST_TEST(c.missed.empty());
         }
-  decoder small{.hidden = -1e4f, .by_condition = true};
+  decoder small{.hidden = -1e3f, .by_condition = true};
   const auto c = small.counted();
   BOOST_TEST(!c.recognized().contains("attention"));
   BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
