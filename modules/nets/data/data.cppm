@@ -1,6 +1,7 @@
 // Data sets: images and labels that stay as compact as they came and become tensors when they are asked for.
 export module lamina:data;
 import :core;
+import :dtype;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -65,6 +66,11 @@ export class image_dataset {
   /// Writes the normalized images of `indices` to `images` [count x channels x height x width] and their classes to `labels`.
   /// Errors: value_error for an index outside 0..size() - 1, before anything is written.
   void batch(view<const std::int64_t> indices, float* images, std::int64_t* labels) const;
+  /// What every example is, and the form of `batch` that a `sample_source` reads by.
+  std::array<tensor_type, 2> sample_types() const { return {{{dtype::float32, image_shape()}, {dtype::int64, {}}}}; }
+  void read(view<const std::int64_t> indices, view<void* const> destinations) const {
+    batch(indices, static_cast<float*>(destinations[0]), static_cast<std::int64_t*>(destinations[1]));
+  }
 
   auto begin() const { return example_iterator<image_dataset>(this, 0, 1); }
   auto end() const { return example_iterator<image_dataset>(this, size(), 1); }

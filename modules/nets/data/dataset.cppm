@@ -1,315 +1,273 @@
-// Data sets of any samples, and what training reads of them: batches of fields in memory.
+// Data sets of any samples: what a sample is, and the type-erased form that batches are read from.
 export module lamina:data.set;
 import :cache.key;
 import :core;
+import :data;
 import :dtype;
-import :random;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
 
-/// One field of the samples of a data set: a tensor, or a number, of which the shape has no axes.
-export struct sample_field {
-  dtype element = dtype::float32;
-  shape dims;  // of one sample; `dyn` for extents that samples do not share, or that are not known
-  bool operator==(const sample_field&) const = default;
-};
-/// A field of one sample where it lies.
-struct field_reference {
-  tensor_type type;
-  const void* data;
-};
+// ---- samples --------------------------------------------------------------------------------------------------------
 
 namespace detail {
+/// A field of one sample, where it lies: numbers in row-major order, or one std::string.
+struct field_view {
+  tensor_type type;
+  const void* data = nullptr;
+};
+/// What a C++ type says of a field. `known` is false of tensors whose element type and rank only a sample tells.
+struct field_pattern {
+  bool known = true;
+  tensor_type type;
+};
 
-// ---- the fields of a sample -----------------------------------------------------------------------------------------
-
-template <class T> inline constexpr bool is_tensor_field = false;
-template <Element T, class E> inline constexpr bool is_tensor_field<tensor<T, E>> = true;
-template <class T> inline constexpr bool is_number_list = false;
-template <Element T> inline constexpr bool is_number_list<std::vector<T>> = true;
-template <Element T, std::size_t N> inline constexpr bool is_number_list<std::array<T, N>> = true;
-template <class T>
-concept FieldType = Element<T> || is_tensor_field<T> || is_number_list<T> || std::same_as<T, any_tensor>;
-template <class T>
-concept TupleLike = requires { std::tuple_size<T>::value; } && !is_number_list<T>;
-
-/// Calls f with each field of a sample: the sample itself, the elements of a tuple or a pair, or the members of an aggregate.
-template <class S, class F> constexpr decltype(auto) with_fields(const S& s, F&& f) {
-  if constexpr (FieldType<S>) return f(s);
-  else if constexpr (TupleLike<S>) return std::apply(std::forward<F>(f), s);
-  else return with_members(s, [&](auto, const auto&... members) -> decltype(auto) { return f(members...); });
-}
-template <class... T> struct field_list {};
-template <class S> using fields_of_sample =
-    decltype(with_fields(std::declval<const S&>(), []<class... T>(const T&...) { return field_list<T...>{}; }));
-template <class L> inline constexpr bool all_fields = false;
-template <class... T> inline constexpr bool all_fields<field_list<T...>> = sizeof...(T) > 0 && (FieldType<T> && ...);
-template <class S> consteval bool is_sample() {
-  if constexpr (FieldType<S> || std::same_as<S, std::vector<any_tensor>>) return true;
-  else if constexpr (TupleLike<S>) return all_fields<fields_of_sample<S>>;
-  else if constexpr (!std::is_aggregate_v<S>) return false;
-  else if constexpr (member_count<S> > 0) return all_fields<fields_of_sample<S>>;
-  else return false;
+constexpr shape with_open_extents(shape s) {
+  for (int i = 0; i < s.rank; ++i)
+    if (!s[i].is_number()) s[i] = dyn;
+  return s;
 }
 
-template <class T> field_reference reference_to(const T& field) {
-  if constexpr (Element<T>) return {{dtype_of<T>, {}}, &field};
-  else if constexpr (std::same_as<T, any_tensor>) return {field.type(), field.data()};
-  else if constexpr (is_tensor_field<T>) return {field.type(), field.data().data()};
-  else return {{dtype_of<typename T::value_type>, shape{dim(static_cast<std::int64_t>(field.size()))}}, field.data()};
+template <class F> struct field_traits;
+template <Element T> struct field_traits<T> {
+  static constexpr field_pattern pattern{true, {dtype_of<T>, {}}};
+  static field_view of(const T& x) { return {pattern.type, &x}; }
+};
+template <Element T, class E> struct field_traits<tensor<T, E>> {
+  static constexpr field_pattern pattern{true, {dtype_of<T>, with_open_extents(E::pattern)}};
+  static field_view of(const tensor<T, E>& x) { return {x.type(), x.data().data()}; }
+};
+template <> struct field_traits<std::string> {
+  static constexpr field_pattern pattern{true, {dtype::string, {}}};
+  static field_view of(const std::string& x) { return {pattern.type, &x}; }
+};
+template <> struct field_traits<any_tensor> {
+  static constexpr field_pattern pattern{false, {}};
+  static field_view of(const any_tensor& x) { return {x.type(), x.data()}; }
+};
+
+template <Element T> struct field_traits<std::vector<T>> {
+  static constexpr field_pattern pattern{true, {dtype_of<T>, {dyn}}};
+  static field_view of(const std::vector<T>& x) {
+    return {{dtype_of<T>, {dim(static_cast<std::int64_t>(x.size()))}}, x.data()};
+  }
+};
+template <Element T, std::size_t N> struct field_traits<std::array<T, N>> {
+  static constexpr field_pattern pattern{true, {dtype_of<T>, {dim(static_cast<std::int64_t>(N))}}};
+  static field_view of(const std::array<T, N>& x) { return {pattern.type, x.data()}; }
+};
+
+template <class F>
+concept Field = requires { field_traits<std::remove_cvref_t<F>>::pattern; };
+
+template <class S>
+concept TupleLike = requires { std::tuple_size<S>::value; };
+
+/// Calls f(field...) with the fields of a sample.
+template <class S, class F> decltype(auto) with_fields(const S& s, F&& f) {
+  if constexpr (Field<S>) return f(s);
+  else if constexpr (TupleLike<S>) return std::apply(f, s);
+  else {
+    static_assert(member_count<S> > 0, "a sample has at least one field");
+    return with_members(s, [&](auto, const auto&... members) -> decltype(auto) { return f(members...); });
+  }
 }
-/// What the type of a field says of it.
-template <class T> sample_field field_of_type() {
-  if constexpr (Element<T>) return {dtype_of<T>, {}};
-  else if constexpr (is_tensor_field<T>) {
-    shape s = T::pattern;
-    for (int i = 0; i < s.rank; ++i)
-      if (!s[i].is_number()) s[i] = dyn;
-    return {dtype_of<typename T::element_type>, s};
-  } else if constexpr (requires { std::tuple_size<T>::value; })
-    return {dtype_of<typename T::value_type>, shape{dim(static_cast<std::int64_t>(std::tuple_size_v<T>))}};
-  else if constexpr (std::same_as<T, any_tensor>) return {};
-  else return {dtype_of<typename T::value_type>, shape{dyn}};
-}
 
-}  // namespace detail
+template <class... F> struct field_list {
+  static constexpr std::size_t size = sizeof...(F);
+};
+struct list_fields {
+  template <class... F> field_list<F...> operator()(const F&...) const;
+};
+template <class S> using fields_of = decltype(with_fields(std::declval<const S&>(), list_fields{}));
 
-/// A data set: `size()`, and `operator[](i)` that gives sample i, from several threads at once. A sample is a tensor, a number, a list of
-/// numbers, an aggregate of up to 16 of them, a tuple or a pair, or a `std::vector<any_tensor>`.
-export template <class D>
-concept Dataset = std::copyable<D> && requires(const D& d, std::int64_t i) {
-  { d.size() } -> std::convertible_to<std::int64_t>;
-  d[i];
-} && detail::is_sample<std::remove_cvref_t<decltype(std::declval<const D&>()[std::int64_t()])>>();
+template <class D> using sample_of = std::remove_cvref_t<decltype(std::declval<const D&>()[std::int64_t(0)])>;
 
-template <class D> struct dataset_check {
+// What is wrong with the fields of a sample.
+template <class D, class List> struct fields_check;
+template <class D, class... F> struct fields_check<D, field_list<F...>> {
   static consteval text message() {
     text t;
-    if constexpr (!Dataset<D>)
-      t << "the data set is `" << type_name<D>()
-        << "`; it must have size() and operator[](i) that gives a sample: tensors, numbers or lists of numbers, alone, "
-           "in an "
-           "aggregate of up to 16, or in a tuple";
+    const bool fits[] = {Field<F>..., true};
+    const std::string_view names[] = {type_name<F>()..., {}};
+    for (std::size_t i = 0; i < sizeof...(F); ++i)
+      if (t.empty() && !fits[i])
+        t << "field " << i << " of a sample of `" << type_name<D>() << "` is a `" << names[i]
+          << "`; expected a tensor, a number of an element type or a list of them, or a std::string";
+    if (sizeof...(F) == 0 || sizeof...(F) > max_members)
+      t << "a sample of `" << type_name<D>() << "` has " << sizeof...(F) << " fields; expected 1 to " << max_members;
     return t;
   }
 };
+// What is wrong with a sample.
+template <class D, class S> consteval text sample_message() {
+  text t;
+  if constexpr (Field<S>) return t;
+  else if constexpr (TupleLike<S> || (std::is_aggregate_v<S> && !std::is_array_v<S>)) {
+    if constexpr (!TupleLike<S> && member_count<S> == 0)
+      return t << "a sample of `" << type_name<D>() << "` is a `" << type_name<S>()
+               << "`, whose members cannot be told apart; expected at most 16, or a std::tuple";
+    else return fields_check<D, fields_of<S>>::message();
+  } else
+    return t << "a sample of `" << type_name<D>() << "` is a `" << type_name<S>()
+             << "`; expected a tensor, a number, a list of numbers, a std::string, or an aggregate, std::tuple or "
+                "std::pair of those";
+}
+template <class D> struct dataset_check {
+  static consteval text message() {
+    text t;
+    if constexpr (requires { typename D::extents_type; })
+      t << "a tensor is no data set, since it counts elements; dataset::of_tensors(x) has its rows as samples";
+    else if constexpr (!requires(const D& d) {
+                         { d.size() } -> std::convertible_to<std::int64_t>;
+                       })
+      t << "`" << type_name<D>() << "` is no data set: it has no `size() const` that gives a number";
+    else if constexpr (
+        !requires(const D& d) { d[std::int64_t(0)]; } || !requires { requires !std::is_void_v<sample_of<D>>; })
+      t << "`" << type_name<D>() << "` is no data set: it has no `operator[](std::int64_t) const` that gives a sample";
+    else return sample_message<D, sample_of<D>>();
+    return t;
+  }
+};
+}  // namespace detail
 
-/// A data set as training reads it, whatever its samples are: copies share it.
+/// What can be trained on: `size()` samples, `operator[](i)` gives one: a tensor, a number, a std::vector or std::array of
+/// numbers, a std::string, or an aggregate of up to 16 members, a std::tuple or a std::pair of those. Its fields are counted from 0 in this order.
+/// Members more are used where a data set has them: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a range of `tensor_type`, what it knows of its
+/// fields beyond their C++ types, with `dyn` for extents that differ between samples; and `read(view<const std::int64_t>
+/// indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
+/// Reading is const, and several threads read at once.
+export template <class D>
+concept Dataset = detail::dataset_check<std::remove_cvref_t<D>>::message().empty();
+
+// ---- the type-erased form -------------------------------------------------------------------------------------------
+
+namespace detail {
+/// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and zeros where there are none.
+void copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
+                 int axis = 0);
+
+/// Reads samples of any type.
+class sample_reader {
+ public:
+  using taker = void (*)(void* state, view<const field_view> fields);
+  sample_reader() = default;
+  sample_reader(const sample_reader&) = delete;
+  sample_reader& operator=(const sample_reader&) = delete;
+  virtual ~sample_reader();
+  virtual std::int64_t size() const = 0;
+  /// Calls `take` with the fields of a sample, which live until it returns.
+  virtual void sample(std::int64_t i, taker take, void* state) const = 0;
+  /// Writes a batch whose extents are all known, if the data set has a way of its own.
+  virtual bool read(view<const std::int64_t> indices, view<void* const> destinations) const = 0;
+  /// The classes of all samples, where the data set holds them.
+  virtual view<const std::int64_t> labels() const { return {}; }
+};
+}  // namespace detail
+
+/// A data set whose type is forgotten, as trainers and loaders read it. Copies share the data; several threads may read.
 export class sample_source {
  public:
-  /// Gives memory for a field of a batch of this shape, [samples x ...].
-  using place = std::function<void*(std::size_t field, const shape& dims)>;
-  template <class D> requires(!std::same_as<D, sample_source>) && Dataset<D>
-  sample_source(const D& data) : held_(std::make_shared<const holder<D>>(data)), fields_(held_->fields()) {}
+  sample_source() = default;
+  template <class D> requires(!std::same_as<D, sample_source>) && accepted<diagnostic<detail::dataset_check<D>>()>
+  sample_source(const D& data);
+  std::int64_t size() const { return size_; }
+  /// Element type and shape of each field of a sample. An extent that differs between samples, or may, is `dyn`.
+  view<const tensor_type> fields() const { return fields_; }
+  /// Whether samples may differ in an extent of this field.
+  bool is_ragged(std::size_t field) const { return !fields_[field].dims.is_static(); }
 
-  std::int64_t size() const { return held_->size(); }
-  /// The fields of each sample. Errors: value_error for a data set whose fields only its samples tell, and that has none.
-  const std::vector<sample_field>& fields() const { return fields_; }
+  /// The shape of each field of a batch: the number of samples, then the largest extents. Reads the samples where an extent
+  /// is open.  Errors: value_error for an index outside 0..size() - 1; shape_error and type_error naming sample and field.
+  void batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const;
+  std::vector<shape> batch_shapes(view<const std::int64_t> indices) const;
+
+  /// Writes the samples of a batch, one after another, into one block of memory for each field. Shorter samples are padded
+  /// with zeros up to `shapes`, as `batch_shapes` gives them, and found where they are left out. A field of strings goes to
+  /// that many objects of std::string. `lengths` has, where it is given, for each field null or room for one number a
+  /// sample: its extent along the first axis that is open, or along the first axis where none is; 1 for numbers.
+  /// Allocates nothing for tensors and numbers, beside what the data set does.
+  /// Errors: as `batch_shapes`; shape_error for a sample larger than `shapes`; value_error for another number of blocks.
+  void read(view<const std::int64_t> indices, view<void* const> destinations, view<const shape> shapes = {},
+            view<std::int64_t* const> lengths = {}) const;
+
   /// The classes of all samples where the data set holds them; else empty.
-  view<const std::int64_t> labels() const { return held_->labels(); }
-  /// Reads samples one behind the other into one block of memory for each field, of which `where` is asked once. Samples that are
-  /// smaller than others of the batch are filled up with zeros. Several threads may read at once.
-  /// Errors: value_error naming a sample that cannot be read, or that has other fields than the first one.
-  void read(view<const std::int64_t> indices, const place& where) const;
+  view<const std::int64_t> labels() const { return reader_->labels(); }
+
+  /// Calls `take(state, fields)` with the fields of one sample, checked against `fields()`.
+  void sample(std::int64_t i, detail::sample_reader::taker take, void* state) const;
+
+  // Known types may be fewer than the C++ types leave open; `known` is empty, or has one for each field.
+  sample_source(std::shared_ptr<const detail::sample_reader> reader, view<const detail::field_pattern> patterns,
+                view<const tensor_type> known);
 
  private:
-  using reader = std::function<void(view<const field_reference> fields)>;
-  struct held {
-    virtual ~held() = default;
-    virtual std::int64_t size() const = 0;
-    virtual std::vector<sample_field> fields() const = 0;
-    virtual view<const std::int64_t> labels() const { return {}; }
-    virtual void sample(std::int64_t i, const reader& f) const = 0;
-    /// Whether it has read a batch by itself.
-    virtual bool batch(view<const std::int64_t>, const place&) const { return false; }
-  };
-  template <class D> struct holder;
-  static std::vector<sample_field> fields_of_first(const held& data);
-  void read_one(std::int64_t i, const reader& f) const;
-
-  std::shared_ptr<const held> held_;
-  std::vector<sample_field> fields_;
+  void check(view<const std::int64_t> indices) const;
+  std::shared_ptr<const detail::sample_reader> reader_;
+  std::vector<tensor_type> fields_;
+  std::int64_t size_ = 0;
 };
 
-template <class D> struct sample_source::holder final : held {
-  explicit holder(const D& d) : data(d) {}
-  D data;
-  using sample_type = std::remove_cvref_t<decltype(std::declval<const D&>()[std::int64_t()])>;
-  std::int64_t size() const override { return static_cast<std::int64_t>(data.size()); }
-  std::vector<sample_field> fields() const override {
-    if constexpr (requires {
-                    data.image_shape();
-                    data.batch(view<const std::int64_t>(), nullptr, nullptr);
-                  })
-      return {{dtype::float32, data.image_shape()}, {dtype::int64, {}}};
-    else if constexpr (requires {
-                         { data.fields() } -> std::convertible_to<std::vector<sample_field>>;
-                       })
-      return data.fields();
-    else if constexpr (std::same_as<sample_type, std::vector<any_tensor>> || std::same_as<sample_type, any_tensor>)
-      return fields_of_first(*this);
-    else {
-      auto found = []<class... T>(detail::field_list<T...>) {
-        return std::pair(std::vector<sample_field>{detail::field_of_type<T>()...},
-                         (std::same_as<T, any_tensor> || ...));
-      }(detail::fields_of_sample<sample_type>{});
-      return found.second ? fields_of_first(*this) : found.first;
-    }
+namespace detail {
+template <class D> class reader_of final : public sample_reader {
+ public:
+  explicit reader_of(std::shared_ptr<const D> data) : data_(std::move(data)) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(data_->size()); }
+  void sample(std::int64_t i, taker take, void* state) const override {
+    const auto& s = (*data_)[index_for(i)];
+    with_fields(s, [&](const auto&... f) {
+      const field_view fields[] = {field_traits<std::remove_cvref_t<decltype(f)>>::of(f)...};
+      take(state, fields);
+    });
   }
-  view<const std::int64_t> labels() const override {
-    if constexpr (requires {
-                    { data.labels() } -> std::convertible_to<view<const std::int64_t>>;
-                  })
-      return data.labels();
-    else return {};
-  }
-  void sample(std::int64_t i, const reader& f) const override {
-    const auto& s = data[i];
-    if constexpr (std::same_as<sample_type, std::vector<any_tensor>>) {
-      std::vector<field_reference> all;
-      for (const auto& t : s) all.push_back({t.type(), t.data()});
-      f(view<const field_reference>(all));
-    } else
-      detail::with_fields(s, [&](const auto&... field) {
-        const field_reference all[] = {detail::reference_to(field)...};
-        f({all, sizeof...(field)});
-      });
-  }
-  bool batch(view<const std::int64_t> indices, const place& where) const override {
-    if constexpr (requires {
-                    data.image_shape();
-                    data.batch(indices, nullptr, nullptr);
-                  }) {
-      shape s{dim(static_cast<std::int64_t>(indices.size()))};
-      const shape image = data.image_shape();
-      for (int i = 0; i < image.rank; ++i) s.push_back(image[i]);
-      void* images = where(0, s);
-      data.batch(indices, static_cast<float*>(images), static_cast<std::int64_t*>(where(1, shape{s[0]})));
+  bool read(view<const std::int64_t> indices, view<void* const> destinations) const override {
+    if constexpr (requires { data_->read(indices, destinations); }) {
+      data_->read(indices, destinations);
       return true;
     } else return false;
   }
-};
-
-/// A data set as training reads it.
-export template <class D> requires accepted<diagnostic<dataset_check<D>>()> sample_source source_of(const D& data) {
-  return sample_source(data);
-}
-export inline sample_source source_of(const sample_source& data) { return data; }
-
-// ---- data sets in memory, and of other data sets --------------------------------------------------------------------
-
-export namespace dataset {
-
-/// Samples that are rows of tensors: sample i has position i of the first axis of each.
-class rows {
- public:
-  /// Errors: shape_error where a tensor is one number, or they have different numbers of rows.
-  explicit rows(std::vector<any_tensor> tensors);
-  std::int64_t size() const;
-  std::vector<sample_field> fields() const;
-  /// Shares the memory of the tensors. Errors: value_error for a sample that there is not.
-  std::vector<any_tensor> operator[](std::int64_t i) const;
-
- private:
-  std::vector<any_tensor> tensors_;
-};
-/// Rows of tensors as samples: `dataset::of(x, y)` has x [N, ...] as its first field and y [N, ...] as its second.
-template <class... T> requires(sizeof...(T) > 0) && (std::convertible_to<const T&, any_tensor> && ...) rows
-    of(const T&... tensors) {
-  return rows({any_tensor(tensors)...});
-}
-
-/// What a function makes of each sample, when it is read.
-template <class D, class F> class mapped {
- public:
-  mapped(D data, F f) : data_(std::move(data)), f_(std::move(f)) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(data_.size()); }
-  auto operator[](std::int64_t i) const { return f_(data_[i]); }
-
- private:
-  D data_;
-  F f_;
-};
-template <class D, class F> requires std::invocable<const F&, decltype(std::declval<const D&>()[std::int64_t()])>
-mapped<D, F> map(D data, F f) {
-  return {std::move(data), std::move(f)};
-}
-
-/// Some samples of a data set, in an order.
-template <class D> class chosen {
- public:
-  chosen(D data, std::vector<std::int64_t> indices)
-      : data_(std::move(data)), indices_(std::make_shared<const std::vector<std::int64_t>>(std::move(indices))) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(indices_->size()); }
-  decltype(auto) operator[](std::int64_t i) const { return data_[indices_->at(static_cast<std::size_t>(i))]; }
-  const std::vector<std::int64_t>& indices() const { return *indices_; }
-
- private:
-  D data_;
-  std::shared_ptr<const std::vector<std::int64_t>> indices_;
-};
-/// Refuses an index outside of a data set. Errors: value_error.
-void check_indices(view<const std::int64_t> indices, std::int64_t size);
-/// The numbers from `first` to below `last`.
-std::vector<std::int64_t> counted(std::int64_t first, std::int64_t last);
-
-/// The samples of these indices. Errors: value_error for an index outside of the data set.
-template <class D> chosen<D> subset(D data, std::vector<std::int64_t> indices) {
-  check_indices(indices, static_cast<std::int64_t>(data.size()));
-  return {std::move(data), std::move(indices)};
-}
-/// The first samples, as many as there are at most.
-template <class D> chosen<D> take(D data, std::int64_t count) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  return {std::move(data), counted(0, std::min(std::max<std::int64_t>(count, 0), n))};
-}
-/// All but the first samples.
-template <class D> chosen<D> skip(D data, std::int64_t count) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  return {std::move(data), counted(std::min(std::max<std::int64_t>(count, 0), n), n)};
-}
-/// All samples in an order that depends on the seed alone.
-template <class D> chosen<D> shuffle(D data, std::int64_t seed) {
-  auto order = permutation(static_cast<std::int64_t>(data.size()), seed, 0);
-  return {std::move(data), std::move(order)};
-}
-/// The samples for which a function gives true, which is asked of all of them now.
-template <class D, class F> requires std::predicate<const F&, decltype(std::declval<const D&>()[std::int64_t()])>
-chosen<D> filter(D data, const F& f) {
-  std::vector<std::int64_t> kept;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(data.size()); ++i)
-    if (f(data[i])) kept.push_back(i);
-  return {std::move(data), std::move(kept)};
-}
-/// Two parts of a data set, of which the first has this share of the samples, drawn by the seed. Errors: value_error for a share outside 0..1.
-template <class D> std::pair<chosen<D>, chosen<D>> split(const D& data, double share, std::int64_t seed) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  auto order = permutation(n, seed, 0);
-  if (!(share >= 0 && share <= 1)) detail::raise(error_kind::value, "dataset::split: expected a share between 0 and 1");
-  const auto first = static_cast<std::int64_t>(share * static_cast<double>(n) + 0.5);
-  std::vector<std::int64_t> a(order.begin(), order.begin() + first), b(order.begin() + first, order.end());
-  return {{data, std::move(a)}, {data, std::move(b)}};
-}
-
-/// The samples of one data set behind those of another, of one type.
-template <class A, class B> class joined {
- public:
-  joined(A a, B b) : a_(std::move(a)), b_(std::move(b)) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(a_.size()) + static_cast<std::int64_t>(b_.size()); }
-  auto operator[](std::int64_t i) const {
-    const auto n = static_cast<std::int64_t>(a_.size());
-    return i < n ? a_[i] : b_[i - n];
+  view<const std::int64_t> labels() const override {
+    if constexpr (requires {
+                    { data_->labels() } -> std::convertible_to<view<const std::int64_t>>;
+                  })
+      return data_->labels();
+    else return {};
   }
 
  private:
-  A a_;
-  B b_;
+  // Containers of the standard library count from 0 without a sign.
+  static auto index_for(std::int64_t i) {
+    if constexpr (requires { typename D::size_type; }) return static_cast<typename D::size_type>(i);
+    else return i;
+  }
+  std::shared_ptr<const D> data_;
 };
-template <class A, class B> joined<A, B> concat(A a, B b) { return {std::move(a), std::move(b)}; }
+template <class List> struct patterns_of;
+template <class... F> struct patterns_of<field_list<F...>> {
+  static constexpr field_pattern value[] = {field_traits<F>::pattern...};
+};
+}  // namespace detail
 
-}  // namespace dataset
+/// A data set whose type is forgotten; it keeps the pointer.
+export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
+sample_source source_of(std::shared_ptr<const D> data) {
+  using patterns = detail::patterns_of<detail::fields_of<detail::sample_of<D>>>;
+  auto reader = std::make_shared<const detail::reader_of<D>>(data);
+  if constexpr (requires { data->sample_types(); }) {
+    const auto known = data->sample_types();
+    return {std::move(reader), patterns::value, known};
+  } else return {std::move(reader), patterns::value, {}};
+}
+/// The same, which keeps a copy of the data set.
+export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
+sample_source source_of(const D& data) {
+  return source_of(std::make_shared<const D>(data));
+}
+export inline sample_source source_of(const sample_source& s) { return s; }
+
+template <class D> requires(!std::same_as<D, sample_source>) && accepted<diagnostic<detail::dataset_check<D>>()>
+sample_source::sample_source(const D& data) : sample_source(source_of(data)) {}
 
 }  // namespace lamina

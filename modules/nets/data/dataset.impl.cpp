@@ -1,187 +1,238 @@
 module lamina:data.set.impl;
+import :cache.key;
 import :core;
 import :data.set;
 import :dtype;
 import :shape;
-import :stop;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
 
+using detail::field_pattern;
+using detail::field_view;
+
+detail::sample_reader::~sample_reader() = default;
+
 namespace {
 
-[[noreturn]] void refuse_sample(std::int64_t i, const text& why) {
+[[noreturn]] void field_mismatch(std::int64_t sample, std::size_t field, const tensor_type& found,
+                                 const tensor_type& expected) {
   text t;
-  detail::raise(error_kind::value, t << "data set: sample " << i << ": " << why.view());
+  t << "data set: field " << field << " of sample " << sample << " is ";
+  if (found.element == dtype::string && found.dims.rank == 0) t << "a string";
+  else t << found;
+  t << "; expected ";
+  if (expected.element == dtype::string) t << "a std::string";
+  else t << expected;
+  const bool other_element = found.element != expected.element;
+  if (!other_element && found.dims.rank != expected.dims.rank) t << ": the samples of a data set have one rank";
+  detail::raise(other_element ? error_kind::type : error_kind::shape, t);
 }
 
-// Copies elements of a sample into its place in a batch, whose extents are as large or larger: `axis` and those behind it.
-void copy_into(const shape& from, const std::byte* in, const shape& to, std::byte* out, int axis, std::size_t size) {
-  if (axis == from.rank) {
-    std::memcpy(out, in, size);
-    return;
-  }
-  std::int64_t in_step = static_cast<std::int64_t>(size), out_step = in_step;
-  bool same = true;  // all axes behind this one
-  for (int i = axis + 1; i < from.rank; ++i) {
-    in_step *= from.at(i);
-    out_step *= to.at(i);
-    same = same && from[i] == to[i];
-  }
-  if (same) {
-    if (from.at(axis) && in_step) std::memcpy(out, in, static_cast<std::size_t>(from.at(axis) * in_step));
-    return;
-  }
-  for (std::int64_t i = 0; i < from.at(axis); ++i)
-    copy_into(from, in + i * in_step, to, out + i * out_step, axis + 1, size);
+// Whether a sample's field is of the type that the data set promises.
+bool fits_field(const tensor_type& found, const tensor_type& expected) {
+  return found.element == expected.element && found.dims.rank == expected.dims.rank && fits(expected.dims, found.dims);
 }
 
-void check_field(const sample_field& wanted, const field_reference& found, std::int64_t i, std::size_t f) {
-  bool fits_it = found.type.element == wanted.element && found.type.dims.rank == wanted.dims.rank;
-  for (int k = 0; fits_it && k < wanted.dims.rank; ++k)
-    fits_it = wanted.dims[k] == dyn || wanted.dims[k] == found.type.dims[k];
-  if (fits_it && (found.data || found.type.bytes() == 0)) return;
-  text t;
-  refuse_sample(i, t << "field " << static_cast<std::int64_t>(f) << " is " << found.type << "; expected "
-                     << tensor_type{wanted.element, wanted.dims} << (fits_it ? ", and it has no memory" : ""));
+// Calls f(fields) with a sample.
+template <class F> void with_sample(const detail::sample_reader& r, std::int64_t i, F&& f) {
+  r.sample(i, [](void* state, view<const field_view> fields) { (*static_cast<F*>(state))(fields); }, &f);
+}
+
+// The element type and rank that a sample tells where the C++ type does not.
+void complete(const detail::sample_reader& r, view<const field_pattern> patterns, std::vector<tensor_type>& types) {
+  const bool all_known = std::all_of(patterns.begin(), patterns.end(), [](const auto& p) { return p.known; });
+  if (all_known) return;
+  if (r.size() == 0)
+    detail::raise(error_kind::value,
+                  "data set: it has no sample, and the element type and rank of its fields are not in their C++ types");
+  with_sample(r, 0, [&](view<const field_view> fields) {
+    for (std::size_t k = 0; k < fields.size(); ++k) {
+      if (patterns[k].known) continue;
+      types[k].element = fields[k].type.element;
+      types[k].dims = fields[k].type.dims;
+      for (int a = 0; a < types[k].dims.rank; ++a) types[k].dims[a] = dyn;
+      if (types[k].element == dtype::string || !fields[k].type.is_tensor()) {
+        text t;
+        t << "data set: field " << k << " of sample 0 is " << fields[k].type << "; expected a tensor of numbers";
+        detail::raise(error_kind::type, t);
+      }
+    }
+  });
+}
+
+// The extent that `lengths` reports: along the first open axis, else along the first.
+std::int64_t length_of(const shape& s, const shape& pattern) {
+  for (int a = 0; a < s.rank; ++a)
+    if (!pattern[a].is_number()) return s.at(a);
+  return s.rank ? s.at(0) : 1;
 }
 
 }  // namespace
 
-std::vector<sample_field> sample_source::fields_of_first(const held& data) {
-  if (data.size() == 0)
-    detail::raise(error_kind::value,
-                  "data set: it is empty, and nothing else tells what its samples have; give it a member `fields()`");
-  std::vector<sample_field> found;
-  data.sample(0, [&](view<const field_reference> all) {
-    for (const auto& f : all) {
-      shape s = f.type.dims;
-      for (int i = 0; i < s.rank; ++i) s[i] = dyn;
-      found.push_back({f.type.element, s});
-    }
-  });
-  return found;
-}
-
-void sample_source::read_one(std::int64_t i, const reader& f) const {
-  if (i < 0 || i >= size()) {
-    text t;
-    refuse_sample(i, t << "there are " << size());
-  }
-  try {
-    held_->sample(i, [&](view<const field_reference> all) {
-      if (all.size() != fields_.size()) {
-        text t;
-        refuse_sample(i, t << static_cast<std::int64_t>(all.size()) << " fields; expected "
-                           << static_cast<std::int64_t>(fields_.size()) << ", as the first one has");
-      }
-      for (std::size_t k = 0; k < all.size(); ++k) check_field(fields_[k], all[k], i, k);
-      f(all);
-    });
-  } catch (const stopped_error&) { throw; } catch (const std::exception& why) {
-    if (std::string_view(why.what()).starts_with("data set: sample ")) throw;
-    text t;
-    refuse_sample(i, t << why.what());
-  }
-}
-
-void sample_source::read(view<const std::int64_t> indices, const place& where) const {
-  if (held_->batch(indices, where)) return;
-  const auto n = static_cast<std::int64_t>(indices.size());
-  bool fixed = true;
-  for (const auto& f : fields_) fixed = fixed && f.dims.is_static();
-  // Extents that differ: samples are kept until those of all of them are known.
-  std::vector<shape> extents;
-  for (const auto& f : fields_) extents.push_back(f.dims);
-  std::vector<std::vector<any_tensor>> kept;
-  if (!fixed) {
-    for (auto& s : extents)
-      for (int k = 0; k < s.rank; ++k)
-        if (s[k] == dyn) s[k] = dim(0);
-    for (auto i : indices)
-      read_one(i, [&](view<const field_reference> all) {
-        auto& of = kept.emplace_back();
-        for (std::size_t f = 0; f < all.size(); ++f) {
-          of.emplace_back(all[f].type);
-          if (all[f].type.bytes()) std::memcpy(of.back().mutable_data(), all[f].data, all[f].type.bytes());
-          for (int k = 0; k < extents[f].rank; ++k)
-            extents[f][k] = dim(std::max(extents[f].at(k), all[f].type.dims.at(k)));
-        }
-      });
-  }
-  std::vector<std::byte*> to;
-  std::vector<std::size_t> bytes;
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    shape s{dim(n)};
-    for (int k = 0; k < extents[f].rank; ++k) s.push_back(extents[f][k]);
-    const tensor_type all{fields_[f].element, s};
-    to.push_back(static_cast<std::byte*>(where(f, s)));
-    bytes.push_back(n ? all.bytes() / static_cast<std::size_t>(n) : 0);
-    if (!fixed && all.bytes()) std::memset(to.back(), 0, all.bytes());
-  }
-  const auto put = [&](std::size_t k, std::size_t f, const shape& dims, const void* data) {
-    if (dims.size() == 0) return;
-    copy_into(dims, static_cast<const std::byte*>(data), extents[f], to[f] + k * bytes[f], 0,
-              size_of(fields_[f].element));
+void detail::copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
+                         int axis) {
+  // Extents that agree from `axis` on are one run of bytes.
+  int same = s.rank;
+  while (same > axis && s[same - 1] == padded[same - 1]) --same;
+  const auto bytes = [element](const shape& x, int first) {
+    return static_cast<std::size_t>(x.size(first, x.rank)) * element;
   };
-  for (std::size_t k = 0; k < indices.size(); ++k) {
-    if (!fixed)
-      for (std::size_t f = 0; f < to.size(); ++f) put(k, f, kept[k][f].shape(), kept[k][f].data());
-    else
-      read_one(indices[k], [&](view<const field_reference> all) {
-        for (std::size_t f = 0; f < all.size(); ++f) put(k, f, all[f].type.dims, all[f].data);
-      });
+  if (same <= axis + 1) {
+    const std::size_t filled = bytes(s, axis), all = bytes(padded, axis);
+    if (filled) std::memcpy(to, from, filled);
+    if (all > filled) std::memset(to + filled, 0, all - filled);
+    return;
   }
+  const std::size_t step = bytes(s, axis + 1), padded_step = bytes(padded, axis + 1);
+  const auto n = static_cast<std::size_t>(s.at(axis)), all = static_cast<std::size_t>(padded.at(axis));
+  for (std::size_t i = 0; i < n; ++i) copy_padded(from + i * step, s, to + i * padded_step, padded, element, axis + 1);
+  if (all > n && padded_step) std::memset(to + n * padded_step, 0, (all - n) * padded_step);
 }
 
-// ---- data sets in memory --------------------------------------------------------------------------------------------
-
-namespace dataset {
-
-rows::rows(std::vector<any_tensor> tensors) : tensors_(std::move(tensors)) {
-  text t;
-  for (const auto& x : tensors_)
-    if (x.shape().rank == 0 || x.shape().at(0) != tensors_[0].shape().at(0))
-      detail::raise(error_kind::shape, t << "dataset::of: tensors of " << tensors_[0].type() << " and " << x.type()
-                                         << "; expected the same number of rows");
-}
-std::int64_t rows::size() const { return tensors_.empty() ? 0 : tensors_[0].shape().at(0); }
-std::vector<sample_field> rows::fields() const {
-  std::vector<sample_field> all;
-  for (const auto& x : tensors_) {
-    shape s;
-    for (int i = 1; i < x.shape().rank; ++i) s.push_back(x.shape()[i]);
-    all.push_back({x.element(), s});
+sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader, view<const field_pattern> patterns,
+                             view<const tensor_type> known)
+    : reader_(std::move(reader)), size_(reader_->size()) {
+  if (!known.empty() && known.size() != patterns.size()) {
+    text t;
+    t << "data set: sample_types() gives " << known.size() << " types, and a sample has " << patterns.size()
+      << " fields";
+    detail::raise(error_kind::value, t);
   }
-  return all;
-}
-std::vector<any_tensor> rows::operator[](std::int64_t i) const {
-  check_indices({&i, 1}, size());
-  std::vector<any_tensor> sample;
-  const auto all = fields();
-  for (std::size_t f = 0; f < all.size(); ++f) {
-    const tensor_type type{all[f].element, all[f].dims};
-    const auto& x = tensors_[f];
-    const auto before = static_cast<std::size_t>(x.data() - static_cast<const std::byte*>(x.memory().data()));
-    sample.emplace_back(x.memory(), type, before + static_cast<std::size_t>(i) * type.bytes());
-  }
-  return sample;
-}
-
-void check_indices(view<const std::int64_t> indices, std::int64_t size) {
-  for (auto i : indices)
-    if (i < 0 || i >= size) {
+  for (std::size_t k = 0; k < patterns.size(); ++k) {
+    fields_.push_back(known.empty() ? patterns[k].type : known[k]);
+    if (!known.empty() && patterns[k].known && !fits_field(known[k], patterns[k].type)) {
       text t;
-      detail::raise(error_kind::value, t << "data set: there is no sample " << i << " of " << size);
+      t << "data set: sample_types() gives " << known[k] << " for field " << k << ", which is " << patterns[k].type;
+      detail::raise(error_kind::type, t);
+    }
+  }
+  if (known.empty()) complete(*reader_, patterns, fields_);
+}
+
+void sample_source::check(view<const std::int64_t> indices) const {
+  for (auto i : indices)
+    if (i < 0 || i >= size_) {
+      text t;
+      t << "data set: index " << i << " is outside 0.." << size_ - 1;
+      if (size_ == 0) t << ": it has no samples";
+      detail::raise(error_kind::value, t);
     }
 }
-std::vector<std::int64_t> counted(std::int64_t first, std::int64_t last) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0)));
-  std::iota(all.begin(), all.end(), first);
-  return all;
+
+void sample_source::sample(std::int64_t i, detail::sample_reader::taker take, void* state) const {
+  check({&i, 1});
+  auto checked = [&](view<const field_view> fields) {
+    for (std::size_t k = 0; k < fields.size(); ++k)
+      if (!fits_field(fields[k].type, fields_[k])) field_mismatch(i, k, fields[k].type, fields_[k]);
+    take(state, fields);
+  };
+  try {
+    reader_->sample(
+        i, [](void* s, view<const field_view> fields) { (*static_cast<decltype(checked)*>(s))(fields); }, &checked);
+  } catch (const error&) {
+    throw;  // the library's own say what they are about
+  } catch (const std::bad_alloc&) { throw; } catch (const std::exception& why) {
+    text t;
+    detail::raise(error_kind::value, t << "data set: sample " << i << " cannot be read: " << why.what());
+  }
 }
 
-}  // namespace dataset
+void sample_source::batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const {
+  if (shapes.size() != fields_.size())
+    detail::raise(error_kind::value, "data set: batch_shapes needs room for one shape a field");
+  check(indices);
+  bool ragged = false;
+  for (std::size_t k = 0; k < fields_.size(); ++k) {
+    shapes[k] = with_first(dim(static_cast<std::int64_t>(indices.size())), fields_[k].dims);
+    for (int a = 1; a < shapes[k].rank; ++a)
+      if (!shapes[k][a].is_number()) {
+        shapes[k][a] = dim(0);
+        ragged = true;
+      }
+  }
+  if (!ragged) return;
+  auto widen = [](void* state, view<const field_view> fields) {
+    auto& all = *static_cast<view<shape>*>(state);
+    for (std::size_t k = 0; k < fields.size(); ++k)
+      for (int a = 0; a < fields[k].type.dims.rank; ++a)
+        all[k][a + 1] = dim(std::max(all[k].at(a + 1), fields[k].type.dims.at(a)));
+  };
+  for (auto i : indices) sample(i, widen, &shapes);
+}
+
+std::vector<shape> sample_source::batch_shapes(view<const std::int64_t> indices) const {
+  std::vector<shape> shapes(fields_.size());
+  batch_shapes(indices, view<shape>(shapes));
+  return shapes;
+}
+
+namespace {
+// Where the samples of a batch go.
+struct placing {
+  view<const tensor_type> types;
+  view<void* const> destinations;
+  const shape* shapes;  // of one sample each, padded
+  view<std::int64_t* const> lengths;
+  std::int64_t index;
+  std::size_t position;
+
+  void put(view<const field_view> fields) const {
+    for (std::size_t k = 0; k < fields.size(); ++k) {
+      const auto& [type, data] = fields[k];
+      if (k < lengths.size() && lengths[k]) lengths[k][position] = length_of(type.dims, types[k].dims);
+      if (type.element == dtype::string) {
+        static_cast<std::string*>(destinations[k])[position] = *static_cast<const std::string*>(data);
+        continue;
+      }
+      for (int a = 0; a < type.dims.rank; ++a)
+        if (type.dims.at(a) > shapes[k].at(a)) field_mismatch(index, k, type, {type.element, shapes[k]});
+      const std::size_t size = size_of(type.element);
+      auto* to =
+          static_cast<std::byte*>(destinations[k]) + position * static_cast<std::size_t>(shapes[k].size()) * size;
+      if (type.dims.rank == 0) std::memcpy(to, data, size);
+      else detail::copy_padded(static_cast<const std::byte*>(data), type.dims, to, shapes[k], size);
+    }
+  }
+};
+}  // namespace
+
+void sample_source::read(view<const std::int64_t> indices, view<void* const> destinations, view<const shape> shapes,
+                         view<std::int64_t* const> lengths) const {
+  if (destinations.size() != fields_.size() || (!shapes.empty() && shapes.size() != fields_.size()) ||
+      (!lengths.empty() && lengths.size() != fields_.size())) {
+    text t;
+    t << "data set: a sample has " << fields_.size()
+      << " fields; expected as many blocks of memory, shapes and lengths";
+    detail::raise(error_kind::value, t);
+  }
+  check(indices);
+  std::array<shape, detail::max_members> padded;
+  const view<shape> batch(padded.data(), fields_.size());
+  if (shapes.empty()) batch_shapes(indices, batch);
+  else std::copy(shapes.begin(), shapes.end(), batch.begin());
+  bool as_stored = true;
+  for (std::size_t k = 0; k < batch.size(); ++k) {
+    if (batch[k].rank != fields_[k].dims.rank + 1) {
+      text t;
+      t << "data set: field " << k << " of a batch cannot be " << batch[k] << "; expected the samples first, then "
+        << fields_[k].dims;
+      detail::raise(error_kind::shape, t);
+    }
+    batch[k] = without_first(batch[k]);
+    as_stored = as_stored && batch[k] == fields_[k].dims;
+  }
+  if (as_stored && reader_->read(indices, destinations)) {
+    for (std::size_t k = 0; k < lengths.size(); ++k)
+      if (lengths[k]) std::fill_n(lengths[k], indices.size(), length_of(fields_[k].dims, fields_[k].dims));
+    return;
+  }
+  placing p{fields_, destinations, padded.data(), lengths, 0, 0};
+  for (; p.position < indices.size(); ++p.position) {
+    p.index = indices[p.position];
+    sample(p.index, [](void* state, view<const field_view> f) { static_cast<const placing*>(state)->put(f); }, &p);
+  }
+}
 
 }  // namespace lamina

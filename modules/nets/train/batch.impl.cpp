@@ -34,7 +34,7 @@ class batch_operands {
   explicit batch_operands(std::vector<dtype> types) : types_(std::move(types)) {}
 
   void load(const sample_source& data, view<const std::int64_t> indices, context& where) {
-    const auto& fields = data.fields();
+    const auto fields = data.fields();
     read_.resize(fields.size());
     converted_.resize(fields.size());
     data_.resize(fields.size());
@@ -55,36 +55,38 @@ class batch_operands {
   std::int64_t count() const { return shapes_.empty() ? 0 : shapes_[0].at(0); }
 
  private:
-  // Reads runs of samples side by side, where the extents of a sample do not depend on the others of its batch.
+  // Reads runs of samples side by side.
   void read(const sample_source& data, view<const std::int64_t> indices, context& where) {
     static constexpr std::size_t run = 32;
-    const auto& fields = data.fields();
-    const std::size_t runs = (indices.size() + run - 1) / run;
-    const bool fixed = std::all_of(fields.begin(), fields.end(), [](const auto& f) { return f.dims.is_static(); });
-    if (!fixed || runs < 2 || where.threads() < 2)
-      return data.read(indices, [&](std::size_t f, const shape& dims) -> void* {
-        shapes_[f] = dims;
-        read_[f].resize(tensor_type{fields[f].element, dims}.bytes());
-        return read_[f].data();
-      });
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      shapes_[f] = {dim(static_cast<std::int64_t>(indices.size()))};
-      for (int k = 0; k < fields[f].dims.rank; ++k) shapes_[f].push_back(fields[f].dims[k]);
-      read_[f].resize(tensor_type{fields[f].element, shapes_[f]}.bytes());
+    data.batch_shapes(indices, view<shape>(shapes_));
+    for (std::size_t f = 0; f < shapes_.size(); ++f) {
+      const tensor_type all{data.fields()[f].element, shapes_[f]};
+      if (all.element == dtype::string) {
+        text t;
+        detail::raise(error_kind::type, t << "data set: field " << static_cast<std::int64_t>(f)
+                                          << " is text; expected numbers, as `dataset::map` may make of it");
+      }
+      read_[f].resize(all.bytes());
     }
     struct job {
       const sample_source& data;
       view<const std::int64_t> indices;
       std::vector<std::vector<std::byte>>& to;
-    } j{data, indices, read_};
+      const std::vector<shape>& shapes;
+    } j{data, indices, read_, shapes_};
     auto work = [](void* state, std::size_t i, int) {
       auto& at = *static_cast<job*>(state);
       const std::size_t first = i * run, count = std::min(run, at.indices.size() - first);
-      at.data.read(at.indices.subview(first, count), [&](std::size_t f, const shape&) -> void* {
-        return at.to[f].data() + first * (at.to[f].size() / at.indices.size());
-      });
+      std::vector<void*> to;
+      for (auto& block : at.to) to.push_back(block.data() + first * (block.size() / at.indices.size()));
+      std::vector<shape> shapes = at.shapes;
+      for (auto& s : shapes) s[0] = dim(static_cast<std::int64_t>(count));
+      at.data.read(at.indices.subview(first, count), view<void* const>(to), view<const shape>(shapes));
     };
-    where.pool().run(runs, work, &j);
+    const std::size_t runs = (indices.size() + run - 1) / run;
+    if (runs > 1 && where.threads() > 1) where.pool().run(runs, work, &j);
+    else
+      for (std::size_t i = 0; i < runs; ++i) work(&j, i, 0);
   }
 
   std::vector<dtype> types_;

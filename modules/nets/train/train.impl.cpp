@@ -130,7 +130,7 @@ struct trainer::implementation {
   // The fields of samples are the model's inputs in order, then the targets.
   void check_fields(const sample_source& data, std::string_view name) const {
     const auto& d = net.definition();
-    const auto& fields = data.fields();
+    const auto fields = data.fields();
     text t;
     if (fields.size() <= d.inputs.size())
       detail::raise(error_kind::value, t << "fit: samples of the " << name << " have " << fields.size()
@@ -381,7 +381,7 @@ namespace {
 void each_inference(model_core& net, const sample_source& data, std::int64_t size,
                     const std::function<void(const batch_operands& batch, std::vector<any_tensor> outputs)>& f) {
   const auto& d = net.definition();
-  const auto& fields = data.fields();
+  const auto fields = data.fields();
   if (size < 1) raise(error_kind::value, "evaluate: batch must be positive");
   text t;
   if (fields.size() < d.inputs.size())
