@@ -186,6 +186,14 @@ BOOST_AUTO_TEST_CASE(functions_of_two) {
        {{{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {}}, {{2, 1}, {1, 4}, {2, 4}}, {{0, 3}, {3}, {1}}, {{1}, {1}, {1}}});
   over(of(nn::nll_loss{}), {{{2, 3}, {2, 3}}, {{1, 1}, {1, 1}}, {{0, 3}, {0, 3}}, {{5}, {5}}, {{2, 1, 3}, {2, 1, 3}}},
        {.low = 0.2, .high = 1});
+  for (const auto& layer : {of(nn::mse_loss{}), of(nn::l1_loss{})})
+    over(layer, {{{2, 3}, {2, 3}}, {{1, 1}, {1, 1}}, {{0, 3}, {0, 3}}, {{5}, {5}}, {{2, 1, 3}, {2, 1, 3}}});
+  for (const auto& s : {shape{3, 4}, shape{0, 4}, shape{1, 1}, shape{5}, shape{2, 3, 4}}) {
+    shape rows = s;
+    --rows.rank;
+    check(of(nn::cross_entropy_loss{}), {random_array(dtype::float64, s, 1),
+                                         random_array(dtype::int64, rows, 2, 0, static_cast<double>(s.back().code))});
+  }
   over(of(nn::dot{}),
        {{{2, 3}, {3, 4}}, {{1, 1}, {1, 1}}, {{0, 3}, {3, 2}}, {{2, 0}, {0, 3}}, {{2, 1, 2, 3}, {3, 3, 1}}});
 }
@@ -196,7 +204,12 @@ BOOST_AUTO_TEST_CASE(products_and_tables) {
         under<policies<activation(nn::tanh{})>>(nn::single_layer_perceptron{3, 2}), of(nn::residual{nn::linear{3, 3}})})
     over(layer, features);
   for (const auto& s : {shape{2, 3}, shape{}, shape{0}, shape{1}, shape{2, 1, 2}})
-    check(of(nn::embedding{5, 4}), {random_array(dtype::int64, s, 1, 0, 5)});
+    for (const auto& layer : {of(nn::embedding{5, 4}), of(nn::embedding{5, 4, 2})})
+      check(layer, {random_array(dtype::int64, s, 1, 0, 5)});
+  for (const auto& s : {shape{2, 3}, shape{1}, shape{2, 1, 2}, shape{0, 2}})
+    for (const auto mode : {nn::bag_mode::mean, nn::bag_mode::sum, nn::bag_mode::max})
+      for (const std::int64_t padding : {-1, 2})
+        check(of(nn::embedding_bag{5, 4, padding, mode}), {random_array(dtype::int64, s, 1, 0, 5)});
   for (const auto& s : {shape{2, 3}, shape{}, shape{0, 2}, shape{1}, shape{2, 1, 2}})
     check(of(nn::param_source{s}), {});
 }

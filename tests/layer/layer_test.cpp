@@ -107,6 +107,24 @@ constexpr bool embeds() {
          (embedded({dtype::float32, {2}}, real), real.view() == "embedding expects int64 ids but is given float32[2]");
 }
 static_assert(embeds());
+constexpr std::string_view expected_bag =
+    "embedding_bag: `padding_idx` is 10; expected an id from 0 to 9, or -1 for none";
+template <class L>
+constexpr bool bags(const L& layer, const shape& ids, const shape& result, std::string_view message) {
+  message_text why;
+  type_walk walk{&why};
+  type_scope scope(walk, dtype::float32, false);
+  traced x{{dtype::int64, ids}, &why}, y;
+  detail::run_layer(scope, layer, view<const traced>(&x, 1), view<traced>(&y, 1));
+  return why.view() == message && (!message.empty() || (y.type.dims == result && y.type.element == dtype::float32));
+}
+static_assert(bags(nn::embedding_bag{10, 4}, {"N", "T"}, {"N", 4}, "") &&
+              bags(nn::embedding_bag{10, 4, 0, nn::bag_mode::max}, {"N", 7}, {"N", 4}, "") &&
+              bags(nn::embedding_bag{10, 4, 0}, {"N", 7}, {"N", 4}, "") &&
+              bags(nn::embedding{10, 4, 9}, {"N"}, {"N", 4}, "") &&
+              bags(nn::embedding_bag{10, 4, 10}, {"N", 7}, {}, expected_bag) &&
+              bags(nn::embedding_bag{10, 4}, {}, {},
+                   "embedding_bag expects bags of ids [..., L] but is given int64[]"));
 template <class... L> constexpr bool keep_shape(const L&... layers) {
   return (gives(layers, {"N", 3}, {"N", 3}) && ...);
 }

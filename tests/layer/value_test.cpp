@@ -387,4 +387,48 @@ BOOST_AUTO_TEST_CASE(step_of_an_rnn) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(tables_of_rows) {
+  const array ids = array_of(dtype::int64, {4, 3}, {0, 2, 4, 2, 2, 2, 3, 2, 3, 1, 1, 0}), weight = real({5, 2}, 3);
+  for (const std::int64_t padding : {-1, 2}) {
+    check(nn::embedding{5, 2, padding}, {ids}, {{"weight", weight}}, {4, 3, 2},
+          [&](const arrays& in, const position& p) {
+            const double id = read_at(in[0], {p[0], p[1]});
+            return id == static_cast<double>(padding) ? 0 : read_at(in[1], {static_cast<std::size_t>(id), p[2]});
+          });
+    for (const auto mode : {nn::bag_mode::mean, nn::bag_mode::sum, nn::bag_mode::max})
+      check(nn::embedding_bag{5, 2, padding, mode}, {ids}, {{"weight", weight}}, {4, 2},
+            [&](const arrays& in, const position& p) {
+              double sum = 0, count = 0, most = -100;
+              for (std::size_t k = 0; k < 3; ++k) {
+                const double id = read_at(in[0], {p[0], k});
+                if (id == static_cast<double>(padding)) continue;
+                const double x = read_at(in[1], {static_cast<std::size_t>(id), p[1]});
+                count += 1;
+                sum += x;
+                most = std::max(most, x);
+              }
+              if (count == 0) return 0.0;
+              return mode == nn::bag_mode::max ? most : mode == nn::bag_mode::sum ? sum : sum / count;
+            });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(losses_as_layers) {
+  const array x = real({3, 4}, 1), y = real({3, 4}, 2), labels = array_of(dtype::int64, {3}, {3, 0, 1});
+  double squares = 0, distances = 0, entropy = 0;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const double d = x.values[i] - y.values[i];
+    squares += d * d / 12;
+    distances += std::abs(d) / 12;
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    double sum = 0;
+    for (std::size_t c = 0; c < 4; ++c) sum += std::exp(x.values[i * 4 + c]);
+    entropy += (std::log(sum) - x.values[i * 4 + static_cast<std::size_t>(labels.values[i])]) / 3;
+  }
+  check(nn::mse_loss{}, {x, y}, {}, {}, [&](const arrays&, const position&) { return squares; });
+  check(nn::l1_loss{}, {x, y}, {}, {}, [&](const arrays&, const position&) { return distances; });
+  check(nn::cross_entropy_loss{}, {x, labels}, {}, {}, [&](const arrays&, const position&) { return entropy; });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,9 @@ import :op.elementwise;
 import :op.index;
 import :op.linear;
 import :op.nn;
+import :op.reduce;
 import :op.shape;
+import :op.view;
 import :parameter;
 import :policy.kinds;
 import :shape;
@@ -146,20 +148,71 @@ export struct conv1d {
   }
 };
 
-/// Rows of a table.
+/// Refuses sizes of tables of rows, and ids that are no int64.
+constexpr void check_table(std::string_view name, std::int64_t rows, std::int64_t columns, std::int64_t padding,
+                           const tensor_type& ids, text& why) {
+  if (rows < 1 || columns < 1)
+    why << name << " needs positive `num_embeddings` and `embedding_dim` but has " << rows << " and " << columns;
+  else if (padding < -1 || padding >= rows)
+    why << name << ": `padding_idx` is " << padding << "; expected an id from 0 to " << rows - 1 << ", or -1 for none";
+  else if (ids.element != dtype::int64) why << name << " expects int64 ids but is given " << ids;
+}
+
+/// Rows of a table. The id `padding_idx`, if not -1, gives zeros and its row no gradient.
 /// Shapes:  ids [...] of int64 -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
 export struct embedding {
-  std::int64_t num_embeddings = 0, embedding_dim = 0;
+  std::int64_t num_embeddings = 0, embedding_dim = 0, padding_idx = -1;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
-    if (num_embeddings < 1 || embedding_dim < 1)
-      why << "embedding needs positive `num_embeddings` and `embedding_dim` but has " << num_embeddings << " and "
-          << embedding_dim;
-    else if (x[0].element != dtype::int64) why << "embedding expects int64 ids but is given " << x[0];
+    check_table("embedding", num_embeddings, embedding_dim, padding_idx, x[0], why);
   }
   constexpr auto forward(auto& s, const auto& ids) const {
-    return lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)),
-                             ids);
+    using made = std::remove_cvref_t<decltype(ids)>;
+    const auto rows =
+        lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)), ids);
+    if (padding_idx < 0) return made(rows);
+    return made(lamina::where(lamina::unsqueeze(ids != padding_idx, axes(-1)), rows, 0));
+  }
+};
+
+/// What becomes of the rows of a bag.
+export enum class bag_mode { mean, sum, max };
+/// Bags of rows of a table as one: their mean, sum or largest elements. The id `padding_idx`, if not -1, is in no bag; a bag of
+/// nothing else gives zeros.
+/// Shapes:  ids [..., L] of int64 -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
+export struct embedding_bag {
+  std::int64_t num_embeddings = 0, embedding_dim = 0, padding_idx = -1;
+  bag_mode mode = bag_mode::mean;
+
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    check_table("embedding_bag", num_embeddings, embedding_dim, padding_idx, x[0], why);
+    if (why.empty() && x[0].dims.rank < 1) why << "embedding_bag expects bags of ids [..., L] but is given " << x[0];
+  }
+  constexpr auto forward(auto& s, const auto& ids) const {
+    using made = std::remove_cvref_t<decltype(ids)>;
+    const made rows(
+        lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)), ids));
+    const reduce_attributes over{axes(-2)};
+    if (padding_idx < 0)
+      return mode == bag_mode::sum    ? made(apply<op::reduce_sum>(over, rows))
+             : mode == bag_mode::mean ? made(apply<op::reduce_mean>(over, rows))
+                                      : made(apply<op::reduce_max>(over, rows));
+    const made counts(lamina::unsqueeze(ids != padding_idx, axes(-1)));
+    if (mode == bag_mode::max) {
+      constexpr double least = -std::numeric_limits<double>::infinity();
+      const made largest(apply<op::reduce_max>(over, lamina::where(counts, rows, least)));
+      return made(lamina::where(apply<op::reduce_any>(over, counts), largest, 0));
+    }
+    const made sum(apply<op::reduce_sum>(over, lamina::where(counts, rows, 0)));
+    if (mode == bag_mode::sum) return sum;
+    const made ones(apply<op::cast>(cast_attributes{element_of(rows)}, counts));
+    return made(sum / lamina::max(apply<op::reduce_sum>(over, ones), 1));
+  }
+
+ private:
+  static constexpr dtype element_of(const auto& x) {
+    if constexpr (requires { x.type().element; }) return x.type().element;
+    else return x.type.element;
   }
 };
 

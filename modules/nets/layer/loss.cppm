@@ -19,4 +19,23 @@ export struct nll_loss {
   }
 };
 
+/// Softmax cross entropy of logits, averaged.   Shapes: input [..., C], target [...] int64 -> [].
+/// Errors:  value_error at run time for a class outside 0..C-1, naming it and its sample.
+export struct cross_entropy_loss {
+  static constexpr view<const label> inputs() { return port_names<"input", "target">; }
+  constexpr auto forward(auto&, const auto& input, const auto& target) const {
+    return lamina::cross_entropy(input, target);
+  }
+};
+/// Mean of squared differences.   Shapes: input and target of one shape -> [].   Errors: one with a message where they differ.
+export struct mse_loss {
+  static constexpr view<const label> inputs() { return port_names<"input", "target">; }
+  constexpr auto forward(auto&, const auto& input, const auto& target) const { return lamina::mse(input, target); }
+};
+/// Mean of absolute differences.   Shapes and errors: as `mse_loss`.
+export struct l1_loss {
+  static constexpr view<const label> inputs() { return port_names<"input", "target">; }
+  constexpr auto forward(auto&, const auto& input, const auto& target) const { return lamina::l1_loss(input, target); }
+};
+
 }  // namespace lamina::nn
