@@ -643,6 +643,34 @@ BOOST_AUTO_TEST_CASE(rows_by_adam) {
                           w -= 0.05 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
                         }));
 }
+BOOST_AUTO_TEST_CASE(rows_by_other_optimizers) {
+  row_updates().follows(optim::lion{.lr = 0.05}, row_updates::each([](double& w, double g, double& m, double&, int) {
+                          const double c = 0.9 * m + 0.1 * g;
+                          w -= 0.05 * (c > 0 ? 1 : c < 0 ? -1 : 0);
+                          m = 0.99 * m + 0.01 * g;
+                        }));
+  row_updates().follows(optim::adamax{.lr = 0.05},
+                        row_updates::each([](double& w, double g, double& m, double& u, int t) {
+                          m = 0.9 * m + 0.1 * g, u = std::max(0.999 * u, std::abs(g) + 1e-8);
+                          w -= 0.05 / (1 - std::pow(0.9, t)) * m / u;
+                        }));
+  row_updates().follows(optim::adadelta{}, row_updates::each([](double& w, double g, double& v, double& u, int) {
+                          v = 0.9 * v + 0.1 * g * g;
+                          const double d = std::sqrt(u + 1e-6) / std::sqrt(v + 1e-6) * g;
+                          u = 0.9 * u + 0.1 * d * d;
+                          w -= d;
+                        }));
+  // a row begins with the rate, whenever it is met first
+  row_updates().follows(optim::rprop{.lr = 0.02},
+                        row_updates::each([](double& w, double g, double& before, double& size, int) {
+                          const double agree = g * before;
+                          size = (size > 0 ? size : 0.02) * (agree > 0 ? 1.2 : agree < 0 ? 0.5 : 1);
+                          before = agree < 0 ? 0 : g;
+                          w -= size * (before > 0 ? 1 : before < 0 ? -1 : 0);
+                        }));
+  row_updates().follows(optim::groups{optim::maximize{optim::sgd{.lr = 0.1}}, {{"t*e", {.rate_scale = 0.5}}}},
+                        row_updates::each([](double& w, double g, double&, double&, int) { w += 0.05 * g; }));
+}
 BOOST_AUTO_TEST_CASE(rows_of_constant_norm) {
   const auto step = [](double lower) {
     return

@@ -105,6 +105,20 @@ static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4}, rows>
 static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
 #endif
 #ifdef BAD
+// expect below: embedding: `padding_idx` is 9; expected an id from 0 to 8, or -1 for none
+static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4, .padding_idx = 9},
+                   port_input<"input", std::int64_t, "N">>);
+#else
+static_assert(Fits<nn::embedding{.num_embeddings = 9, .embedding_dim = 4, .padding_idx = 8},
+                   port_input<"input", std::int64_t, "N">>);
+#endif
+#ifdef BAD
+// expect below: embedding_bag expects bags of ids [..., L] but is given int64[]
+static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t>>);
+#else
+static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
+#endif
+#ifdef BAD
 // expect below: layer_norm needs the extents of a row, `normalized_shape`
 static_assert(Fits<nn::layer_norm{}, rows>);
 #else
