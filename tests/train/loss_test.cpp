@@ -426,6 +426,11 @@ ctc_case some_sequences(std::int64_t blank) {
 
 }  // namespace
 
+namespace {
+inline constexpr auto speller = sequential(nn::linear{.in_features = 2, .out_features = 8}, nn::tanh{},
+                                           nn::linear{.in_features = 8, .out_features = 3}, nn::log_softmax{});
+}
+
 BOOST_AUTO_TEST_SUITE(ctc)
 
 BOOST_AUTO_TEST_CASE(against_all_alignments) {
@@ -450,7 +455,7 @@ BOOST_AUTO_TEST_CASE(against_all_alignments) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(gradients) {
+BOOST_AUTO_TEST_CASE(gradients_against_differences) {
   const ctc_case c = some_sequences(0);
   for (auto r : {loss_reduction::none, loss_reduction::mean}) {
     const auto report = gradcheck([&](const auto& p, const auto& y, const auto& n,
@@ -526,6 +531,48 @@ BOOST_AUTO_TEST_CASE(extents_that_are_open) {
   g.output(loss::ctc{.reduction = loss_reduction::none}(p, y, n, m));
   const auto each = g.run()[0];
   for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(std::abs(each.values[i] - losses_of(c)[i]) < 1e-12);
+}
+
+// Enough work for several threads; the bits are those of one.
+BOOST_AUTO_TEST_CASE(any_number_of_threads) {
+  const array x = random_array(dtype::float32, {16, 80, 40}, 1);
+  array y = random_array(dtype::int64, {16, 30}, 2, 1, 40), n = array_of(dtype::int64, {16}, doubles(16, 80)), m = n;
+  for (std::size_t i = 0; i < 16; ++i) m.values[i] = static_cast<double>(30 - i);
+  small_graph g;
+  const value logits_ = g.input(x, "x"), targets = g.input(y, "y"), steps = g.input(n, "n"), sizes = g.input(m, "m");
+  const value l = loss::ctc{}(log_softmax(logits_), targets, steps, sizes);
+  g.p.output("loss", l);
+  const value by[] = {logits_};
+  g.p.output("gradient", gradients(l, view<const value>(by, 1))[0]);
+  const auto one = g.run();
+  BOOST_TEST(std::isfinite(one[0].values[0]));
+  for (int threads : {2, 3}) {
+    const auto several = g.run({}, threads);
+    BOOST_TEST(same_bits(several[0], one[0]));
+    BOOST_TEST(same_bits(several[1], one[1]));
+  }
+}
+
+// A net that reads which of two numbers is larger at each step, and learns to spell the changes.
+BOOST_AUTO_TEST_CASE(a_net_learns_to_spell) {
+  model<speller, input<"N", "T", 2>> net({.seed = 1});
+  training step(net, loss::ctc{}, optim::adam{.lr = 0.05});
+  tensor<float, extents<dyn, dyn, dyn>> x(8, 12, 2);
+  matrix<std::int64_t> y(8, 6);
+  for (std::int64_t n = 0; n < 8; ++n) {
+    std::int64_t written = 0;
+    for (std::int64_t s = 0; s < 6; ++s) y.writable(n, s) = -1;
+    for (std::int64_t t = 0; t < 12; ++t) {
+      const bool second = (t / (2 + n % 3)) % 2 == 1;
+      x.writable(n, t, 0) = second ? 0.f : 1.f;
+      x.writable(n, t, 1) = second ? 1.f : 0.f;
+      if (t % (2 + n % 3) == 0) y.writable(n, written++) = second ? 2 : 1;
+    }
+  }
+  const double first = step(x, y);
+  double last = first;
+  for (int k = 0; k < 100; ++k) last = step(x, y);
+  BOOST_TEST(last < 0.2 * first, "from " << first << " to " << last);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes) {

@@ -100,6 +100,8 @@ value soft_cross_entropy(const cross_entropy& o, const value& logits, const valu
 value cross_entropy::operator()(const value& logits, const value& targets) const {
   check_numbers("cross_entropy", {up_to_1("label_smoothing", label_smoothing)});
   if (is_floating(targets.type().element)) return soft_cross_entropy(*this, logits, targets);
+  if (weights.empty() && label_smoothing == 0 && !ignore_index && reduction == loss_reduction::mean)
+    return lamina::cross_entropy(logits, targets);
   obey<cross_entropy_rule>({}, logits, targets);
   const class_labels at(targets, ignore_index);
   const value log_probabilities = log_softmax(logits), hard = -picked(log_probabilities, at, true);
@@ -111,6 +113,8 @@ value cross_entropy::operator()(const value& logits, const value& targets) const
 }
 
 value nll::operator()(const value& log_probabilities, const value& labels) const {
+  if (weights.empty() && !ignore_index && reduction == loss_reduction::mean)
+    return lamina::nll(log_probabilities, labels);
   obey<nll_rule>({}, log_probabilities, labels);
   const class_labels at(labels, ignore_index);
   return weighted_classes("nll", -picked(log_probabilities, at, false), log_probabilities, at, weights, reduction);
