@@ -99,7 +99,10 @@ export import :protocol.propagation;  // who is trained, who hands gradients on
 export import :serve;                 // single samples from many threads, computed in batches
 export import :data;                  // data sets of images
 export import :data.set;              // data sets of any samples
-export import :data.compose;          // data sets made of tensors and of other data sets
+export import :data.batch;            // batches of samples
+export import :data.compose;          // data sets made of data sets
+export import :data.functions;        // what composes them
+export import :data.table;            // rows of tensors and arrays, tables of CSV files
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
 export import :train.schedule;        // schedules of rates

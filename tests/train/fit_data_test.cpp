@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(rows_of_tensors_are_the_same_samples) {
   }
   line_model a({.seed = 1}), b({.seed = 1});
   fit(a, data, squared, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 16});
-  fit(b, dataset::of(x, y), squared, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 16});
+  fit(b, dataset::of_tensors(x, y), squared, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 16});
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
 }
 
@@ -127,30 +127,6 @@ BOOST_AUTO_TEST_CASE(lists_of_different_lengths_are_filled_up) {
   BOOST_TEST((source.batch_shapes(indices)[0] == shape{2, 6}));
   source.read(indices, to);
   BOOST_TEST((tokens == std::vector<std::int64_t>{1, 6, 11, 0, 0, 0, 11, 5, 10, 4, 9, 3}));
-}
-
-BOOST_AUTO_TEST_CASE(data_sets_of_data_sets) {
-  const plane data{20};
-  const auto order = dataset::shuffle(data, 7), again = dataset::shuffle(data, 7), other = dataset::shuffle(data, 8);
-  BOOST_TEST(order.indices() == again.indices());
-  BOOST_TEST(order.indices() != other.indices());
-  BOOST_TEST(dataset::take(data, 5).size() == 5);
-  BOOST_TEST(dataset::take(data, 50).size() == 20);
-  BOOST_TEST(dataset::skip(data, 5)[0].y == data[5].y);
-  const auto [train, test] = dataset::split(data, 0.75, 3);
-  BOOST_TEST(train.size() == 15);
-  BOOST_TEST(test.size() == 5);
-  const auto large = dataset::filter(data, [](const point& p) { return p.y > 1.5F; });
-  for (std::int64_t i = 0; i < large.size(); ++i) BOOST_TEST(large[i].y > 1.5F);
-  const auto both = dataset::concat(large, dataset::subset(data, {3, 3}));
-  BOOST_TEST(both.size() == large.size() + 2);
-  BOOST_TEST(both[large.size() + 1].y == data[3].y);
-  const auto pairs = dataset::map(data, [](const point& p) { return std::tuple(p.x, 2 * p.y); });
-  BOOST_TEST(std::get<1>(pairs[4]) == 2 * data[4].y);
-  line_model net({.seed = 1});
-  fit(net, dataset::map(train, [](const point& p) { return std::pair(p.x, p.y); }), squared, optim::sgd{}, {});
-  BOOST_TEST(said([&] { dataset::subset(data, {3, 20}); }) == "data set: there is no sample 20 of 20");
-  BOOST_TEST(said([&] { dataset::split(data, 1.5, 3); }) == "dataset::split: expected a share between 0 and 1");
 }
 
 BOOST_AUTO_TEST_CASE(several_inputs_and_targets) {

@@ -1,4 +1,4 @@
-// Data sets made of tensors and of other data sets.
+// Data sets made of data sets, lazily: nothing is read before a sample is asked for.
 export module lamina:data.compose;
 import :core;
 import :data.set;
@@ -10,128 +10,179 @@ import lamina.std;
 
 namespace lamina {
 
-export namespace dataset {
-
-/// What rows of tensors are as samples; those of `of`.
-void check_rows(view<const any_tensor> tensors);
-tensor_type row_type(const any_tensor& tensor);
-any_tensor row_of(const any_tensor& tensor, std::int64_t i);
-
-/// Samples that are rows of tensors: sample i has position i of the first axis of each, in the memory of the tensors.
-template <std::size_t N> class rows {
+namespace detail {
+/// Indices of a data set: a range, or a list that copies share.
+class selection {
  public:
-  explicit rows(std::array<any_tensor, N> tensors) : tensors_(std::move(tensors)) { check_rows(tensors_); }
-  std::int64_t size() const { return tensors_[0].shape().at(0); }
-  std::array<tensor_type, N> sample_types() const {
-    std::array<tensor_type, N> all;
-    for (std::size_t f = 0; f < N; ++f) all[f] = row_type(tensors_[f]);
-    return all;
+  selection(std::int64_t first, std::int64_t count) : first_(first), count_(count) {}
+  explicit selection(std::vector<std::int64_t> list)
+      : count_(static_cast<std::int64_t>(list.size())),
+        list_(std::make_shared<const std::vector<std::int64_t>>(std::move(list))) {}
+  std::int64_t size() const { return count_; }
+  /// Errors: value_error for an index outside 0..size() - 1.
+  std::int64_t operator[](std::int64_t i) const {
+    if (i < 0 || i >= count_) [[unlikely]]
+      outside(i, count_);
+    return list_ ? (*list_)[static_cast<std::size_t>(i)] : first_ + i;
   }
-  /// Errors: value_error for a sample that there is not.
-  std::array<any_tensor, N> operator[](std::int64_t i) const {
-    std::array<any_tensor, N> sample;
-    for (std::size_t f = 0; f < N; ++f) sample[f] = row_of(tensors_[f], i);
-    return sample;
+  [[noreturn]] static void outside(std::int64_t i, std::int64_t count);
+
+ private:
+  std::int64_t first_ = 0, count_ = 0;
+  std::shared_ptr<const std::vector<std::int64_t>> list_;
+};
+/// Errors: value_error for a negative count.
+selection first_of(std::int64_t count, std::int64_t size, std::string_view who);
+selection without_first_of(std::int64_t count, std::int64_t size);
+/// Errors: value_error for an index outside 0..size - 1.
+selection checked_list(std::vector<std::int64_t> indices, std::int64_t size);
+/// Errors: value_error unless 0 <= ratio <= 1.
+std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int64_t seed);
+void check_sizes(std::int64_t a, std::int64_t b);
+/// The types of fields of which each sample is of one or the other type.
+std::vector<tensor_type> merged_types(view<const tensor_type> a, view<const tensor_type> b);
+
+template <class D>
+concept HasTypes = requires(const D& d) { d.sample_types(); };
+template <class D>
+concept HasRead =
+    HasTypes<D> && requires(const D& d, view<const std::int64_t> i, view<void* const> to) { d.read(i, to); };
+template <class D> std::int64_t size_of_data(const D& d) { return static_cast<std::int64_t>(d.size()); }
+/// A sample; those that a data set holds are copied, and share the memory of their tensors.
+template <class D> sample_of<D> sample_at(const D& d, std::int64_t i) {
+  if constexpr (requires { typename D::size_type; }) return d[static_cast<typename D::size_type>(i)];
+  else return d[i];
+}
+
+// ---- views ----------------------------------------------------------------------------------------------------------
+
+/// Some samples of a data set in an order.
+template <class D> class selected {
+ public:
+  selected(D data, selection which) : data_(std::move(data)), which_(std::move(which)) {}
+  std::int64_t size() const { return which_.size(); }
+  sample_of<D> operator[](std::int64_t i) const { return sample_at(data_, which_[i]); }
+  auto sample_types() const requires HasTypes<D> { return data_.sample_types(); }
+  void read(view<const std::int64_t> indices, view<void* const> destinations) const requires HasRead<D> {
+    const auto types = data_.sample_types();
+    std::array<std::int64_t, 64> part;
+    std::array<void*, max_fields> to;
+    for (std::size_t first = 0; first < indices.size(); first += part.size()) {
+      const std::size_t n = std::min(part.size(), indices.size() - first);
+      for (std::size_t i = 0; i < n; ++i) part[i] = which_[indices[first + i]];
+      for (std::size_t k = 0; k < destinations.size(); ++k)
+        to[k] = static_cast<std::byte*>(destinations[k]) + first * types[k].bytes();
+      data_.read(view<const std::int64_t>(part.data(), n), view<void* const>(to.data(), destinations.size()));
+    }
   }
 
  private:
-  std::array<any_tensor, N> tensors_;
+  D data_;
+  selection which_;
 };
-/// Rows of tensors as samples: `dataset::of(x, y)` has x [N, ...] as its first field and y [N, ...] as its second.
-/// Errors: shape_error where a tensor is one number, or they have different numbers of rows.
-template <class... T> requires(sizeof...(T) > 0) && (std::convertible_to<const T&, any_tensor> &&
-                                                     ...) rows<sizeof...(T)> of(const T&... tensors) {
-  return rows<sizeof...(T)>({any_tensor(tensors)...});
-}
 
-/// What a function makes of each sample, when it is read.
+/// What a function is called with: a sample, its fields, or a sample and its index.
+template <class F, class S> struct takes_fields : std::false_type {};
+template <class F, class S> requires(!Field<S> && !is_any_sample<S>) struct takes_fields<F, S> {
+  template <class... A> static constexpr bool with(field_list<A...>*) { return std::is_invocable_v<const F&, A...>; }
+  static constexpr bool value = with(static_cast<fields_of<S>*>(nullptr));
+};
+template <class F, class S>
+concept Applicable = std::is_invocable_v<const F&, const S&> || std::is_invocable_v<const F&, const S&, std::int64_t> ||
+                     takes_fields<F, S>::value;
+template <class F, class S> requires Applicable<F, S> decltype(auto) apply_to(const F& f, const S& s, std::int64_t i) {
+  if constexpr (std::is_invocable_v<const F&, const S&>) return f(s);
+  else if constexpr (std::is_invocable_v<const F&, const S&, std::int64_t>) return f(s, i);
+  else return with_fields(s, f);
+}
+template <class F, class D> using applied =
+    std::remove_cvref_t<decltype(apply_to(std::declval<const F&>(), std::declval<const sample_of<D>&>(), 0))>;
+
+/// What a function makes of each sample.
 template <class D, class F> class mapped {
  public:
   mapped(D data, F f) : data_(std::move(data)), f_(std::move(f)) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(data_.size()); }
-  auto operator[](std::int64_t i) const { return f_(data_[i]); }
+  std::int64_t size() const { return size_of_data(data_); }
+  applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i); }
 
  private:
   D data_;
   F f_;
 };
-template <class D, class F> requires std::invocable<const F&, decltype(std::declval<const D&>()[std::int64_t()])>
-mapped<D, F> map(D data, F f) {
-  return {std::move(data), std::move(f)};
-}
 
-/// Some samples of a data set, in an order.
-template <class D> class chosen {
+template <class... A> std::tuple<A...> as_tuple(const A&... a) { return {a...}; }
+template <class A, class B> auto joined(const A& a, const B& b) {
+  return with_fields(
+      a, [&](const auto&... x) { return with_fields(b, [&](const auto&... y) { return as_tuple(x..., y...); }); });
+}
+/// The fields of two data sets side by side.
+template <class A, class B> class zipped {
  public:
-  chosen(D data, std::vector<std::int64_t> indices)
-      : data_(std::move(data)), indices_(std::make_shared<const std::vector<std::int64_t>>(std::move(indices))) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(indices_->size()); }
-  decltype(auto) operator[](std::int64_t i) const { return data_[indices_->at(static_cast<std::size_t>(i))]; }
-  const std::vector<std::int64_t>& indices() const { return *indices_; }
-
- private:
-  D data_;
-  std::shared_ptr<const std::vector<std::int64_t>> indices_;
-};
-/// Refuses an index outside of a data set. Errors: value_error.
-void check_indices(view<const std::int64_t> indices, std::int64_t size);
-/// The numbers from `first` to below `last`.
-std::vector<std::int64_t> counted(std::int64_t first, std::int64_t last);
-
-/// The samples of these indices. Errors: value_error for an index outside of the data set.
-template <class D> chosen<D> subset(D data, std::vector<std::int64_t> indices) {
-  check_indices(indices, static_cast<std::int64_t>(data.size()));
-  return {std::move(data), std::move(indices)};
-}
-/// The first samples, as many as there are at most.
-template <class D> chosen<D> take(D data, std::int64_t count) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  return {std::move(data), counted(0, std::min(std::max<std::int64_t>(count, 0), n))};
-}
-/// All but the first samples.
-template <class D> chosen<D> skip(D data, std::int64_t count) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  return {std::move(data), counted(std::min(std::max<std::int64_t>(count, 0), n), n)};
-}
-/// All samples in an order that depends on the seed alone.
-template <class D> chosen<D> shuffle(D data, std::int64_t seed) {
-  auto order = permutation(static_cast<std::int64_t>(data.size()), seed, 0);
-  return {std::move(data), std::move(order)};
-}
-/// The samples for which a function gives true, which is asked of all of them now.
-template <class D, class F> requires std::predicate<const F&, decltype(std::declval<const D&>()[std::int64_t()])>
-chosen<D> filter(D data, const F& f) {
-  std::vector<std::int64_t> kept;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(data.size()); ++i)
-    if (f(data[i])) kept.push_back(i);
-  return {std::move(data), std::move(kept)};
-}
-/// Two parts of a data set, of which the first has this share of the samples, drawn by the seed. Errors: value_error for a share outside 0..1.
-template <class D> std::pair<chosen<D>, chosen<D>> split(const D& data, double share, std::int64_t seed) {
-  const auto n = static_cast<std::int64_t>(data.size());
-  auto order = permutation(n, seed, 0);
-  if (!(share >= 0 && share <= 1)) detail::raise(error_kind::value, "dataset::split: expected a share between 0 and 1");
-  const auto first = static_cast<std::int64_t>(share * static_cast<double>(n) + 0.5);
-  std::vector<std::int64_t> a(order.begin(), order.begin() + first), b(order.begin() + first, order.end());
-  return {{data, std::move(a)}, {data, std::move(b)}};
-}
-
-/// The samples of one data set behind those of another, of one type.
-template <class A, class B> class joined {
- public:
-  joined(A a, B b) : a_(std::move(a)), b_(std::move(b)) {}
-  std::int64_t size() const { return static_cast<std::int64_t>(a_.size()) + static_cast<std::int64_t>(b_.size()); }
-  auto operator[](std::int64_t i) const {
-    const auto n = static_cast<std::int64_t>(a_.size());
-    return i < n ? a_[i] : b_[i - n];
+  zipped(A a, B b) : a_(std::move(a)), b_(std::move(b)) { check_sizes(size_of_data(a_), size_of_data(b_)); }
+  std::int64_t size() const { return size_of_data(a_); }
+  auto operator[](std::int64_t i) const { return joined(sample_at(a_, i), sample_at(b_, i)); }
+  std::vector<tensor_type> sample_types() const requires(HasTypes<A> && HasTypes<B>) {
+    std::vector<tensor_type> all;
+    for (const auto& t : a_.sample_types()) all.push_back(t);
+    for (const auto& t : b_.sample_types()) all.push_back(t);
+    return all;
   }
 
  private:
   A a_;
   B b_;
 };
-template <class A, class B> joined<A, B> concat(A a, B b) { return {std::move(a), std::move(b)}; }
 
-}  // namespace dataset
+/// One data set after another.
+template <class A, class B> class concatenated {
+ public:
+  concatenated(A a, B b) : a_(std::move(a)), b_(std::move(b)) {}
+  std::int64_t size() const { return size_of_data(a_) + size_of_data(b_); }
+  sample_of<A> operator[](std::int64_t i) const {
+    const std::int64_t n = size_of_data(a_);
+    if (i < 0 || i >= size()) selection::outside(i, size());
+    return i < n ? sample_at(a_, i) : sample_at(b_, i - n);
+  }
+  std::vector<tensor_type> sample_types() const requires(HasTypes<A> && HasTypes<B>) {
+    const auto a = a_.sample_types(), b = b_.sample_types();
+    return merged_types(a, b);
+  }
+
+ private:
+  A a_;
+  B b_;
+};
+
+/// Samples that are made once and kept.
+template <class D> class cached {
+ public:
+  explicit cached(D data) : data_(std::make_shared<kept>(std::move(data))) {}
+  std::int64_t size() const { return size_of_data(data_->data); }
+  sample_of<D> operator[](std::int64_t i) const {
+    if (i < 0 || i >= size()) selection::outside(i, size());
+    auto& place = data_->samples[static_cast<std::size_t>(i)];
+    auto& mutex = data_->mutexes[static_cast<std::size_t>(i) % data_->mutexes.size()];
+    {
+      const std::lock_guard lock(mutex);
+      if (place) return *place;
+    }
+    // Made without the lock: of two threads that make a sample the first one's stays.
+    auto made = sample_at(data_->data, i);
+    const std::lock_guard lock(mutex);
+    if (!place) place.emplace(std::move(made));
+    return *place;
+  }
+  auto sample_types() const requires HasTypes<D> { return data_->data.sample_types(); }
+
+ private:
+  struct kept {
+    explicit kept(D d) : data(std::move(d)), samples(static_cast<std::size_t>(size_of_data(data))) {}
+    D data;
+    std::vector<std::optional<sample_of<D>>> samples;
+    std::array<std::mutex, 16> mutexes;
+  };
+  std::shared_ptr<kept> data_;
+};
+}  // namespace detail
 
 }  // namespace lamina

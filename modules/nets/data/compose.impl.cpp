@@ -2,42 +2,85 @@ module lamina:data.compose.impl;
 import :core;
 import :data.compose;
 import :dtype;
+import :random;
 import :shape;
 import :tensor;
 import lamina.std;
 
-namespace lamina::dataset {
+namespace lamina::detail {
 
-void check_rows(view<const any_tensor> tensors) {
+void selection::outside(std::int64_t i, std::int64_t count) {
   text t;
-  for (const auto& x : tensors)
-    if (x.shape().rank == 0 || x.shape().at(0) != tensors[0].shape().at(0))
-      detail::raise(error_kind::shape, t << "dataset::of: tensors of " << tensors[0].type() << " and " << x.type()
-                                         << "; expected the same number of rows");
-}
-tensor_type row_type(const any_tensor& tensor) {
-  shape s;
-  for (int i = 1; i < tensor.shape().rank; ++i) s.push_back(tensor.shape()[i]);
-  return {tensor.element(), s};
-}
-any_tensor row_of(const any_tensor& tensor, std::int64_t i) {
-  check_indices({&i, 1}, tensor.shape().at(0));
-  const tensor_type type = row_type(tensor);
-  const auto before = static_cast<std::size_t>(tensor.data() - static_cast<const std::byte*>(tensor.memory().data()));
-  return {tensor.memory(), type, before + static_cast<std::size_t>(i) * type.bytes()};
+  t << "data set: index " << i << " is outside 0.." << count - 1;
+  if (count == 0) t << ": it has no samples";
+  raise(error_kind::value, t);
 }
 
-void check_indices(view<const std::int64_t> indices, std::int64_t size) {
-  for (auto i : indices)
-    if (i < 0 || i >= size) {
-      text t;
-      detail::raise(error_kind::value, t << "data set: there is no sample " << i << " of " << size);
-    }
+namespace {
+void check_count(std::int64_t count, std::string_view who) {
+  if (count >= 0) return;
+  text t;
+  t << "dataset::" << who << ": the count is " << count << "; expected at least 0";
+  raise(error_kind::value, t);
 }
-std::vector<std::int64_t> counted(std::int64_t first, std::int64_t last) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0)));
-  std::iota(all.begin(), all.end(), first);
+}  // namespace
+
+selection first_of(std::int64_t count, std::int64_t size, std::string_view who) {
+  check_count(count, who);
+  return {0, std::min(count, size)};
+}
+selection without_first_of(std::int64_t count, std::int64_t size) {
+  check_count(count, "skip");
+  const std::int64_t first = std::min(count, size);
+  return {first, size - first};
+}
+
+selection checked_list(std::vector<std::int64_t> indices, std::int64_t size) {
+  for (std::size_t k = 0; k < indices.size(); ++k)
+    if (indices[k] < 0 || indices[k] >= size) {
+      text t;
+      t << "dataset::subset: index " << indices[k] << " at position " << k << " is outside 0.." << size - 1;
+      raise(error_kind::value, t);
+    }
+  return selection(std::move(indices));
+}
+
+std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int64_t seed) {
+  if (!(ratio >= 0 && ratio <= 1)) {
+    text t;
+    t << "dataset::split: ratio is " << ratio << "; expected 0 to 1";
+    raise(error_kind::value, t);
+  }
+  const auto order = permutation(size, seed, 0);
+  const auto middle = order.begin() + std::llround(ratio * static_cast<double>(size));
+  return {selection(std::vector<std::int64_t>(order.begin(), middle)),
+          selection(std::vector<std::int64_t>(middle, order.end()))};
+}
+
+void check_sizes(std::int64_t a, std::int64_t b) {
+  if (a == b) return;
+  text t;
+  t << "dataset::zip: the data sets have " << a << " and " << b
+    << " samples; expected as many, as dataset::take(n) gives";
+  raise(error_kind::value, t);
+}
+
+std::vector<tensor_type> merged_types(view<const tensor_type> a, view<const tensor_type> b) {
+  std::vector<tensor_type> all(a.begin(), a.end());
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const bool alike = k < b.size() && a[k].element == b[k].element && a[k].dims.rank == b[k].dims.rank;
+    if (!alike || a.size() != b.size()) {
+      text t;
+      t << "dataset::concat: field " << k << " is " << a[k] << " in the first data set and ";
+      if (k < b.size()) t << b[k];
+      else t << "missing";
+      t << " in the second";
+      raise(error_kind::type, t);
+    }
+    for (int i = 0; i < a[k].dims.rank; ++i)
+      if (a[k].dims[i] != b[k].dims[i]) all[k].dims[i] = dyn;
+  }
   return all;
 }
 
-}  // namespace lamina::dataset
+}  // namespace lamina::detail

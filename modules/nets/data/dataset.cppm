@@ -59,11 +59,27 @@ template <Element T, std::size_t N> struct field_traits<std::array<T, N>> {
   static field_view of(const std::array<T, N>& x) { return {pattern.type, x.data()}; }
 };
 
+template <class T> inline constexpr bool is_any_sample = false;
+
 template <class F>
 concept Field = requires { field_traits<std::remove_cvref_t<F>>::pattern; };
 
 template <class S>
 concept TupleLike = requires { std::tuple_size<S>::value; };
+
+/// Fields of a sample, at most.
+inline constexpr std::size_t max_fields = max_members;
+
+}  // namespace detail
+
+/// A sample whose number of fields is known at run time: up to 16 tensors. Its data set has `sample_types()`.
+export struct any_sample {
+  std::array<any_tensor, detail::max_fields> fields;
+  std::size_t count = 0;
+};
+
+namespace detail {
+template <> inline constexpr bool is_any_sample<any_sample> = true;
 
 /// Calls f(field...) with the fields of a sample.
 template <class S, class F> decltype(auto) with_fields(const S& s, F&& f) {
@@ -96,8 +112,8 @@ template <class D, class... F> struct fields_check<D, field_list<F...>> {
       if (t.empty() && !fits[i])
         t << "field " << i << " of a sample of `" << type_name<D>() << "` is a `" << names[i]
           << "`; expected a tensor, a number of an element type or a list of them, or a std::string";
-    if (sizeof...(F) == 0 || sizeof...(F) > max_members)
-      t << "a sample of `" << type_name<D>() << "` has " << sizeof...(F) << " fields; expected 1 to " << max_members;
+    if (sizeof...(F) == 0 || sizeof...(F) > max_fields)
+      t << "a sample of `" << type_name<D>() << "` has " << sizeof...(F) << " fields; expected 1 to " << max_fields;
     return t;
   }
 };
@@ -105,7 +121,12 @@ template <class D, class... F> struct fields_check<D, field_list<F...>> {
 template <class D, class S> consteval text sample_message() {
   text t;
   if constexpr (Field<S>) return t;
-  else if constexpr (TupleLike<S> || (std::is_aggregate_v<S> && !std::is_array_v<S>)) {
+  else if constexpr (is_any_sample<S>) {
+    if constexpr (!requires(const D& d) { d.sample_types(); })
+      t << "`" << type_name<D>() << "` has samples of a number of fields that is known at run time, and no "
+        << "`sample_types() const` that tells their types";
+    return t;
+  } else if constexpr (TupleLike<S> || (std::is_aggregate_v<S> && !std::is_array_v<S>)) {
     if constexpr (!TupleLike<S> && member_count<S> == 0)
       return t << "a sample of `" << type_name<D>() << "` is a `" << type_name<S>()
                << "`, whose members cannot be told apart; expected at most 16, or a std::tuple";
@@ -134,7 +155,7 @@ template <class D> struct dataset_check {
 }  // namespace detail
 
 /// What can be trained on: `size()` samples, `operator[](i)` gives one: a tensor, a number, a std::vector or std::array of
-/// numbers, a std::string, or an aggregate of up to 16 members, a std::tuple or a std::pair of those. Its fields are counted from 0 in this order.
+/// numbers, a std::string, or an aggregate of up to 16 members, a std::tuple or a std::pair of those, or `any_sample`. Its fields are counted from 0 in this order.
 /// Members more are used where a data set has them: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a range of `tensor_type`, what it knows of its
 /// fields beyond their C++ types, with `dyn` for extents that differ between samples; and `read(view<const std::int64_t>
 /// indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
@@ -148,6 +169,8 @@ namespace detail {
 /// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and zeros where there are none.
 void copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
                  int axis = 0);
+/// The extent of a sample along the first axis that the pattern leaves open, or along the first axis; 1 for numbers.
+std::int64_t length_of(const shape& s, const shape& pattern);
 
 /// Reads samples of any type.
 class sample_reader {
@@ -217,10 +240,15 @@ template <class D> class reader_of final : public sample_reader {
   std::int64_t size() const override { return static_cast<std::int64_t>(data_->size()); }
   void sample(std::int64_t i, taker take, void* state) const override {
     const auto& s = (*data_)[index_for(i)];
-    with_fields(s, [&](const auto&... f) {
-      const field_view fields[] = {field_traits<std::remove_cvref_t<decltype(f)>>::of(f)...};
-      take(state, fields);
-    });
+    if constexpr (is_any_sample<std::remove_cvref_t<decltype(s)>>) {
+      std::array<field_view, max_fields> fields;
+      for (std::size_t k = 0; k < s.count; ++k) fields[k] = field_traits<any_tensor>::of(s.fields[k]);
+      take(state, view<const field_view>(fields.data(), s.count));
+    } else
+      with_fields(s, [&](const auto&... f) {
+        const field_view fields[] = {field_traits<std::remove_cvref_t<decltype(f)>>::of(f)...};
+        take(state, fields);
+      });
   }
   bool read(view<const std::int64_t> indices, view<void* const> destinations) const override {
     if constexpr (requires { data_->read(indices, destinations); }) {
@@ -253,12 +281,19 @@ template <class... F> struct patterns_of<field_list<F...>> {
 /// A data set whose type is forgotten; it keeps the pointer.
 export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
 sample_source source_of(std::shared_ptr<const D> data) {
-  using patterns = detail::patterns_of<detail::fields_of<detail::sample_of<D>>>;
+  using sample = detail::sample_of<D>;
   auto reader = std::make_shared<const detail::reader_of<D>>(data);
-  if constexpr (requires { data->sample_types(); }) {
+  if constexpr (detail::is_any_sample<sample>) {
     const auto known = data->sample_types();
-    return {std::move(reader), patterns::value, known};
-  } else return {std::move(reader), patterns::value, {}};
+    const std::vector<detail::field_pattern> open(std::size(known), detail::field_pattern{false, {}});
+    return {std::move(reader), open, known};
+  } else {
+    using patterns = detail::patterns_of<detail::fields_of<sample>>;
+    if constexpr (requires { data->sample_types(); }) {
+      const auto known = data->sample_types();
+      return {std::move(reader), patterns::value, known};
+    } else return {std::move(reader), patterns::value, {}};
+  }
 }
 /// The same, which keeps a copy of the data set.
 export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>

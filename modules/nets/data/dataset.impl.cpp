@@ -62,14 +62,13 @@ void complete(const detail::sample_reader& r, view<const field_pattern> patterns
   });
 }
 
-// The extent that `lengths` reports: along the first open axis, else along the first.
-std::int64_t length_of(const shape& s, const shape& pattern) {
+}  // namespace
+
+std::int64_t detail::length_of(const shape& s, const shape& pattern) {
   for (int a = 0; a < s.rank; ++a)
     if (!pattern[a].is_number()) return s.at(a);
   return s.rank ? s.at(0) : 1;
 }
-
-}  // namespace
 
 void detail::copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
                          int axis) {
@@ -100,6 +99,11 @@ sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader
       << " fields";
     detail::raise(error_kind::value, t);
   }
+  if (patterns.size() > detail::max_fields || patterns.empty()) {
+    text t;
+    t << "data set: a sample has " << patterns.size() << " fields; expected 1 to " << detail::max_fields;
+    detail::raise(error_kind::value, t);
+  }
   for (std::size_t k = 0; k < patterns.size(); ++k) {
     fields_.push_back(known.empty() ? patterns[k].type : known[k]);
     if (!known.empty() && patterns[k].known && !fits_field(known[k], patterns[k].type)) {
@@ -124,6 +128,11 @@ void sample_source::check(view<const std::int64_t> indices) const {
 void sample_source::sample(std::int64_t i, detail::sample_reader::taker take, void* state) const {
   check({&i, 1});
   auto checked = [&](view<const field_view> fields) {
+    if (fields.size() != fields_.size()) {
+      text t;
+      t << "data set: sample " << i << " has " << fields.size() << " fields; expected " << fields_.size();
+      detail::raise(error_kind::shape, t);
+    }
     for (std::size_t k = 0; k < fields.size(); ++k)
       if (!fits_field(fields[k].type, fields_[k])) field_mismatch(i, k, fields[k].type, fields_[k]);
     take(state, fields);
@@ -181,7 +190,7 @@ struct placing {
   void put(view<const field_view> fields) const {
     for (std::size_t k = 0; k < fields.size(); ++k) {
       const auto& [type, data] = fields[k];
-      if (k < lengths.size() && lengths[k]) lengths[k][position] = length_of(type.dims, types[k].dims);
+      if (k < lengths.size() && lengths[k]) lengths[k][position] = detail::length_of(type.dims, types[k].dims);
       if (type.element == dtype::string) {
         static_cast<std::string*>(destinations[k])[position] = *static_cast<const std::string*>(data);
         continue;
@@ -208,7 +217,7 @@ void sample_source::read(view<const std::int64_t> indices, view<void* const> des
     detail::raise(error_kind::value, t);
   }
   check(indices);
-  std::array<shape, detail::max_members> padded;
+  std::array<shape, detail::max_fields> padded;
   const view<shape> batch(padded.data(), fields_.size());
   if (shapes.empty()) batch_shapes(indices, batch);
   else std::copy(shapes.begin(), shapes.end(), batch.begin());
@@ -225,7 +234,7 @@ void sample_source::read(view<const std::int64_t> indices, view<void* const> des
   }
   if (as_stored && reader_->read(indices, destinations)) {
     for (std::size_t k = 0; k < lengths.size(); ++k)
-      if (lengths[k]) std::fill_n(lengths[k], indices.size(), length_of(fields_[k].dims, fields_[k].dims));
+      if (lengths[k]) std::fill_n(lengths[k], indices.size(), detail::length_of(fields_[k].dims, fields_[k].dims));
     return;
   }
   placing p{fields_, destinations, padded.data(), lengths, 0, 0};

@@ -1,0 +1,376 @@
+module lamina:data.csv.impl;
+import :core;
+import :data.set;
+import :data.table;
+import :dtype;
+import :io;
+import :io.file.impl;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+// A field of a row, without quotes and without spaces around it where it has none.
+struct cell {
+  std::string_view text;
+  bool quoted = false;
+};
+
+// The fields of a file, row by row.
+struct csv_cells {
+  std::size_t columns = 0;
+  std::vector<cell> cells;
+  std::vector<std::int64_t> lines;  // on which each row begins
+  std::deque<std::string> unescaped;
+
+  std::size_t rows() const { return lines.size(); }
+  const cell& at(std::size_t row, std::size_t column) const { return cells[row * columns + column]; }
+};
+
+[[noreturn]] void line_failure(const std::string& file, std::int64_t line, std::string_view what) {
+  text t;
+  t << file << ":" << line << ": " << what;
+  detail::raise(error_kind::file, t);
+}
+
+bool is_space(char c) { return c == ' ' || c == '\t'; }
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+/// Splits text into fields.
+class csv_scanner {
+ public:
+  csv_scanner(std::string_view source, const std::string& file, char separator)
+      : text_(source), file_(file), separator_(separator) {
+    if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
+  }
+
+  csv_cells all() {
+    csv_cells c;
+    while (at_ < text_.size()) {
+      if (ends_line()) {  // an empty line
+        next_line();
+        continue;
+      }
+      const std::int64_t line = line_;
+      const std::size_t first = c.cells.size();
+      c.cells.push_back(field(c));
+      while (at_ < text_.size() && text_[at_] == separator_) {
+        ++at_;
+        c.cells.push_back(field(c));
+      }
+      if (at_ < text_.size()) next_line();
+      const std::size_t found = c.cells.size() - first;
+      if (c.lines.empty()) c.columns = found;
+      if (found != c.columns) {
+        text t;
+        t << "the row has " << found << (found == 1 ? " field" : " fields") << "; expected " << c.columns
+          << ", as in the first row";
+        line_failure(file_, line, t.view());
+      }
+      c.lines.push_back(line);
+    }
+    return c;
+  }
+
+ private:
+  bool ends_line() const {
+    return text_[at_] == '\n' || (text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ||
+           (text_[at_] == '\r' && at_ + 1 == text_.size());
+  }
+  void next_line() {
+    at_ += text_[at_] == '\r' && at_ + 1 < text_.size() ? 2 : 1;
+    ++line_;
+  }
+  cell field(csv_cells& c) {
+    std::size_t begin = at_;
+    while (begin < text_.size() && is_space(text_[begin]) && text_[begin] != separator_) ++begin;
+    if (begin < text_.size() && text_[begin] == '"') {
+      at_ = begin;
+      return quoted(c);
+    }
+    const std::size_t first = at_;
+    while (at_ < text_.size() && text_[at_] != separator_ && !ends_line()) ++at_;
+    return {trimmed(text_.substr(first, at_ - first)), false};
+  }
+  cell quoted(csv_cells& c) {
+    const std::int64_t line = line_;
+    const std::size_t first = ++at_;
+    bool doubled = false;
+    for (;; ++at_) {
+      if (at_ >= text_.size()) line_failure(file_, line, "the quote that begins a field does not end");
+      if (text_[at_] == '\n') ++line_;
+      if (text_[at_] != '"') continue;
+      if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
+        doubled = true;
+        ++at_;
+      } else break;
+    }
+    std::string_view inside = text_.substr(first, at_ - first);
+    ++at_;
+    while (at_ < text_.size() && is_space(text_[at_]) && text_[at_] != separator_) ++at_;
+    if (at_ < text_.size() && text_[at_] != separator_ && !ends_line())
+      line_failure(file_, line_, "a separator or the end of the line is expected behind a field in quotes");
+    if (doubled) {
+      std::string& plain = c.unescaped.emplace_back();
+      for (std::size_t i = 0; i < inside.size(); ++i) {
+        plain += inside[i];
+        if (inside[i] == '"') ++i;
+      }
+      inside = plain;
+    }
+    return {inside, true};
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  char separator_;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 1;
+};
+
+bool is_missing(const cell& c, bool number) {
+  if (c.text.empty()) return true;
+  if (!number || c.quoted) return false;
+  for (std::string_view word : {"NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "?"})
+    if (c.text == word) return true;
+  return false;
+}
+std::optional<double> number_of(const cell& c) {
+  std::string_view s = trimmed(c.text);
+  if (s.size() > 1 && s[0] == '+' && s[1] != '-') s.remove_prefix(1);
+  return number_in(s);
+}
+
+/// A column, and where its values go.
+struct column {
+  std::string name;
+  column_kind kind = column_kind::inferred;
+  bool target = false;
+  double mean = 0;
+  std::vector<std::string> words;
+  std::map<std::string, std::int64_t, std::less<>> number_of_word;
+  bool words_given = false;
+
+  bool is_number() const { return kind == column_kind::number; }
+  // The field of a sample: numbers, integers, the targets of both.
+  int group() const { return (target ? 2 : 0) + (is_number() ? 0 : 1); }
+};
+
+/// Makes a table of the fields of a file.
+class table_builder {
+ public:
+  table_builder(csv_cells cells, const std::string& file, const csv_options& o)
+      : cells_(std::move(cells)), file_(file), options_(o) {}
+
+  csv_table build() {
+    name_columns();
+    choose_columns();
+    for (std::size_t c = 0; c < columns_.size(); ++c) infer(c);
+    choose_rows();
+    for (std::size_t c = 0; c < columns_.size(); ++c) average(c);
+    return filled();
+  }
+
+ private:
+  [[noreturn]] void cell_failure(std::size_t row, std::size_t c, std::string_view what) const {
+    text t;
+    t << "column `" << printable(columns_[c].name) << "`: " << what;
+    line_failure(file_, cells_.lines[row], t.view());
+  }
+  void name_columns() {
+    first_ = options_.header ? 1 : 0;
+    if (cells_.rows() <= first_)
+      detail::file_failure(file_, options_.header ? "it has no row behind its header" : "it has no row");
+    columns_.resize(cells_.columns);
+    std::set<std::string> seen;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      columns_[c].name = options_.header ? std::string(cells_.at(0, c).text) : std::to_string(c);
+      if (seen.insert(columns_[c].name).second) continue;
+      cell_failure(0, c, "a column of this name comes twice in the header");
+    }
+  }
+  column& named(const std::string& name, std::string_view option) {
+    std::vector<std::string_view> known;
+    for (auto& c : columns_) {
+      if (c.name == name) return c;
+      known.push_back(c.name);
+    }
+    text t;
+    t << file_ << ": " << option << " names a column `" << printable(name) << "`, which there is not";
+    suggest_names(t, name, known);
+    detail::raise(error_kind::value, t);
+  }
+  void choose_columns() {
+    for (const auto& name : options_.targets) named(name, "`targets`").target = true;
+    for (const auto& [name, kind] : options_.kinds) named(name, "`kinds`").kind = kind;
+    for (const auto& [name, words] : options_.words) {
+      column& c = named(name, "`words`");
+      if (c.kind == column_kind::inferred) c.kind = column_kind::category;
+      c.words_given = true;
+      for (const auto& word : words)
+        if (c.number_of_word.emplace(word, static_cast<std::int64_t>(c.words.size())).second) c.words.push_back(word);
+    }
+  }
+  void infer(std::size_t c) {
+    if (columns_[c].kind != column_kind::inferred) return;
+    columns_[c].kind = column_kind::number;
+    for (std::size_t r = first_; r < cells_.rows(); ++r)
+      if (const cell& x = cells_.at(r, c); !is_missing(x, true) && !number_of(x)) {
+        columns_[c].kind = column_kind::category;
+        return;
+      }
+  }
+  // Whether a value is missing for which the rule has no substitute. An empty word is a word where rows are not left out.
+  bool lacks(std::size_t row, std::size_t c) const {
+    const column& of = columns_[c];
+    if (of.kind == column_kind::ignored || !is_missing(cells_.at(row, c), of.kind != column_kind::category))
+      return false;
+    if (of.kind == column_kind::category && options_.missing != missing_rule::error)
+      return options_.missing == missing_rule::skip;
+    if (of.is_number() && (options_.missing == missing_rule::mean || options_.missing == missing_rule::number))
+      return false;
+    return true;
+  }
+  void choose_rows() {
+    for (std::size_t r = first_; r < cells_.rows(); ++r) {
+      bool whole = true;
+      for (std::size_t c = 0; c < columns_.size() && whole; ++c) {
+        if (!lacks(r, c)) continue;
+        if (options_.missing != missing_rule::skip)
+          cell_failure(r, c, "the value is missing; {.missing = missing_rule::skip} leaves such rows out");
+        whole = false;
+      }
+      if (whole) kept_.push_back(r);
+    }
+    if (kept_.empty()) detail::file_failure(file_, "each of its rows has a missing value, and all are left out");
+  }
+  double number_at(std::size_t row, std::size_t c) const {
+    const cell& x = cells_.at(row, c);
+    const auto n = number_of(x);
+    text t;
+    t << "`" << printable(x.text, 40) << "` is no ";
+    if (!n) cell_failure(row, c, (t << "number").view());
+    if (columns_[c].is_number() && !(std::abs(*n) <= static_cast<double>(std::numeric_limits<float>::max())))
+      cell_failure(row, c, (t << "finite float32").view());
+    return *n;
+  }
+  void average(std::size_t c) {
+    if (!columns_[c].is_number() || options_.missing != missing_rule::mean) return;
+    double sum = 0;
+    std::int64_t count = 0;
+    for (std::size_t r : kept_)
+      if (!is_missing(cells_.at(r, c), true)) {
+        sum += number_at(r, c);
+        ++count;
+      }
+    if (count == 0) cell_failure(first_, c, "it has no number, and so no mean");
+    columns_[c].mean = sum / static_cast<double>(count);
+  }
+  float value_at(std::size_t row, std::size_t c) const {
+    if (is_missing(cells_.at(row, c), true))
+      return static_cast<float>(options_.missing == missing_rule::mean ? columns_[c].mean : options_.missing_number);
+    return static_cast<float>(number_at(row, c));
+  }
+  std::int64_t integer_at(std::size_t row, std::size_t c) const {
+    std::int64_t whole = 0;
+    const double n = number_at(row, c);
+    text t;
+    if (!detail::to_element(n, whole) || std::abs(n) > 0x1p53) {
+      t << "`" << printable(cells_.at(row, c).text, 40) << "` is no whole number";
+      cell_failure(row, c, t.view());
+    }
+    if (columns_[c].target && options_.classes > 0 && (whole < 0 || whole >= options_.classes)) {
+      t << "class " << whole << " is outside 0.." << options_.classes - 1;
+      cell_failure(row, c, t.view());
+    }
+    return whole;
+  }
+  std::int64_t word_at(std::size_t row, std::size_t c) {
+    column& of = columns_[c];
+    const std::string_view word = cells_.at(row, c).text;
+    if (const auto found = of.number_of_word.find(word); found != of.number_of_word.end()) return found->second;
+    if (of.words_given) {
+      text t;
+      t << "`" << printable(word, 40) << "` is none of its words";
+      const std::vector<std::string_view> known(of.words.begin(), of.words.end());
+      suggest_names(t, word, known);
+      cell_failure(row, c, t.view());
+    }
+    const auto next = static_cast<std::int64_t>(of.words.size());
+    of.words.emplace_back(word);
+    of.number_of_word.emplace(std::string(word), next);
+    return next;
+  }
+  csv_table filled() {
+    std::vector<any_tensor> fields;
+    std::vector<std::vector<std::string>> names;
+    std::map<std::string, std::vector<std::string>> words;
+    const auto rows = static_cast<std::int64_t>(kept_.size());
+    for (int group = 0; group < 4; ++group) {
+      std::vector<std::size_t> mine;
+      names.emplace_back();
+      for (std::size_t c = 0; c < columns_.size(); ++c)
+        if (columns_[c].kind != column_kind::ignored && columns_[c].group() == group) {
+          mine.push_back(c);
+          names.back().push_back(columns_[c].name);
+        }
+      if (mine.empty()) {
+        names.pop_back();
+        continue;
+      }
+      shape s{dim(rows)};
+      if (group != 3 || mine.size() > 1) s.push_back(dim(mine.size()));
+      fields.push_back(group % 2 == 0 ? numbers(mine, s) : integers(mine, s));
+    }
+    if (fields.empty()) detail::raise(error_kind::value, file_ + ": all of its columns are ignored");
+    for (auto& c : columns_)
+      if (c.kind == column_kind::category) words.emplace(c.name, std::move(c.words));
+    return {tensor_rows(std::move(fields)), std::move(names), std::move(words),
+            static_cast<std::int64_t>(cells_.rows() - first_ - kept_.size())};
+  }
+  any_tensor numbers(view<const std::size_t> mine, const shape& s) const {
+    auto all = matrix<float>::uninitialized(s);
+    float* to = all.writable().data();
+    for (std::size_t r : kept_)
+      for (std::size_t c : mine) *to++ = value_at(r, c);
+    return all;
+  }
+  any_tensor integers(view<const std::size_t> mine, const shape& s) {
+    any_tensor all(storage(static_cast<std::size_t>(s.size()) * sizeof(std::int64_t)), {dtype::int64, s});
+    auto* to = reinterpret_cast<std::int64_t*>(all.mutable_data());
+    for (std::size_t r : kept_)
+      for (std::size_t c : mine) *to++ = columns_[c].kind == column_kind::integer ? integer_at(r, c) : word_at(r, c);
+    return all;
+  }
+
+  csv_cells cells_;
+  const std::string& file_;
+  const csv_options& options_;
+  std::size_t first_ = 0;
+  std::vector<column> columns_;
+  std::vector<std::size_t> kept_;
+};
+
+}  // namespace
+
+csv_table datasets::csv_text(std::string_view source, const std::string& name, const csv_options& o) {
+  if (o.separator == '"' || o.separator == '\n' || o.separator == '\r')
+    detail::raise(error_kind::value, "csv: a quote or the end of a line cannot be the separator");
+  if (o.classes < 0)
+    detail::raise(error_kind::value, "csv: classes is negative; expected at least 0, which is any number");
+  return table_builder(csv_scanner(source, name, o.separator).all(), name, o).build();
+}
+
+csv_table datasets::csv(const std::string& path, const csv_options& o) {
+  const detail::mapped_file file(path);
+  return csv_text({reinterpret_cast<const char*>(file.data), file.size}, path, o);
+}
+
+}  // namespace lamina

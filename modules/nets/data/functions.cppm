@@ -1,0 +1,161 @@
+// What composes data sets, as functions and in pipes: `data | dataset::map(f) | dataset::take(100)`.
+export module lamina:data.functions;
+import :core;
+import :data.compose;
+import :data.set;
+import :dtype;
+import :random;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace detail {
+template <class D>
+concept accepted_dataset = accepted<diagnostic<dataset_check<D>>()>;
+
+/// A step of a pipe: what is done with the data set before it.
+template <class F> struct dataset_step {
+  F f;
+  template <class D> requires accepted_dataset<D> friend auto operator|(const D& data, const dataset_step& step) {
+    return step.f(data);
+  }
+};
+template <class F> dataset_step(F) -> dataset_step<F>;
+
+template <class D, class F> struct map_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Dataset<D>) return dataset_check<D>::message();
+    else if constexpr (!Applicable<F, sample_of<D>>)
+      t << "dataset::map: the function takes neither a sample, a `" << type_name<sample_of<D>>()
+        << "`, nor its fields, nor a sample and its index, as const";
+    return t;
+  }
+};
+template <class D, class F> struct filter_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Dataset<D>) return dataset_check<D>::message();
+    else if constexpr (!Applicable<F, sample_of<D>>)
+      t << "dataset::filter: the predicate takes neither a sample, a `" << type_name<sample_of<D>>()
+        << "`, nor its fields, nor a sample and its index, as const";
+    else if constexpr (!std::convertible_to<applied<F, D>, bool>)
+      t << "dataset::filter: the predicate gives a `" << type_name<applied<F, D>>() << "`; expected a bool";
+    return t;
+  }
+};
+template <class A, class B> struct zip_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Dataset<A>) return dataset_check<A>::message();
+    else if constexpr (!Dataset<B>) return dataset_check<B>::message();
+    else if constexpr (is_any_sample<sample_of<A>> || is_any_sample<sample_of<B>>)
+      t << "dataset::zip: the number of fields of a sample is known at run time alone; map it to a tuple first";
+    else if constexpr (requires {
+                         requires fields_of<sample_of<A>>::size + fields_of<sample_of<B>>::size > max_fields;
+                       })
+      t << "dataset::zip: the samples have " << fields_of<sample_of<A>>::size + fields_of<sample_of<B>>::size
+        << " fields together; expected at most " << max_fields;
+    return t;
+  }
+};
+template <class A, class B> struct concat_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Dataset<A>) return dataset_check<A>::message();
+    else if constexpr (!Dataset<B>) return dataset_check<B>::message();
+    else if constexpr (!std::same_as<sample_of<A>, sample_of<B>>)
+      t << "dataset::concat: the samples are a `" << type_name<sample_of<A>>() << "` and a `"
+        << type_name<sample_of<B>>() << "`; expected one type";
+    return t;
+  }
+};
+}  // namespace detail
+
+export namespace dataset {
+
+/// `f` of each sample when it is asked for: of the sample, of its fields, or of the sample and its index. `f` is called by
+/// several threads at once; what it draws should depend on the index, so that bits do not depend on threads.
+template <class D, class F> requires accepted<diagnostic<detail::map_check<D, F>>()> auto map(const D& data, F f) {
+  return detail::mapped<D, F>(data, std::move(f));
+}
+template <class F> auto map(F f) {
+  return detail::dataset_step{[f](const auto& data) { return map(data, f); }};
+}
+
+/// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.
+template <class D, class F> requires accepted<diagnostic<detail::filter_check<D, F>>()>
+auto filter(const D& data, F f) {
+  std::vector<std::int64_t> kept;
+  for (std::int64_t i = 0; i < detail::size_of_data(data); ++i)
+    if (detail::apply_to(f, detail::sample_at(data, i), i)) kept.push_back(i);
+  return detail::selected<D>(data, detail::selection(std::move(kept)));
+}
+template <class F> auto filter(F f) {
+  return detail::dataset_step{[f](const auto& data) { return filter(data, f); }};
+}
+
+/// The first samples, at most all.   Errors: value_error for a negative count.
+template <class D> requires detail::accepted_dataset<D> auto take(const D& data, std::int64_t count) {
+  return detail::selected<D>(data, detail::first_of(count, detail::size_of_data(data), "take"));
+}
+inline auto take(std::int64_t count) {
+  return detail::dataset_step{[count](const auto& data) { return take(data, count); }};
+}
+/// All samples but the first.   Errors: value_error for a negative count.
+template <class D> requires detail::accepted_dataset<D> auto skip(const D& data, std::int64_t count) {
+  return detail::selected<D>(data, detail::without_first_of(count, detail::size_of_data(data)));
+}
+inline auto skip(std::int64_t count) {
+  return detail::dataset_step{[count](const auto& data) { return skip(data, count); }};
+}
+/// The samples of these indices, in this order.   Errors: value_error for an index that the data set does not have.
+template <class D> requires detail::accepted_dataset<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
+  return detail::selected<D>(data, detail::checked_list(std::move(indices), detail::size_of_data(data)));
+}
+inline auto subset(std::vector<std::int64_t> indices) {
+  return detail::dataset_step{[indices](const auto& data) { return subset(data, indices); }};
+}
+/// The samples in the order of `permutation(size, seed, 0)`.
+template <class D> requires detail::accepted_dataset<D> auto shuffle(const D& data, std::int64_t seed) {
+  return detail::selected<D>(data, detail::selection(permutation(detail::size_of_data(data), seed, 0)));
+}
+inline auto shuffle(std::int64_t seed) {
+  return detail::dataset_step{[seed](const auto& data) { return shuffle(data, seed); }};
+}
+/// Two data sets that have each sample once, in an order of chance: `ratio` of the samples, and the rest.
+/// Errors: value_error unless 0 <= ratio <= 1.
+template <class D> requires detail::accepted_dataset<D> auto split(const D& data, double ratio, std::int64_t seed) {
+  auto parts = detail::halves(detail::size_of_data(data), ratio, seed);
+  return std::pair<detail::selected<D>, detail::selected<D>>{{data, std::move(parts.first)},
+                                                             {data, std::move(parts.second)}};
+}
+inline auto split(double ratio, std::int64_t seed) {
+  return detail::dataset_step{[ratio, seed](const auto& data) { return split(data, ratio, seed); }};
+}
+/// Keeps each sample once it was made.
+template <class D> requires detail::accepted_dataset<D> auto cache(const D& data) { return detail::cached<D>(data); }
+inline auto cache() {
+  return detail::dataset_step{[](const auto& data) { return cache(data); }};
+}
+/// The fields of both, then of all further ones: a std::tuple.   Errors: value_error for different numbers of samples.
+template <class A, class B> requires accepted<diagnostic<detail::zip_check<A, B>>()> auto zip(const A& a, const B& b) {
+  return detail::zipped<A, B>(a, b);
+}
+template <class A, class B, class C, class... D> auto zip(const A& a, const B& b, const C& c, const D&... more) {
+  return zip(zip(a, b), c, more...);
+}
+/// One after another.   Errors: type_error where their fields differ.
+template <class A, class B> requires accepted<diagnostic<detail::concat_check<A, B>>()>
+auto concat(const A& a, const B& b) {
+  return detail::concatenated<A, B>(a, b);
+}
+template <class A, class B, class C, class... D> auto concat(const A& a, const B& b, const C& c, const D&... more) {
+  return concat(concat(a, b), c, more...);
+}
+
+}  // namespace dataset
+
+}  // namespace lamina

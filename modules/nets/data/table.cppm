@@ -1,0 +1,118 @@
+// Data sets in memory: rows of tensors and arrays, and tables of CSV files.
+export module lamina:data.table;
+import :core;
+import :data.set;
+import :dtype;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+/// Rows of tensors whose number and types are known at run time: sample i has row i of each. Copies share memory.
+export class tensor_rows {
+ public:
+  /// Errors: value_error unless there are 1 to 16 tensors of numbers; shape_error for a tensor without an axis, or where the
+  /// numbers of rows differ. `names` are for messages, and may be empty.
+  explicit tensor_rows(std::vector<any_tensor> columns, std::vector<std::string> names = {});
+  std::int64_t size() const { return size_; }
+  /// Errors: value_error for an index outside 0..size() - 1.
+  any_sample operator[](std::int64_t i) const;
+  /// The tensors themselves, with all rows.
+  view<const any_tensor> columns() const { return columns_; }
+  std::vector<tensor_type> sample_types() const { return types_; }
+  void read(view<const std::int64_t> indices, view<void* const> destinations) const;
+
+ private:
+  void check(std::int64_t i) const;
+  std::vector<any_tensor> columns_;
+  std::vector<tensor_type> types_;  // of one row
+  std::int64_t size_ = 0;
+};
+
+export namespace dataset {
+/// Rows of tensors, or of memory of yours: `dataset::of_tensors(x, borrow(labels, {n}))`.
+/// Errors: as of `tensor_rows`.
+template <class... T> requires(sizeof...(T) > 0 && (std::constructible_from<any_tensor, const T&> && ...))
+tensor_rows of_tensors(const T&... columns) {
+  return tensor_rows(std::vector<any_tensor>{any_tensor(columns)...});
+}
+}  // namespace dataset
+
+// ---- CSV ------------------------------------------------------------------------------------------------------------
+
+/// What is done with a row in which a number is missing: an empty field, `NA`, `nan`, `null` or `?`.
+export enum class missing_rule : std::uint8_t { error, skip, mean, number };
+/// What a column holds. `inferred`: numbers where all of its fields are, else words. `integer`: whole numbers that stay
+/// what they are, as classes; `category`: words, which are counted.
+export enum class column_kind : std::uint8_t { inferred, number, integer, category, ignored };
+
+/// How a CSV file is read.
+export struct csv_options {
+  /// Columns that are predicted, by name, or by position from 0 where there is no header.
+  std::vector<std::string> targets = {};
+  /// Kinds of columns that are not to be inferred, by name or position.
+  std::map<std::string, column_kind> kinds = {};
+  /// How many classes a target of kind `integer` has, 0 to classes - 1; 0: any.
+  std::int64_t classes = 0;
+  bool header = true;
+  char separator = ',';
+  missing_rule missing = missing_rule::error;
+  /// What stands for missing numbers under `missing_rule::number`.
+  double missing_number = 0;
+  /// Words of categories, by column, in the order of their numbers; of other columns, the words in the order in which they
+  /// come. A word that is not among them is an error. Tables of one task share them: `.words = train.words()`.
+  std::map<std::string, std::vector<std::string>> words = {};
+};
+
+/// A table in memory. The fields of a sample are, of those there are: the numbers [columns] as float32, the categories
+/// and integers [columns] as int64, the targets of the first kind [columns], the targets of the second, a single one as one
+/// int64 without an axis.
+export class csv_table {
+ public:
+  csv_table(tensor_rows rows, std::vector<std::vector<std::string>> names,
+            std::map<std::string, std::vector<std::string>> words, std::int64_t skipped)
+      : rows_(std::move(rows)), names_(std::move(names)), words_(std::move(words)), skipped_(skipped) {}
+  std::int64_t size() const { return rows_.size(); }
+  any_sample operator[](std::int64_t i) const { return rows_[i]; }
+  std::vector<tensor_type> sample_types() const { return rows_.sample_types(); }
+  void read(view<const std::int64_t> indices, view<void* const> destinations) const {
+    rows_.read(indices, destinations);
+  }
+  const tensor_rows& rows() const { return rows_; }
+  /// The names of the columns of a field.   Errors: value_error for a field that there is not.
+  const std::vector<std::string>& names(std::size_t field) const;
+  /// The words of all categories, by column: number i stands for word i.
+  const std::map<std::string, std::vector<std::string>>& words() const { return words_; }
+  /// How many rows were left out for missing numbers.
+  std::int64_t skipped() const { return skipped_; }
+
+ private:
+  tensor_rows rows_;
+  std::vector<std::vector<std::string>> names_;
+  std::map<std::string, std::vector<std::string>> words_;
+  std::int64_t skipped_;
+};
+
+export namespace datasets {
+
+/// Reads a CSV file: fields in double quotes may have separators, ends of lines, and quotes as two; lines end with \n or
+/// \r\n, and the last may have no end. A byte order mark is left out. Empty lines are no rows.
+/// Errors: file_error naming file, line and column: rows with another number of fields, numbers and words that are not
+/// expected, numbers that are missing, quotes that do not end; value_error for columns that there are not.
+/// Source: Shafranovich, "Common Format and MIME Type for Comma-Separated Values (CSV) Files" (2005), RFC 4180.
+csv_table csv(const std::string& path, const csv_options& o = {});
+/// The same of text in memory; `name` stands for the file in messages.
+csv_table csv_text(std::string_view text, const std::string& name, const csv_options& o = {});
+
+/// The rows of an npy file.   Errors: as `read_npy` and `tensor_rows`.
+tensor_rows npy(const std::string& path);
+/// Rows of some arrays of an npz file, or of all.   Errors: as `read_npz` and `tensor_rows`; value_error for a name that
+/// there is not.
+tensor_rows npz(const std::string& path, const std::vector<std::string>& names = {});
+/// Rows of some tensors of a safetensors file, or of all.   Errors: as `read_safetensors`, and as `npz`.
+tensor_rows safetensors(const std::string& path, const std::vector<std::string>& names = {});
+
+}  // namespace datasets
+
+}  // namespace lamina

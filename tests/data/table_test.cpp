@@ -1,0 +1,158 @@
+// Rows of tensors and arrays in files, and tables of CSV files.
+#include <boost/test/unit_test.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "files.h"
+
+import lamina;
+
+#include "message.h"
+#include "steady_state.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+template <class T> std::vector<T> elements(const any_tensor& t) {
+  const auto all = t.elements<T>();
+  return {all.begin(), all.end()};
+}
+csv_table table(std::string_view text, const csv_options& o = {}) { return datasets::csv_text(text, "t.csv", o); }
+std::string failure(std::string_view text, const csv_options& o = {}) {
+  return message_of([&] { table(text, o); });
+}
+
+constexpr std::string_view irises =
+    "length,width,color,species\n5.1,3.5,red,setosa\n4.9,+3,\"blue, dark\",virginica\n 6e0 ,-1,red,setosa\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(data_table)
+
+BOOST_AUTO_TEST_CASE(rows_of_tensors_and_spans_are_samples) {
+  const std::vector<std::int64_t> labels{3, 1, 2};
+  const matrix<float> x{{1, 2}, {3, 4}, {5, 6}};
+  const auto data = dataset::of_tensors(x, borrow(std::span(labels), {3}));
+  BOOST_CHECK_EQUAL(data.size(), 3);
+  const auto s = source_of(data);
+  BOOST_CHECK(s.fields()[0] == (tensor_type{dtype::float32, {2}}));
+  BOOST_CHECK(s.fields()[1] == (tensor_type{dtype::int64, {}}));
+  BOOST_TEST(elements<float>(data[2].fields[0]) == (std::vector<float>{5, 6}), boost::test_tools::per_element());
+  for (const auto& b : dataset::batches(data | dataset::skip(1), {.batch = 2})) {
+    BOOST_TEST(elements<float>(b.tensor(0)) == (std::vector<float>{3, 4, 5, 6}), boost::test_tools::per_element());
+    BOOST_TEST(elements<std::int64_t>(b.tensor(1)) == (std::vector<std::int64_t>{1, 2}),
+               boost::test_tools::per_element());
+  }
+  BOOST_CHECK_EQUAL(message_of([&] { dataset::of_tensors(x, vector<float>(2)); }),
+                    "tensor_rows: tensor 1 is float32[2]; expected 3 rows, as those before it");
+  BOOST_CHECK_EQUAL(message_of([&] { static_cast<void>(data[3]); }), "tensor_rows: index 3 is outside 0..2");
+}
+
+BOOST_AUTO_TEST_CASE(arrays_come_from_files) {
+  const test_files::folder dir;
+  write_npy(dir / "x.npy", matrix<double>{{1, 2}, {3, 4}});
+  BOOST_TEST(elements<double>(datasets::npy(dir / "x.npy")[1].fields[0]) == (std::vector<double>{3, 4}),
+             boost::test_tools::per_element());
+  const named_tensor two[] = {{"x", matrix<float>{{1}, {2}}}, {"y", vector<std::int64_t>{5, 6}}};
+  write_npz(dir / "a.npz", two);
+  write_safetensors(dir / "a.safetensors", two);
+  const std::vector<std::string> names{"y", "x"};
+  for (const auto& rows : {datasets::npz(dir / "a.npz", names), datasets::safetensors(dir / "a.safetensors", names)}) {
+    BOOST_CHECK_EQUAL(elements<std::int64_t>(rows[1].fields[0])[0], 6);
+    BOOST_CHECK_EQUAL(elements<float>(rows[1].fields[1])[0], 2);
+  }
+  BOOST_CHECK_EQUAL(datasets::npz(dir / "a.npz").columns().size(), 2u);
+  BOOST_CHECK_EQUAL(message_of([&] { datasets::npz(dir / "a.npz", {"z"}); }),
+                    (dir / "a.npz") + ": there is no tensor `z`; there are `x`, `y`");
+}
+
+BOOST_AUTO_TEST_CASE(kinds_of_columns_are_inferred) {
+  const auto t = table(irises, {.targets = {"species"}});
+  BOOST_REQUIRE_EQUAL(t.size(), 3);
+  const auto s = source_of(t);
+  BOOST_REQUIRE_EQUAL(s.fields().size(), 3u);
+  BOOST_CHECK(s.fields()[0] == (tensor_type{dtype::float32, {2}}));
+  BOOST_CHECK(s.fields()[1] == (tensor_type{dtype::int64, {1}}));
+  BOOST_CHECK(s.fields()[2] == (tensor_type{dtype::int64, {}}));
+  const auto columns = t.rows().columns();
+  BOOST_TEST(elements<float>(columns[0]) == (std::vector<float>{5.1f, 3.5f, 4.9f, 3, 6, -1}),
+             boost::test_tools::per_element());
+  BOOST_TEST(elements<std::int64_t>(columns[1]) == (std::vector<std::int64_t>{0, 1, 0}),
+             boost::test_tools::per_element());
+  BOOST_TEST(elements<std::int64_t>(columns[2]) == (std::vector<std::int64_t>{0, 1, 0}),
+             boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(t.words().at("color")[1], "blue, dark");
+  BOOST_CHECK_EQUAL(t.names(0)[1], "width");
+  const auto test =
+      table("length,width,color,species\n1,2,red,virginica\n", {.targets = {"species"}, .words = t.words()});
+  BOOST_CHECK_EQUAL(elements<std::int64_t>(test.rows().columns()[2])[0], 1);
+}
+
+BOOST_AUTO_TEST_CASE(quotes_ends_of_lines_and_separators) {
+  const auto t = table("\xef\xbb\xbf\"a \"\"b\"\"\";c\r\n\"x\r\ny\" ;1\r\n\r\n\"\"\"\";2", {.separator = ';'});
+  BOOST_REQUIRE_EQUAL(t.size(), 2);
+  BOOST_CHECK_EQUAL(t.names(1)[0], "a \"b\"");
+  BOOST_CHECK_EQUAL(t.words().at("a \"b\"")[0], "x\r\ny");
+  BOOST_CHECK_EQUAL(t.words().at("a \"b\"")[1], "\"");
+  const auto plain = table("1,2\n3,4\n", {.targets = {"1"}, .header = false});
+  BOOST_TEST(elements<float>(plain.rows().columns()[1]) == (std::vector<float>{2, 4}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(missing_values_go_by_rule) {
+  constexpr std::string_view gaps = "a,b\n1,2\n,4\n3,NA\n";
+  BOOST_CHECK_EQUAL(failure(gaps),
+                    "t.csv:3: column `a`: the value is missing; {.missing = missing_rule::skip} leaves such rows out");
+  const auto skipped = table(gaps, {.missing = missing_rule::skip});
+  BOOST_CHECK_EQUAL(skipped.size(), 1);
+  BOOST_CHECK_EQUAL(skipped.skipped(), 2);
+  BOOST_TEST(elements<float>(table(gaps, {.missing = missing_rule::mean}).rows().columns()[0]) ==
+                 (std::vector<float>{1, 2, 2, 4, 3, 3}),
+             boost::test_tools::per_element());
+  BOOST_TEST(
+      elements<float>(table(gaps, {.missing = missing_rule::number, .missing_number = -1}).rows().columns()[0]) ==
+          (std::vector<float>{1, 2, -1, 4, 3, -1}),
+      boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(errors_name_file_line_and_column) {
+  BOOST_CHECK_EQUAL(failure("a,b\n1,2\n\n1\n"), "t.csv:4: the row has 1 field; expected 2, as in the first row");
+  BOOST_CHECK_EQUAL(failure("a,b\n1,2\n1,x\n", {.kinds = {{"b", column_kind::number}}}),
+                    "t.csv:3: column `b`: `x` is no number");
+  BOOST_CHECK_EQUAL(failure("a\n1e300\n"), "t.csv:2: column `a`: `1e300` is no finite float32");
+  BOOST_CHECK_EQUAL(failure("a\n2\n3\n", {.targets = {"a"}, .kinds = {{"a", column_kind::integer}}, .classes = 3}),
+                    "t.csv:3: column `a`: class 3 is outside 0..2");
+  BOOST_CHECK_EQUAL(failure("a\n2.5\n", {.kinds = {{"a", column_kind::integer}}}),
+                    "t.csv:2: column `a`: `2.5` is no whole number");
+  BOOST_CHECK_EQUAL(failure("a\nx\n", {.words = {{"a", {"y", "z"}}}}),
+                    "t.csv:2: column `a`: `x` is none of its words; there are `y`, `z`");
+  BOOST_CHECK_EQUAL(failure("a\n\"x\ny\n"), "t.csv:2: the quote that begins a field does not end");
+  BOOST_CHECK_EQUAL(failure("a\n\"x\"y\n"),
+                    "t.csv:2: a separator or the end of the line is expected behind a field in quotes");
+  BOOST_CHECK_EQUAL(failure("a,a\n1,2\n"), "t.csv:1: column `a`: a column of this name comes twice in the header");
+  BOOST_CHECK_EQUAL(failure("a\n"), "t.csv: it has no row behind its header");
+  BOOST_CHECK_EQUAL(failure(""), "t.csv: it has no row behind its header");
+  BOOST_CHECK_EQUAL(
+      failure("speed\n1\n", {.targets = {"sped"}}),
+      "t.csv: `targets` names a column `sped`, which there is not; there are `speed`; did you mean `speed`?");
+  const test_files::folder dir;
+  BOOST_CHECK_THROW(datasets::csv(dir / "none.csv"), file_error);
+  test_files::write_raw(dir / "t.csv", irises);
+  BOOST_CHECK_EQUAL(datasets::csv(dir / "t.csv").size(), 3);
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_a_table_are_read_without_allocation) {
+  if (!steady_state::observed) return;
+  const auto source = source_of(table(irises, {.targets = {"species"}}));
+  sample_batch b;
+  b.read(source, {0, 1, 2});
+  const auto counts = steady_state::count([&] { b.read(source, {2, 0}); });
+  BOOST_CHECK_EQUAL(counts.allocations, 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
