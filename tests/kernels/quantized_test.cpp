@@ -405,10 +405,12 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
             const quantized_linear_pack_args pack{columns, depth, w_column, w_depth, w.data(), packed.data()};
             f.linear_pack(&pack, nullptr);
             buffer<std::int32_t> y(at(rows * columns), 1);
-            const integer_linear_args a{rows,          columns,  depth,   x.data(), depth,
-                                        packed.data(), y.data(), columns, &offset};
+            const auto w_offset = static_cast<std::int8_t>(depth == 31 ? 0 : random_to(-128, 127));
+            const bool has_w_offset = depth != 3;
+            const integer_linear_args a{rows,     columns, depth,   x.data(),  depth,       packed.data(),
+                                        y.data(), columns, &offset, &w_offset, has_w_offset};
             quantized_linear_args size{};
-            size.rows = rows, size.columns = columns, size.depth = depth;
+            size.rows = rows, size.columns = columns, size.depth = depth, size.has_w_offset = has_w_offset;
             buffer<std::byte> scratch(f.linear_scratch_bytes(&size));
             f.sums(&a, scratch.data());
             BOOST_TEST((y.guards_intact() && scratch.guards_intact() && packed.guards_intact()));
@@ -416,7 +418,8 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
               for (long o = 0; o < columns; ++o) {
                 long sum = 0;
                 for (long k = 0; k < depth; ++k)
-                  sum += (x[at(i * depth + k)] - offset) * w[at(o * w_column + k * w_depth)];
+                  sum += (x[at(i * depth + k)] - offset) *
+                         (w[at(o * w_column + k * w_depth)] - (has_w_offset ? w_offset : 0));
                 BOOST_REQUIRE(y[at(i * columns + o)] == sum);
               }
           }

@@ -222,6 +222,40 @@ BOOST_AUTO_TEST_CASE(products_that_give_floats_and_weights_with_zero_points) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(products_and_convolutions_that_give_floats) {
+  in_all_forms([](quantized_graph& g) {
+    const bytes x = g.through("x", 0.009f, -7), y = g.through(g.node("Sigmoid", {x}), 1 / 256.f, 3);
+    const bytes turned = g.node("Transpose", {y}, {t::integers("perm", {0, 2, 1})});
+    const bytes v = g.node("Relu", {g.node("MatMul", {x, turned})});
+    const auto c = check(g.model({"n", 5, 12}, v), {2, 5, 12}, 1e-5f);
+    BOOST_TEST(c.of(rewrite::integer_matmul) == 1);
+  });
+  in_all_forms([](quantized_graph& g) {
+    bytes v = g.through("x", 0.009f, -7);
+    v = g.node("Conv", {v, g.weights({5, 4, 3, 3}, 0, 1)}, {t::integers("pads", {1, 1, 1, 1})});
+    v = g.node("Mul", {v, g.node("Sigmoid", {v})});
+    const auto c = check(g.model({"n", 4, 6, 7}, v), {2, 4, 6, 7}, 1e-5f);
+    BOOST_TEST(c.of(rewrite::integer_conv2d) == 1);
+    BOOST_TEST(c.missed.empty());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(differences_and_larger_images) {
+  in_all_forms([](quantized_graph& g) {
+    const bytes x = g.through("x", 0.009f, -7), y = g.through(g.node("Sigmoid", {x}), 1 / 256.f, 3);
+    const auto c = check(g.model({"n", 3, 4}, g.through(g.node("Sub", {x, y}), 0.02f, 4)), {2, 3, 4}, 0.02f);
+    BOOST_TEST(c.of(rewrite::quantized_add) == 1);
+    BOOST_TEST(c.missed.empty());
+  });
+  in_all_forms([](quantized_graph& g) {
+    const bytes x = g.through("x", 0.009f, -7);
+    const bytes tiled = g.node("Transpose", {g.node("Transpose", {x}, {t::integers("perm", {0, 2, 1})})},
+                               {t::integers("perm", {1, 0, 2})});
+    const auto c = check(g.model({"n", 3, 4}, g.through(tiled, 0.02f, 4)), {2, 3, 4}, 0.02f);
+    BOOST_TEST(c.of(rewrite::quantized_move) == 1);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(sums_products_and_functions_of_elements) {
   in_all_forms([](quantized_graph& g) {
     const bytes x = g.through("x", 0.009f, -7);
@@ -271,7 +305,7 @@ BOOST_AUTO_TEST_CASE(pools_and_what_moves_elements) {
 BOOST_AUTO_TEST_CASE(what_is_missing_is_said) {
   quantized_graph g;
   bytes v = g.through("x", 0.009f, 5);
-  v = g.node("Conv", {v, g.weights({4, 3, 3, 3}, 0, 1)});
+  v = g.node("Conv", {v, g.weights({4, 3, 2, 2}, 0, 1)});
   auto c = check(g.model({1, 3, 6, 6}, v), {1, 3, 6, 6}, 1e-5f);
   BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
   BOOST_TEST(c.missed[0].find("conv2d") == 0, c.missed[0]);

@@ -343,6 +343,29 @@ BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(integer_products_of_matrices_less_the_offsets_of_both) {
+  for (const bool transposed : {false, true})
+    for (const std::int64_t batch : {1, 3}) {
+      const array a = bytes({3, 20, 13}, 1), b = bytes(transposed ? shape{batch, 9, 13} : shape{batch, 13, 9}, 2),
+                  a_offset = scalar_of(dtype::int8, -7), b_offset = scalar_of(dtype::int8, 11);
+      const auto y = results_of({a, a_offset, b, b_offset}, [&](const auto& v) {
+        return std::vector<value>{integer_matmul(v[0], v[1], v[2], v[3], transposed),
+                                  integer_matmul(v[0], v[1], permute(v[2], {0, 2, 1}), v[3], !transposed)};
+      });
+      BOOST_TEST((y[0].type == tensor_type{dtype::int32, {3, 20, 9}}));
+      for (std::size_t n = 0; n < 3; ++n)
+        for (std::size_t i = 0; i < 20; ++i)
+          for (std::size_t o = 0; o < 9; ++o) {
+            double sum = 0;
+            const std::size_t first = batch == 1 ? 0 : n * 117;
+            for (std::size_t k = 0; k < 13; ++k)
+              sum += (a.values[(n * 20 + i) * 13 + k] + 7) *
+                     (b.values[first + (transposed ? o * 13 + k : k * 9 + o)] - 11);
+            BOOST_REQUIRE(y[0].values[(n * 20 + i) * 9 + o] == sum);
+            BOOST_REQUIRE(y[1].values[(n * 20 + i) * 9 + o] == sum);
+          }
+    }
+}
 BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_offsets_of_both) {
   const array x = bytes({1, 3, 9, 8}, 1), w = bytes({5, 3, 3, 2}, 2), offsets = bytes({5}, 3),
               x_offset = scalar_of(dtype::int8, -7), one = scalar_of(dtype::int8, 9);

@@ -155,6 +155,8 @@ inline const std::vector<sample_call>& examples() {
       {"pick", {f({2, 3}), at({2})}},
       {"pick_label", {f({2, 3}), at({2})}},
       {"integer_conv2d", {of(dtype::int8, {1, 2, 4, 4}), of(dtype::int8, {}), of(dtype::int8, {3, 2, 3, 3})}},
+      {"integer_matmul",
+       {of(dtype::int8, {2, 2, 3}), of(dtype::int8, {}), of(dtype::int8, {3, 4}), of(dtype::int8, {})}},
       {"integer_linear", {of(dtype::int8, {2, 3}), of(dtype::int8, {}), of(dtype::int8, {4, 3})}},
       {"pick_label_grad", {f({2}), at({2}), f({2, 3})}},
       {"put_along_axis", {f({4, 3}), at({2, 3}), f({2, 3})}, {{"reduction", integer(1)}}},

@@ -371,6 +371,14 @@ void matmul_integer(node_call& c) {
                                   : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
     if (const value y = byte_product(c, int8_operand(c, 0), offset, 1, 3); !y.empty()) return c.give(0, y);
   }
+  if (of_bytes(e) && of_bytes(c.type(1).element) && c.rank(0) >= 2 && c.rank(1) >= 2 &&
+      (!c.has(2) || one_number(c, 2)) && (!c.has(3) || one_number(c, 3))) {
+    const auto offset = [&](std::size_t of, std::size_t i) {
+      return c.has(i) ? value(lamina::reshape(int8_operand(c, i, true), shape{}))
+                      : c.constant(c.type(of).element == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
+    };
+    return c.give(0, lamina::integer_matmul(int8_operand(c, 0), offset(0, 2), int8_operand(c, 1), offset(1, 3)));
+  }
   c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32));
 }
 

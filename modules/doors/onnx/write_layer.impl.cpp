@@ -369,6 +369,10 @@ void integer_conv2d(written_call& c) { c.give(c.add("ConvInteger", {c[0], c[2], 
 void integer_linear(written_call& c) {
   c.give(c.add("MatMulInteger", {c[0], c.flag("transposed") ? c[2] : transposed(c, c[2], 2), c[1]}));
 }
+void integer_matmul(written_call& c) {
+  const std::string b = c.flag("transpose_b") ? transposed(c, c[2], c.dims(2).rank) : c[2];
+  c.give(c.add("MatMulInteger", {c[0], b, c[1], c[3]}));
+}
 
 constexpr operation_writer writers[] = {{"attention", attention},
                                         {"avg_pool2d", avg_pool2d},
@@ -380,6 +384,7 @@ constexpr operation_writer writers[] = {{"attention", attention},
                                         {"gru_gates", gru_gates},
                                         {"integer_conv2d", integer_conv2d},
                                         {"integer_linear", integer_linear},
+                                        {"integer_matmul", integer_matmul},
                                         {"layer_norm", layer_norm},
                                         {"log_softmax", log_softmax},
                                         {"lstm_gates", lstm_gates},

@@ -123,12 +123,13 @@ LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std:
 }
 
 /// What the offset of the weights adds to each sum of a row, less that.
-LAMINA_INLINE void less_w_offset(const quantized_linear_args& a, std::int32_t* terms) {
+template <class Args>
+LAMINA_INLINE void less_w_offset(const Args& a, std::int32_t x_offset, std::int32_t w_offset, std::int32_t* terms) {
   for (long i = 0; i < a.rows; ++i) {
     const std::int8_t* x = a.x + i * a.x_row;
     std::int32_t sum = 0;
     for (long k = 0; k < a.depth; ++k) sum += x[k];
-    terms[i] = less_offset(0, *a.w_offset, less_offset(sum, *a.to.x_offset, static_cast<std::int32_t>(a.depth)));
+    terms[i] = less_offset(0, w_offset, less_offset(sum, x_offset, static_cast<std::int32_t>(a.depth)));
   }
 }
 template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& args, void* scratch) {
@@ -139,7 +140,7 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
   const factors by =
       factors_of<Form, finish>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
   auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
-  if (terms) less_w_offset(a, terms);
+  if (terms) less_w_offset(a, *a.to.x_offset, *a.w_offset, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
@@ -168,6 +169,8 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
   const std::int32_t offset = *a.x_offset + Form::shift;
   for (long o = 0; o < a.columns; ++o) taken[o] = less_offset(0, offset, weights_of<Form>(has, a.packed, o));
   for (long o = a.columns; o < panels_of(a.columns) * panel_columns; ++o) taken[o] = 0;
+  auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
+  if (terms) less_w_offset(a, *a.x_offset, *a.w_offset, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
@@ -175,7 +178,8 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
         for (int j = 0; j < wide; ++j) {
           const long o = (panel + j) * panel_columns, left = a.columns - o;
           for (int i = 0; i < tall; ++i) {
-            const numbers all = read<numbers>(sums + (i * wide + j) * panel_columns) + read<numbers>(taken + o);
+            numbers all = read<numbers>(sums + (i * wide + j) * panel_columns) + read<numbers>(taken + o);
+            if (terms) all += static_cast<std::uint32_t>(terms[row + i]);
             std::int32_t* to = a.y + (row + i) * a.y_row + o;
             if (left >= panel_columns) write(to, all);
             else {

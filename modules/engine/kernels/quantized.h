@@ -49,7 +49,7 @@ struct quantized_linear_pack_args {
   std::int8_t* packed;
 };
 
-/// y[i, o] = the sum over p of (x[i, p] - x_offset) w[o, p], as int32, which wraps.
+/// y[i, o] = the sum over p of (x[i, p] - x_offset) (w[o, p] - w_offset), as int32, which wraps.
 struct integer_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
@@ -58,6 +58,8 @@ struct integer_linear_args {
   std::int32_t* y;
   long y_row;
   const std::int8_t* x_offset;
+  const std::int8_t* w_offset;  // read where `has_w_offset` is set; else 0
+  bool has_w_offset;
 };
 
 /// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset. The channels of the window

@@ -36,6 +36,11 @@ struct quantized_matmul_attributes {
   }
   bool operator==(const quantized_matmul_attributes&) const = default;
 };
+struct integer_matmul_attributes {
+  bool transpose_b = false;  ///< b is [..., N, K]
+  static constexpr void members(auto& a, auto&& f) { f("transpose_b", a.transpose_b); }
+  bool operator==(const integer_matmul_attributes&) const = default;
+};
 struct quantized_bounds {
   std::int64_t low = -128, high = 127;
   static constexpr void members(auto& a, auto&& f) { f("low", a.low), f("high", a.high); }
@@ -143,6 +148,17 @@ export struct integer_conv2d {
   }
   static void emit(emission&);
 };
+/// Operands: a and its offset; b and its offset.
+export struct integer_matmul {
+  static constexpr std::string_view name = "integer_matmul";
+  static constexpr int operands = 4;
+  using attributes = integer_matmul_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
+    return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[0].dims.at(in[0].dims.rank - 1));
+  }
+  static void emit(emission&);
+};
 /// Operands of both: a, its scale and offset; b, its scale and offset; scale and offset of the result.
 export struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
@@ -203,9 +219,9 @@ export struct quantized_avg_pool2d {
 }  // namespace op
 
 using quantized_operations =
-    operation_list<op::block_linear, op::dequantize, op::integer_conv2d, op::integer_linear, op::quantize,
-                   op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d, op::quantized_linear,
-                   op::quantized_matmul, op::quantized_multiply, op::quantized_table>;
+    operation_list<op::block_linear, op::dequantize, op::integer_conv2d, op::integer_linear, op::integer_matmul,
+                   op::quantize, op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d,
+                   op::quantized_linear, op::quantized_matmul, op::quantized_multiply, op::quantized_table>;
 extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
@@ -261,6 +277,13 @@ export value integer_linear(const value& x, const value& x_offset, const value& 
 /// Errors:  type_error, shape_error.
 export value integer_conv2d(const value& x, const value& x_offset, const value& weight, conv2d_attributes a = {},
                             const value& w_offset = {}, const origin& = {});
+
+/// The sums of products of matrices, under leading axes that broadcast: of (a - a_offset) (b - b_offset).
+/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so, offsets [] -> int32 [..., M, N].
+/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
+/// Errors:  type_error, shape_error.
+export value integer_matmul(const value& a, const value& a_offset, const value& b, const value& b_offset,
+                            bool transpose_b = false, const origin& = {});
 
 /// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - offset) scale.
 /// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], offset float32 [] or

@@ -485,45 +485,86 @@ void quantized_matmul::infer(const attributes& at, view<const tensor_type> in, i
   if (found.why.empty()) out.result(dtype::int8, found.results[0].dims);
   else out.why = found.why;
 }
-void quantized_matmul::emit(emission& e) {
-  const auto& at = e.attributes<attributes>();
+namespace {
+// Products of the matrices of operands 0 and `right`, of which those of `right` are packed as they run, in parts by rows:
+// part(first, row, rows, panels) with offsets in elements and bytes.
+template <class Part> void emit_matrices(emission& e, bool transpose_b, std::size_t right, Part part) {
   const shape& y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto all = detail::products_of({false, at.transpose_b}, e.in_type(0).dims, e.in_type(3).dims, y);
+  const auto all = detail::products_of({false, transpose_b}, e.in_type(0).dims, e.in_type(right).dims, y);
   const auto& p = all.one;
   const auto& f = products(e);
   const auto packed_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(p.n, p.k));
   const buffer_ref packed = e.temporary(static_cast<std::size_t>(packed_bytes * all.b.size()));
   for (std::int64_t i = 0; i < all.b.size(); ++i) {
     const kernels::quantized_linear_pack_args pack{p.n, p.k, p.b_column, p.b_row, nullptr, nullptr};
-    e.step(f.linear_pack, pack, {{&pack.w, e.in(3).at(i * all.step.b)}, {&pack.packed, packed.at(i * packed_bytes)}});
+    e.step(f.linear_pack, pack,
+           {{&pack.w, e.in(right).at(i * all.step.b)}, {&pack.packed, packed.at(i * packed_bytes)}});
   }
   e.stage();
   for (std::int64_t i = 0; i < all.count; ++i) {
     const auto first = all.at(i);
-    const std::int64_t panels = all.step.b ? first.b / all.step.b * packed_bytes : 0;
+    const buffer_ref panels = packed.at(all.step.b ? first.b / all.step.b * packed_bytes : 0);
     emission::cut(
         p.m, 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k),
         [&](std::int64_t row, std::int64_t rows) {
-          kernels::quantized_linear_args part{};
-          part.rows = rows, part.columns = p.n, part.depth = p.k;
-          part.x_row = p.a_row, part.y_row = p.c_row;
-          part.to.low = static_cast<std::int32_t>(at.low), part.to.high = static_cast<std::int32_t>(at.high);
-          part.has_w_offset = true;
-          e.step(f.linear, part,
-                 {{&part.x, e.in(0).at(first.a + row * p.a_row)},
-                  {&part.to.x_scale, e.in(1)},
-                  {&part.to.x_offset, e.in(2)},
-                  {&part.packed, packed.at(panels)},
-                  {&part.to.w_scale, e.in(4)},
-                  {&part.w_offset, e.in(5)},
-                  {&part.to.y_scale, e.in(6)},
-                  {&part.to.y_offset, e.in(7)},
-                  {&part.y, e.out(0).at(first.c + row * p.c_row)}},
-                 f.linear_scratch_bytes(&part));
+          kernels::quantized_linear_args of_size{};
+          of_size.rows = rows, of_size.columns = p.n, of_size.depth = p.k;
+          of_size.x_row = p.a_row, of_size.y_row = p.c_row;
+          of_size.has_w_offset = true;
+          part(of_size, first.a + row * p.a_row, first.c + row * p.c_row, panels);
         },
         4e6, 4);
   }
+}
+}  // namespace
+
+void quantized_matmul::emit(emission& e) {
+  const auto& at = e.attributes<attributes>();
+  const auto& f = products(e);
+  emit_matrices(e, at.transpose_b, 3,
+                [&](kernels::quantized_linear_args part, std::int64_t a, std::int64_t y, buffer_ref panels) {
+                  part.to.low = static_cast<std::int32_t>(at.low), part.to.high = static_cast<std::int32_t>(at.high);
+                  e.step(f.linear, part,
+                         {{&part.x, e.in(0).at(a)},
+                          {&part.to.x_scale, e.in(1)},
+                          {&part.to.x_offset, e.in(2)},
+                          {&part.packed, panels},
+                          {&part.to.w_scale, e.in(4)},
+                          {&part.w_offset, e.in(5)},
+                          {&part.to.y_scale, e.in(6)},
+                          {&part.to.y_offset, e.in(7)},
+                          {&part.y, e.out(0).at(y)}},
+                         f.linear_scratch_bytes(&part));
+                });
+}
+
+void integer_matmul::infer(const attributes& at, view<const tensor_type> in, inference& out) {
+  for (std::size_t k : {0u, 2u})
+    if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
+  if (!one(in[1], dtype::int8, "the offset of a", out) || !one(in[3], dtype::int8, "the offset of b", out)) return;
+  const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[2].dims}};
+  inference found;
+  matmul::infer({false, at.transpose_b}, as_float, found);
+  if (found.why.empty()) out.result(dtype::int32, found.results[0].dims);
+  else out.why = found.why;
+}
+void integer_matmul::emit(emission& e) {
+  const auto& f = products(e);
+  emit_matrices(e, e.attributes<attributes>().transpose_b, 2,
+                [&](const kernels::quantized_linear_args& of_size, std::int64_t a, std::int64_t y, buffer_ref panels) {
+                  kernels::integer_linear_args part{};
+                  part.rows = of_size.rows, part.columns = of_size.columns, part.depth = of_size.depth;
+                  part.x_row = of_size.x_row, part.y_row = of_size.y_row;
+                  part.has_w_offset = true;
+                  e.step(f.sums, part,
+                         {{&part.x, e.in(0).at(a)},
+                          {&part.packed, panels},
+                          {&part.y, e.out(0).at(y * 4)},
+                          {&part.x_offset, e.in(1)},
+                          {&part.w_offset, e.in(3)}},
+                         f.linear_scratch_bytes(&of_size));
+                });
 }
 
 void integer_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -722,6 +763,10 @@ value integer_linear(const value& x, const value& x_offset, const value& weight,
   const auto wide = [](const value& v) { return apply<op::cast>({.to = dtype::int32}, v); };
   const int last = x.shape().rank - 1;
   return sums - wide(w_offset) * reduce_sum(wide(x) - wide(x_offset), {.axes = axes(last), .keepdim = true});
+}
+value integer_matmul(const value& a, const value& a_offset, const value& b, const value& b_offset, bool transpose_b,
+                     const origin&) {
+  return apply<op::integer_matmul>({transpose_b}, a, a_offset, b, b_offset);
 }
 
 namespace {

@@ -75,6 +75,7 @@ namespace op {
 export struct tile {
   static constexpr std::string_view name = "tile";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
   using attributes = tile_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &s = in[0].dims, &n = a.repeats;
@@ -103,6 +104,7 @@ export struct tile_to {
   static constexpr std::string_view name = "tile_to";
   static constexpr int operands = 1;
   static constexpr bool any_element = true;
+  static constexpr bool keeps_elements = true;
   using attributes = tile_to_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     const shape &s = in[0].dims, &to = a.to;
@@ -139,6 +141,7 @@ export struct tile_grad {
 export struct repeat {
   static constexpr std::string_view name = "repeat";
   static constexpr int operands = 1;
+  static constexpr bool keeps_elements = true;
   using attributes = repeat_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape s = in[0].dims;

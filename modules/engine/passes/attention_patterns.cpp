@@ -78,6 +78,22 @@ struct peeled_scores {
   std::optional<double> least{};  // of scores with their masks
   shape form{};                   // with the most leading axes that they have on the way
 };
+// The scores that a condition or a least number is applied to; empty where there is none, or where it would not come to the same.
+value_id without_condition(const pattern_graph& g, value_id v, peeled_scores& s) {
+  if (s.scaled || s.condition) return {};
+  const auto by = masked_by_condition(g, v);
+  if (!by || (!s.masks.empty() && by->number > swallows_scores)) return {};
+  s.condition = by;
+  s.at.push_back(g.type(v).dims);
+  return by->scores;
+}
+value_id without_least(const pattern_graph& g, value_id v, peeled_scores& s) {
+  if (!g.is<op::maximum>(v) || s.scaled || s.condition || s.least || !s.masks.empty()) return {};
+  const auto n = g.number(g.operand(v, 1));
+  if (!n || *n > swallows_scores) return {};
+  s.least = n;
+  return g.operand(v, 0);
+}
 std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_scores s, int depth = 0) {
   if (!g.inner(v) || depth > 10) return {};
   const shape& dims = g.type(v).dims;
@@ -88,17 +104,8 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
     return s;
   }
   if (const value_id x = without_view(g, v); x != v) return go_on(x);
-  if (!s.scaled && !s.condition)
-    if (const auto by = masked_by_condition(g, v); by && (s.masks.empty() || by->number <= swallows_scores)) {
-      s.condition = by;
-      s.at.push_back(dims);
-      return go_on(by->scores);
-    }
-  if (g.is<op::maximum>(v) && !s.scaled && s.masks.empty() && !s.condition && !s.least)
-    if (const auto n = g.number(g.operand(v, 1)); n && *n <= swallows_scores) {
-      s.least = n;
-      return go_on(g.operand(v, 0));
-    }
+  if (const value_id x = without_condition(g, v, s)) return go_on(x);
+  if (const value_id x = without_least(g, v, s)) return go_on(x);
   if (g.is<op::add>(v) && !s.scaled)
     for (std::size_t side : {0u, 1u}) {
       const value_id x = g.operand(v, side);

@@ -45,14 +45,16 @@ export enum class rewrite : std::uint8_t {
   quantized_linear,    ///< the same of a matrix product
   quantized_matmul,    ///< the same of a product of two values that are no parameters
   integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
-  quantized_add,       ///< quantize(dequantize a + dequantize b)
+  integer_matmul,      ///< a product of two values that int8 stands for, whose result stays float
+  integer_conv2d,      ///< a convolution of what int8 stands for, whose result stays float
+  quantized_add,       ///< quantize(dequantize a + dequantize b), or their difference
   quantized_multiply,  ///< quantize(dequantize a * dequantize b)
   quantized_average,   ///< quantize(average(dequantize x))
   quantized_move,      ///< quantize(f(dequantize x)), where f moves elements
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
-export inline constexpr int rewrite_count = 37;
+export inline constexpr int rewrite_count = 39;
 export std::string_view name_of(rewrite r);
 
 /// Some of the rewritings.

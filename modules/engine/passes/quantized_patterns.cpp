@@ -223,23 +223,32 @@ std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::ve
   moves.assign(found.rbegin(), found.rend());
   return one_int8_behind(g, v);
 }
-bool match_quantized_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
-  const auto e = ending_of(g, v);
-  if (!e || !g.inner(e->x) || !g.is<op::matmul>(e->x)) return false;
-  const value_id left = g.operand(e->x, 0), right = g.operand(e->x, 1);
+// A product of int8 numbers that are no parameters, each with one scale.
+bool read_matrices(const pattern_graph& g, value_id v, pattern_match& m) {
+  const value_id left = g.operand(v, 0), right = g.operand(v, 1);
   if (settled(g, right)) return false;
   std::vector<std::int32_t> of_b;
   const auto a = moved_int8(g, left, m.nodes), b = moved_int8(g, right, of_b);
   if (!a && !b) return false;
-  m.node = e->x.node;
+  m.node = v.node;
   if (!a || !b)
     return refused(m, "its ", a ? "second" : "first", " operand is no int8 numbers of one scale: it is ",
                    g.type(a ? right : left));
-  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset, e->scale, e->offset};
+  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset};
   m.axis = static_cast<int>(m.nodes.size());
   m.nodes.insert(m.nodes.end(), of_b.begin(), of_b.end());
+  return true;
+}
+bool match_quantized_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
+  const auto e = ending_of(g, v);
+  if (!e || !g.inner(e->x) || !g.is<op::matmul>(e->x) || !read_matrices(g, e->x, m)) return false;
+  m.values.insert(m.values.end(), {e->scale, e->offset});
   m.low = e->low, m.high = e->high;
   return true;
+}
+// The same whose result stays float.
+bool match_integer_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
+  return g.is<op::matmul>(v) && read_matrices(g, v, m);
 }
 bool match_quantized_linear(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto e = ending_of(g, v);
@@ -258,13 +267,19 @@ bool match_integer_linear(const pattern_graph& g, value_id v, pattern_match& m) 
   if (!g.is_number(p.w.offset, 0)) m.values.push_back(p.w.offset);
   return true;
 }
-// What no other pattern took.
-bool match_float_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
+// A convolution whose result stays float, where its sums are worth a pass of their own.
+bool match_integer_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::conv2d>(v)) return false;
   int8_product p;
   p.product = v;
-  return read_operands(g, p, 0, 1, false, m) &&
-         refused(m, "its result does not become int8 before something else reads it");
+  if (!read_operands(g, p, 0, 1, false, m)) return false;
+  const shape& w = g.type(p.w.q).dims;
+  constexpr std::int64_t least = 32;  // products of a sum
+  if (g.at(v).attributes_as<conv2d_attributes>().groups != 1 || w.size(1, 4) < least ||
+      w != g.type(g.operand(v, 1)).dims)
+    return refused(m, "its result does not become int8 before something else reads it");
+  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale};
+  return true;
 }
 
 // ---- sums, averages, movements, functions ---------------------------------------------------------------------------
@@ -272,12 +287,15 @@ bool match_float_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
 bool match_both(const pattern_graph& g, value_id v, bool sum, pattern_match& m) {
   const auto e = ending_of(g, v);
   if (!e || !g.inner(e->x) || g.at(e->x).kind != node_kind::operation) return false;
-  if (sum ? !g.at(e->x).op->adds : !g.is<op::multiply>(e->x)) return false;
+  const bool difference = sum && g.is<op::subtract>(e->x);
+  if (sum ? !g.at(e->x).op->adds && !difference : !g.is<op::multiply>(e->x)) return false;
   auto a = one_int8_behind(g, g.operand(e->x, 0)), b = one_int8_behind(g, g.operand(e->x, 1));
   if (!a || !b) return false;
   m.node = e->x.node;
   const shape& y = g.type(v).dims;
-  if (g.type(a->q).dims != y) std::swap(a, b);
+  const bool swapped = g.type(a->q).dims != y;
+  if (swapped) std::swap(a, b);
+  if (difference) m.axis = swapped ? 1 : 4;  // the scale that is taken negative
   m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset, e->scale, e->offset};
   std::vector<tensor_type> types;
   for (value_id i : m.values) types.push_back(g.type(i));
@@ -311,6 +329,13 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
   std::vector<tensor_type> types;
   m.node = e->x.node;
   m.values = {e->scale, e->offset};
+  if (n.inputs.size() == 1 && !g.is<op::dequantize>(n.inputs[0])) {  // several ones that each move one value
+    const auto x = moved_int8(g, e->x, m.nodes);
+    if (!x) return false;
+    m.values.insert(m.values.end(), {x->q, x->scale, x->offset});
+    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->offset, e->offset) ? 1 : 2);
+    return true;
+  }
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
     const value_id in = n.inputs[k];
     types.push_back(g.type(in));
@@ -422,27 +447,46 @@ value applied_to(const program& from, std::int32_t i, const value& x) {
   const value operands[] = {x};
   return {&x.owner(), x.owner().add(*n.op, n.attributes, operands)};
 }
-value make_quantized_matmul(const pattern_match& m, operands_of_match in) {
+// Both operands of a product behind what moves their elements; the first one as it is multiplied.
+std::pair<value, value> moved_operands(const pattern_match& m, operands_of_match in) {
   value a = in[0], b = in[3];
   for (int i = 0; i < static_cast<int>(m.nodes.size()); ++i) {
     value& moved = i < m.axis ? a : b;
     moved = applied_to(*m.from, m.nodes[static_cast<std::size_t>(i)], moved);
   }
-  const auto& at = m.from->at({m.node, 0}).attributes_as<matmul_attributes>();
-  if (at.transpose_a) {
+  if (m.from->at({m.node, 0}).attributes_as<matmul_attributes>().transpose_a) {
     axes order;
     const int rank = a.shape().rank;
     for (int i = 0; i < rank; ++i) order.values[order.count++] = i < rank - 2 ? i : 2 * rank - 3 - i;
     a = permute(a, order);
   }
+  return {a, b};
+}
+value make_quantized_matmul(const pattern_match& m, operands_of_match in) {
+  const auto [a, b] = moved_operands(m, in);
+  const auto& at = m.from->at({m.node, 0}).attributes_as<matmul_attributes>();
   return quantized_matmul(a, {in[1], in[2]}, b, {in[4], in[5]}, {in[6], in[7]}, {at.transpose_b, m.low, m.high});
+}
+value make_integer_matmul(const pattern_match& m, operands_of_match in) {
+  const auto [a, b] = moved_operands(m, in);
+  const auto& at = m.from->at({m.node, 0}).attributes_as<matmul_attributes>();
+  const value sums = integer_matmul(a, in[2], b, in[5], at.transpose_b);
+  return as_type(sums, dtype::float32) * (in[1] * in[4]);
+}
+value make_integer_conv2d(const pattern_match& m, operands_of_match in) {
+  const auto& conv = m.from->at({m.node, 0}).attributes_as<conv2d_attributes>();
+  const value sums = integer_conv2d(in[0], in[2], in[3], conv), scale = in[1] * in[4];
+  return as_type(sums, dtype::float32) * (scale.shape().rank ? value(reshape(scale, {scale.shape()[0], 1, 1})) : scale);
 }
 value make_integer_linear(const pattern_match& m, operands_of_match in) {
   const value sums = integer_linear(in[0], in[2], in[3], in.size() > 5 ? in[5] : value(), m.flag);
   return as_type(sums, dtype::float32) * (in[1] * in[4]);
 }
 value make_quantized_add(const pattern_match& m, operands_of_match in) {
-  return quantized_add(in[0], {in[1], in[2]}, in[3], {in[4], in[5]}, {in[6], in[7]}, {m.low, m.high});
+  const auto scale = [&](std::size_t i) {
+    return static_cast<int>(i) == m.axis ? value(-in[i]) : in[i];
+  };  // of a difference
+  return quantized_add(in[0], {scale(1), in[2]}, in[3], {scale(4), in[5]}, {in[6], in[7]}, {m.low, m.high});
 }
 value make_quantized_multiply(const pattern_match& m, operands_of_match in) {
   return quantized_multiply(in[0], {in[1], in[2]}, in[3], {in[4], in[5]}, {in[6], in[7]}, {m.low, m.high});
@@ -454,6 +498,14 @@ value make_quantized_average(const pattern_match& m, operands_of_match in) {
 value make_quantized_move(const pattern_match& m, operands_of_match in) {
   const node& n = m.from->at({m.node, 0});
   const quantization to{in[0], in[1]};
+  const auto in_its_scale = [&](std::size_t at, std::size_t which) {
+    return m.same[which] == 1 ? in[at] : value(quantize(dequantize(in[at], {in[at + 1], in[at + 2]}), to));
+  };
+  if (!m.nodes.empty()) {
+    value x = in_its_scale(2, 0);
+    for (std::int32_t i : m.nodes) x = applied_to(*m.from, i, x);
+    return x;
+  }
   std::vector<value> operands;
   std::size_t at = 2, which = 0;
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
@@ -461,8 +513,7 @@ value make_quantized_move(const pattern_match& m, operands_of_match in) {
       operands.push_back(in[at++]);
       continue;
     }
-    const value q = in[at];
-    operands.push_back(m.same[which++] == 1 ? q : quantize(dequantize(q, {in[at + 1], in[at + 2]}), to));
+    operands.push_back(in_its_scale(at, which++));
     at += 3;
   }
   program& owner = in[0].owner();
@@ -504,8 +555,9 @@ inline constexpr named_pattern quantized_patterns[] = {
     {rewrite::quantized_move, "quantized_move", match_quantized_move, make_quantized_move},
     {rewrite::quantized_table, "quantized_table", match_quantized_table, make_quantized_table},
     {rewrite::integer_linear, "integer_linear", match_integer_linear, make_integer_linear},
+    {rewrite::integer_matmul, "integer_matmul", match_integer_matmul, make_integer_matmul},
+    {rewrite::integer_conv2d, "integer_conv2d", match_integer_conv2d, make_integer_conv2d},
     {rewrite::same_bytes, "same_bytes", match_same_bytes, make_same_bytes},
-    {rewrite::quantized_conv2d, "quantized_conv2d", match_float_conv2d, nullptr},
 };
 bool may_end_quantized_pattern(const node& n) {
   return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::matmul, op::conv2d, op::cast>(n);

@@ -95,8 +95,8 @@ value composed_reshape(const node& n, view<const value> in, program& p) {
 }
 
 value transposed_operand(const node& n, view<const value> in, program& p) {
-  const bool of_int8 = is_call_of<op::quantized_matmul>(n);
-  if (!of_int8 && !is_call_of<op::matmul>(n)) return {};
+  const bool of_int8 = is_call_of<op::quantized_matmul>(n), of_integers = is_call_of<op::integer_matmul>(n);
+  if (!of_int8 && !of_integers && !is_call_of<op::matmul>(n)) return {};
   auto swaps_last = [&](const value& v) {
     const node& t = node_of(v);
     if (!is_call_of<op::permute>(t)) return false;
@@ -108,6 +108,10 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     }
     return true;
   };
+  if (of_integers)
+    return swaps_last(in[2]) ? integer_matmul(in[0], in[1], operand(node_of(in[2]), 0, p), in[3],
+                                              !n.attributes_as<integer_matmul_attributes>().transpose_b)
+                             : value();
   if (of_int8) {
     if (!swaps_last(in[3])) return {};
     auto with = n.attributes_as<quantized_matmul_attributes>();
