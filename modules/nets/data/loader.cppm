@@ -1,0 +1,106 @@
+// Batches that threads in the background load ahead of the loop that takes them.
+export module lamina:data.loader;
+import :core;
+import :data.batch;
+import :data.set;
+import lamina.std;
+
+namespace lamina {
+
+/// A sample that could not be read.
+export class sample_error : public error {
+ public:
+  sample_error(const std::string& what, std::int64_t index, std::exception_ptr cause);
+  ~sample_error() override;
+  /// Its index in the data set, and what was thrown when it was read.
+  std::int64_t index() const { return index_; }
+  const std::exception_ptr& cause() const { return cause_; }
+
+ private:
+  std::int64_t index_;
+  std::exception_ptr cause_;
+};
+
+/// What a loader does with a sample that cannot be read.
+export enum class sample_failure : std::uint8_t { raise, skip };
+
+export struct loader_options {
+  /// As of `batch_options`.
+  std::int64_t batch = 32;
+  bool drop_last = false;
+  bool pad = true;
+  std::function<std::int64_t(std::int64_t)> bucket_by = {};
+  /// Whether epoch e has the samples in the order of `permutation(size, seed, e)`.
+  bool shuffle = false;
+  std::int64_t seed = 0;
+  /// Threads that load; 0: the loop itself does.
+  int threads = 1;
+  /// How many batches are loaded before the loop takes them, at most.
+  int ahead = 2;
+  sample_failure on_error = sample_failure::raise;
+};
+
+/// What a loader has done since it was made.
+export struct loader_report {
+  std::int64_t batches = 0, samples = 0;
+  /// Samples that could not be read, under `sample_failure::skip`.
+  std::int64_t skipped = 0;
+  /// Seconds in which the loop waited for data.
+  double waited = 0;
+};
+
+/// Loads batches ahead: `for (auto& b : l.epoch(e)) step(b)`. A batch stays until the next one is taken. Order and bits do not
+/// depend on the number of threads. Memory is used again: once the largest batches were loaded, tensors and numbers
+/// allocate nothing.  One loop takes batches at a time; the data set is read by all threads at once.
+/// Errors of the loop: sample_error for a sample that cannot be read, in its turn: batches before it come first.
+export class loader {
+ public:
+  /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
+  explicit loader(sample_source source, const loader_options& o = {});
+  template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
+  explicit loader(const D& data, const loader_options& o = {}) : loader(source_of(data), o) {}
+  loader(const loader&) = delete;
+  loader& operator=(const loader&) = delete;
+  ~loader();
+
+  class iterator {
+   public:
+    iterator(loader* from, const sample_batch* at) : from_(from), at_(at) {}
+    const sample_batch& operator*() const { return *at_; }
+    iterator& operator++() {
+      at_ = from_->next();
+      return *this;
+    }
+    bool operator==(const iterator& o) const { return at_ == o.at_; }
+    bool operator!=(const iterator& o) const { return at_ != o.at_; }
+
+   private:
+    loader* from_;
+    const sample_batch* at_;
+  };
+  class epoch_range {
+   public:
+    explicit epoch_range(loader* from) : from_(from) {}
+    /// The first batch, or end().
+    iterator begin() const { return {from_, from_->next()}; }
+    iterator end() const { return {from_, nullptr}; }
+
+   private:
+    loader* from_;
+  };
+  /// Begins an epoch; one that is not at its end is left.
+  epoch_range epoch(std::int64_t e = 0) {
+    begin(e);
+    return epoch_range(this);
+  }
+  /// The next batch of the epoch, or null at its end.
+  const sample_batch* next();
+  loader_report report() const;
+
+ private:
+  struct implementation;
+  void begin(std::int64_t epoch);
+  std::unique_ptr<implementation> impl_;
+};
+
+}  // namespace lamina

@@ -1,0 +1,195 @@
+module lamina:data.loader.impl;
+import :core;
+import :data.batch;
+import :data.loader;
+import :data.set;
+import :random;
+import lamina.std;
+
+namespace lamina {
+
+sample_error::sample_error(const std::string& what, std::int64_t index, std::exception_ptr cause)
+    : error(what), index_(index), cause_(std::move(cause)) {}
+sample_error::~sample_error() = default;
+
+namespace {
+
+// What is thrown when a sample is read, or null.
+std::exception_ptr failure_of(const sample_source& source, std::int64_t i) {
+  try {
+    source.sample(i, [](void*, view<const detail::field_view>) {}, nullptr);
+  } catch (...) { return std::current_exception(); }
+  return nullptr;
+}
+
+[[noreturn]] void raise_sample_error(std::int64_t i, const std::exception_ptr& cause) {
+  text t;
+  t << "loader: sample " << i << " cannot be read: ";
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception& e) { t << e.what(); } catch (...) {
+    t << "an exception of a type that is no std::exception";
+  }
+  throw sample_error(t.string(), i, cause);
+}
+
+void check_range(std::string_view option, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return;
+  text t;
+  t << "loader: " << option << " is " << value << "; expected " << least << " to " << most;
+  detail::raise(error_kind::value, t);
+}
+
+}  // namespace
+
+struct loader::implementation {
+  // A batch and what became of it.
+  struct slot {
+    sample_batch batch;
+    std::int64_t skipped = 0;
+    std::exception_ptr failure;
+    bool ready = false;
+  };
+
+  implementation(sample_source from, const loader_options& o) : source(std::move(from)), options(o) {
+    check_range("threads", o.threads, 0, 1024);
+    check_range("ahead", o.ahead, 1, 1 << 16);
+    check_range("batch", o.batch, 1, std::numeric_limits<std::int64_t>::max());
+    // The loop holds one batch, while the others are loaded.
+    slots = std::vector<slot>(o.threads == 0 ? 1 : static_cast<std::size_t>(o.ahead) + 1);
+    try {
+      for (int i = 0; i < o.threads; ++i) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error& e) {
+      end();
+      detail::raise(error_kind::resource, std::string("loader: a thread cannot be made: ") + e.what());
+    }
+  }
+  ~implementation() { end(); }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      stopped = true;
+    }
+    room.notify_all();
+    for (auto& t : threads) t.join();
+    threads.clear();
+  }
+
+  // Reads a batch into a slot; what fails is kept for the loop.
+  void load(slot& s, view<const std::int64_t> indices) const {
+    s.skipped = 0;
+    s.failure = nullptr;
+    try {
+      try {
+        s.batch.read(source, indices, options.pad);
+      } catch (...) { read_without_failures(s, indices, std::current_exception()); }
+    } catch (...) { s.failure = std::current_exception(); }
+  }
+  // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one.
+  void read_without_failures(slot& s, view<const std::int64_t> indices, const std::exception_ptr& why) const {
+    std::vector<std::int64_t> whole;
+    for (auto i : indices) {
+      const auto failure = failure_of(source, i);
+      if (!failure) whole.push_back(i);
+      else if (options.on_error == sample_failure::raise) raise_sample_error(i, failure);
+    }
+    s.skipped = static_cast<std::int64_t>(indices.size() - whole.size());
+    if (s.skipped == 0) std::rethrow_exception(why);  // of the batch as a whole
+    s.batch.read(source, view<const std::int64_t>(whole), options.pad);
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      room.wait(lock, [this] { return stopped || (claimed < last && claimed < free_until()); });
+      if (stopped) return;
+      const std::int64_t mine = claimed++;
+      slot& s = slots[static_cast<std::size_t>(mine) % slots.size()];
+      ++busy;
+      lock.unlock();
+      load(s, plan[mine]);
+      lock.lock();
+      --busy;
+      s.ready = true;
+      loaded.notify_all();
+    }
+  }
+  // The loop still reads the batch before the one that it takes next.
+  std::int64_t free_until() const {
+    return std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(slots.size());
+  }
+
+  void begin(std::int64_t epoch) {
+    std::unique_lock lock(mutex);
+    last = 0;
+    loaded.wait(lock, [this] { return busy == 0; });
+    const batch_options o{options.batch, options.drop_last, options.pad, options.bucket_by};
+    plan =
+        options.shuffle ? batch_plan(permutation(source.size(), options.seed, epoch), o) : batch_plan(source.size(), o);
+    for (auto& s : slots) s.ready = false;
+    taken = claimed = 0;
+    last = plan.size();
+    room.notify_all();
+  }
+
+  // The slot of the next batch, loaded; null at the end.
+  slot* take() {
+    std::unique_lock lock(mutex);
+    if (taken > 0 && taken <= last) slots[static_cast<std::size_t>(taken - 1) % slots.size()].ready = false;
+    if (taken >= last) {
+      taken = last + 1;
+      return nullptr;
+    }
+    slot& s = slots[static_cast<std::size_t>(taken++) % slots.size()];
+    const auto begin = std::chrono::steady_clock::now();
+    if (threads.empty()) load(s, plan[taken - 1]);
+    else {
+      room.notify_all();
+      loaded.wait(lock, [&s] { return s.ready; });
+    }
+    done.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    done.skipped += s.skipped;
+    if (s.failure) {
+      last = 0;  // the epoch ends here
+      std::rethrow_exception(std::exchange(s.failure, nullptr));
+    }
+    if (s.batch.size()) ++done.batches;
+    done.samples += s.batch.size();
+    return &s;
+  }
+
+  sample_source source;
+  loader_options options;
+  mutable std::mutex mutex;
+  std::condition_variable room, loaded;
+  std::vector<slot> slots;
+  batch_plan plan;
+  std::int64_t taken = 0, claimed = 0, last = 0;
+  int busy = 0;
+  bool stopped = false;
+  loader_report done;
+  std::vector<std::thread> threads;
+};
+
+loader::loader(sample_source source, const loader_options& o) : impl_(new implementation(std::move(source), o)) {}
+loader::~loader() = default;
+
+void loader::begin(std::int64_t epoch) { impl_->begin(epoch); }
+
+const sample_batch* loader::next() {
+  for (;;) {
+    implementation::slot* s = impl_->take();
+    if (!s) return nullptr;
+    if (s->batch.size()) return &s->batch;  // of the others each sample was skipped
+  }
+}
+
+loader_report loader::report() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->done;
+}
+
+}  // namespace lamina
