@@ -117,13 +117,11 @@ export class batch_range {
 export namespace dataset {
 
 /// Errors: value_error for a batch below 1.
-inline batch_range batches(sample_source source, const batch_options& o = {}) {
+template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
+batch_range batches(const D& data, const batch_options& o = {}) {
+  sample_source source = source_of(data);
   const std::int64_t n = source.size();
   return {std::move(source), batch_plan(n, o), o.pad};
-}
-template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
-batch_range batches(const D& data, const batch_options& o = {}) {
-  return batches(source_of(data), o);
 }
 
 }  // namespace dataset

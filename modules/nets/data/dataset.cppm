@@ -86,7 +86,6 @@ template <class S, class F> decltype(auto) with_fields(const S& s, F&& f) {
   if constexpr (Field<S>) return f(s);
   else if constexpr (TupleLike<S>) return std::apply(f, s);
   else {
-    static_assert(member_count<S> > 0, "a sample has at least one field");
     return with_members(s, [&](auto, const auto&... members) -> decltype(auto) { return f(members...); });
   }
 }
@@ -278,29 +277,39 @@ template <class... F> struct patterns_of<field_list<F...>> {
 };
 }  // namespace detail
 
-/// A data set whose type is forgotten; it keeps the pointer.
-export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
-sample_source source_of(std::shared_ptr<const D> data) {
-  using sample = detail::sample_of<D>;
-  auto reader = std::make_shared<const detail::reader_of<D>>(data);
-  if constexpr (detail::is_any_sample<sample>) {
+namespace detail {
+// What a source is made of: a data set, a shared pointer to one, or a source.
+template <class D> struct source_check : dataset_check<D> {};
+template <class D> struct source_check<std::shared_ptr<D>> : dataset_check<std::remove_const_t<D>> {};
+template <> struct source_check<sample_source> {
+  static consteval text message() { return {}; }
+};
+
+template <class D> sample_source source_at(std::shared_ptr<const D> data) {
+  using sample = sample_of<D>;
+  auto reader = std::make_shared<const reader_of<D>>(data);
+  if constexpr (is_any_sample<sample>) {
     const auto known = data->sample_types();
-    const std::vector<detail::field_pattern> open(std::size(known), detail::field_pattern{false, {}});
+    const std::vector<field_pattern> open(std::size(known), field_pattern{false, {}});
     return {std::move(reader), open, known};
   } else {
-    using patterns = detail::patterns_of<detail::fields_of<sample>>;
+    using patterns = patterns_of<fields_of<sample>>;
     if constexpr (requires { data->sample_types(); }) {
       const auto known = data->sample_types();
       return {std::move(reader), patterns::value, known};
     } else return {std::move(reader), patterns::value, {}};
   }
 }
-/// The same, which keeps a copy of the data set.
-export template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
+}  // namespace detail
+
+/// A data set whose type is forgotten. It keeps a copy of the data set, or the shared pointer that it is given.
+export template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 sample_source source_of(const D& data) {
-  return source_of(std::make_shared<const D>(data));
+  if constexpr (std::same_as<D, sample_source>) return data;
+  else if constexpr (requires { data.use_count(); })
+    return detail::source_at(std::shared_ptr<const typename D::element_type>(data));
+  else return detail::source_at(std::make_shared<const D>(data));
 }
-export inline sample_source source_of(const sample_source& s) { return s; }
 
 template <class D> requires(!std::same_as<D, sample_source>) && accepted<diagnostic<detail::dataset_check<D>>()>
 sample_source::sample_source(const D& data) : sample_source(source_of(data)) {}

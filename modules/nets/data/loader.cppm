@@ -56,9 +56,8 @@ export struct loader_report {
 export class loader {
  public:
   /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
-  explicit loader(sample_source source, const loader_options& o = {});
-  template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
-  explicit loader(const D& data, const loader_options& o = {}) : loader(source_of(data), o) {}
+  template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
+  explicit loader(const D& data, const loader_options& o = {}) : loader(o, source_of(data)) {}
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
   ~loader();
@@ -99,6 +98,7 @@ export class loader {
 
  private:
   struct implementation;
+  loader(const loader_options& o, sample_source source);
   void begin(std::int64_t epoch);
   std::unique_ptr<implementation> impl_;
 };

@@ -174,7 +174,7 @@ struct loader::implementation {
   std::vector<std::thread> threads;
 };
 
-loader::loader(sample_source source, const loader_options& o) : impl_(new implementation(std::move(source), o)) {}
+loader::loader(const loader_options& o, sample_source source) : impl_(new implementation(std::move(source), o)) {}
 loader::~loader() = default;
 
 void loader::begin(std::int64_t epoch) { impl_->begin(epoch); }

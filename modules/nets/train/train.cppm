@@ -175,7 +175,7 @@ template <class M> model_core& trained_core(M& net) {
 /// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class D, class L, class O>
-requires accepted<diagnostic<trained_check<M>>()> && accepted<diagnostic<detail::dataset_check<D>>()> &&
+requires accepted<diagnostic<trained_check<M>>()> && accepted<diagnostic<detail::source_check<D>>()> &&
          accepted<diagnostic<loss_check<L>>()> && accepted<diagnostic<optimizer_check<O>>()>
 training_report fit(M&& net, const D& data, const L& loss, const O& optimizer, const fit_options& options = {}) {
   detail::check_optimizer(optimizer);
@@ -267,7 +267,7 @@ export template <class Model> class training {
 /// results [N, C], else NaN. Errors: as those of `fit`.
 export template <class M, class D, class L>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
-        accepted<diagnostic<detail::dataset_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
+        accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
 evaluation evaluate(M& net, const D& data, const L& loss, std::int64_t batch = 256) {
   return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0).evaluate(source_of(data), batch, 0);
 }
@@ -289,8 +289,8 @@ export struct metric_value {
 export template <class M, class D, Metric... Metrics>
 requires(sizeof...(Metrics) > 0) &&
         (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
-        accepted<diagnostic<detail::dataset_check<D>>()> std::vector<metric_value> evaluate(M& net, const D& data,
-                                                                                            Metrics... metrics) {
+        accepted<diagnostic<detail::source_check<D>>()> std::vector<metric_value> evaluate(M& net, const D& data,
+                                                                                           Metrics... metrics) {
   detail::each_result(detail::trained_core(net), source_of(data), 256,
                       [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
                         (metrics.add(outputs[0], targets[0]), ...);
@@ -301,7 +301,7 @@ requires(sizeof...(Metrics) > 0) &&
 /// Errors: as those of `fit`; shape_error for results whose extents differ between batches.
 export template <class M, class D>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
-        accepted<diagnostic<detail::dataset_check<D>>()>
+        accepted<diagnostic<detail::source_check<D>>()>
 std::vector<any_tensor> predict(M& net, const D& data, std::int64_t batch = 256) {
   return detail::predicted(detail::trained_core(net), source_of(data), batch);
 }
