@@ -27,9 +27,14 @@ std::exception_ptr failure_of(const sample_source& source, std::int64_t i) {
   t << "loader: sample " << i << " cannot be read: ";
   try {
     std::rethrow_exception(cause);
-  } catch (const std::exception& e) { t << e.what(); } catch (...) {
-    t << "an exception of a type that is no std::exception";
-  }
+  } catch (const std::exception& e) {
+    // What is no error of the library has the sample's number already.
+    std::string_view why = e.what();
+    constexpr std::string_view behind = " cannot be read: ";
+    if (const auto at = why.find(behind); why.starts_with("data set: sample ") && at != why.npos)
+      why.remove_prefix(at + behind.size());
+    t << why;
+  } catch (...) { t << "an exception of a type that is no std::exception"; }
   throw sample_error(t.string(), i, cause);
 }
 
