@@ -1,9 +1,12 @@
 // Quantized models: what of them runs in int8, and that it gives what the model says in float32, within one step.
+#include <unistd.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +15,7 @@ import lamina;
 import lamina.onnx;
 
 #include "../support/onnx_writer.h"
+#include "written_folder.h"
 
 namespace t = onnx_test;
 using namespace lamina;
@@ -238,6 +242,23 @@ BOOST_AUTO_TEST_CASE(products_and_convolutions_that_give_floats) {
     BOOST_TEST(c.of(rewrite::integer_conv2d) == 1);
     BOOST_TEST(c.missed.empty());
   });
+}
+
+// Numbers of uint8 are written as int8, without conversions between them, and for an opset that ONNX Runtime loads.
+BOOST_AUTO_TEST_CASE(numbers_of_uint8_are_written_as_int8) {
+  quantized_graph g{.is_unsigned = true};
+  const bytes x = g.through("x", 0.009f, -7);
+  const bytes y = g.through(g.node("Relu", {g.node("MatMul", {x, g.weights({4, 3}, 1, 1)})}), 0.02f, 4);
+  const auto net = read(g.model({"n", 4}, y));
+  BOOST_TEST(onnx::written_opset(net) == 20);
+  for (const auto& n : net.program->nodes())
+    BOOST_TEST((!n.op || n.op->name != "cast" || n.results[0].element != dtype::int8));
+  const onnx_test::folder to;
+  onnx::save(to / "m.onnx", net);
+  const auto in = tensor_of({5, 4}, t::noise(20, 9));
+  BOOST_TEST((run(net, in).y == run(onnx::load(to / "m.onnx"), in).y));
+  quantized_graph floats;
+  BOOST_TEST(onnx::written_opset(read(floats.model({"n", 4}, floats.node("Relu", {"x"})))) == 21);
 }
 
 BOOST_AUTO_TEST_CASE(differences_and_larger_images) {

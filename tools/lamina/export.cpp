@@ -23,8 +23,9 @@ void write_onnx(const export_arguments& a) {
 #ifdef LAMINA_ONNX
   const saved_net net = load_model(a);
   const signals noted;  // the model is written as a whole, or not at all
-  onnx::save(a.out, net, {.opset = a.opset, .external_above = static_cast<std::size_t>(a.external_above)});
-  if (a.json) print_line({{"files", {a.out}}, {"opset", a.opset}});
+  const std::int64_t opset = a.opset ? a.opset : onnx::written_opset(net);
+  onnx::save(a.out, net, {.opset = opset, .external_above = static_cast<std::size_t>(a.external_above)});
+  if (a.json) print_line({{"files", {a.out}}, {"opset", opset}});
   else std::printf("%s\n", printable(a.out, 1024).c_str());
 #else
   throw unsupported_error(a.model + ": this program was built without protozero, which writes ONNX (libprotozero-dev)");

@@ -207,7 +207,8 @@ void add_conversions(CLI::App& app) {
   auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();
   model->add_flag("--json", e->json, one_line_of_json);
-  model->add_option("--opset", e->opset, "opset of ai.onnx")->check(from_to(18, 25))->capture_default_str();
+  model->add_option("--opset", e->opset, "opset of ai.onnx; without it 21, or 20 for a net of int8 numbers")
+      ->check(from_to(18, 25));
   model
       ->add_option("--external-above", e->external_above,
                    "weights of more bytes lie beside the model, in NAME.onnx.data")

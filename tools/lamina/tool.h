@@ -67,7 +67,7 @@ struct quantize_arguments : model_arguments {
 };
 struct export_arguments : model_arguments {
   std::string out;
-  std::int64_t opset = 21, external_above = std::int64_t(3) << 29;
+  std::int64_t opset = 0, external_above = std::int64_t(3) << 29;
   bool json = false;
 };
 struct source_arguments : model_arguments {

@@ -62,11 +62,15 @@ export saved_net read(view<const std::byte> file, const std::string& name, const
 
 /// How a file is written.
 export struct write_options {
-  std::int64_t opset = 21;  // of ai.onnx: 18 to 25
+  /// Of ai.onnx: 18 to 25; none: `written_opset`.
+  std::optional<std::int64_t> opset{};
   std::string producer = "lamina";
   /// Weights of more bytes lie beside the model, in PATH.data.
   std::size_t external_above = std::size_t(3) << 29;
 };
+/// The opset that `save` writes without another one: 21, or 20 where numbers are int8. From opset 21 on ONNX Runtime 1.32 refuses
+/// models in which int8 numbers are transposed or reshaped before they are used as floats.
+export std::int64_t written_opset(const saved_net& net);
 /// Writes a program of inference as an ONNX model, as a whole or not at all; the weights beside it come first. States and constants
 /// become initializers, calls of programs their nodes; extents that are open keep their names.
 /// Errors: unsupported_error naming the operation that ONNX has no form for, or where states are assigned; state_error for a state

@@ -90,6 +90,8 @@ dynamic_numbers dynamically_quantized(const value& x) {
 bool of_bytes(dtype e) { return e == dtype::int8 || e == dtype::uint8; }
 value as_int8(node_call& c, const value& q) {
   if (q.type().element == dtype::int8) return q;
+  if (const auto known = c.around.int8_of.find({q.id().node, q.id().result}); known != c.around.int8_of.end())
+    return known->second;
   return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
 }
 namespace {
@@ -166,7 +168,10 @@ value int8_part(node_call& c, std::size_t i, std::int64_t at) {
   return known_int8(c, i, dims, static_cast<std::size_t>(at * dims.size()), ".int8." + std::to_string(at));
 }
 value from_int8(node_call& c, const value& q, dtype e) {
-  return e == dtype::int8 ? q : value(c.cast_to(c.cast_to(q, dtype::int32) + 128, e));
+  if (e == dtype::int8) return q;
+  const value bytes = c.cast_to(c.cast_to(q, dtype::int32) + 128, e);
+  c.around.int8_of.emplace(std::pair{bytes.id().node, bytes.id().result}, q);
+  return bytes;
 }
 
 // ---- windows --------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ std::string_view plain_of(const operation& op) {
   return {};
 }
 
-void check(const program& p, const write_options& o, const std::string& path) {
+void check(const program& p, std::int64_t opset, const std::string& path) {
   text t;
   t << printable(path, 1024) << ": ";
-  if (o.opset < oldest_written || o.opset > newest_written)
-    detail::raise(error_kind::unsupported, t << "opset " << o.opset << "; opsets from " << oldest_written << " to "
+  if (opset < oldest_written || opset > newest_written)
+    detail::raise(error_kind::unsupported, t << "opset " << opset << "; opsets from " << oldest_written << " to "
                                              << newest_written << " are written");
   if (!p.assignments().empty())
     detail::raise(error_kind::unsupported, t << "the program assigns the state `"
@@ -385,11 +385,19 @@ void drop_unread(written_graph& g) {
 
 // ---- nets -----------------------------------------------------------------------------------------------------------
 
+std::int64_t written_opset(const saved_net& net) {
+  const auto& nodes = net.program->nodes();
+  const bool any_int8 = std::any_of(nodes.begin(), nodes.end(), [](const auto& n) {
+    return std::any_of(n.results.begin(), n.results.end(), [](const auto& t) { return t.element == dtype::int8; });
+  });
+  return any_int8 ? 20 : 21;
+}
+
 void save(const std::string& path, const saved_net& net, const write_options& o) {
   const program& p = *net.program;
-  check(p, o, path);
   written_model m;
-  m.opset = o.opset;
+  m.opset = o.opset.value_or(written_opset(net));
+  check(p, m.opset, path);
   m.producer = o.producer;
   for (const auto& [key, v] : net.metadata)
     if (key != "producer") m.metadata[key] = v;

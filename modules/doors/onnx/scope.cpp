@@ -62,8 +62,10 @@ class scope {
   model_context& context() { return m_; }
   program& target() { return p_; }
   const std::vector<opset_message>& opsets() const { return opsets_; }
-  std::string path{};                         ///< of the nodes around
-  bool is_inner = false;                      ///< in a program inside of a node, which has no states
+  std::string path{};     ///< of the nodes around
+  bool is_inner = false;  ///< in a program inside of a node, which has no states
+  std::map<std::pair<std::int32_t, std::int32_t>, value>
+      int8_of{};                              ///< by node and result of uint8: int8 numbers, which are 128 less
   const attribute_map* attributes = nullptr;  ///< of the call of the function whose body this is, or is in
 
  private:
