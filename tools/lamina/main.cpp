@@ -154,7 +154,7 @@ void add_train(CLI::App& app) {
   train->add_option("--images", t->images, "images, bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")
       ->required();
   train->add_option("--labels", t->labels, "classes of the images, integers [N]: an idx or .npy file")->required();
-  train->add_option("--out", t->out, "net to write: NAME.json and NAME.safetensors")->required();
+  train->add_option("--out", t->out, "net to write: NAME.onnx, or NAME for NAME.json and NAME.safetensors")->required();
   auto* images = train->add_option("--validation-images", t->validation_images, "images for validation");
   auto* labels = train->add_option("--validation-labels", t->validation_labels, "classes of the images for validation");
   images->needs(labels);
@@ -202,7 +202,8 @@ void add_conversions(CLI::App& app) {
   quantize->add_option("--keep-float", q->keep_float,
                        "name of the parameter of a product or layer that stays in float");
   quantize->add_flag("--json", q->json, one_line_of_json);
-  quantize->add_option("--out", q->out, "net to write: NAME.json and NAME.safetensors")->required();
+  quantize->add_option("--out", q->out, "net to write: NAME.onnx, or NAME for NAME.json and NAME.safetensors")
+      ->required();
 
   auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();

@@ -15,27 +15,27 @@ namespace tool {
 using namespace lamina;
 
 void quantize(const quantize_arguments& a) {
+  const auto files = files_to_write(a.out);
   const saved_net net = load_model(a);
-  const signals noted;  // both files are written, or none
+  const signals noted;  // all files are written, or none
   const stop_scope until(noted_signal{});
   const auto made = lamina::quantize(net, load_profile(a.profile),
                                      {.schema = quantization_schema_of(a.schema), .keep_float = a.keep_float});
   auto said = net.metadata;
   said["quantized"] = a.schema;
   signals::check();
-  save_net(a.out, *made.program, made.states, said);
-  const auto files = files_of_net(a.out);
+  write_net(a.out, {made.program, made.states, said});
   if (a.json) {
     json products = json::array();
     for (const auto& p : made.report.products) {
       products.push_back({{"name", p.name}, {"operation", p.operation}, {"quantized", p.quantized}});
       if (!p.quantized) products.back()["why"] = p.why;
     }
-    print_line({{"files", {files.structure, files.weights}}, {"products", products}});
+    print_line({{"files", files}, {"products", products}});
     return;
   }
-  std::printf("%s%s\n%s\n", made.report.text().c_str(), printable(files.structure, 1024).c_str(),
-              printable(files.weights, 1024).c_str());
+  std::printf("%s", made.report.text().c_str());
+  for (const auto& file : files) std::printf("%s\n", printable(file, 1024).c_str());
 }
 
 }  // namespace tool

@@ -389,7 +389,7 @@ const std::map<std::string_view, topology_writer::rule>& topology_writer::rules(
                "nn::" + std::string(n.op->name) + "{.axis = " + std::to_string(w.attribute(n, "axis").integer) + "}");
     });
     all({"max_pool2d", "avg_pool2d"}, [](writer& w, std::int32_t i, const node&) { w.pool(i); });
-    all({"reshape", "flatten"}, [](writer& w, std::int32_t i, const node&) { w.rows(i); });
+    all({"reshape", "flatten", "as_matrix"}, [](writer& w, std::int32_t i, const node&) { w.rows(i); });
     all({"permute", "squeeze", "unsqueeze"}, [](writer& w, std::int32_t i, const node& n) {
       w.single(i, w.unique(std::string(n.op->name)), w.with_axes(n));
     });

@@ -31,7 +31,8 @@ namespace {
 bool is_onnx(const std::string& path) {
   if (!path.ends_with(".onnx")) return false;
 #ifndef LAMINA_ONNX
-  throw unsupported_error(path + ": this program was built without protozero, which reads ONNX (libprotozero-dev)");
+  throw unsupported_error(path +
+                          ": this program was built without protozero, which reads and writes ONNX (libprotozero-dev)");
 #endif
   return true;
 }
@@ -163,6 +164,18 @@ saved_net load_model(const std::string& path, const given_inputs& given) {
   if (!is_onnx(path) && (!given.shapes.empty() || !given.values.empty()))
     throw value_error(path + ": shapes and values of inputs are for ONNX files; this net was saved with its own");
   return load_saved(path);
+}
+
+std::vector<std::string> files_to_write(const std::string& out) {
+  if (is_onnx(out)) return {out};
+  const auto files = files_of_net(out);
+  return {files.structure, files.weights};
+}
+void write_net(const std::string& out, const saved_net& net) {
+#ifdef LAMINA_ONNX
+  if (is_onnx(out)) return onnx::save(out, net);
+#endif
+  save_net(out, *net.program, net.states, net.metadata);
 }
 
 net_with_extents load_with_extents(const std::string& path, const given_inputs& given) {

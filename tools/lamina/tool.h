@@ -101,6 +101,12 @@ void doctor(const doctor_arguments& a);
 lamina::saved_net load_model(const std::string& path, const given_inputs& given);
 inline lamina::saved_net load_model(const model_arguments& a) { return load_model(a.model, a); }
 
+/// The files of a net to write: NAME.onnx, or NAME.json and NAME.safetensors. Errors: unsupported_error for one of ONNX where the tool
+/// has none.
+std::vector<std::string> files_to_write(const std::string& out);
+/// Writes a net as these files, the last one first. Errors: those of `onnx::save` and `save_net`.
+void write_net(const std::string& out, const lamina::saved_net& net);
+
 /// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
 /// was given, the inputs that there are, and the nearest.
 struct given {

@@ -140,14 +140,14 @@ void check_loss(model_core& net, const image_dataset& data, const std::string& l
                           "; expected --loss ", is));
 }
 
-json json_of(const training_report& r, const std::string& structure, const std::string& weights) {
+json json_of(const training_report& r, const std::vector<std::string>& files) {
   json epochs = json::array();
   for (const auto& e : r.epochs) {
     epochs.push_back({{"epoch", e.epoch}, {"loss", e.loss}, {"accuracy", e.accuracy}, {"rate", e.learning_rate}});
     if (e.validation_loss) epochs.back()["validation_loss"] = *e.validation_loss;
     if (e.validation_accuracy) epochs.back()["validation_accuracy"] = *e.validation_accuracy;
   }
-  return {{"files", {structure, weights}}, {"epochs", epochs}, {"images_per_second", r.images_per_second}};
+  return {{"files", files}, {"epochs", epochs}, {"images_per_second", r.images_per_second}};
 }
 
 // Which operation has no gradient is what the net is not supported for.
@@ -164,9 +164,9 @@ template <class F> auto with_gradients(F f) {
 
 void train(const train_arguments& o) {
   const signals noted;
-  const auto files = files_of_net(o.out);
-  for (const auto& file : {files.structure, files.weights, o.checkpoint})
-    if (!file.empty()) check_writable(file);
+  const auto files = files_to_write(o.out);
+  for (const auto& file : files) check_writable(file);
+  if (!o.checkpoint.empty()) check_writable(o.checkpoint);
   model_core net = core_of(load_model(o), {.threads = o.threads});
   const auto data = read_data(o, o.images, o.labels);
   const std::map<std::string, trainer::loss_rule> losses{{"cross_entropy", loss_rule_of(loss::cross_entropy{})},
@@ -197,9 +197,11 @@ void train(const train_arguments& o) {
     throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
   frozen.thaw();
-  save_net(o.out, net.inference(), net.parameters());
-  if (o.json) return print_line(json_of(report, files.structure, files.weights));
-  std::printf("%s\n%s\n", printable(files.structure, 1024).c_str(), printable(files.weights, 1024).c_str());
+  // The program stays the model's.
+  write_net(o.out,
+            {std::shared_ptr<const ir::program>(std::shared_ptr<const void>(), &net.inference()), net.parameters()});
+  if (o.json) return print_line(json_of(report, files));
+  for (const auto& file : files) std::printf("%s\n", printable(file, 1024).c_str());
 }
 
 }  // namespace tool

@@ -378,6 +378,9 @@ END
   done
   ends 0 profile net.onnx --input x.npy --out net.onnx.profile --json
   holds 'j["files"] == ["net.onnx.profile"] and j["samples"] == 1'
+  ends 0 quantize net.onnx --profile net.onnx.profile --out small.onnx --json
+  holds 'j["files"] == ["small.onnx"]'
+  ends 0 plan small.onnx --shape 1x1x6x6
   ends 0 quantize net.onnx --profile net.onnx.profile --out small --json
   holds 'j["files"] == ["small.json", "small.safetensors"] and len(j["products"]) == 2 and all(p["quantized"] for p in j["products"])'
   ends 0 export net.onnx again.onnx --opset 18 --json
@@ -385,6 +388,9 @@ END
   refused 'opset: 17; expected a whole number from 18 to 25' export net.onnx again.onnx --opset 17
   ends 0 train net.onnx --images pictures.npy --labels classes.npy --epochs 2 --batch 10 --out tuned --json
   holds 'j["files"] == ["tuned.json", "tuned.safetensors"] and [e["epoch"] for e in j["epochs"]] == [1, 2] and "validation_loss" not in j["epochs"][0]'
+  ends 0 train net.onnx --images pictures.npy --labels classes.npy --batch 10 --out tuned.onnx --json
+  holds 'j["files"] == ["tuned.onnx"]'
+  ends 0 run tuned.onnx --input x.npy
   ends 0 bundle net.onnx --name net_of_onnx --input 2x1x6x6 --json
   holds 'all(f.split("/")[-1].startswith("net_of_onnx.") for f in j["files"]) and j["bytes_constant"] > 0'
   ends 0 source net.onnx --out written.cppm --json

@@ -179,7 +179,7 @@ int main(int, char** arguments) {
   const value spread = reduce_max(x - reduce_mean(x, {.axes = axes(3), .keepdim = true}), {.axes = axes(2)});
   const value parts[] = {means, flatten<1>(reshape(sqrt(spread + 4), shape{dyn, 2, 6}))};
   const value turned = squeeze(unsqueeze(h, axes(1)), axes(1)) * p.constant(vector<float>{0.5f, 1, 2, 0.25f});
-  p.output("y", matmul(flatten<1>(max(h, turned)), state("dense", {144, 7})) + state("shift", {7}) +
+  p.output("y", matmul(as_matrix<1>(max(h, turned)), state("dense", {144, 7})) + state("shift", {7}) +
                     matmul(concat(parts, 1), state("more", {15, 7})));
   save_net(to + "joined", p, states);
   onnx::save(to + "joined.onnx", load_net(to + "joined"));
