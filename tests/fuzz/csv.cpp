@@ -1,0 +1,56 @@
+// CSV: the first byte chooses how the rest is read. All numbers are finite, all words are among those of their column, and every
+// row can be read.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "examine.h"
+
+import lamina;
+using namespace lamina;
+
+namespace {
+
+csv_options options_of(unsigned char c) {
+  csv_options o;
+  o.header = (c & 1) == 0;
+  o.separator = (c & 2) == 0 ? ',' : (c & 64) == 0 ? '\t' : ' ';
+  o.missing = static_cast<missing_rule>(c >> 2 & 3);
+  if (c & 16) o.targets = {o.header ? "a" : "0"};
+  if (c & 32) o.kinds = {{o.header ? "a" : "0", column_kind::integer}};
+  if (c & 128) o.classes = 3;
+  return o;
+}
+
+void check(const csv_table& t) {
+  for (const auto& [column, words] : t.words()) {
+    if (std::set<std::string>(words.begin(), words.end()).size() != words.size()) std::abort();
+  }
+  const auto source = source_of(t);
+  sample_batch all;
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    all.read(source, {i});
+    for (std::size_t k = 0; k < all.fields(); ++k) {
+      const any_tensor x = all.tensor(k);
+      if (x.shape().rank == 2 && x.shape().at(1) != static_cast<std::int64_t>(t.names(k).size())) std::abort();
+      if (x.element() == dtype::float32) {
+        for (float v : x.elements<float>())
+          if (!std::isfinite(v)) std::abort();
+      } else if (x.element() != dtype::int64) std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+void examine(const unsigned char* data, unsigned long size) {
+  if (size == 0) return;
+  try {
+    check(datasets::csv_text({reinterpret_cast<const char*>(data) + 1, size - 1}, "fuzz.csv", options_of(data[0])));
+  } catch (const file_error&) {
+  } catch (const value_error&) {}
+}
