@@ -103,6 +103,7 @@ export import :data.batch;            // batches of samples
 export import :data.compose;          // data sets made of data sets
 export import :data.functions;        // what composes them
 export import :data.loader;           // batches that threads load ahead
+export import :data.augment;          // changes of pictures
 export import :data.table;            // rows of tensors and arrays, tables of CSV files
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
