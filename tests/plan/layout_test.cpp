@@ -180,6 +180,15 @@ BOOST_AUTO_TEST_CASE(parts_of_channels_stay_in_blocks) {
       BOOST_TEST(p->cost().reorders == 2u);
     }
 }
+// Parts that are views of whole blocks, where something else reads the whole in plain layout.
+BOOST_AUTO_TEST_CASE(parts_of_channels_beside_a_plain_reader) {
+  for (std::int64_t first : {0, 16, 32})
+    equal_layouts({1, 16, 5, 4}, [&](small_graph& g, const value& x) {
+      const value y = conv2d(x, weight(g, "a", {48, 16, 1, 1})),
+                  part = slice(y, {.start = first, .stop = first + 16, .axis = 1});
+      return values{permute(y, {0, 1, 3, 2}), part, softmax(part, -1), conv2d(part, weight(g, "b", {16, 16, 1, 1}))};
+    });
+}
 // Mostly plain operands: a concatenation takes no images apart.
 BOOST_AUTO_TEST_CASE(concatenations_of_plain_images_stay_plain) {
   const auto p = equal_layouts({1, 48, 5, 4}, [&](small_graph& g, const value& x) {

@@ -106,7 +106,8 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
   if (const value_id x = without_view(g, v); x != v) return go_on(x);
   if (const value_id x = without_condition(g, v, s)) return go_on(x);
   if (const value_id x = without_least(g, v, s)) return go_on(x);
-  if (g.is<op::add>(v) && !s.scaled)
+  // A finite number that a condition puts in the place of masked scores is no sum with their mask.
+  if (g.is<op::add>(v) && !s.scaled && !(s.condition && std::isfinite(s.condition->number)))
     for (std::size_t side : {0u, 1u}) {
       const value_id x = g.operand(v, side);
       if (g.type(x) != g.type(v) || !is_made_of_products(g, x)) continue;

@@ -63,7 +63,8 @@ std::int32_t emitter::block_for(value_id v) {
 }
 
 buffer_ref emitter::home(value_id v) {
-  if (const auto& view = d_.views[v]; view.of) return read(view.of, layout::plain).at(view.offset);
+  if (const auto& view = d_.views[v]; view.of)
+    return read(view.of, form(v) == layout::blocked ? layout::blocked : layout::plain).at(view.offset);
   if (block_of_[v] == none) block_of_[v] = block_for(v);
   return {block_of_[v], 0, form(v)};
 }
