@@ -81,6 +81,13 @@ BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
   equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) {
     return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})};
   });
+  // Cut into blocks of channels, of which the last one has one channel.
+  for (const std::int64_t channels : {9, 17, 33})
+    equal_layouts({1, channels, 60, 64}, [&](small_graph& g, const value& x) {
+      return values{
+          conv2d(x, weight(g, "w", {channels, 1, 3, 5}), {.padding = {2, 1}, .dilation = {1, 2}, .groups = channels}),
+          conv2d(x, weight(g, "v", {channels, 1, 3, 3}), {.stride = 2, .padding = 1, .groups = channels})};
+    });
   equal_layouts({2, 6, 8, 8}, [](small_graph& g, const value& x) {
     return values{conv2d(x, weight(g, "w", {6, 2, 3, 3}), {.padding = 1, .groups = 3})};
   });
@@ -186,7 +193,7 @@ BOOST_AUTO_TEST_CASE(parts_of_channels_beside_a_plain_reader) {
     equal_layouts({1, 16, 5, 4}, [&](small_graph& g, const value& x) {
       const value y = conv2d(x, weight(g, "a", {48, 16, 1, 1})),
                   part = slice(y, {.start = first, .stop = first + 16, .axis = 1});
-      return values{permute(y, {0, 1, 3, 2}), part, softmax(part, -1), conv2d(part, weight(g, "b", {16, 16, 1, 1}))};
+      return values{permute(y, {0, 1, 3, 2}), part, value(softmax(part)), conv2d(part, weight(g, "b", {16, 16, 1, 1}))};
     });
 }
 // Mostly plain operands: a concatenation takes no images apart.

@@ -171,7 +171,8 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
     in_at = part.first_image * image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
     if (depthwise) {
       in_at += part.first_block * w.height * w.width * block_bytes;
-      a.w.channels = a.w.groups = a.w.out_channels;
+      // Whole blocks: one channel alone would be no depthwise convolution.
+      a.w.channels = a.w.groups = a.w.out_channels = part.blocks * lanes;
     }
     out_at = (part.first_image * blocks + part.first_block) * w.out_height * w.out_width * block_bytes;
   }
