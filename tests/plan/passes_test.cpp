@@ -393,9 +393,6 @@ BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
   for (double number : {-1e4, -65504., -1e9})
     check("a condition and a small number",
           [=](const value& v) { return weighted(v, where(kept(v), scores(v), number)); });
-  check("a mask inside of a condition", [=](const value& v) {
-    return weighted(v, where(kept(v), scores(v) + ones(v, {5}), -std::numeric_limits<double>::infinity()));
-  });
   check("two masks",
         [=](const value& v) { return weighted(v, ones(v, {2, 1, 1, 5}) + (scores(v) + ones(v, {1, 2, 5, 5}))); });
   check("a mask of windows, which are more axes", [=](const value& v) {
