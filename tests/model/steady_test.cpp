@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 1});
   optim::adam adam;
   trainer train(
-      net.core(), [](const value& y, const value& labels) { return loss::cross_entropy{}(y, labels); },
+      net.core(), [](view<const value> y, view<const value> labels) { return loss::cross_entropy{}(y[0], labels[0]); },
       [&](update_scope& s, const value& w, const value& g) { return adam.step(s, w, g); }, adam.lr);
   session plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr},
                 net.core().where());
