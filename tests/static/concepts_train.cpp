@@ -16,10 +16,31 @@ struct in_words {
   std::string operator()(const value&, const value&) const { return "large"; }
 };
 
-// Loss: called with results and targets, it gives a value.
+struct of_lists {
+  value operator()(view<const value> results, view<const value> targets) const { return mse(results[0], targets[0]); }
+};
+struct ten_numbers {
+  std::int64_t size() const { return 10; }
+  std::pair<float, std::int64_t> operator[](std::int64_t i) const { return {0.5F, i}; }
+};
+struct ten_pointers {
+  std::int64_t size() const { return 10; }
+  const float* operator[](std::int64_t) const { return nullptr; }
+};
+
+// Dataset: a size, and samples of tensors, numbers, lists and texts.
+static_assert(Dataset<ten_numbers>);
+static_assert(Dataset<image_dataset>);
+static_assert(Dataset<std::vector<float>>);
+static_assert(!Dataset<ten_pointers>);
+static_assert(!Dataset<matrix<float>>);
+static_assert(!Dataset<int>);
+
+// Loss: called with results and targets, or with the lists of several, it gives a value.
 static_assert(Loss<loss::mse>);
 static_assert(Loss<loss::cross_entropy>);
 static_assert(Loss<of_values>);
+static_assert(Loss<of_lists>);
 static_assert(Loss<value (*)(const value&, const value&)>);
 static_assert(!Loss<of_one_value>);
 static_assert(!Loss<in_words>);

@@ -189,9 +189,9 @@ void train(const train_arguments& o) {
   frozen_parameters frozen(net.parameters(), o.freeze);
   try {
     const stop_scope until(noted_signal{});
-    auto training = with_gradients([&] { return trainer(net, losses.at(o.loss), rules.at(o.optimizer), o.rate); });
+    trainer training(net, losses.at(o.loss), rules.at(o.optimizer), o.rate);
     check_loss(net, data, o.loss);
-    report = training.fit(data, fit);
+    report = with_gradients([&] { return training.fit(data, fit); });
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
     throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));

@@ -44,7 +44,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_index
 
 // case: dataset_sample
-// expect: a sample of `pages` is a `const char *`; expected a tensor, a number, a std::string, or an aggregate, std::tuple or std::pair of those
+// expect: a sample of `pages` is a `const char *`; expected a tensor, a number, a list of numbers, a std::string, or an aggregate, std::tuple or std::pair of those
 namespace dataset_sample {
 struct pages {
   std::int64_t size() const { return 1; }
@@ -58,7 +58,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_sample
 
 // case: dataset_field
-// expect: field 1 of a sample of `pages` is a `const char *`; expected a tensor, a number of an element type, or a std::string
+// expect: field 1 of a sample of `pages` is a `const char *`; expected a tensor, a number of an element type or a list of them, or a std::string
 namespace dataset_field {
 #ifdef BAD
 using name = const char*;
@@ -73,12 +73,12 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_field
 
 // case: dataset_fields
-// expect: a sample of `pages` has 9 fields; expected 1 to 8
+// expect: a sample of `pages` has 17 fields; expected 1 to 16
 namespace dataset_fields {
 #ifdef BAD
-using sample = std::tuple<int, int, int, int, int, int, int, int, int>;
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
 #else
-using sample = std::tuple<int, int, int, int, int, int, int, int>;
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
 #endif
 struct pages {
   std::int64_t size() const { return 1; }
@@ -88,7 +88,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_fields
 
 // case: dataset_members
-// expect: a sample of `pages` is a `nothing`, whose members cannot be told apart; expected at most 8, or a std::tuple
+// expect: a sample of `pages` is a `nothing`, whose members cannot be told apart; expected at most 16, or a std::tuple
 namespace dataset_members {
 struct nothing {
 #ifndef BAD
@@ -168,12 +168,12 @@ void use(const numbers& x, const tensor_rows& rows) {
 }  // namespace dataset_zip_rows
 
 // case: dataset_zip_fields
-// expect: dataset::zip: the samples have 9 fields together; expected at most 8
+// expect: dataset::zip: the samples have 17 fields together; expected at most 16
 namespace dataset_zip_fields {
 #ifdef BAD
-using sample = std::tuple<int, int, int, int, int, int, int, int>;
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
 #else
-using sample = std::tuple<int, int, int, int, int, int, int>;
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
 #endif
 void use(const numbers& x, const std::vector<sample>& y) { dataset::zip(x, y); }
 }  // namespace dataset_zip_fields

@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: fit_loss
-// expect: the loss is `int`; it must be callable as loss(output, labels) and give a value, as loss::cross_entropy{} does
+// expect: the loss is `int`; it must be callable as loss(output, targets) and give a value, as loss::cross_entropy{} does, or with a view<const value> of each where there are several
 namespace fit_loss {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 

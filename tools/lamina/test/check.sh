@@ -283,7 +283,7 @@ ends 0 show trained
 grep -q '^made: ' stdout && fail "metadata of another net"
 refused '^lamina: x.npy is float32\[2x1x6x6\]; expected uint8' train net --images x.npy --labels classes.npy --out trained
 refused '^lamina: pictures.npy is .*; expected integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
-refused '^lamina: sum: fit: the model must have one input' train sum --images pictures.npy --labels classes.npy --out trained
+refused '^lamina: sum: fit: samples of the training data have 2 fields, and the model has 2 inputs' train sum --images pictures.npy --labels classes.npy --out trained
 # A predictor of a model by name has parameters that are trained, and statistics that stay.
 ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --out learned
 says 'accuracy 100'
