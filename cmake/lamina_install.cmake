@@ -5,6 +5,7 @@ include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lamina)
 
 list(TRANSFORM LAMINA_KERNEL_SETS PREPEND lamina_kernels_ OUTPUT_VARIABLE archives)
+list(APPEND archives lamina_pictures)
 if(TARGET lamina_onnx)
   list(APPEND archives lamina_onnx)
 endif()

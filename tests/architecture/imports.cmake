@@ -9,7 +9,7 @@ set(rooms
   engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/passes engine/plan
   engine/execute engine/quantize
   nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/train nets/graph
-  doors/onnx doors/mpi doors/bundle)
+  doors/pictures doors/onnx doors/bundle doors/mpi)
 
 file(GLOB_RECURSE units RELATIVE ${MODULES} ${MODULES}/*.cppm ${MODULES}/*.cpp)
 list(SORT units)

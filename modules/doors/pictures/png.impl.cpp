@@ -3,12 +3,12 @@ module;
 #include <png.h>
 #endif
 // PNG by libpng, where the library was built with it.
-module lamina.onnx:picture_png.impl;
-import :picture;
+module lamina.pictures:png.impl;
+import :format;
 import lamina;
 import lamina.std;
 
-namespace lamina::onnx {
+namespace lamina::pictures {
 
 #ifdef LAMINA_PNG
 
@@ -49,4 +49,4 @@ picture decoded_png(file_bytes_view) {
 
 #endif
 
-}  // namespace lamina::onnx
+}  // namespace lamina::pictures

@@ -9,12 +9,12 @@ module;
 #include <jerror.h>
 #endif
 // JPEG by libjpeg, where the library was built with it.
-module lamina.onnx:picture_jpeg.impl;
-import :picture;
+module lamina.pictures:jpeg.impl;
+import :format;
 import lamina;
 import lamina.std;
 
-namespace lamina::onnx {
+namespace lamina::pictures {
 
 #ifdef LAMINA_JPEG
 
@@ -104,4 +104,4 @@ picture decoded_jpeg(file_bytes_view) {
 
 #endif
 
-}  // namespace lamina::onnx
+}  // namespace lamina::pictures

@@ -1,0 +1,144 @@
+// Signatures, and the formats without a library.
+module lamina.pictures:decode.impl;
+import :format;
+import lamina;
+import lamina.std;
+
+namespace lamina::pictures {
+
+picture no_picture(std::string why, bool unsupported) { return {{}, std::move(why), unsupported}; }
+
+picture picture_of(std::int64_t height, std::int64_t width, std::size_t bytes, std::int64_t pixels_per_byte) {
+  constexpr std::int64_t max_pixels = std::int64_t(1) << 27, max_side = std::int64_t(1) << 24;
+  text t;
+  t << "is a picture of " << height << " x " << width << " pixels";
+  if (height < 1 || width < 1 || height > max_side || width > max_side || height * width > max_pixels)
+    return no_picture((t << "; 1 to 2^27 pixels are read").string());
+  if ((height * width - 1) / pixels_per_byte > static_cast<std::int64_t>(bytes))
+    return no_picture((t << ", which a file of " << bytes << " bytes cannot hold").string());
+  return {any_tensor({dtype::uint8, {height, width, 3}})};
+}
+
+namespace {
+
+std::uint8_t* pixels_of(picture& p) { return reinterpret_cast<std::uint8_t*>(p.pixels.mutable_data()); }
+
+bool begins(file_bytes_view file, std::string_view with, std::size_t at = 0) {
+  return file.size() >= at + with.size() && std::memcmp(file.data() + at, with.data(), with.size()) == 0;
+}
+
+std::uint32_t little(file_bytes_view file, std::size_t at, std::size_t bytes) {
+  std::uint32_t v = 0;
+  for (std::size_t i = 0; i < bytes; ++i) v |= std::uint32_t(file[at + i]) << (8 * i);
+  return v;
+}
+
+/// The numbers of a PNM file's head and, in its plain forms, of its samples: decimal, between white space and comments.
+class pnm_numbers {
+ public:
+  explicit pnm_numbers(file_bytes_view file) : file_(file) {}
+  /// A number up to 2^24; -1 where there is none.
+  std::int64_t next() {
+    skip();
+    std::int64_t v = -1;
+    for (; at_ < file_.size() && file_[at_] >= '0' && file_[at_] <= '9'; ++at_) {
+      v = 10 * std::max<std::int64_t>(v, 0) + (file_[at_] - '0');
+      if (v > std::int64_t(1) << 24) return -1;
+    }
+    return v;
+  }
+  /// What is behind the one white space that ends a head.
+  std::size_t rest() const { return std::min(at_ + 1, file_.size()); }
+
+ private:
+  void skip() {
+    for (bool comment = false; at_ < file_.size(); ++at_) {
+      const std::uint8_t c = file_[at_];
+      if (comment) comment = c != '\n' && c != '\r';
+      else if (c == '#') comment = true;
+      else if (c != ' ' && (c < '\t' || c > '\r')) return;
+    }
+  }
+  file_bytes_view file_;
+  std::size_t at_ = 2;
+};
+
+constexpr const char* too_short = "ends before its last pixel";
+
+}  // namespace
+
+picture decoded_pnm(file_bytes_view file) {
+  const bool plain = file[1] == '2' || file[1] == '3';
+  const std::int64_t channels = file[1] == '3' || file[1] == '6' ? 3 : 1;
+  if (file[1] != '2' && file[1] != '3' && file[1] != '5' && file[1] != '6')
+    return no_picture("is a PNM file of bits or of another kind; P2, P3, P5 and P6 are read", true);
+  pnm_numbers numbers(file);
+  const std::int64_t width = numbers.next(), height = numbers.next(), high = numbers.next();
+  if (high < 1 || high > 65535) return no_picture("has a damaged PNM head");
+  picture made = picture_of(height, width, file.size(), 1);
+  if (!made.pixels) return made;
+  const std::int64_t samples = height * width * channels, each = high > 255 ? 2 : 1;
+  const std::size_t at = numbers.rest();
+  if (!plain && static_cast<std::int64_t>(file.size() - at) < samples * each) return no_picture(too_short);
+  std::uint8_t* to = pixels_of(made);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto place = at + static_cast<std::size_t>(i * each);
+    std::int64_t v = plain ? numbers.next() : each == 1 ? file[place] : file[place] * 256 + file[place + 1];
+    if (v < 0) return no_picture(too_short);
+    v = std::min(v, high);
+    const auto byte = static_cast<std::uint8_t>(high == 255 ? v : (v * 255 + high / 2) / high);
+    for (std::int64_t k = 0; k < 3 / channels; ++k) *to++ = byte;
+  }
+  return made;
+}
+
+picture decoded_bmp(file_bytes_view file) {
+  if (file.size() < 54) return no_picture("has a damaged BMP head");
+  const std::size_t data = little(file, 10, 4), head = little(file, 14, 4), bits = little(file, 28, 2);
+  const auto width = static_cast<std::int32_t>(little(file, 18, 4));
+  const std::int64_t said = static_cast<std::int32_t>(little(file, 22, 4)), height = said < 0 ? -said : said;
+  if (head < 40)
+    return no_picture("is a BMP file of an old form; those with a head of 40 bytes or more are read", true);
+  if (little(file, 30, 4) != 0 || (bits != 8 && bits != 24 && bits != 32))
+    return no_picture("is a BMP file that is compressed or has " + std::to_string(bits) +
+                          " bits for a pixel; plain ones of 8, 24 and 32 bits are read",
+                      true);
+  picture made = picture_of(height, width, file.size(), 1);
+  if (!made.pixels) return made;
+  const std::size_t bytes = bits / 8, row = (static_cast<std::size_t>(width) * bytes + 3) / 4 * 4;
+  const std::size_t colors = bits != 8             ? 0
+                             : little(file, 46, 4) ? std::min<std::size_t>(little(file, 46, 4), 256)
+                                                   : 256;
+  const std::size_t palette = 14 + head;
+  if (palette > file.size() || 4 * colors > file.size() - palette || data > file.size() ||
+      (file.size() - data) / row < static_cast<std::size_t>(height))
+    return no_picture(too_short);
+  std::uint8_t* to = pixels_of(made);
+  for (std::int64_t y = 0; y < height; ++y) {
+    const std::size_t line = data + static_cast<std::size_t>(said < 0 ? y : height - 1 - y) * row;
+    for (std::size_t x = 0; x < static_cast<std::size_t>(width); ++x) {
+      std::size_t at = line + x * bytes;
+      if (bits == 8) {
+        if (file[at] >= colors) return no_picture("has a pixel of a color that its palette does not have");
+        at = palette + 4 * file[at];
+      }
+      for (std::size_t k = 0; k < 3; ++k) *to++ = file[at + 2 - k];
+    }
+  }
+  return made;
+}
+
+picture decode(file_bytes_view file) {
+  if (begins(file, "\xff\xd8")) return decoded_jpeg(file);
+  if (begins(file, "\x89PNG\r\n\x1a\n")) return decoded_png(file);
+  if (begins(file, "BM")) return decoded_bmp(file);
+  if (file.size() > 2 && file[0] == 'P' && file[1] >= '1' && file[1] <= '7') return decoded_pnm(file);
+  const char* other = begins(file, "II*") || begins(file, "MM")                     ? "TIFF"
+                      : begins(file, "RIFF") && begins(file, "WEBP", 8)             ? "WebP"
+                      : begins(file, "jP  ", 4) || begins(file, "\xff\x4f\xff\x51") ? "JPEG 2000"
+                                                                                    : nullptr;
+  if (!other) return no_picture("is no picture of a format that is known");
+  return no_picture(std::string("is a picture in the format ") + other + "; BMP, JPEG, PNG and PNM are read", true);
+}
+
+}  // namespace lamina::pictures

@@ -1,0 +1,56 @@
+// Files of pictures as tensors, and folders of them by class.
+export module lamina.pictures:folder;
+import lamina;
+import lamina.std;
+
+namespace lamina::pictures {
+
+/// The channels of a picture: red, green and blue, or one.
+export enum class color { rgb, gray };
+/// uint8 [channels x height x width].
+export using picture_tensor = tensor<std::uint8_t, extents<dyn, dyn, dyn>>;
+
+/// Reads a file of a picture. Errors: file_error naming the file and what is wrong with it, before memory is taken for a picture
+/// that it cannot hold; unsupported_error for a format or a form of it that is not read.
+export picture_tensor read(const std::string& path, color channels = color::rgb);
+/// The same of bytes in memory; `name` is what errors call them.
+export picture_tensor read_bytes(view<const std::uint8_t> file, std::string_view name, color channels = color::rgb);
+
+/// A picture and its class.
+export struct labeled_picture {
+  picture_tensor image;
+  std::int64_t label = 0;
+};
+
+/// Pictures in folders, one for each class: DIRECTORY/CLASS/FILE. Classes are counted in the order of their names, and pictures in
+/// that of classes and of the names of their files: those that end in .bmp, .jpeg, .jpg, .pgm, .png, .pnm or .ppm. A picture is
+/// read when it is asked for, so that sizes may differ. Copies share the list of files; several threads may read at once.
+export class folder {
+ public:
+  /// Errors: file_error for a directory that is not there, that has no folders, or one of whose folders has no picture.
+  explicit folder(const std::string& directory, color channels = color::rgb);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(list_->files.size()); }
+  /// Errors: value_error for an index outside 0..size() - 1; those of `read`.
+  labeled_picture operator[](std::int64_t i) const;
+  const std::vector<std::string>& class_names() const { return list_->classes; }
+  /// Errors: value_error for an index outside 0..size() - 1.
+  const std::string& path(std::int64_t i) const { return at(i).path; }
+  std::int64_t label(std::int64_t i) const { return at(i).label; }
+
+ private:
+  struct file {
+    std::string path;
+    std::int64_t label;
+  };
+  struct list {
+    std::string directory;
+    std::vector<std::string> classes;
+    std::vector<file> files;
+  };
+  const file& at(std::int64_t i) const;
+  std::shared_ptr<const list> list_;
+  color channels_;
+};
+
+}  // namespace lamina::pictures
