@@ -13,12 +13,15 @@ import :program;
 import :shape;
 import :stop;
 import :tensor;
+import :unicode;
 import lamina.std;
 
 namespace lamina {
 
 namespace {
 
+using detail::changed_case;
+using detail::next_code;
 using strings = view<const std::string_view>;
 constexpr std::size_t max_bytes = std::size_t(1) << 31;
 
@@ -88,65 +91,6 @@ template <class F> shape each_pair(const host_call& c, const F& f) {
     }
   }
   return s;
-}
-
-// ---- letters --------------------------------------------------------------------------------------------------------
-
-// The code at the beginning of a string, which loses it; a byte that begins none is itself, beyond all codes.
-constexpr std::uint32_t no_code = 0x80000000U;
-std::uint32_t next_code(std::string_view& s) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(s[i])); };
-  const std::uint32_t first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
-  bool good = length > 0 && length <= s.size();
-  for (std::size_t i = 1; good && i < length; ++i) good = byte(i) >> 6 == 2;
-  if (!good) {
-    s.remove_prefix(1);
-    return no_code | first;
-  }
-  std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3F);
-  s.remove_prefix(length);
-  return code;
-}
-void append(std::string& s, std::uint32_t code) {
-  const auto add = [&](std::uint32_t byte) { s.push_back(static_cast<char>(byte)); };
-  if (code & no_code) return add(code & 0xFF);
-  if (code < 0x80) return add(code);
-  if (code < 0x800) return add(0xC0 | code >> 6), add(0x80 | (code & 0x3F));
-  if (code < 0x10000) add(0xE0 | code >> 12);
-  else add(0xF0 | code >> 18), add(0x80 | (code >> 12 & 0x3F));
-  add(0x80 | (code >> 6 & 0x3F)), add(0x80 | (code & 0x3F));
-}
-// Letters of two cases: from `first` to `last`, `step` away from the small ones, or large and small ones in turn (step 1).
-struct letters {
-  std::uint32_t first, last, step;
-};
-constexpr letters large[] = {{'A', 'Z', 32},        {0xC0, 0xD6, 32},    {0xD8, 0xDE, 32},    {0x100, 0x12F, 1},
-                             {0x132, 0x137, 1},     {0x139, 0x148, 1},   {0x14A, 0x177, 1},   {0x179, 0x17E, 1},
-                             {0x388, 0x38A, 37},    {0x391, 0x3A1, 32},  {0x3A3, 0x3AB, 32},  {0x400, 0x40F, 80},
-                             {0x410, 0x42F, 32},    {0x460, 0x481, 1},   {0x48A, 0x4BF, 1},   {0x4D0, 0x52F, 1},
-                             {0x531, 0x556, 48},    {0x1E00, 0x1E95, 1}, {0x1EA0, 0x1EFF, 1}, {0xFF21, 0xFF3A, 32},
-                             {0x10400, 0x10427, 40}};
-std::uint32_t changed(std::uint32_t code, bool lower) {
-  for (const auto& l : large) {
-    if (l.step == 1) {
-      if (code < l.first || code > l.last) continue;
-      const bool is_large = (code - l.first) % 2 == 0;
-      return is_large == lower ? (lower ? code + 1 : code - 1) : code;
-    }
-    if (lower && code >= l.first && code <= l.last) return code + l.step;
-    if (!lower && code >= l.first + l.step && code <= l.last + l.step) return code - l.step;
-  }
-  if (!lower && code == 0xFF) return 0x178;
-  if (lower && code == 0x178) return 0xFF;
-  return code;
-}
-std::string changed(std::string_view s, bool lower) {
-  std::string made;
-  made.reserve(s.size());
-  while (!s.empty()) append(made, changed(next_code(s), lower));
-  return made;
 }
 
 }  // namespace
@@ -287,7 +231,9 @@ void op::string_split::run(host_call& c) {
 void op::string_normalize::run(host_call& c) {
   const auto& a = c.attributes<string_normalize_attributes>();
   const auto change = static_cast<case_change>(a.change);
-  const auto compared = [&](std::string_view s) { return a.is_case_sensitive ? std::string(s) : changed(s, true); };
+  const auto compared = [&](std::string_view s) {
+    return a.is_case_sensitive ? std::string(s) : changed_case(s, true);
+  };
   std::set<std::string> stops;
   for (const auto& s : strings_of(c, 1)) stops.insert(compared(s));
   shape s = c.tensor(0).shape();
@@ -298,7 +244,7 @@ void op::string_normalize::run(host_call& c) {
   for (const auto& x : strings_of(c, 0)) {
     if (!stops.empty() && stops.contains(compared(x))) continue;
     left.add(2 * x.size() + sizeof(std::string));
-    all.push_back(change == case_change::none ? std::string(x) : changed(x, change == case_change::lower));
+    all.push_back(change == case_change::none ? std::string(x) : changed_case(x, change == case_change::lower));
   }
   if (all.empty()) all.emplace_back();
   s[s.rank - 1] = dim(static_cast<std::int64_t>(all.size()));
@@ -332,7 +278,7 @@ template <class T> bool read_number(std::string_view s, T& to) {
   const char* const end = s.data() + s.size();
   if constexpr (std::is_same_v<T, bool>) {
     double v = 0;
-    const std::string low = changed(s, true);
+    const std::string low = changed_case(s, true);
     if (low == "true" || low == "false") return to = low == "true", true;
     if (!read_number(s, v)) return false;
     return to = v != 0, true;
@@ -439,7 +385,7 @@ class pattern_reader {
       for (std::size_t i = 0, n = r.size(); i < n; ++i)
         for (std::uint64_t k = r[i].first; k <= r[i].second && k < 0x600; ++k)
           for (const bool lower : {true, false})
-            if (const auto to = changed(static_cast<std::uint32_t>(k), lower); to != k) r.emplace_back(to, to);
+            if (const auto to = changed_case(static_cast<std::uint32_t>(k), lower); to != k) r.emplace_back(to, to);
     machine::state s{kind::letter};
     s.letters = made_.sets.size();
     made_.sets.push_back(std::move(r));
