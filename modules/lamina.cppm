@@ -110,6 +110,7 @@ export import :train.metric;          // metrics
 export import :train.schedule;        // schedules of rates
 export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
+export import :data.tokenizer;        // text as numbers
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences
