@@ -111,6 +111,8 @@ export import :train.schedule;        // schedules of rates
 export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
 export import :data.tokenizer;        // text as numbers
+export import :data.audio;            // sound in files, and how it changes
+export import :data.audio.features;   // its spectra
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences

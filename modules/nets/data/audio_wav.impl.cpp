@@ -1,0 +1,254 @@
+// WAV files: a RIFF header, then chunks, each with a name of four letters and a size.
+module lamina:data.audio.wav.impl;
+import :core;
+import :data.audio;
+import :io;
+import :io.file.impl;
+import :shape;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+namespace {
+
+/// Bytes of a file or of memory, read from any position on.
+struct byte_source {
+  std::string_view name;
+  std::uint64_t size = 0;
+  std::function<void(std::uint64_t at, void* to, std::size_t bytes)> read;
+};
+
+template <class... T> [[noreturn]] void wrong(const byte_source& from, const T&... words) {
+  text t;
+  (t << ... << words);
+  detail::file_failure(from.name, t);
+}
+
+std::uint32_t little(const unsigned char* b, std::size_t bytes) {
+  std::uint32_t v = 0;
+  for (std::size_t i = 0; i < bytes; ++i) v |= static_cast<std::uint32_t>(b[i]) << (8 * i);
+  return v;
+}
+
+constexpr std::size_t largest_fmt = 40;  // what is read of it
+constexpr std::uint32_t coded_pcm = 1, coded_float = 3, coded_extensible = 0xFFFE;
+// The subformat of WAVE_FORMAT_EXTENSIBLE after its first two bytes, which are a coding of the above.
+constexpr unsigned char subformat_rest[] = {0, 0, 0, 0, 16, 0, 128, 0, 0, 170, 0, 56, 155, 113};
+
+struct wav_header {
+  wav_info info;
+  std::uint64_t data = 0;  // where the samples begin
+  std::size_t sample = 0;  // bytes of one
+};
+
+// Reads what the chunk `fmt ` says.
+void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, wav_header& h) {
+  unsigned char b[largest_fmt] = {};
+  if (size < 16) wrong(from, "fmt: a size of at least 16 bytes is expected, and this is ", size);
+  from.read(at, b, std::min<std::size_t>(size, largest_fmt));
+  std::uint32_t coding = little(b, 2);
+  const std::uint32_t channels = little(b + 2, 2), rate = little(b + 4, 4), align = little(b + 12, 2),
+                      bits = little(b + 14, 2);
+  if (coding == coded_extensible) {
+    if (size < 40 || little(b + 16, 2) < 22)
+      wrong(from, "fmt: an extensible format has at least 40 bytes, 22 of them in its extension, and this has ", size,
+            " and ", size < 18 ? 0 : little(b + 16, 2));
+    if (little(b + 18, 2) > bits) wrong(from, "fmt: ", little(b + 18, 2), " valid bits in samples of ", bits, " bits");
+    coding = little(b + 24, 2);
+    if (std::memcmp(b + 26, subformat_rest, sizeof subformat_rest) != 0) coding = coded_extensible;
+  }
+  if (channels == 0) wrong(from, "fmt: at least one channel is expected, and this has none");
+  if (rate == 0) wrong(from, "fmt: a rate of at least 1 is expected, and this is 0");
+  const bool integer = coding == coded_pcm && (bits == 8 || bits == 16 || bits == 24 || bits == 32),
+             real = coding == coded_float && (bits == 32 || bits == 64);
+  if (!integer && !real) {
+    text t;
+    t << from.name << ": fmt: coding " << coding << " of " << bits
+      << " bits is not supported; PCM of 8, 16, 24 or 32 bits and floats of 32 or 64 bits are";
+    detail::raise(error_kind::unsupported, t);
+  }
+  if (align != channels * (bits / 8))
+    wrong(from, "fmt: frames of ", channels * (bits / 8), " bytes are expected for ", channels, " channels of ", bits,
+          " bits, and these have ", align);
+  h.info.rate = rate;
+  h.info.channels = channels;
+  h.sample = bits / 8;
+  h.info.format = real         ? bits == 32 ? wav_format::float32 : wav_format::float64
+                  : bits == 8  ? wav_format::pcm8
+                  : bits == 16 ? wav_format::pcm16
+                  : bits == 24 ? wav_format::pcm24
+                               : wav_format::pcm32;
+}
+
+wav_header read_header(const byte_source& from) {
+  unsigned char b[12];
+  if (from.size < 12) wrong(from, "a WAV file has at least 12 bytes, and this has ", from.size);
+  from.read(0, b, 12);
+  if (std::memcmp(b, "RIFF", 4) != 0 || std::memcmp(b + 8, "WAVE", 4) != 0)
+    wrong(from, "RIFF and WAVE are expected at its beginning");
+  const std::uint64_t end = 8 + std::uint64_t(little(b + 4, 4));
+  if (end < 12 || end > from.size)
+    wrong(from, "RIFF: a size of ", end - 8, " is said, and the file goes on for ", from.size - 8, " bytes after it");
+  wav_header h;
+  bool format = false, data = false;
+  std::uint64_t data_bytes = 0;
+  for (std::uint64_t at = 12; at < end;) {
+    if (end - at < 8) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
+    from.read(at, b, 8);
+    const std::uint32_t size = little(b + 4, 4);
+    const std::string_view id(reinterpret_cast<const char*>(b), 4);
+    if (size > end - at - 8)
+      wrong(from, "the chunk `", printable(id), "` of ", size, " bytes at byte ", at,
+            " goes on after the end, which is at byte ", end);
+    if (id == "fmt ") {
+      if (std::exchange(format, true)) wrong(from, "fmt: it is there twice");
+      read_format(from, at + 8, size, h);
+    } else if (id == "data") {
+      if (std::exchange(data, true)) wrong(from, "data: it is there twice");
+      h.data = at + 8;
+      data_bytes = size;
+    }
+    at += 8 + std::uint64_t(size) + size % 2;  // the last one may lack the byte that makes it even
+  }
+  if (!format) wrong(from, "fmt: it is missing");
+  if (!data) wrong(from, "data: it is missing");
+  const std::uint64_t frame = h.sample * static_cast<std::uint64_t>(h.info.channels);
+  if (data_bytes % frame != 0) wrong(from, "data: ", data_bytes, " bytes are no whole frames of ", frame, " bytes");
+  h.info.frames = static_cast<std::int64_t>(data_bytes / frame);
+  return h;
+}
+
+float sample_of(const unsigned char* b, wav_format format) {
+  switch (format) {
+    case wav_format::pcm8: return static_cast<float>(b[0] - 128) * 0x1p-7f;
+    case wav_format::pcm16: return static_cast<float>(static_cast<std::int16_t>(little(b, 2))) * 0x1p-15f;
+    case wav_format::pcm24: return static_cast<float>(static_cast<std::int32_t>(little(b, 3) << 8)) * 0x1p-31f;
+    case wav_format::pcm32: return static_cast<float>(static_cast<std::int32_t>(little(b, 4))) * 0x1p-31f;
+    case wav_format::float32: return std::bit_cast<float>(little(b, 4));
+    case wav_format::float64: break;
+  }
+  return static_cast<float>(std::bit_cast<double>(std::uint64_t(little(b + 4, 4)) << 32 | little(b, 4)));
+}
+
+waveform read_samples(const byte_source& from, frame_range range) {
+  const wav_header h = read_header(from);
+  const std::int64_t count = range.count < 0 ? h.info.frames - range.first : range.count;
+  if (range.first < 0 || range.first > h.info.frames || count > h.info.frames - range.first) {
+    text t;
+    t << from.name << ": frames " << range.first << " to " << range.first + count << " are asked for, and there are "
+      << h.info.frames;
+    detail::raise(error_kind::value, t);
+  }
+  waveform w;
+  w.rate = h.info.rate;
+  w.samples = matrix<float>::uninitialized({h.info.channels, count});
+  float* const out = w.samples.writable().data();
+  const auto channels = static_cast<std::size_t>(h.info.channels), frame = channels * h.sample,
+             frames = static_cast<std::size_t>(count),
+             at_once = std::max<std::size_t>(1, (std::size_t(1) << 16) / frame);
+  std::vector<unsigned char> bytes(std::min(at_once, frames) * frame);
+  for (std::size_t i = 0; i < frames; i += at_once) {
+    const std::size_t n = std::min(at_once, frames - i);
+    from.read(h.data + (static_cast<std::size_t>(range.first) + i) * frame, bytes.data(), n * frame);
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t k = 0; k < n; ++k)
+        out[c * frames + i + k] = sample_of(bytes.data() + k * frame + c * h.sample, h.info.format);
+  }
+  return w;
+}
+
+template <class F> auto with_file(const std::string& path, const F& f) {
+  std::int64_t size = 0;
+  const detail::descriptor file(detail::open_for_reading(path, size));
+  return f(byte_source{path, static_cast<std::uint64_t>(size), [&](std::uint64_t at, void* to, std::size_t bytes) {
+                         detail::read_at(file.number, path, static_cast<std::int64_t>(at), to, bytes);
+                       }});
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+constexpr std::size_t bytes_of(wav_format f) {
+  constexpr std::size_t bytes[] = {1, 2, 3, 4, 4, 8};
+  return bytes[static_cast<std::size_t>(f)];
+}
+void append(std::string& to, std::uint64_t v, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) to.push_back(static_cast<char>(v >> (8 * i) & 255));
+}
+void append_sample(std::string& to, float x, wav_format format) {
+  if (format == wav_format::float32) return append(to, std::bit_cast<std::uint32_t>(x), 4);
+  if (format == wav_format::float64) return append(to, std::bit_cast<std::uint64_t>(static_cast<double>(x)), 8);
+  const std::size_t bytes = bytes_of(format);
+  const double scale = std::ldexp(1., static_cast<int>(8 * bytes) - 1);
+  const auto v =
+      static_cast<std::int64_t>(std::clamp(std::nearbyint(static_cast<double>(x) * scale), -scale, scale - 1));
+  append(to, static_cast<std::uint64_t>(bytes == 1 ? v + 128 : v), bytes);
+}
+
+}  // namespace
+
+waveform read_wav(const std::string& path, frame_range range) {
+  return with_file(path, [&](const byte_source& from) { return read_samples(from, range); });
+}
+waveform decode_wav(view<const std::byte> bytes, std::string_view name, frame_range range) {
+  return read_samples(
+      {name, bytes.size(), [&](std::uint64_t at, void* to, std::size_t n) { std::memcpy(to, bytes.data() + at, n); }},
+      range);
+}
+wav_info inspect_wav(const std::string& path) {
+  return with_file(path, [](const byte_source& from) { return read_header(from).info; });
+}
+
+void write_wav(const std::string& path, const waveform& w, wav_format format) {
+  const auto refuse = [&](const text& what) {
+    text t;
+    detail::raise(error_kind::value, t << path << ": " << what);
+  };
+  const std::size_t sample = bytes_of(format);
+  const std::int64_t channels = w.channels(), frames = w.frames(), frame = channels * static_cast<std::int64_t>(sample);
+  if (channels < 1 || channels > 65535 / static_cast<std::int64_t>(sample))
+    refuse(text() << channels << " channels; expected 1 to " << 65535 / sample);
+  if (w.rate < 1 || w.rate > (std::int64_t(1) << 32) - 1)
+    refuse(text() << "a rate of " << w.rate << "; expected 1 to 2^32 - 1");
+  if (frames > ((std::int64_t(1) << 32) - 64) / frame)
+    refuse(text() << "a WAV file has less than 4 GiB, and these are " << frames << " frames of " << frame << " bytes");
+  const view<const float> samples = w.samples.data();
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    if (!std::isfinite(samples[i])) refuse(text() << "sample " << i << " is not finite");
+  const bool real = format == wav_format::float32 || format == wav_format::float64;
+  const auto data = static_cast<std::uint64_t>(frames * frame);
+  const std::uint64_t chunks =
+      4 + (real ? 26 + 12 : 24) + 8;  // the name WAVE, fmt and fact, and what is before the samples
+  std::string head = "RIFF";
+  append(head, chunks + data + data % 2, 4);
+  head += "WAVEfmt ";
+  append(head, real ? 18 : 16, 4);
+  append(head, real ? coded_float : coded_pcm, 2);
+  append(head, static_cast<std::uint64_t>(channels), 2);
+  append(head, static_cast<std::uint64_t>(w.rate), 4);
+  append(head, std::min<std::uint64_t>(static_cast<std::uint64_t>(w.rate * frame), 0xFFFFFFFF), 4);
+  append(head, static_cast<std::uint64_t>(frame), 2);
+  append(head, 8 * sample, 2);
+  if (real) {
+    append(head, 0, 2);  // no extension; then how many frames there are, as for all that is not PCM
+    head += "fact";
+    append(head, 4, 4);
+    append(head, static_cast<std::uint64_t>(frames), 4);
+  }
+  head += "data";
+  append(head, data, 4);
+  write_file_atomically(path, [&](writer& to) {
+    std::string bytes = head;
+    for (std::int64_t i = 0; i < frames; ++i) {
+      for (std::int64_t c = 0; c < channels; ++c)
+        append_sample(bytes, samples[static_cast<std::size_t>(c * frames + i)], format);
+      if (bytes.size() < std::size_t(1) << 16) continue;
+      to.write(bytes);
+      bytes.clear();
+    }
+    if (data % 2) bytes.push_back('\0');
+    to.write(bytes);
+  });
+}
+
+}  // namespace lamina
