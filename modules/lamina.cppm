@@ -113,6 +113,8 @@ export import :train.compose;         // optimizers made of optimizers
 export import :data.tokenizer;        // text as numbers
 export import :data.audio;            // sound in files, and how it changes
 export import :data.audio.features;   // its spectra
+export import :data.audio.folder;     // sounds by class
+export import :data.text;             // lines, and windows of tokens
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences
