@@ -24,7 +24,7 @@ void use(const tokenizer& t, const std::string& s) {
   const auto again = read_tokenizer(t.to_json());
   if (again.encode(s, o) != ids || again.to_json() != t.to_json()) std::abort();
   std::vector<std::string> texts{s, s.substr(s.size() / 2)};
-  batch_options b = t.batching();
+  token_batch_options b = t.batching();
   if (b.length > 1000 || b.multiple > 1000) return;  // honest, and large
   b.on_invalid = invalid_utf8::replace;
   const auto batch = t.encode_batch(texts, b, texts);

@@ -34,7 +34,7 @@ export struct encode_options {
   invalid_utf8 on_invalid = invalid_utf8::refuse;
 };
 /// How texts become one batch. A tokenizer read from a file has those of its fields `truncation` and `padding`.
-export struct batch_options {
+export struct token_batch_options {
   std::int64_t max_length = 0;  ///< longer texts are cut off, their special tokens kept; 0 for no limit
   std::int64_t length = 0;      ///< texts are filled up to it; 0 for the longest of the batch
   std::int64_t multiple = 1;    ///< lengths are rounded up to multiples of it
@@ -80,7 +80,7 @@ export class tokenizer {
   }
   /// Texts as one batch; `seconds`, where it is not empty, has the second text of each pair.
   /// Errors:  value_error for options that fit no text, or another number of second texts.
-  token_batch encode_batch(view<const std::string> texts, const batch_options& o,
+  token_batch encode_batch(view<const std::string> texts, const token_batch_options& o,
                            view<const std::string> seconds = {}) const;
   token_batch encode_batch(view<const std::string> texts) const { return encode_batch(texts, batching()); }
   /// The text of ids. Numbers that are no ids are left out, and with `skip_special` special tokens.
@@ -96,7 +96,7 @@ export class tokenizer {
   /// Tokens that are found before a text is split.
   const std::vector<added_token>& added() const;
   /// What `encode_batch` does where it is not told.
-  const batch_options& batching() const;
+  const token_batch_options& batching() const;
   /// What a normalizer makes of a text, and the pieces that a pre-tokenizer makes of that.
   std::string normalize(std::string_view text) const;
   std::vector<std::string> split(std::string_view text) const;

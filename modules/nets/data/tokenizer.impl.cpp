@@ -69,8 +69,8 @@ void cut(std::vector<std::uint32_t>& ids, std::size_t to, text_side side) {
   detail::raise(error_kind::value, t << "encode_batch: " << what);
 }
 // Cuts the texts of one row until they have `room` tokens together.
-void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std::size_t room, const batch_options& o,
-               std::size_t row) {
+void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std::size_t room,
+               const token_batch_options& o, std::size_t row) {
   if (a.size() + b.size() <= room) return;
   if (o.cut == cut_rule::longest_first) {
     const bool swapped = a.size() > b.size();
@@ -90,7 +90,7 @@ void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std
   cut(target, target.size() - excess, o.cut_side);
 }
 constexpr std::int64_t max_length_limit = std::int64_t(1) << 31;
-void check_batch(const batch_options& o, std::size_t texts, std::size_t seconds) {
+void check_batch(const token_batch_options& o, std::size_t texts, std::size_t seconds) {
   text t;
   if (o.max_length < 0 || o.max_length > max_length_limit)
     wrong_batch(t << "max_length is " << o.max_length << "; expected 0 to 2^31");
@@ -116,7 +116,7 @@ std::vector<std::uint32_t> tokenizer::encoded(std::string_view s, const std::str
   return ids;
 }
 
-token_batch tokenizer::encode_batch(view<const std::string> texts, const batch_options& o,
+token_batch tokenizer::encode_batch(view<const std::string> texts, const token_batch_options& o,
                                     view<const std::string> seconds) const {
   check_batch(o, texts.size(), seconds.size());
   const tokenizer_parts& p = *parts_;
@@ -211,7 +211,7 @@ std::optional<std::string> tokenizer::token_of(std::int64_t id) const {
   return found ? std::optional<std::string>(*found) : std::nullopt;
 }
 const std::vector<added_token>& tokenizer::added() const { return parts_->added; }
-const batch_options& tokenizer::batching() const { return parts_->batching; }
+const token_batch_options& tokenizer::batching() const { return parts_->batching; }
 
 std::string tokenizer::normalize(std::string_view s) const {
   std::string made;

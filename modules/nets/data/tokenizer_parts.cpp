@@ -102,7 +102,7 @@ struct tokenizer_parts {
   std::vector<added_token> added;
   post_template single{{template_piece::part::first, 0, {}, {}}};
   post_template pair{{template_piece::part::first, 0, {}, {}}, {template_piece::part::second, 1, {}, {}}};
-  batch_options batching;
+  token_batch_options batching;
   std::string pad_token;
   bool pads = false;  // the file has a field `padding`
 

@@ -112,7 +112,7 @@ void read_added(const json_field& f, tokenizer_parts& p) {
 
 constexpr std::int64_t max_batch_length = std::int64_t(1) << 31;
 void read_batching(const json_field& top, tokenizer_parts& p) {
-  batch_options& o = p.batching;
+  token_batch_options& o = p.batching;
   if (const json_field f = top["truncation"]; f) {
     constexpr cut_rule rules[] = {cut_rule::longest_first, cut_rule::only_first, cut_rule::only_second};
     if (const json_field strategy = f["strategy"]; strategy)

@@ -212,7 +212,7 @@ void write_model(text& t, const token_model& model) {
   m.end();
 }
 void write_batching(json_members& m, text& t, const tokenizer_parts& p) {
-  const batch_options& o = p.batching;
+  const token_batch_options& o = p.batching;
   const auto name_of_side = [](text_side s) { return s == text_side::left ? "Left" : "Right"; };
   constexpr std::string_view cut_rules[] = {"LongestFirst", "OnlyFirst", "OnlySecond"};
   m.name("truncation");
