@@ -46,14 +46,11 @@ class vocabulary {
     h.add(token);
     return find(token, h);
   }
-  std::uint32_t find(std::string_view token, growing_hash h) const {
-    return find(h, token.size(),
-                [&](const char* chars) { return std::memcmp(chars, token.data(), token.size()) == 0; });
-  }
+  std::uint32_t find(std::string_view token, growing_hash h) const { return find(token, {}, h); }
   /// Of a token in two parts, whose hash is `h`.
   std::uint32_t find(std::string_view a, std::string_view b, growing_hash h) const {
     return find(h, a.size() + b.size(), [&](const char* chars) {
-      return std::memcmp(chars, a.data(), a.size()) == 0 && std::memcmp(chars + a.size(), b.data(), b.size()) == 0;
+      return std::string_view(chars, a.size()) == a && std::string_view(chars + a.size(), b.size()) == b;
     });
   }
   std::optional<std::string_view> token(std::uint32_t id) const {
