@@ -5,13 +5,20 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "files.h"
 
 import lamina;
+
+#include "graph.h"
+
+#include "gradient_check.h"
 
 using namespace lamina;
 using test_files::says;
@@ -325,6 +332,28 @@ BOOST_AUTO_TEST_CASE(spectra_are_those_of_numpy) {
   BOOST_TEST(distance(in_net([&](const auto& x) { return spectrogram(x, magnitude); }), stored("magnitude")) < 2e-6);
   BOOST_TEST(distance(in_net([&](const auto& x) { return mel_spectrogram(x, logs); }), stored("log_mel")) < 2e-5);
   BOOST_TEST(distance(in_net([&](const auto& x) { return mfcc(x, cepstral); }), stored("mfcc")) < 2e-5);
+}
+
+BOOST_AUTO_TEST_CASE(spectra_have_gradients) {
+  using namespace engine_test;
+  const spectrogram_options small{.length = 16, .window = 12, .step = 6};
+  spectrogram_options magnitude = small;
+  magnitude.power = 1;
+  const mel_options mel{.frames = small, .bands = 4, .rate = 100};
+  mel_options decibels = mel;
+  decibels.level = mel_level::decibel, decibels.range = 0;
+  const array signals = random_array(dtype::float64, {2, 40}, 5);
+  const auto worst = [&](const builder& build) {
+    const auto report = check_gradient({signals}, build, true, extents_known::when_built);
+    BOOST_TEST_MESSAGE(report.where);
+    return report.worst;
+  };
+  const auto one = [](const ir::value& v) { return std::vector<ir::value>{v}; };
+  BOOST_TEST(worst([&](auto& v) { return one(spectrogram(v[0], small)); }) < gradient_tolerance);
+  BOOST_TEST(worst([&](auto& v) { return one(spectrogram(v[0], magnitude)); }) < gradient_tolerance);
+  BOOST_TEST(worst([&](auto& v) { return one(mel_spectrogram(v[0], mel)); }) < gradient_tolerance);
+  BOOST_TEST(worst([&](auto& v) { return one(mfcc(v[0], {.mel = decibels, .coefficients = 3})); }) <
+             gradient_tolerance);
 }
 
 BOOST_AUTO_TEST_CASE(features_of_any_length_on_any_thread) {

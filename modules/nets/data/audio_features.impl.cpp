@@ -5,6 +5,7 @@ import :data.audio.features;
 import :dtype;
 import :op;
 import :op.elementwise;
+import :op.extents;
 import :op.activation;
 import :op.linear;
 import :op.reduce;
@@ -70,13 +71,17 @@ matrix<float> window_row(const spectrogram_options& o) {
 
 // ---- what follows a transform ---------------------------------------------------------------------------------------
 
+// A matrix in the element type of what it is multiplied with.
+value constant_of(const value& like, const matrix<float>& m) {
+  return detail::converted(like.owner().constant(m), like.type().element);
+}
 // Of [..., frequencies, 2].
 value levels(const value& transform, const spectrogram_options& o) {
   const value power = reduce_sum(square(transform), {-1});
   return o.power == 2 ? power : value(sqrt(power));
 }
 value levels(const value& transform, const mel_options& o) {
-  const value bands = matmul(levels(transform, o.frames), transform.owner().constant(mel_filters(o)));
+  const value bands = matmul(levels(transform, o.frames), constant_of(transform, mel_filters(o)));
   if (o.level == mel_level::power) return bands;
   const value logs = log(max(bands, o.floor));
   if (o.level == mel_level::logarithm) return logs;
@@ -85,7 +90,7 @@ value levels(const value& transform, const mel_options& o) {
   return max(decibels, reduce_max(decibels, reduce_attributes{.axes = {-2, -1}, .keepdim = true}) - o.range);
 }
 value levels(const value& transform, const mfcc_options& o) {
-  return matmul(levels(transform, o.mel), transform.owner().constant(cosine_transform(o.mel.bands, o.coefficients)));
+  return matmul(levels(transform, o.mel), constant_of(transform, cosine_transform(o.mel.bands, o.coefficients)));
 }
 const spectrogram_options& frames_of(const spectrogram_options& o) { return o; }
 const spectrogram_options& frames_of(const mel_options& o) { return o.frames; }
