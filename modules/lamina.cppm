@@ -105,16 +105,16 @@ export import :data.functions;        // what composes them
 export import :data.loader;           // batches that threads load ahead
 export import :data.augment;          // changes of pictures
 export import :data.table;            // rows of tensors and arrays, tables of CSV files
+export import :tokenizer;             // text as numbers
+export import :text;                  // lines, and windows of tokens
+export import :audio;                 // sound in files, and how it changes
+export import :audio.features;        // its spectra
+export import :audio.folder;          // sounds by class
 export import :train.loss;            // losses
 export import :train.metric;          // metrics
 export import :train.schedule;        // schedules of rates
 export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
-export import :data.tokenizer;        // text as numbers
-export import :data.audio;            // sound in files, and how it changes
-export import :data.audio.features;   // its spectra
-export import :data.audio.folder;     // sounds by class
-export import :data.text;             // lines, and windows of tokens
 export import :train.replicas;        // processes that train one model together
 export import :train;                 // fit, observers, checkpoints
 export import :gradcheck;             // gradients against central differences

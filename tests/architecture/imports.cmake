@@ -8,7 +8,7 @@ set(rooms
   base/std base/core base/cache base/shape base/policy base/context base/tensor base/random base/io
   engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/passes engine/plan
   engine/execute engine/quantize
-  nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/train nets/graph
+  nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/text nets/sound nets/train nets/graph
   doors/pictures doors/onnx doors/bundle doors/mpi)
 
 file(GLOB_RECURSE units RELATIVE ${MODULES} ${MODULES}/*.cppm ${MODULES}/*.cpp)

@@ -1,13 +1,13 @@
 // Reads a tokenizer's JSON document.
-module lamina:data.tokenizer.read;
+module lamina:tokenizer.read;
 import :core;
-import :data.tokenizer;
-import :data.tokenizer.fields;
-import :data.tokenizer.model;
-import :data.tokenizer.parts;
-import :data.tokenizer.steps;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer;
+import :tokenizer.fields;
+import :tokenizer.model;
+import :tokenizer.parts;
+import :tokenizer.steps;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :io;
 import :io.document.impl;
 import :io.file.impl;

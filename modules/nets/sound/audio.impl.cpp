@@ -1,6 +1,6 @@
-module lamina:data.audio.impl;
+module lamina:audio.impl;
 import :core;
-import :data.audio;
+import :audio;
 import :random;
 import :shape;
 import :tensor;

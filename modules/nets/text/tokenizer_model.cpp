@@ -1,6 +1,6 @@
 // How pieces of a text become ids: merged pairs, the longest known beginning, or whole words.
-module lamina:data.tokenizer.model;
-import :data.tokenizer.vocabulary;
+module lamina:tokenizer.model;
+import :tokenizer.vocabulary;
 import :unicode;
 import lamina.std;
 

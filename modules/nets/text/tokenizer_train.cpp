@@ -1,11 +1,11 @@
 // Vocabularies from texts.
-module lamina:data.tokenizer.train;
+module lamina:tokenizer.train;
 import :core;
-import :data.tokenizer;
-import :data.tokenizer.model;
-import :data.tokenizer.parts;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer;
+import :tokenizer.model;
+import :tokenizer.parts;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :io;
 import :tensor;
 import :unicode;

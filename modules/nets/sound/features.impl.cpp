@@ -1,7 +1,7 @@
-module lamina:data.audio.features.impl;
+module lamina:audio.features.impl;
 import :core;
-import :data.audio;
-import :data.audio.features;
+import :audio;
+import :audio.features;
 import :dtype;
 import :op;
 import :op.elementwise;

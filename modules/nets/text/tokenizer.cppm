@@ -1,5 +1,5 @@
 // Tokenizers: text as numbers of a vocabulary, and back.
-export module lamina:data.tokenizer;
+export module lamina:tokenizer;
 import :core;
 import :tensor;
 import lamina.std;

@@ -1,11 +1,11 @@
 // Texts to ids and back.
-module lamina:data.tokenizer.impl;
+module lamina:tokenizer.impl;
 import :core;
-import :data.tokenizer;
-import :data.tokenizer.model;
-import :data.tokenizer.parts;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer;
+import :tokenizer.model;
+import :tokenizer.parts;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :tensor;
 import :unicode;
 import lamina.std;

@@ -1,7 +1,7 @@
 // WAV files: a RIFF header, then chunks, each with a name of four letters and a size.
-module lamina:data.audio.wav.impl;
+module lamina:audio.wav.impl;
 import :core;
-import :data.audio;
+import :audio;
 import :io;
 import :io.file.impl;
 import :shape;

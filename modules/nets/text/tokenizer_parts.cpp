@@ -1,10 +1,10 @@
 // The steps of one tokenizer, in the order in which a text passes them.
-module lamina:data.tokenizer.parts;
+module lamina:tokenizer.parts;
 import :core;
-import :data.tokenizer;
-import :data.tokenizer.model;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer;
+import :tokenizer.model;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :io;
 import :unicode;
 import lamina.std;

@@ -1,5 +1,5 @@
 // Sound: WAV files, sampling rates, and changes that training draws at random.
-export module lamina:data.audio;
+export module lamina:audio;
 import :core;
 import :random;
 import :tensor;

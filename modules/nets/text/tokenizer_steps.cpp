@@ -1,11 +1,11 @@
 // Reads normalizers, pre-tokenizers, decoders and post-processors of a tokenizer's JSON document.
-module lamina:data.tokenizer.steps;
+module lamina:tokenizer.steps;
 import :core;
-import :data.tokenizer.fields;
-import :data.tokenizer.model;
-import :data.tokenizer.parts;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer.fields;
+import :tokenizer.model;
+import :tokenizer.parts;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :io;
 import :io.document.impl;
 import :unicode;

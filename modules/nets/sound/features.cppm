@@ -1,7 +1,7 @@
 // Spectra of sound, as parts of nets and for data sets.
-export module lamina:data.audio.features;
+export module lamina:audio.features;
 import :core;
-import :data.audio;
+import :audio;
 import :program;
 import :session;
 import :shape;

@@ -1,7 +1,7 @@
 // Folders of sounds, one for each class.
-export module lamina:data.audio.folder;
+export module lamina:audio.folder;
 import :core;
-import :data.audio;
+import :audio;
 import lamina.std;
 
 namespace lamina {

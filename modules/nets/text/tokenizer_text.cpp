@@ -1,7 +1,7 @@
 // Steps over texts: what normalizers, pre-tokenizers and decoders are made of.
-module lamina:data.tokenizer.text;
+module lamina:tokenizer.text;
 import :core;
-import :data.tokenizer.model;
+import :tokenizer.model;
 import :unicode;
 import lamina.std;
 

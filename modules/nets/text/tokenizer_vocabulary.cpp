@@ -1,5 +1,5 @@
 // The tokens of a vocabulary by their bytes and by their ids, and what is merged by pairs of ids.
-module lamina:data.tokenizer.vocabulary;
+module lamina:tokenizer.vocabulary;
 import lamina.std;
 
 namespace lamina::detail {

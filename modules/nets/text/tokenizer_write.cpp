@@ -1,11 +1,11 @@
 // Writes a tokenizer as the JSON document that others read.
-module lamina:data.tokenizer.write;
+module lamina:tokenizer.write;
 import :core;
-import :data.tokenizer;
-import :data.tokenizer.model;
-import :data.tokenizer.parts;
-import :data.tokenizer.text;
-import :data.tokenizer.vocabulary;
+import :tokenizer;
+import :tokenizer.model;
+import :tokenizer.parts;
+import :tokenizer.text;
+import :tokenizer.vocabulary;
 import :io;
 import :io.words.impl;
 import lamina.std;

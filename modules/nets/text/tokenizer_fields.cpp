@@ -1,5 +1,5 @@
 // Fields of a tokenizer's JSON document, with their paths in messages.
-module lamina:data.tokenizer.fields;
+module lamina:tokenizer.fields;
 import :core;
 import :io;
 import :io.document.impl;

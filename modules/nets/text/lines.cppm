@@ -1,5 +1,5 @@
 // Text for training: files by lines, and tokens by windows.
-export module lamina:data.text;
+export module lamina:text;
 import :core;
 import :tensor;
 import lamina.std;

@@ -1,6 +1,6 @@
-module lamina:data.text.impl;
+module lamina:text.impl;
 import :core;
-import :data.text;
+import :text;
 import :io.file.impl;
 import :shape;
 import :tensor;

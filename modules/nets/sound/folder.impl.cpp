@@ -1,10 +1,10 @@
 module;
 #include <dirent.h>
 #include <cerrno>
-module lamina:data.audio.folder.impl;
+module lamina:audio.folder.impl;
 import :core;
-import :data.audio;
-import :data.audio.folder;
+import :audio;
+import :audio.folder;
 import :io.file.impl;
 import :shape;
 import :tensor;

@@ -1,7 +1,7 @@
 """Compares lamina's tokenizers with PyPI `tokenizers`, and writes the vectors that tokenizer_test reads.
 
   pip install tokenizers
-  python tests/data/compare_tokenizers.py TOOL [--strings 20000] [--write tests/data/tokenizers]
+  python tests/text/compare_tokenizers.py TOOL [--strings 20000] [--write tests/text/tokenizers]
 
 TOOL is the program tokenizer_tool. A difference is printed and ends the script with 1.
 """

@@ -1,4 +1,4 @@
-// What tests/data/compare_tokenizers.py asks of lamina's tokenizers.
+// What tests/text/compare_tokenizers.py asks of lamina's tokenizers.
 //   tokenizer_tool encode FILE.json STRINGS     ids and decoded text of each string, and the ids of it with the next one
 //   tokenizer_tool train KIND SIZE OUT.json TEXT   of the lines of a text
 //   tokenizer_tool time FILE.json TEXT          microseconds of the fastest of several runs over a whole text
