@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -140,6 +141,111 @@ BOOST_AUTO_TEST_CASE(several_inputs_and_targets) {
   model<shifted, port_input<"x", float, "N", 3>, port_input<"offset", float, "N", 1>> net({.seed = 1});
   const auto report = fit(net, samples, of_lists, optim::adam{.lr = 0.05}, {.epochs = 60, .batch = 20});
   BOOST_TEST(report.epochs.back().loss < 1e-2);
+}
+
+namespace {
+// A plane whose samples are read once an epoch; some cannot be.
+struct watched {
+  plane points;
+  std::int64_t broken = -1;  // every sample whose number is a multiple of it plus 3
+  std::atomic<std::int64_t>* reads = nullptr;
+  std::int64_t size() const { return points.size(); }
+  point operator[](std::int64_t i) const {
+    if (reads) ++*reads;
+    if (broken > 0 && i % broken == 3) throw std::runtime_error("its file is cut");
+    return points[i];
+  }
+};
+// Sentences that count how often they are read.
+struct counted {
+  sentences all;
+  std::atomic<std::int64_t>* reads;
+  std::int64_t size() const { return all.size(); }
+  sentence operator[](std::int64_t i) const { return ++*reads, all[i]; }
+};
+std::vector<float> weights_of(const line_model& net) {
+  const auto w = net.parameters().find("line.weight")->value();
+  return {w.elements<float>().begin(), w.elements<float>().end()};
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(threads_read_ahead_with_the_same_bits) {
+  for (const std::int64_t shards : {1, 4}) {
+    std::vector<float> first;
+    for (const int readers : {0, 1, 3}) {
+      line_model net({.seed = 3});
+      const auto report = fit(net, plane{90}, squared, optim::sgd{.lr = 0.1},
+                              {.epochs = 3,
+                               .batch = 20,
+                               .validation = plane{33},
+                               .seed = 5,
+                               .read_threads = readers,
+                               .read_ahead = 3,
+                               .shards = shards});
+      BOOST_TEST(report.epochs.size() == 3u);
+      BOOST_TEST((report.epochs[2].waited >= 0 && report.epochs[2].waited <= report.seconds));
+      if (first.empty()) first = weights_of(net);
+      else BOOST_TEST(weights_of(net) == first);
+    }
+  }
+}
+BOOST_AUTO_TEST_CASE(samples_are_read_once_an_epoch) {
+  std::atomic<std::int64_t> reads = 0;
+  model<bag, port_input<"input", std::int64_t, "N", "T">> net;
+  fit(net, counted{{}, &reads}, loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 10});
+  BOOST_TEST(reads == 2 * 64);
+}
+BOOST_AUTO_TEST_CASE(a_sample_that_cannot_be_read_ends_training) {
+  for (const int readers : {0, 2}) {
+    line_model net;
+    const auto train = [&] {
+      fit(net, watched{{90}, 80}, squared, optim::sgd{.lr = 0.1}, {.batch = 20, .seed = 5, .read_threads = readers});
+    };
+    BOOST_CHECK_THROW(train(), sample_error);
+    const std::string why = said(train);
+    const bool named = why == "fit: sample 3 of the training data cannot be read: its file is cut" ||
+                       why == "fit: sample 83 of the training data cannot be read: its file is cut";
+    BOOST_TEST(named, why);
+  }
+}
+BOOST_AUTO_TEST_CASE(samples_that_cannot_be_read_are_left_out_and_counted) {
+  // What is left is trained on as if there were no more: batches of the same samples, the mean over those.
+  for (const std::int64_t shards : {1, 2}) {
+    std::vector<float> first;
+    for (const int readers : {0, 2}) {
+      line_model net({.seed = 3});
+      const auto report = fit(net, watched{{90}, 10}, squared, optim::sgd{.lr = 0.1},
+                              {.epochs = 2,
+                               .batch = 20,
+                               .validation = watched{{50}, 10},
+                               .seed = 5,
+                               .read_threads = readers,
+                               .on_error = sample_failure::skip,
+                               .shards = shards});
+      BOOST_TEST(report.epochs[0].skipped == 9);
+      BOOST_TEST(report.epochs[1].skipped == 9);
+      BOOST_TEST(report.epochs[1].loss < report.epochs[0].loss);
+      BOOST_TEST((report.epochs[1].validation_loss && std::isfinite(*report.epochs[1].validation_loss)));
+      if (first.empty()) first = weights_of(net);
+      else BOOST_TEST(weights_of(net) == first);
+    }
+  }
+  // One batch of all: the samples that are left give the same step alone.
+  struct some {
+    plane points{90};
+    std::int64_t size() const { return 81; }
+    point operator[](std::int64_t i) const { return points[i / 9 * 10 + (i % 9 < 3 ? i % 9 : i % 9 + 1)]; }
+  };
+  line_model with({.seed = 3}), without({.seed = 3});
+  fit(with, watched{{90}, 10}, squared, optim::sgd{.lr = 0.1}, {.batch = 90, .on_error = sample_failure::skip});
+  fit(without, some{}, squared, optim::sgd{.lr = 0.1}, {.batch = 90});
+  const auto a = weights_of(with), b = weights_of(without);
+  for (std::size_t k = 0; k < a.size(); ++k) BOOST_TEST(std::abs(a[k] - b[k]) < 1e-5F);
+  // A model that takes a fixed number of samples cannot leave any out.
+  model<line, input<10, 3>> fixed;
+  const std::string why = said(
+      [&] { fit(fixed, watched{{90}, 10}, squared, optim::sgd{}, {.batch = 10, .on_error = sample_failure::skip}); });
+  BOOST_TEST(why.find("the model takes a fixed number of samples") != why.npos, why);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said) {

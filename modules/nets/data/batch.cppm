@@ -1,5 +1,6 @@
 // Batches of samples: in which order they come, and the memory that they are read into.
 export module lamina:data.batch;
+import :context;
 import :core;
 import :data.set;
 import :dtype;
@@ -28,6 +29,8 @@ export class batch_plan {
   /// at the end, by bucket.   Errors: value_error for a batch below 1.
   batch_plan(std::int64_t n, const batch_options& o);
   batch_plan(view<const std::int64_t> order, const batch_options& o);
+  /// Adds a batch at the end.
+  void add(view<const std::int64_t> samples);
   std::int64_t size() const { return static_cast<std::int64_t>(ends_.size()); }
   /// The indices of the samples of a batch.
   view<const std::int64_t> operator[](std::int64_t batch) const;
@@ -41,8 +44,10 @@ export class batch_plan {
 /// of this one still shares it: once the largest batch was read, tensors and numbers allocate nothing.
 export class sample_batch {
  public:
-  /// Reads samples, each once. Errors: as of `sample_source::read`; shape_error where samples differ and `pad` is false.
-  void read(const sample_source& source, view<const std::int64_t> indices, bool pad = true);
+  /// Reads samples, each once; those whose extents are all known by the threads of a pool.
+  /// Errors: as of `sample_source::read`; shape_error where samples differ and `pad` is false.
+  void read(const sample_source& source, view<const std::int64_t> indices, bool pad = true,
+            thread_pool* pool = nullptr);
 
   /// The indices of its samples in the data set.
   view<const std::int64_t> indices() const { return indices_; }

@@ -1,4 +1,5 @@
 module lamina:data.batch.impl;
+import :context;
 import :core;
 import :data.batch;
 import :data.set;
@@ -39,8 +40,7 @@ batch_plan::batch_plan(view<const std::int64_t> order, const batch_options& o) {
   samples_.reserve(order.size());
   std::map<std::int64_t, std::vector<std::int64_t>> waiting;
   const auto emit = [this](std::vector<std::int64_t>& bucket) {
-    for (auto i : bucket) samples_.push_back(i);
-    ends_.push_back(samples_.size());
+    add(view<const std::int64_t>(bucket));
     bucket.clear();
   };
   for (auto i : order) {
@@ -51,6 +51,11 @@ batch_plan::batch_plan(view<const std::int64_t> order, const batch_options& o) {
   if (o.drop_last) return;
   for (auto& [key, bucket] : waiting)
     if (!bucket.empty()) emit(bucket);
+}
+
+void batch_plan::add(view<const std::int64_t> samples) {
+  samples_.insert(samples_.end(), samples.begin(), samples.end());
+  ends_.push_back(samples_.size());
 }
 
 view<const std::int64_t> batch_plan::operator[](std::int64_t batch) const {
@@ -137,7 +142,37 @@ void sample_batch::finish(block& b, std::size_t field, bool pad) {
   }
 }
 
-void sample_batch::read(const sample_source& source, view<const std::int64_t> indices, bool pad) {
+namespace {
+// Reads samples of known extents to where `to` and `lengths` have room, runs of them side by side.
+void read_known(const sample_source& source, view<const std::int64_t> indices, view<void* const> to,
+                view<std::int64_t* const> lengths, thread_pool* pool) {
+  static constexpr std::size_t run = 32;
+  const std::size_t runs = (indices.size() + run - 1) / run;
+  if (!pool || runs < 2 || pool->threads() < 2) return source.read(indices, to, {}, lengths);
+  struct job {
+    const sample_source& source;
+    view<const std::int64_t> indices;
+    view<void* const> to;
+    view<std::int64_t* const> lengths;
+  } j{source, indices, to, lengths};
+  pool->run(
+      runs,
+      [](void* state, std::size_t i, int) {
+        const auto& at = *static_cast<const job*>(state);
+        const std::size_t first = i * run, count = std::min(run, at.indices.size() - first), fields = at.to.size();
+        std::array<void*, detail::max_fields> part{};
+        std::array<std::int64_t*, detail::max_fields> lengths_of_part{};
+        for (std::size_t k = 0; k < fields; ++k) {
+          part[k] = static_cast<std::byte*>(at.to[k]) + first * at.source.fields()[k].bytes();
+          lengths_of_part[k] = at.lengths[k] + first;
+        }
+        at.source.read(at.indices.subview(first, count), {part.data(), fields}, {}, {lengths_of_part.data(), fields});
+      },
+      &j);
+}
+}  // namespace
+
+void sample_batch::read(const sample_source& source, view<const std::int64_t> indices, bool pad, thread_pool* pool) {
   const auto types = source.fields();
   blocks_.resize(types.size());
   indices_.assign(indices.begin(), indices.end());
@@ -182,7 +217,7 @@ void sample_batch::read(const sample_source& source, view<const std::int64_t> in
     to[k] = b.memory.data();
     lengths[k] = b.lengths.data();
   }
-  source.read(indices, {to.data(), blocks_.size()}, {}, {lengths.data(), blocks_.size()});
+  read_known(source, indices, {to.data(), blocks_.size()}, {lengths.data(), blocks_.size()}, pool);
 }
 
 }  // namespace lamina

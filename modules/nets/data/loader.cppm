@@ -1,5 +1,6 @@
 // Batches that threads in the background load ahead of the loop that takes them.
 export module lamina:data.loader;
+import :context;
 import :core;
 import :data.batch;
 import :data.set;
@@ -49,6 +50,37 @@ export struct loader_report {
   double waited = 0;
 };
 
+/// How batches are read.
+struct reading {
+  int threads = 0, ahead = 2;  // as of `loader_options`
+  bool pad = true;
+  sample_failure on_error = sample_failure::raise;
+  std::string_view reader = "loader";   // in messages
+  std::string_view samples = {};        // " of the training data"
+  lamina::thread_pool* pool = nullptr;  // reads a batch together where no thread reads ahead
+};
+
+/// Reads the batches of a plan, ahead of who takes them. Order and bits do not depend on the number of threads.
+class batch_loader {
+ public:
+  /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
+  batch_loader(sample_source source, const reading& how);
+  batch_loader(const batch_loader&) = delete;
+  batch_loader& operator=(const batch_loader&) = delete;
+  ~batch_loader();
+  /// Begins a plan; one that is not at its end is left.
+  void begin(batch_plan plan);
+  /// The next batch of the plan, also one whose samples were all skipped, or null at its end. It stays until the next call.
+  /// Errors: sample_error, in the turn of its batch.
+  const sample_batch* next();
+  loader_report report() const;
+  const sample_source& source() const;
+
+ private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
 /// Loads batches ahead: `for (auto& b : l.epoch(e)) step(b)`. A batch stays until the next one is taken. Order and bits do not
 /// depend on the number of threads. Memory is used again: once the largest batches were loaded, tensors and numbers
 /// allocate nothing.  One loop takes batches at a time; the data set is read by all threads at once.
@@ -58,9 +90,6 @@ export class loader {
   /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
   template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
   explicit loader(const D& data, const loader_options& o = {}) : loader(o, source_of(data)) {}
-  loader(const loader&) = delete;
-  loader& operator=(const loader&) = delete;
-  ~loader();
 
   class iterator {
    public:
@@ -94,13 +123,13 @@ export class loader {
   }
   /// The next batch of the epoch, or null at its end.
   const sample_batch* next();
-  loader_report report() const;
+  loader_report report() const { return batches_.report(); }
 
  private:
-  struct implementation;
   loader(const loader_options& o, sample_source source);
   void begin(std::int64_t epoch);
-  std::unique_ptr<implementation> impl_;
+  loader_options options_;
+  batch_loader batches_;
 };
 
 }  // namespace lamina

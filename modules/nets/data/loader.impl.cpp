@@ -22,9 +22,9 @@ std::exception_ptr failure_of(const sample_source& source, std::int64_t i) {
   return nullptr;
 }
 
-[[noreturn]] void raise_sample_error(std::int64_t i, const std::exception_ptr& cause) {
+[[noreturn]] void raise_sample_error(const reading& how, std::int64_t i, const std::exception_ptr& cause) {
   text t;
-  t << "loader: sample " << i << " cannot be read: ";
+  t << how.reader << ": sample " << i << how.samples << " cannot be read: ";
   try {
     std::rethrow_exception(cause);
   } catch (const std::exception& e) {
@@ -38,16 +38,17 @@ std::exception_ptr failure_of(const sample_source& source, std::int64_t i) {
   throw sample_error(t.string(), i, cause);
 }
 
-void check_range(std::string_view option, std::int64_t value, std::int64_t least, std::int64_t most) {
+void check_range(std::string_view reader, std::string_view option, std::int64_t value, std::int64_t least,
+                 std::int64_t most) {
   if (value >= least && value <= most) return;
   text t;
-  t << "loader: " << option << " is " << value << "; expected " << least << " to " << most;
+  t << reader << ": " << option << " is " << value << "; expected " << least << " to " << most;
   detail::raise(error_kind::value, t);
 }
 
 }  // namespace
 
-struct loader::implementation {
+struct batch_loader::implementation {
   // A batch and what became of it.
   struct slot {
     sample_batch batch;
@@ -56,17 +57,17 @@ struct loader::implementation {
     bool ready = false;
   };
 
-  implementation(sample_source from, const loader_options& o) : source(std::move(from)), options(o) {
-    check_range("threads", o.threads, 0, 1024);
-    check_range("ahead", o.ahead, 1, 1 << 16);
-    check_range("batch", o.batch, 1, std::numeric_limits<std::int64_t>::max());
+  implementation(sample_source from, const reading& o) : source(std::move(from)), options(o) {
+    check_range(o.reader, "threads", o.threads, 0, 1024);
+    check_range(o.reader, "ahead", o.ahead, 1, 1 << 16);
+    if (o.threads > 0) options.pool = nullptr;  // is the loop's
     // The loop holds one batch, while the others are loaded.
     slots = std::vector<slot>(o.threads == 0 ? 1 : static_cast<std::size_t>(o.ahead) + 1);
     try {
       for (int i = 0; i < o.threads; ++i) threads.emplace_back([this] { work(); });
     } catch (const std::system_error& e) {
       end();
-      detail::raise(error_kind::resource, std::string("loader: a thread cannot be made: ") + e.what());
+      detail::raise(error_kind::resource, std::string(o.reader) + ": a thread cannot be made: " + e.what());
     }
   }
   ~implementation() { end(); }
@@ -89,7 +90,7 @@ struct loader::implementation {
     s.failure = nullptr;
     try {
       try {
-        s.batch.read(source, indices, options.pad);
+        s.batch.read(source, indices, options.pad, options.pool);
       } catch (...) { read_without_failures(s, indices, std::current_exception()); }
     } catch (...) { s.failure = std::current_exception(); }
   }
@@ -99,11 +100,11 @@ struct loader::implementation {
     for (auto i : indices) {
       const auto failure = failure_of(source, i);
       if (!failure) whole.push_back(i);
-      else if (options.on_error == sample_failure::raise) raise_sample_error(i, failure);
+      else if (options.on_error == sample_failure::raise) raise_sample_error(options, i, failure);
     }
     s.skipped = static_cast<std::int64_t>(indices.size() - whole.size());
     if (s.skipped == 0) std::rethrow_exception(why);  // of the batch as a whole
-    s.batch.read(source, view<const std::int64_t>(whole), options.pad);
+    s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
   }
 
   void work() {
@@ -127,13 +128,11 @@ struct loader::implementation {
     return std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(slots.size());
   }
 
-  void begin(std::int64_t epoch) {
+  void begin(batch_plan batches) {
     std::unique_lock lock(mutex);
     last = 0;
     loaded.wait(lock, [this] { return busy == 0; });
-    const batch_options o{options.batch, options.drop_last, options.pad, options.bucket_by};
-    plan =
-        options.shuffle ? batch_plan(permutation(source.size(), options.seed, epoch), o) : batch_plan(source.size(), o);
+    plan = std::move(batches);
     for (auto& s : slots) s.ready = false;
     taken = claimed = 0;
     last = plan.size();
@@ -167,7 +166,7 @@ struct loader::implementation {
   }
 
   sample_source source;
-  loader_options options;
+  reading options;
   mutable std::mutex mutex;
   std::condition_variable room, loaded;
   std::vector<slot> slots;
@@ -179,22 +178,40 @@ struct loader::implementation {
   std::vector<std::thread> threads;
 };
 
-loader::loader(const loader_options& o, sample_source source) : impl_(new implementation(std::move(source), o)) {}
-loader::~loader() = default;
+batch_loader::batch_loader(sample_source source, const reading& how)
+    : impl_(new implementation(std::move(source), how)) {}
+batch_loader::~batch_loader() = default;
 
-void loader::begin(std::int64_t epoch) { impl_->begin(epoch); }
+void batch_loader::begin(batch_plan plan) { impl_->begin(std::move(plan)); }
+
+const sample_batch* batch_loader::next() {
+  const implementation::slot* s = impl_->take();
+  return s ? &s->batch : nullptr;
+}
+
+const sample_source& batch_loader::source() const { return impl_->source; }
+
+loader_report batch_loader::report() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->done;
+}
+
+loader::loader(const loader_options& o, sample_source source)
+    : options_(o), batches_(std::move(source), {o.threads, o.ahead, o.pad, o.on_error}) {
+  check_range("loader", "batch", o.batch, 1, std::numeric_limits<std::int64_t>::max());
+}
+
+void loader::begin(std::int64_t epoch) {
+  const batch_options o{options_.batch, options_.drop_last, options_.pad, options_.bucket_by};
+  const std::int64_t size = batches_.source().size();
+  batches_.begin(options_.shuffle ? batch_plan(permutation(size, options_.seed, epoch), o) : batch_plan(size, o));
+}
 
 const sample_batch* loader::next() {
   for (;;) {
-    implementation::slot* s = impl_->take();
-    if (!s) return nullptr;
-    if (s->batch.size()) return &s->batch;  // of the others each sample was skipped
+    const sample_batch* b = batches_.next();
+    if (!b || b->size()) return b;  // of the others each sample was skipped
   }
-}
-
-loader_report loader::report() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->done;
 }
 
 }  // namespace lamina

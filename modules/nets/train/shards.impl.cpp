@@ -14,6 +14,7 @@ import :rewriter;
 import :session;
 import :shape;
 import :tensor;
+import :train.batch.impl;
 import :train.optim;
 import :train.replicas;
 import lamina.std;
@@ -191,9 +192,9 @@ struct batch_part {
   std::int64_t number = 0, first = 0, count = 0;  // which of all, and its samples
 };
 
-/// Sums of a step over the shards of a batch.
+/// Sums of a step over the shards of a batch, of the samples that could be read.
 struct shard_sums {
-  double loss = 0, hits = 0;
+  double loss = 0, hits = 0, samples = 0;
 };
 
 /// Runs steps in shards.
@@ -208,22 +209,33 @@ class shard_steps {
         shards_(shards),
         others_(others),
         sums_(element, programs_.numbers),
-        figures_(dtype::float64, 2) {}
+        figures_(dtype::float64, 3) {}
 
-  /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
-  /// `operands(part)` loads the samples of a shard, and gives the extents of the program's inputs and where they lie.
-  template <class F> shard_sums gradients(std::int64_t count, F operands) {
-    sums_.restart();
-    figures_.restart();
+  /// The shards of a batch of `count` samples that this process computes.
+  std::vector<batch_part> parts(std::int64_t count) const {
     const std::int64_t ranks = others_ ? others_->count() : 1, rank = others_ ? others_->rank() : 0,
                        each = shards_ / ranks;
+    std::vector<batch_part> own;
+    for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
+      const std::int64_t first = i * count / shards_;
+      own.push_back({i, first, (i + 1) * count / shards_ - first});
+    }
+    return own;
+  }
+  /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
+  /// `load()` gives the samples of the next shard that has any; those that could not be read count as without a gradient.
+  template <class F> shard_sums gradients(std::int64_t count, F load) {
+    sums_.restart();
+    figures_.restart();
     alone(others_, [&] {
-      for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
-        const batch_part s{i, i * count / shards_, (i + 1) * count / shards_ - i * count / shards_};
+      for (const auto& s : parts(count)) {
         number_block block = sums_.take(), figures = figures_.take();
         block.clear();
         figures.clear();
-        if (s.count > 0) run(s, static_cast<double>(s.count) / static_cast<double>(count), block, figures, operands);
+        if (s.count > 0) {
+          const batch_operands& operands = load();
+          if (operands.count() > 0) run(s.number, operands, count, block, figures);
+        }
         sums_.add(std::move(block));
         figures_.add(std::move(figures));
       }
@@ -232,7 +244,8 @@ class shard_steps {
       figures_.total().sum_over(*others_);
       sums_.total().sum_over(*others_);
     }
-    return {*static_cast<double*>(figures_.total().at(0)), *static_cast<double*>(figures_.total().at(1))};
+    const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
+    return {figure(0), figure(1), figure(2)};
   }
   /// The update by the sums of the last gradients.
   void update(double rate) {
@@ -246,12 +259,12 @@ class shard_steps {
   }
 
  private:
-  template <class F>
-  void run(const batch_part& s, double share, number_block& block, number_block& figures, F operands) {
-    std::vector<shape> extents;
-    std::vector<const void*> data;
-    operands(s, extents, data);
-    const std::int64_t shift[] = {0, s.number};
+  void run(std::int64_t number, const batch_operands& operands, std::int64_t of, number_block& block,
+           number_block& figures) {
+    std::vector<shape> extents = operands.shapes();
+    std::vector<const void*> data = operands.data();
+    const double share = static_cast<double>(operands.count()) / static_cast<double>(of);
+    const std::int64_t shift[] = {0, number};
     const auto single = static_cast<float>(share);
     extents.emplace_back();
     data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&share) : &single);
@@ -268,6 +281,7 @@ class shard_steps {
     e.run();
     *static_cast<double*>(figures.at(0)) = element_ == dtype::float64 ? loss64 : static_cast<double>(loss32);
     *static_cast<double*>(figures.at(1)) = static_cast<double>(hits);
+    *static_cast<double*>(figures.at(2)) = static_cast<double>(operands.count());
   }
 
   shard_programs programs_;

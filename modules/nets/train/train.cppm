@@ -1,6 +1,7 @@
 // Training: batches, epochs, validation, observers and checkpoints.
 export module lamina:train;
 import :core;
+import :data.loader;
 import :data.set;
 import :dtype;
 import :model;
@@ -89,6 +90,8 @@ export struct epoch_report {
   std::int64_t epoch = 0;
   double loss = 0, accuracy = 0, learning_rate = 0, seconds = 0, images_per_second = 0;
   std::optional<double> validation_loss, validation_accuracy;
+  double waited = 0;         // seconds in which steps waited for their samples
+  std::int64_t skipped = 0;  // samples that could not be read
 };
 export struct training_report {
   std::vector<epoch_report> epochs;  // also those before training was continued from a checkpoint
@@ -107,6 +110,11 @@ export struct fit_options {
   int threads = 0;           // 0: as the model
   std::string checkpoint{};  // written at the end of every epoch, and when an observer ends training
   bool resume = false;       // continue from the checkpoint if it exists; `checkpoint` must be given
+  /// Threads that read samples while others train, and how many batches they read ahead, at most. 0: the threads that train read
+  /// each batch before its step. The bits do not depend on it.
+  int read_threads = 0, read_ahead = 2;
+  /// Whether a sample that cannot be read ends training, or is left out and counted in the report.
+  sample_failure on_error = sample_failure::raise;
   /// Into how many shards, a power of two, each batch is cut. Their gradients are computed one after the other, which takes the memory
   /// of one shard, and added in pairs; statistics of batches are those of shards, averaged. 0: one, and 8 with replicas.
   std::int64_t shards = 0;
@@ -171,7 +179,7 @@ template <class M> model_core& trained_core(M& net) {
 /// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
 /// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
 /// finite, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
-/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
+/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; sample_error for a sample that cannot be read; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class D, class L, class O>

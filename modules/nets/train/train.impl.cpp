@@ -1,6 +1,8 @@
 module lamina:train.impl;
 import :context;
 import :core;
+import :data.batch;
+import :data.loader;
 import :data.set;
 import :dtype;
 import :execute;
@@ -272,9 +274,8 @@ struct trainer::implementation {
     double loss;
     std::int64_t hits;
   };
-  batch_result run_batch(session& steps, const sample_source& data, view<const std::int64_t> indices, double rate,
-                         bool training) {
-    batch.load(data, indices, *where);
+  // Runs the batch that is loaded.
+  batch_result run_batch(session& steps, double rate, bool training) {
     std::vector<shape> shapes = batch.shapes();
     if (training) shapes.emplace_back();
     executor& e = steps.at(view<const shape>(shapes));
@@ -304,29 +305,42 @@ struct trainer::implementation {
     }
   }
 
+  // How the batches of a data set are read.
+  reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
+    return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool()};
+  }
   // Mean loss and accuracy over a data set, of which others take their share of the batches.
-  evaluation measured(session& checks, const sample_source& data, std::int64_t size, replicas* others = nullptr) {
+  evaluation measured(session& checks, batch_loader& reads, std::int64_t size, replicas* others = nullptr) {
     evaluation r;
-    std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-    std::iota(order.begin(), order.end(), std::int64_t(0));
-    std::vector<double> found_of;  // loss and hits of each batch
     const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
+    const batch_plan all = in_order(reads.source().size(), size);
+    batch_plan own;
+    for (std::int64_t b = rank; b < all.size(); b += ranks) own.add(all[b]);
+    std::vector<double> found_of;  // loss, hits and samples of each batch
     alone(others, [&] {
-      for (std::int64_t first = 0, b = 0; first < data.size(); first += size, ++b) {
-        const auto n = std::min(size, data.size() - first);
+      reads.begin(std::move(own));
+      for (std::int64_t b = 0; b < all.size(); ++b) {
         batch_result found{};
-        if (b % ranks == rank)
-          found = run_batch(checks, data, {order.data() + first, static_cast<std::size_t>(n)}, 0, false);
+        std::int64_t n = 0;
+        if (b % ranks == rank) {
+          const sample_batch& read = *reads.next();
+          n = read.size();
+          batch.load(read);
+          if (n > 0) found = run_batch(checks, 0, false);
+        }
         found_of.push_back(found.loss * static_cast<double>(n));
         found_of.push_back(static_cast<double>(found.hits));
+        found_of.push_back(static_cast<double>(n));
       }
     });
     if (others) others->sum(view<double>(found_of));
-    for (std::size_t i = 0; i < found_of.size(); i += 2) {
+    double count = 0;
+    for (std::size_t i = 0; i < found_of.size(); i += 3) {
       r.loss += found_of[i];
       r.accuracy += found_of[i + 1];
+      count += found_of[i + 2];
     }
-    const auto count = static_cast<double>(std::max<std::int64_t>(data.size(), 1));
+    count = std::max(count, 1.0);
     return {r.loss / count, counts_hits ? r.accuracy / count : std::numeric_limits<double>::quiet_NaN()};
   }
 };
@@ -361,7 +375,8 @@ evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int 
   at.trace_for(data);
   at.check_labels(data, "evaluate", "data set");
   session checks = at.net.session_of(at.check_program, at.where);
-  return at.measured(checks, data, batch);
+  batch_loader reads(data, at.reading_of({}, "evaluate", {}));
+  return at.measured(checks, reads, batch);
 }
 
 void detail::refuse_lists(std::size_t outputs, std::size_t targets) {
@@ -405,11 +420,10 @@ void each_inference(model_core& net, const sample_source& data, std::int64_t siz
   const auto& dims = d.inputs[0].type.dims;
   if (dims.rank > 0 && dims[0].is_number()) size = dims[0].code;
   batch_operands batch(types);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-  std::iota(order.begin(), order.end(), std::int64_t(0));
-  for (std::int64_t first = 0; first < data.size(); first += size) {
-    const auto n = static_cast<std::size_t>(std::min(size, data.size() - first));
-    batch.load(data, {order.data() + first, n}, *net.where());
+  batch_loader reads(data, {.reader = "evaluate", .pool = &net.where()->pool()});
+  reads.begin(in_order(data.size(), size));
+  while (const sample_batch* read = reads.next()) {
+    batch.load(*read);
     std::vector<any_tensor> results(outputs.size());
     run.run({batch.shapes().data(), in.size()}, {batch.data().data(), in.size()},
             [&](std::size_t i, const tensor_type& type) -> void* {
@@ -541,7 +555,10 @@ class trainer::implementation::fitting {
         shards_(shards_of(o)),
         others_(o.replicas.get()),
         tells_(o.observer && (!others_ || others_->rank() == 0)),
-        writes_(!o.checkpoint.empty() && (!others_ || others_->rank() == 0)) {
+        writes_(!o.checkpoint.empty() && (!others_ || others_->rank() == 0)),
+        reads_(data, trainer.reading_of(o, "fit", " of the training data")) {
+    if (o.validation)
+      checked_ = std::make_unique<batch_loader>(*o.validation, trainer.reading_of(o, "fit", " of the validation data"));
     plan();
   }
 
@@ -580,15 +597,17 @@ class trainer::implementation::fitting {
     epoch_report before;              // figures of its batches before the checkpoint that training goes on from
     std::int64_t earlier = 0;         // images of those batches
     std::int64_t done = 0, seen = 0;  // batches and images
-    double loss = 0;                  // of all images
+    std::int64_t skipped = 0;
+    double waited = 0;
+    double loss = 0;  // of all images
     std::int64_t hits = 0;
     bool counts_hits = true;
     training_progress now;  // what observers are told
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-    double mean_loss() const { return loss / static_cast<double>(seen); }
+    double mean_loss() const { return loss / static_cast<double>(std::max<std::int64_t>(seen, 1)); }
     double accuracy() const {
-      return counts_hits ? static_cast<double>(hits) / static_cast<double>(seen)
+      return counts_hits ? static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(seen, 1))
                          : std::numeric_limits<double>::quiet_NaN();
     }
   };
@@ -641,7 +660,8 @@ class trainer::implementation::fitting {
     epoch e;
     e.before = before;
     e.done = first_batch;
-    e.earlier = e.seen = first_batch * o_.batch;
+    e.skipped = before.skipped;
+    e.earlier = e.seen = first_batch * o_.batch - before.skipped;
     e.loss = before.loss * static_cast<double>(e.seen);
     if (before.accuracy > 0) e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
     e.counts_hits = at_.counts_hits;
@@ -654,20 +674,24 @@ class trainer::implementation::fitting {
   // Runs the batches that are left of an epoch. Whether the observer ended training.
   bool train(epoch& e, view<const std::int64_t> order) {
     bool stop = false;
+    const double waited = reads_.report().waited;
+    alone(others_, [&] { reads_.begin(read_from(e.done, order)); });
     while (e.done < batches_ && !stop) {
-      const std::int64_t first = e.done * o_.batch, n = std::min(o_.batch, data_.size() - first),
+      const std::int64_t n = std::min(o_.batch, data_.size() - e.done * o_.batch),
                          before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;
       e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all);
       e.now.batch = e.done + 1;
       follow();
-      const auto r = train_batch(e.now, order.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
-      e.loss += r.loss * static_cast<double>(n);
-      e.hits += r.hits;
-      e.seen += n;
+      const auto r = train_batch(e.now, n);
+      e.loss += r.loss;
+      e.hits += static_cast<std::int64_t>(r.hits);
+      e.seen += static_cast<std::int64_t>(r.samples);
+      e.skipped += n - static_cast<std::int64_t>(r.samples);
       ++e.done;
       if (tells_) alone(others_, [&] { stop = !tell(e, before, all); });
       stop = agreed(stop);
     }
+    e.waited = reads_.report().waited - waited;
     return stop;
   }
   // Tells the observer of a batch. Whether training goes on.
@@ -679,23 +703,45 @@ class trainer::implementation::fitting {
     e.now.seconds_left = static_cast<double>((all - before - 1) * o_.batch) / e.now.images_per_second;
     return o_.observer(e.now);
   }
-  // A step on a batch whose shards are summed, also over others.
-  batch_result train_shards(view<const std::int64_t> indices, double rate) {
-    const auto operands = [&](const batch_part& s, std::vector<shape>& extents, std::vector<const void*>& data) {
-      at_.batch.load(data_, indices.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)),
-                     *at_.where);
-      extents = at_.batch.shapes();
-      data = at_.batch.data();
-    };
-    const auto r = steps_->gradients(static_cast<std::int64_t>(indices.size()), operands);
-    if (std::isfinite(r.loss)) steps_->update(rate);
-    return {r.loss, static_cast<std::int64_t>(r.hits)};
+  // The samples of a batch.
+  view<const std::int64_t> samples_of(view<const std::int64_t> order, std::int64_t index) const {
+    const std::int64_t first = index * o_.batch, n = std::min(o_.batch, data_.size() - first);
+    return order.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
   }
-  batch_result train_batch(const training_progress& now, view<const std::int64_t> indices) {
+  // What this process reads from batch `from` of an epoch on.
+  batch_plan read_from(std::int64_t from, view<const std::int64_t> order) const {
+    batch_plan plan;
+    for (std::int64_t b = from; b < batches_; ++b) {
+      const auto samples = samples_of(order, b);
+      if (!steps_) plan.add(samples);
+      else
+        for (const auto& s : steps_->parts(static_cast<std::int64_t>(samples.size())))
+          if (s.count > 0)
+            plan.add(samples.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
+    }
+    return plan;
+  }
+  const batch_operands& next_samples() {
+    at_.batch.load(*reads_.next());
+    return at_.batch;
+  }
+  // A step on a batch whose shards are summed, also over others.
+  shard_sums train_shards(std::int64_t samples, double rate) {
+    const auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    if (std::isfinite(r.loss)) steps_->update(rate);
+    return r;
+  }
+  // Sums over the samples of a batch.
+  shard_sums train_batch(const training_progress& now, std::int64_t samples) {
     text t;
     try {
-      const auto r = steps_ ? train_shards(indices, now.learning_rate)
-                            : at_.run_batch(updates_, data_, indices, now.learning_rate, true);
+      shard_sums r;
+      if (steps_) r = train_shards(samples, now.learning_rate);
+      else if (const std::int64_t n = next_samples().count(); n > 0) {
+        const auto found = at_.run_batch(updates_, now.learning_rate, true);
+        r = {found.loss * static_cast<double>(n), static_cast<double>(found.hits), static_cast<double>(n)};
+      }
+      if (steps_) r.loss *= static_cast<double>(samples);
       if (std::isfinite(r.loss)) return r;
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
@@ -715,9 +761,11 @@ class trainer::implementation::fitting {
     r.accuracy = e.accuracy();
     r.learning_rate = e.now.learning_rate;
     r.images_per_second = static_cast<double>(e.seen) / std::max(r.seconds, 1e-9);
+    r.waited = e.before.waited + e.waited;
+    r.skipped = e.skipped;
     if (o_.validation && e.done == batches_) {
       follow();
-      const auto found = at_.measured(checks_, *o_.validation, at_.batch_of_model(validation_batch), others_);
+      const auto found = at_.measured(checks_, *checked_, at_.batch_of_model(validation_batch), others_);
       r.validation_loss = found.loss;
       if (at_.counts_hits) r.validation_accuracy = found.accuracy;
     }
@@ -749,6 +797,8 @@ class trainer::implementation::fitting {
   const std::int64_t shards_;   // of a batch
   replicas* const others_;      // null: this process alone
   const bool tells_, writes_;   // the observer, the checkpoint
+  batch_loader reads_;
+  std::unique_ptr<batch_loader> checked_;  // reads the validation data
   session updates_, checks_;
   std::unique_ptr<shard_steps> steps_;  // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
@@ -765,6 +815,10 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
   together(o.replicas.get(), [&] {
     at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
+    if (o.on_error == sample_failure::skip && at.batch_of_model(0) != 0)
+      detail::raise(error_kind::value,
+                    "fit: the model takes a fixed number of samples, and `on_error` is to skip some; "
+                    "expected a model whose first extent is open");
     at.check_labels(data, "fit", "training data");
     if (o.validation) {
       at.check_fields(*o.validation, "validation data");
