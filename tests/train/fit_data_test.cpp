@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -194,6 +196,35 @@ BOOST_AUTO_TEST_CASE(samples_are_read_once_an_epoch) {
   model<bag, port_input<"input", std::int64_t, "N", "T">> net;
   fit(net, counted{{}, &reads}, loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 10});
   BOOST_TEST(reads == 2 * 64);
+}
+BOOST_AUTO_TEST_CASE(changes_of_samples_differ_between_epochs) {
+  std::vector<float> first;
+  for (const int readers : {0, 2})
+    for (const std::int64_t shards : {1, 2}) {
+      std::mutex lock;
+      std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;  // seed, epoch, index
+      const auto noisy = dataset::map(
+          plane{70},
+          [&](const point& p, const augment::position& at) {
+            const std::lock_guard guard(lock);
+            BOOST_TEST(seen.emplace(at.seed, at.epoch, at.index).second);
+            point q = p;
+            q.y += static_cast<float>(philox(random_state(at), 0).uniform<double>(0));
+            return q;
+          },
+          9);
+      const auto data = noisy | dataset::skip(4) | dataset::shuffle(2);
+      line_model net({.seed = 3});
+      fit(net, data, squared, optim::sgd{.lr = 0.1},
+          {.epochs = 3, .batch = 40, .seed = 5, .read_threads = readers, .shards = shards});
+      BOOST_TEST(seen.size() == 3u * 66u);
+      for (const auto& [seed, epoch, index] : seen)
+        BOOST_TEST((seed == 9 && epoch >= 0 && epoch < 3 && index >= 4 && index < 70));
+      BOOST_TEST(dataset::epoch() == 0);
+      if (shards == 2) continue;
+      if (first.empty()) first = weights_of(net);
+      else BOOST_TEST(weights_of(net) == first);
+    }
 }
 BOOST_AUTO_TEST_CASE(a_sample_that_cannot_be_read_ends_training) {
   for (const int readers : {0, 2}) {

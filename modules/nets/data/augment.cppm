@@ -1,6 +1,7 @@
 // Changes of pictures for training: tensors [channels x height x width] of float or uint8.
 export module lamina:data.augment;
 import :core;
+import :data.set;
 import :dtype;
 import :random;
 import :shape;
@@ -14,13 +15,6 @@ export template <Element T> requires(std::same_as<T, float> || std::same_as<T, s
 using picture_tensor = tensor<T, extents<dyn, dyn, dyn>>;
 
 export namespace augment {
-
-/// Where random numbers are drawn: a function of these alone, so that bits do not depend on threads. Each function draws from
-/// a stream of its own; `site` tells two calls of one function apart.
-struct position {
-  std::int64_t seed = 0, epoch = 0, index = 0;
-  std::int64_t site = 0;
-};
 
 /// A part of a picture, padded with zeros on all sides first.
 struct crop_options {

@@ -154,11 +154,13 @@ void read_known(const sample_source& source, view<const std::int64_t> indices, v
     view<const std::int64_t> indices;
     view<void* const> to;
     view<std::int64_t* const> lengths;
-  } j{source, indices, to, lengths};
+    std::int64_t epoch;
+  } j{source, indices, to, lengths, dataset::epoch()};
   pool->run(
       runs,
       [](void* state, std::size_t i, int) {
         const auto& at = *static_cast<const job*>(state);
+        const detail::epoch_scope scope(at.epoch);
         const std::size_t first = i * run, count = std::min(run, at.indices.size() - first), fields = at.to.size();
         std::array<void*, detail::max_fields> part{};
         std::array<std::int64_t*, detail::max_fields> lengths_of_part{};

@@ -81,7 +81,7 @@ template <class D> class selected {
   selection which_;
 };
 
-/// What a function is called with: a sample, its fields, or a sample and its index.
+/// What a function is called with: a sample, its fields, a sample and its index, or a sample and where it draws.
 template <class F, class S> struct takes_fields : std::false_type {};
 template <class F, class S> requires(!Field<S> && !is_any_sample<S>) struct takes_fields<F, S> {
   template <class... A> static constexpr bool with(field_list<A...>*) { return std::is_invocable_v<const F&, A...>; }
@@ -89,10 +89,13 @@ template <class F, class S> requires(!Field<S> && !is_any_sample<S>) struct take
 };
 template <class F, class S>
 concept Applicable = std::is_invocable_v<const F&, const S&> || std::is_invocable_v<const F&, const S&, std::int64_t> ||
-                     takes_fields<F, S>::value;
-template <class F, class S> requires Applicable<F, S> decltype(auto) apply_to(const F& f, const S& s, std::int64_t i) {
+                     std::is_invocable_v<const F&, const S&, const augment::position&> || takes_fields<F, S>::value;
+template <class F, class S> requires Applicable<F, S>
+decltype(auto) apply_to(const F& f, const S& s, std::int64_t i, std::int64_t seed = 0) {
   if constexpr (std::is_invocable_v<const F&, const S&>) return f(s);
   else if constexpr (std::is_invocable_v<const F&, const S&, std::int64_t>) return f(s, i);
+  else if constexpr (std::is_invocable_v<const F&, const S&, const augment::position&>)
+    return f(s, augment::position{.seed = seed, .epoch = dataset::epoch(), .index = i});
   else return with_fields(s, f);
 }
 template <class F, class D> using applied =
@@ -101,13 +104,14 @@ template <class F, class D> using applied =
 /// What a function makes of each sample.
 template <class D, class F> class mapped {
  public:
-  mapped(D data, F f) : data_(std::move(data)), f_(std::move(f)) {}
+  mapped(D data, F f, std::int64_t seed) : data_(std::move(data)), f_(std::move(f)), seed_(seed) {}
   std::int64_t size() const { return size_of_data(data_); }
-  applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i); }
+  applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i, seed_); }
 
  private:
   D data_;
   F f_;
+  std::int64_t seed_;
 };
 
 template <class... A> std::tuple<A...> as_tuple(const A&... a) { return {a...}; }

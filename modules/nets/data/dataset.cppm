@@ -4,11 +4,44 @@ import :cache.key;
 import :core;
 import :data;
 import :dtype;
+import :random;
 import :shape;
 import :tensor;
 import lamina.std;
 
 namespace lamina {
+
+// ---- positions ------------------------------------------------------------------------------------------------------
+
+export namespace augment {
+/// Where random numbers are drawn: a function of these alone, so that bits do not depend on threads. Each function draws from
+/// a stream of its own; `site` tells two calls of one function apart.
+struct position {
+  std::int64_t seed = 0, epoch = 0, index = 0;
+  std::int64_t site = 0;
+  /// For functions that take a seed and a step, as those of sound.
+  constexpr operator random_state() const { return {seed + (site << 32), (epoch << 32) + index}; }
+};
+}  // namespace augment
+
+export namespace dataset {
+/// The epoch, from 0, that this thread reads a sample for: `fit` and `loader` say which; 0 elsewhere.
+std::int64_t epoch();
+}  // namespace dataset
+
+namespace detail {
+/// Says for which epoch this thread reads while it lives.
+class epoch_scope {
+ public:
+  explicit epoch_scope(std::int64_t epoch);
+  ~epoch_scope();
+  epoch_scope(const epoch_scope&) = delete;
+  epoch_scope& operator=(const epoch_scope&) = delete;
+
+ private:
+  std::int64_t before_;
+};
+}  // namespace detail
 
 // ---- samples --------------------------------------------------------------------------------------------------------
 

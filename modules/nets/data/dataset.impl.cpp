@@ -12,6 +12,13 @@ namespace lamina {
 using detail::field_pattern;
 using detail::field_view;
 
+namespace {
+thread_local std::int64_t epoch_of_thread = 0;
+}
+std::int64_t dataset::epoch() { return epoch_of_thread; }
+detail::epoch_scope::epoch_scope(std::int64_t epoch) : before_(std::exchange(epoch_of_thread, epoch)) {}
+detail::epoch_scope::~epoch_scope() { epoch_of_thread = before_; }
+
 detail::sample_reader::~sample_reader() = default;
 
 namespace {

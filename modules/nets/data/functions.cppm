@@ -30,7 +30,7 @@ template <class D, class F> struct map_check {
     if constexpr (!Dataset<D>) return dataset_check<D>::message();
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::map: the function takes neither a sample, a `" << type_name<sample_of<D>>()
-        << "`, nor its fields, nor a sample and its index, as const";
+        << "`, nor its fields, nor a sample and its index or augment::position, as const";
     return t;
   }
 };
@@ -40,7 +40,7 @@ template <class D, class F> struct filter_check {
     if constexpr (!Dataset<D>) return dataset_check<D>::message();
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::filter: the predicate takes neither a sample, a `" << type_name<sample_of<D>>()
-        << "`, nor its fields, nor a sample and its index, as const";
+        << "`, nor its fields, nor a sample and its index or augment::position, as const";
     else if constexpr (!std::convertible_to<applied<F, D>, bool>)
       t << "dataset::filter: the predicate gives a `" << type_name<applied<F, D>>() << "`; expected a bool";
     return t;
@@ -76,13 +76,15 @@ template <class A, class B> struct concat_check {
 
 export namespace dataset {
 
-/// `f` of each sample when it is asked for: of the sample, of its fields, or of the sample and its index. `f` is called by
-/// several threads at once; what it draws should depend on the index, so that bits do not depend on threads.
-template <class D, class F> requires accepted<diagnostic<detail::map_check<D, F>>()> auto map(const D& data, F f) {
-  return detail::mapped<D, F>(data, std::move(f));
+/// `f` of each sample when it is asked for: of the sample, of its fields, of the sample and its index, or of the sample and an
+/// `augment::position` of the seed, the epoch (0 outside of `fit` and `loader`) and the index. `f` is called by several threads at once; what it
+/// draws should depend on these alone, so that bits do not depend on threads.
+template <class D, class F> requires accepted<diagnostic<detail::map_check<D, F>>()>
+auto map(const D& data, F f, std::int64_t seed = 0) {
+  return detail::mapped<D, F>(data, std::move(f), seed);
 }
-template <class F> auto map(F f) {
-  return detail::dataset_step{[f](const auto& data) { return map(data, f); }};
+template <class F> auto map(F f, std::int64_t seed = 0) {
+  return detail::dataset_step{[f, seed](const auto& data) { return map(data, f, seed); }};
 }
 
 /// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.

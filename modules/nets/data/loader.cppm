@@ -68,8 +68,8 @@ class batch_loader {
   batch_loader(const batch_loader&) = delete;
   batch_loader& operator=(const batch_loader&) = delete;
   ~batch_loader();
-  /// Begins a plan; one that is not at its end is left.
-  void begin(batch_plan plan);
+  /// Begins a plan of an epoch; one that is not at its end is left.
+  void begin(batch_plan plan, std::int64_t epoch = 0);
   /// The next batch of the plan, also one whose samples were all skipped, or null at its end. It stays until the next call.
   /// Errors: sample_error, in the turn of its batch.
   const sample_batch* next();

@@ -86,6 +86,7 @@ struct batch_loader::implementation {
 
   // Reads a batch into a slot; what fails is kept for the loop.
   void load(slot& s, view<const std::int64_t> indices) const {
+    const detail::epoch_scope scope(epoch);
     s.skipped = 0;
     s.failure = nullptr;
     try {
@@ -128,10 +129,11 @@ struct batch_loader::implementation {
     return std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(slots.size());
   }
 
-  void begin(batch_plan batches) {
+  void begin(batch_plan batches, std::int64_t number) {
     std::unique_lock lock(mutex);
     last = 0;
     loaded.wait(lock, [this] { return busy == 0; });
+    epoch = number;
     plan = std::move(batches);
     for (auto& s : slots) s.ready = false;
     taken = claimed = 0;
@@ -171,6 +173,7 @@ struct batch_loader::implementation {
   std::condition_variable room, loaded;
   std::vector<slot> slots;
   batch_plan plan;
+  std::int64_t epoch = 0;
   std::int64_t taken = 0, claimed = 0, last = 0;
   int busy = 0;
   bool stopped = false;
@@ -182,7 +185,7 @@ batch_loader::batch_loader(sample_source source, const reading& how)
     : impl_(new implementation(std::move(source), how)) {}
 batch_loader::~batch_loader() = default;
 
-void batch_loader::begin(batch_plan plan) { impl_->begin(std::move(plan)); }
+void batch_loader::begin(batch_plan plan, std::int64_t epoch) { impl_->begin(std::move(plan), epoch); }
 
 const sample_batch* batch_loader::next() {
   const implementation::slot* s = impl_->take();
@@ -204,7 +207,8 @@ loader::loader(const loader_options& o, sample_source source)
 void loader::begin(std::int64_t epoch) {
   const batch_options o{options_.batch, options_.drop_last, options_.pad, options_.bucket_by};
   const std::int64_t size = batches_.source().size();
-  batches_.begin(options_.shuffle ? batch_plan(permutation(size, options_.seed, epoch), o) : batch_plan(size, o));
+  batches_.begin(options_.shuffle ? batch_plan(permutation(size, options_.seed, epoch), o) : batch_plan(size, o),
+                 epoch);
 }
 
 const sample_batch* loader::next() {

@@ -675,7 +675,7 @@ class trainer::implementation::fitting {
   bool train(epoch& e, view<const std::int64_t> order) {
     bool stop = false;
     const double waited = reads_.report().waited;
-    alone(others_, [&] { reads_.begin(read_from(e.done, order)); });
+    alone(others_, [&] { reads_.begin(read_from(e.done, order), e.now.epoch - 1); });
     while (e.done < batches_ && !stop) {
       const std::int64_t n = std::min(o_.batch, data_.size() - e.done * o_.batch),
                          before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;

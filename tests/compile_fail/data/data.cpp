@@ -116,7 +116,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_types
 
 // case: dataset_map
-// expect: dataset::map: the function takes neither a sample, a `float`, nor its fields, nor a sample and its index, as const
+// expect: dataset::map: the function takes neither a sample, a `float`, nor its fields, nor a sample and its index or augment::position, as const
 namespace dataset_map {
 #ifdef BAD
 using argument = std::string;
@@ -129,7 +129,7 @@ void use(const numbers& x) {
 }  // namespace dataset_map
 
 // case: dataset_filter
-// expect: dataset::filter: the predicate takes neither a sample, a `float`, nor its fields, nor a sample and its index, as const
+// expect: dataset::filter: the predicate takes neither a sample, a `float`, nor its fields, nor a sample and its index or augment::position, as const
 namespace dataset_filter {
 #ifdef BAD
 using argument = std::string;
