@@ -82,8 +82,15 @@ template <class D> class selected {
 };
 
 /// What a function is called with: a sample, its fields, a sample and its index, or a sample and where it draws.
+template <class S> consteval bool has_fields() {
+  if constexpr (TupleLike<S>) return true;
+  else if constexpr (std::is_aggregate_v<S> && !std::is_array_v<S>) return member_count<S> > 0;
+  else return false;
+}
+template <class S>
+concept HasFields = has_fields<S>();
 template <class F, class S> struct takes_fields : std::false_type {};
-template <class F, class S> requires(!Field<S> && !is_any_sample<S>) struct takes_fields<F, S> {
+template <class F, class S> requires(!Field<S> && !is_any_sample<S> && HasFields<S>) struct takes_fields<F, S> {
   template <class... A> static constexpr bool with(field_list<A...>*) { return std::is_invocable_v<const F&, A...>; }
   static constexpr bool value = with(static_cast<fields_of<S>*>(nullptr));
 };

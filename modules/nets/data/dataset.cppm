@@ -168,7 +168,8 @@ template <class D, class S> consteval text sample_message() {
              << "`; expected a tensor, a number, a list of numbers, a std::string, or an aggregate, std::tuple or "
                 "std::pair of those";
 }
-template <class D> struct dataset_check {
+/// What is wrong with something whose samples may be of any type, also such that `dataset::map` makes fields of.
+template <class D> struct samples_check {
   static consteval text message() {
     text t;
     if constexpr (requires { typename D::extents_type; })
@@ -180,8 +181,14 @@ template <class D> struct dataset_check {
     else if constexpr (
         !requires(const D& d) { d[std::int64_t(0)]; } || !requires { requires !std::is_void_v<sample_of<D>>; })
       t << "`" << type_name<D>() << "` is no data set: it has no `operator[](std::int64_t) const` that gives a sample";
-    else return sample_message<D, sample_of<D>>();
     return t;
+  }
+};
+template <class D> struct dataset_check {
+  static consteval text message() {
+    constexpr text wrong = samples_check<D>::message();
+    if constexpr (!wrong.empty()) return wrong;
+    else return sample_message<D, sample_of<D>>();
   }
 };
 }  // namespace detail

@@ -13,12 +13,12 @@ namespace lamina {
 
 namespace detail {
 template <class D>
-concept accepted_dataset = accepted<diagnostic<dataset_check<D>>()>;
+concept accepted_samples = accepted<diagnostic<samples_check<D>>()>;
 
 /// A step of a pipe: what is done with the data set before it.
 template <class F> struct dataset_step {
   F f;
-  template <class D> requires accepted_dataset<D> friend auto operator|(const D& data, const dataset_step& step) {
+  template <class D> requires accepted_samples<D> friend auto operator|(const D& data, const dataset_step& step) {
     return step.f(data);
   }
 };
@@ -27,7 +27,7 @@ template <class F> dataset_step(F) -> dataset_step<F>;
 template <class D, class F> struct map_check {
   static consteval text message() {
     text t;
-    if constexpr (!Dataset<D>) return dataset_check<D>::message();
+    if constexpr (constexpr text wrong = samples_check<D>::message(); !wrong.empty()) return wrong;
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::map: the function takes neither a sample, a `" << type_name<sample_of<D>>()
         << "`, nor its fields, nor a sample and its index or augment::position, as const";
@@ -37,7 +37,7 @@ template <class D, class F> struct map_check {
 template <class D, class F> struct filter_check {
   static consteval text message() {
     text t;
-    if constexpr (!Dataset<D>) return dataset_check<D>::message();
+    if constexpr (constexpr text wrong = samples_check<D>::message(); !wrong.empty()) return wrong;
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::filter: the predicate takes neither a sample, a `" << type_name<sample_of<D>>()
         << "`, nor its fields, nor a sample and its index or augment::position, as const";
@@ -64,8 +64,8 @@ template <class A, class B> struct zip_check {
 template <class A, class B> struct concat_check {
   static consteval text message() {
     text t;
-    if constexpr (!Dataset<A>) return dataset_check<A>::message();
-    else if constexpr (!Dataset<B>) return dataset_check<B>::message();
+    if constexpr (constexpr text wrong = samples_check<A>::message(); !wrong.empty()) return wrong;
+    else if constexpr (constexpr text other = samples_check<B>::message(); !other.empty()) return other;
     else if constexpr (!std::same_as<sample_of<A>, sample_of<B>>)
       t << "dataset::concat: the samples are a `" << type_name<sample_of<A>>() << "` and a `"
         << type_name<sample_of<B>>() << "`; expected one type";
@@ -100,28 +100,28 @@ template <class F> auto filter(F f) {
 }
 
 /// The first samples, at most all.   Errors: value_error for a negative count.
-template <class D> requires detail::accepted_dataset<D> auto take(const D& data, std::int64_t count) {
+template <class D> requires detail::accepted_samples<D> auto take(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::first_of(count, detail::size_of_data(data), "take"));
 }
 inline auto take(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return take(data, count); }};
 }
 /// All samples but the first.   Errors: value_error for a negative count.
-template <class D> requires detail::accepted_dataset<D> auto skip(const D& data, std::int64_t count) {
+template <class D> requires detail::accepted_samples<D> auto skip(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::without_first_of(count, detail::size_of_data(data)));
 }
 inline auto skip(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return skip(data, count); }};
 }
 /// The samples of these indices, in this order.   Errors: value_error for an index that the data set does not have.
-template <class D> requires detail::accepted_dataset<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
+template <class D> requires detail::accepted_samples<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
   return detail::selected<D>(data, detail::checked_list(std::move(indices), detail::size_of_data(data)));
 }
 inline auto subset(std::vector<std::int64_t> indices) {
   return detail::dataset_step{[indices](const auto& data) { return subset(data, indices); }};
 }
 /// The samples in the order of `permutation(size, seed, 0)`.
-template <class D> requires detail::accepted_dataset<D> auto shuffle(const D& data, std::int64_t seed) {
+template <class D> requires detail::accepted_samples<D> auto shuffle(const D& data, std::int64_t seed) {
   return detail::selected<D>(data, detail::selection(permutation(detail::size_of_data(data), seed, 0)));
 }
 inline auto shuffle(std::int64_t seed) {
@@ -129,7 +129,7 @@ inline auto shuffle(std::int64_t seed) {
 }
 /// Two data sets that have each sample once, in an order of chance: `ratio` of the samples, and the rest.
 /// Errors: value_error unless 0 <= ratio <= 1.
-template <class D> requires detail::accepted_dataset<D> auto split(const D& data, double ratio, std::int64_t seed) {
+template <class D> requires detail::accepted_samples<D> auto split(const D& data, double ratio, std::int64_t seed) {
   auto parts = detail::halves(detail::size_of_data(data), ratio, seed);
   return std::pair<detail::selected<D>, detail::selected<D>>{{data, std::move(parts.first)},
                                                              {data, std::move(parts.second)}};
@@ -138,7 +138,7 @@ inline auto split(double ratio, std::int64_t seed) {
   return detail::dataset_step{[ratio, seed](const auto& data) { return split(data, ratio, seed); }};
 }
 /// Keeps each sample once it was made.
-template <class D> requires detail::accepted_dataset<D> auto cache(const D& data) { return detail::cached<D>(data); }
+template <class D> requires detail::accepted_samples<D> auto cache(const D& data) { return detail::cached<D>(data); }
 inline auto cache() {
   return detail::dataset_step{[](const auto& data) { return cache(data); }};
 }
