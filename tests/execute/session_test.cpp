@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -135,6 +136,38 @@ BOOST_AUTO_TEST_CASE(states_that_are_given_away_are_freed_where_they_are_packed)
   any_tensor row({dtype::float32, {1, 512}});
   std::copy_n(in.data(), row.bytes(), row.mutable_data());
   BOOST_TEST((of(moved.run(std::vector{row})[0]) == of(session(p, {&kept, nullptr}).run(std::vector{row})[0])));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_tells_of_outputs_as_they_are_finished) {
+  const tensor_type square{dtype::float32, {8, 8}};
+  program p;
+  const value w = p.input("w", square);
+  value power = w;
+  for (int i = 0; i < 4; ++i) p.output("power", power = matmul(power, w));
+  const shape extents[] = {square.dims};
+  std::vector<float> of_w(64);
+  for (std::size_t i = 0; i < of_w.size(); ++i) of_w[i] = static_cast<float>(i % 5) / 4 - 0.5F;
+  for (const int threads : {1, 2}) {
+    context where(threads, target_isa());
+    executor e(make_plan(p, extents, target_isa()), nullptr, threads > 1 ? &where.pool() : nullptr);
+    e.bind_input(0, of_w.data());
+    for (int round = 0; round < 2; ++round) {
+      std::vector<floats> out(4, floats(64, -1)), then(4);
+      std::vector<std::size_t> told;
+      for (std::size_t i = 0; i < 4; ++i) e.bind_output(i, out[i].data());
+      e.run_reporting([&](std::size_t i) {
+        told.push_back(i);
+        then[i] = out[i];
+        // The product after it has read it.
+        for (std::size_t later = i + 2; later < 4; ++later) BOOST_TEST((out[later] == floats(64, -1)));
+      });
+      BOOST_TEST((told == std::vector<std::size_t>{0, 1, 2, 3}));
+      BOOST_TEST((then == out));
+      BOOST_CHECK_THROW(e.run_reporting([](std::size_t) { throw std::runtime_error("refused"); }), std::runtime_error);
+    }
+  }
+  executor unbound(make_plan(p, extents, target_isa()), nullptr);
+  BOOST_CHECK_THROW(unbound.run_reporting([](std::size_t) {}), state_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,9 @@
-// Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--stop BATCH] [--sums] and what goes wrong on one
-// of them: [--fail | --kill | --slow] RANK.
+// Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--stop BATCH] [--sums] [--bucket BYTES]
+// [--funneled], which lets one thread call MPI, and what goes wrong on one of them: [--fail | --kill | --slow] RANK.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -47,17 +51,22 @@ int main(int argc, char** argv) try {
   std::string out, checkpoint;
   std::string_view wrong;
   int wrong_rank = -1, stop = -1;
-  bool sums = false;
+  std::int64_t bucket = 0;
+  bool sums = false, funneled = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--sums") sums = true;
+    else if (word == "--funneled") funneled = true;
     else if (word.starts_with("--") && i + 1 < argc) {
       ++i;
       if (word == "--checkpoint") checkpoint = argv[i];
       else if (word == "--stop") stop = std::atoi(argv[i]);
+      else if (word == "--bucket") bucket = std::atoll(argv[i]);
       else wrong = word, wrong_rank = std::atoi(argv[i]);
     } else out = word;
   }
+  int threads = 0;
+  if (funneled) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads);
   const auto all = mpi::world();
   if (sums) check_sums(*all);
   const bool here = all->rank() == wrong_rank;
@@ -85,8 +94,10 @@ int main(int argc, char** argv) try {
        .observer = watch,
        .checkpoint = checkpoint,
        .resume = !checkpoint.empty(),
-       .replicas = all});
+       .replicas = all,
+       .bucket_bytes = bucket});
   if (all->rank() == 0) save_checkpoint(net.parameters(), {}, out);
+  if (funneled) MPI_Finalize();
 } catch (const std::exception& e) {
   std::fprintf(stderr, "mpi_program: %s\n", e.what());
   return 3;

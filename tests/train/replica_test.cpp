@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -48,6 +49,16 @@ class thread_replicas final : public replicas {
   int count() const override { return all_.count; }
   void sum(view<float> numbers) override { add(all_.floats, numbers); }
   void sum(view<double> numbers) override { add(all_.doubles, numbers); }
+  // Sums that are begun happen later: each when the next one begins, and the last ones at the end.
+  void begin_sum(view<float> numbers) override {
+    later([this, numbers] { sum(numbers); });
+  }
+  void begin_sum(view<double> numbers) override {
+    later([this, numbers] { sum(numbers); });
+  }
+  void finish_sums() override { later({}); }
+  /// How many sums were begun.
+  int begun() const { return begun_; }
   void broadcast(void* bytes, std::size_t count) override {
     if (rank_ == 0) all_.sent = bytes;
     meet();
@@ -84,8 +95,14 @@ class thread_replicas final : public replicas {
     for (std::size_t i = 0; i < sum.size(); ++i) numbers[i] = sum[i];
     meet();
   }
+  void later(std::function<void()> next) {
+    if (pending_) pending_();
+    pending_ = std::move(next);
+    if (pending_) ++begun_;
+  }
   meeting& all_;
-  int rank_;
+  int rank_, begun_ = 0;
+  std::function<void()> pending_;
 };
 
 // Trains copies of a model in threads, and gives that of each, or what one of them says is wrong.
@@ -162,6 +179,38 @@ BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
   check(model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 3}));
 }
 
+BOOST_AUTO_TEST_CASE(gradients_are_exchanged_in_parts) {
+  const auto data = squares(32, 1);
+  regular_model alone({.seed = 1});
+  fit(alone, data, by_entropy, optim::adam{.lr = 0.01}, {.batch = 16, .shards = 4});
+  // Running statistics, then the gradients of the last layer: its bias, 3 numbers, and its weight, 192.
+  const auto sums_with = [&](std::int64_t bytes) {
+    meeting one(1);
+    const auto self = std::make_shared<thread_replicas>(one, 0);
+    regular_model net({.seed = 1});
+    fit(net, data, by_entropy, optim::adam{.lr = 0.01},
+        {.batch = 16, .shards = 4, .replicas = self, .bucket_bytes = bytes});
+    BOOST_TEST(same_bits(net.parameters(), alone.parameters()));
+    return self->begun() / 2;  // of a step
+  };
+  BOOST_TEST(sums_with(0) == 2);  // the gradients, and the loss with the hits
+  BOOST_TEST(sums_with(1) == 9);  // six parameters and two statistics
+  BOOST_TEST(sums_with(1 << 20) == 2);
+  BOOST_TEST(sums_with(700) > 2);
+  BOOST_TEST(sums_with(700) < 9);
+  for (const int count : {1, 2, 4})
+    for (const std::int64_t bytes : {1, 700})
+      for (const auto& n :
+           trained(regular_model({.seed = 1}), count, data, {.batch = 16, .shards = 4, .bucket_bytes = bytes}))
+        BOOST_TEST(same_bits(n.parameters(), alone.parameters()));
+  // Fewer samples than shards: the last shard of a process is empty.
+  const auto few = squares(19, 1);
+  regular_model whole({.seed = 1});
+  fit(whole, few, by_entropy, optim::adam{.lr = 0.01}, {.batch = 16, .shards = 16});
+  for (const auto& n : trained(regular_model({.seed = 1}), 4, few, {.batch = 16, .shards = 16, .bucket_bytes = 1}))
+    BOOST_TEST(same_bits(n.parameters(), whole.parameters()));
+}
+
 BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
   const auto data = squares(70, 1);
   const std::string path = (std::filesystem::temp_directory_path() / "lamina-replica-checkpoint").string();
@@ -213,6 +262,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_do_not_fit_are_refused) {
   };
   BOOST_TEST(message({.shards = 3}) == "fit: `shards` is 3; expected 1, 2, 4, 8 and so on, up to 4096");
   BOOST_TEST(message({.shards = -1}) == "fit: `shards` is -1; expected 1, 2, 4, 8 and so on, up to 4096");
+  BOOST_TEST(message({.bucket_bytes = -1}) == "fit: `bucket_bytes` is -1; expected 0 or more");
   meeting three(3), four(4);
   BOOST_TEST(
       message({.replicas = std::make_shared<thread_replicas>(three, 0)}) ==

@@ -24,26 +24,147 @@ void check(int code, std::string_view what) {
   throw state_error("mpi: " + std::string(what) + ": " + std::string(words, static_cast<std::size_t>(length)));
 }
 
-MPI_Datatype type_of(const float*) { return MPI_FLOAT; }
-MPI_Datatype type_of(const double*) { return MPI_DOUBLE; }
+// A sum over all processes: pairs of them exchange numbers, round after round. Of few numbers each pair adds all that it has. Of many
+// each of the two adds a half, so that a process ends with a part of the sums, and the rounds go back to give those to all: that is
+// twice as many messages, and twice the bytes of the numbers at most for any number of processes. Both add in the same order.
+class pairwise_exchange {
+ public:
+  template <class T> pairwise_exchange(MPI_Comm all, int rank, int count, view<T> numbers)
+      : all_(all),
+        rank_(rank),
+        type_(std::same_as<T, float> ? MPI_FLOAT : MPI_DOUBLE),
+        bytes_(sizeof(T)),
+        numbers_(reinterpret_cast<std::byte*>(numbers.data())) {
+    range whole{0, numbers.size()};
+    if (whole.count * bytes_ < halved_bytes)
+      for (int distance = 1; distance < count; distance *= 2) rounds_.push_back({rank ^ distance, whole, whole, true});
+    else {
+      for (int distance = 1; distance < count; distance *= 2) {
+        const range low{whole.first, whole.count / 2}, high{whole.first + low.count, whole.count - low.count};
+        const bool lower = (rank & distance) == 0;
+        rounds_.push_back({rank ^ distance, lower ? high : low, lower ? low : high, true});
+        whole = rounds_.back().taken;
+      }
+      for (std::size_t i = rounds_.size(); i-- > 0;)
+        rounds_.push_back({rounds_[i].partner, rounds_[i].taken, rounds_[i].given, false});
+    }
+  }
+  // Goes on where messages have come. `room` is memory for two messages. Whether anything was done.
+  bool advance(std::vector<std::byte>& room) {
+    if (is_done()) return false;
+    const round& r = rounds_[round_];
+    const std::size_t messages = messages_of(r);
+    bool moved = false;
+    for (; begun_ < messages && begun_ < ended_ + 2; ++begun_, moved = true) begin(r, begun_, room);
+    if (ended_ < messages) {
+      int arrived = 0;
+      check(MPI_Testall(2, under_way_[ended_ % 2], &arrived, MPI_STATUSES_IGNORE), "exchange with another process");
+      if (!arrived) return moved;
+      if (r.adds) add(r, ended_, room);
+      ++ended_;
+    }
+    if (ended_ == messages) ++round_, begun_ = ended_ = 0;
+    return true;
+  }
+  bool is_done() const { return round_ == rounds_.size(); }
 
+ private:
+  struct range {
+    std::size_t first, count;
+  };
+  struct round {
+    int partner;
+    range given, taken;
+    bool adds;  // what is taken, to what is here; else it takes its place
+  };
+  static constexpr std::size_t halved_bytes = std::size_t(64) << 10;
+  std::size_t each() const { return message_bytes / bytes_; }
+  std::size_t messages_of(const round& r) const {
+    return (std::max(r.given.count, r.taken.count) + each() - 1) / each();
+  }
+  range part(range whole, std::size_t message) const {
+    const std::size_t first = std::min(message * each(), whole.count);
+    return {whole.first + first, std::min(each(), whole.count - first)};
+  }
+  std::byte* at(std::size_t i) const { return numbers_ + i * bytes_; }
+  void begin(const round& r, std::size_t message, std::vector<std::byte>& room) {
+    room.resize(2 * message_bytes);
+    const range given = part(r.given, message), taken = part(r.taken, message);
+    MPI_Request* requests = under_way_[message % 2];
+    void* to = r.adds ? room.data() + message % 2 * message_bytes : at(taken.first);
+    check(MPI_Irecv(to, static_cast<int>(taken.count), type_, r.partner, 0, all_, &requests[0]), "receive");
+    check(MPI_Isend(at(given.first), static_cast<int>(given.count), type_, r.partner, 0, all_, &requests[1]), "send");
+  }
+  void add(const round& r, std::size_t message, const std::vector<std::byte>& room) const {
+    const range taken = part(r.taken, message);
+    const std::byte* theirs = room.data() + message % 2 * message_bytes;
+    if (bytes_ == sizeof(float)) add<float>(r.partner, at(taken.first), theirs, taken.count);
+    else add<double>(r.partner, at(taken.first), theirs, taken.count);
+  }
+  template <class T> void add(int partner, std::byte* here, const std::byte* there, std::size_t count) const {
+    auto* mine = reinterpret_cast<T*>(here);
+    const auto* theirs = reinterpret_cast<const T*>(there);
+    if (rank_ < partner)
+      for (std::size_t i = 0; i < count; ++i) mine[i] = mine[i] + theirs[i];
+    else
+      for (std::size_t i = 0; i < count; ++i) mine[i] = theirs[i] + mine[i];
+  }
+
+  MPI_Comm all_;
+  int rank_;
+  MPI_Datatype type_;
+  std::size_t bytes_;
+  std::byte* numbers_;
+  std::vector<round> rounds_;
+  std::size_t round_ = 0, begun_ = 0, ended_ = 0;  // messages of this round
+  MPI_Request under_way_[2][2];
+};
+
+// One call of MPI at a time: a lock is around each, so that MPI_THREAD_SERIALIZED is enough for a thread that goes on with sums. Where
+// MPI allows calls of one thread alone, sums go on in `progress`.
 class processes final : public replicas {
  public:
-  explicit processes(MPI_Comm all) : all_(all) {
+  processes(MPI_Comm all, bool threads) : all_(all), threads_(threads) {
     check(MPI_Comm_rank(all_, &rank_), "rank");
     check(MPI_Comm_size(all_, &count_), "number of processes");
   }
+  processes(const processes&) = delete;
+  processes& operator=(const processes&) = delete;
+  ~processes() override {
+    {
+      std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    begun_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
   int rank() const override { return rank_; }
   int count() const override { return count_; }
-  void sum(view<float> numbers) override { sum(numbers.data(), numbers.size(), floats_); }
-  void sum(view<double> numbers) override { sum(numbers.data(), numbers.size(), doubles_); }
+  void sum(view<float> numbers) override { begin(numbers), finish_sums(); }
+  void sum(view<double> numbers) override { begin(numbers), finish_sums(); }
+  void begin_sum(view<float> numbers) override { begin(numbers); }
+  void begin_sum(view<double> numbers) override { begin(numbers); }
+  void progress() override {
+    if (threads_) return;
+    std::lock_guard lock(mutex_);
+    while (advance()) {}
+    raise_error();
+  }
+  void finish_sums() override {
+    std::lock_guard lock(mutex_);  // the other thread waits
+    while (!sums_.empty() && !error_)
+      if (!advance()) std::this_thread::yield();
+    raise_error();
+  }
   void broadcast(void* bytes, std::size_t count) override {
+    std::lock_guard lock(mutex_);
     constexpr std::size_t most = std::size_t(1) << 30;
     for (std::size_t at = 0; at < count; at += most)
       check(MPI_Bcast(static_cast<char*>(bytes) + at, static_cast<int>(std::min(most, count - at)), MPI_BYTE, 0, all_),
             "broadcast");
   }
   void fail(std::string_view why) noexcept override {
+    std::lock_guard lock(mutex_);
     char host[MPI_MAX_PROCESSOR_NAME];
     int length = 0;
     if (MPI_Get_processor_name(host, &length) != MPI_SUCCESS) length = 0;
@@ -54,37 +175,60 @@ class processes final : public replicas {
   }
 
  private:
-  // Pairs of processes add what they have, then pairs of pairs: each has the sum of twice as many after a round.
-  template <class T> void sum(T* numbers, std::size_t count, std::vector<T>& received) {
-    const std::size_t each = message_bytes / sizeof(T), messages = (count + each - 1) / each;
-    received.resize(std::min(2 * each, count));
-    for (int distance = 1; distance < count_; distance *= 2) {
-      const int partner = rank_ ^ distance;
-      MPI_Request under_way[2][2];
-      const auto length = [&](std::size_t m) { return std::min(each, count - m * each); };
-      const auto begin = [&](std::size_t m) {
-        const auto n = static_cast<int>(length(m));
-        check(MPI_Irecv(received.data() + m % 2 * each, n, type_of(numbers), partner, 0, all_, &under_way[m % 2][0]),
-              "receive");
-        check(MPI_Isend(numbers + m * each, n, type_of(numbers), partner, 0, all_, &under_way[m % 2][1]), "send");
-      };
-      for (std::size_t m = 0; m < messages + 1; ++m) {
-        if (m < messages) begin(m);
-        if (m == 0) continue;
-        const std::size_t done = m - 1;
-        check(MPI_Waitall(2, under_way[done % 2], MPI_STATUSES_IGNORE), "exchange with another process");
-        T* mine = numbers + done * each;
-        const T* theirs = received.data() + done % 2 * each;
-        for (std::size_t i = 0; i < length(done); ++i)
-          mine[i] = rank_ < partner ? mine[i] + theirs[i] : theirs[i] + mine[i];
+  template <class T> void begin(view<T> numbers) {
+    {
+      std::lock_guard lock(mutex_);
+      sums_.emplace_back(all_, rank_, count_, numbers);
+      if (!threads_) return;
+      if (!thread_.joinable()) thread_ = std::thread([this] { go_on(); });
+    }
+    begun_.notify_one();
+  }
+  // One sum after the other, so that messages of two cannot be taken for each other.
+  bool advance() {
+    if (sums_.empty() || error_) return false;
+    try {
+      const bool moved = sums_.front().advance(room_);
+      if (!sums_.front().is_done()) return moved;
+      sums_.pop_front();
+      return true;
+    } catch (...) {
+      error_ = std::current_exception();
+      return false;
+    }
+  }
+  void raise_error() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+  // The thread: it looks often while messages come, and leaves the processor to others while none do.
+  void go_on() {
+    constexpr std::chrono::microseconds shortest(10), longest(200);
+    auto pause = shortest;
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+      if (sums_.empty() || error_) {
+        begun_.wait(lock, [this] { return ends_ || (!sums_.empty() && !error_); });
+        pause = shortest;
+        continue;
       }
+      const bool moved = advance();
+      lock.unlock();
+      if (!moved) std::this_thread::sleep_for(pause);
+      pause = moved ? shortest : std::min(2 * pause, longest);
+      lock.lock();
     }
   }
 
   MPI_Comm all_;
+  const bool threads_;  // MPI allows calls of several, one at a time
   int rank_ = 0, count_ = 1;
-  std::vector<float> floats_;
-  std::vector<double> doubles_;
+  std::mutex mutex_;
+  std::condition_variable begun_;
+  std::deque<pairwise_exchange> sums_;
+  std::vector<std::byte> room_;  // messages that come
+  std::exception_ptr error_;
+  bool ends_ = false;
+  std::thread thread_;
 };
 
 void finalize() {
@@ -109,7 +253,7 @@ std::shared_ptr<replicas> connected() {
   MPI_Comm own = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "communicator");
   check(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "communicator");
-  return std::make_shared<processes>(own);
+  return std::make_shared<processes>(own, threads >= MPI_THREAD_SERIALIZED);
 }
 
 }  // namespace

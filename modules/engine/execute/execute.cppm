@@ -62,6 +62,12 @@ export class executor {
   /// state_error where an input or output is not bound. stopped_error where a `stop_scope` of this thread was asked to stop,
   /// naming the operation that was not begun; no state is assigned then.
   inline void run() { is_plain() && !detail::innermost_stop ? run_plain() : run_whole(); }
+  /// Told the number of an output that has all of its elements.
+  using output_ready = std::function<void(std::size_t output)>;
+  /// A run that tells of each output as soon as no step touches it any more, while the steps after it are still to come; outputs come in
+  /// the order in which the plan finishes them. A run that fails may have told of some. Errors: as those of `run`; what `ready`
+  /// raises.
+  void run_reporting(const output_ready& ready);
   /// A run that is not stopped once it has begun, for results that take the place of what it reads. Errors: as those of `run`.
   void run_undivided();
   /// Whether a run is nothing but its steps: all is bound, on one thread, with nothing to check or assign. It cannot fail
@@ -141,6 +147,7 @@ export class executor {
   void prepare();
   void prepare_packs();
   void check() const;
+  void refresh();
   void run_whole();
   // Stages in order, with the checks before the first that assigns.
   template <class F> void run_with(F stages);
@@ -168,6 +175,12 @@ export class executor {
   };
   std::vector<watched> watched_;
   std::vector<std::uint64_t> once_seen_;
+  // Outputs and the stages that finish them, in order; made by the first run that tells of them.
+  struct finished_output {
+    std::size_t stage, output;
+    auto operator<=>(const finished_output&) const = default;
+  };
+  std::vector<finished_output> finished_;
   const bound_step* first_ = nullptr;         // of a run
   detail::handed_over<std::size_t> plain_{};  // number of steps where a run is nothing but steps
 };

@@ -437,12 +437,7 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
     detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1
                                        << " numbers, and here are " << nanoseconds.size());
   }
-  if (unbound_ != 0) not_bound();
-  for (const auto& w : watched_)
-    if (*w.seen != w.of->version()) {
-      prepare();
-      break;
-    }
+  refresh();
   run_with([&](std::size_t from, std::size_t to, const detail::stop_link* stop) {
     for (auto s = from; s < to; ++s) {
       const auto begin = std::chrono::steady_clock::now();
@@ -454,7 +449,27 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
   });
 }
 
-void executor::run_whole() {
+void executor::run_reporting(const output_ready& ready) {
+  refresh();
+  if (finished_.empty()) {
+    const auto stages = output_stages(*plan_);
+    for (std::size_t i = 0; i < stages.size(); ++i) finished_.push_back({stages[i], i});
+    std::sort(finished_.begin(), finished_.end());
+  }
+  auto next = finished_.begin();
+  run_with([&](std::size_t from, std::size_t to, const detail::stop_link* stop) {
+    while (from < to) {
+      const std::size_t cut = next == finished_.end() ? to : std::min(to, std::max(from, next->stage) + 1);
+      run_stages(from, cut, stop);
+      from = cut;
+      for (; next != finished_.end() && next->stage < from; ++next) ready(next->output);
+    }
+  });
+  for (; next != finished_.end(); ++next) ready(next->output);
+}
+
+// Before a run: all is bound, and what was made of states is up to date.
+void executor::refresh() {
   if (!plan_) [[unlikely]]
     moved();
   if (unbound_ != 0) [[unlikely]]
@@ -464,6 +479,10 @@ void executor::run_whole() {
       prepare();
       break;
     }
+}
+
+void executor::run_whole() {
+  refresh();
   if (plain_ && !detail::innermost_stop) return run_plain();  // states were brought up to date
   run_with([this](std::size_t from, std::size_t to, const detail::stop_link* stop) { run_stages(from, to, stop); });
 }

@@ -205,5 +205,8 @@ export std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_pea
 /// the arena may overlap where one is not touched in a stage between the first and the last that touch the other; in the
 /// stage where both meet, each step that touches one touches the other at the same address.
 export std::string memory_clash(const plan& p);
+/// For each output the last stage that touches it: after that its elements stay as they are until the end of the run. The last
+/// stage of all where no step touches it.
+std::vector<std::size_t> output_stages(const plan& p);
 
 }  // namespace lamina

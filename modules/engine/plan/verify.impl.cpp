@@ -1,4 +1,4 @@
-// Whether the memory of a plan is in order, by what its steps touch.
+// What the steps of a plan touch: whether its memory is in order, and when its outputs are finished.
 module lamina:plan.verify.impl;
 import :core;
 import :plan;
@@ -107,6 +107,21 @@ std::string memory_clash(const plan& p) {
       return t.string();
     }
   return {};
+}
+
+std::vector<std::size_t> output_stages(const plan& p) {
+  const step_finder steps(p);
+  std::vector<std::int32_t> last(p.output_types().size(), -1);
+  for (const auto& r : p.relocations()) {
+    const auto& b = p.buffers()[static_cast<std::size_t>(r.buffer)];
+    if (b.kind != buffer_kind::output) continue;
+    auto& stage = last[static_cast<std::size_t>(b.index)];
+    if (const auto step = steps.of_run(r.at); step >= 0) stage = std::max(stage, steps.stage(step));
+  }
+  std::vector<std::size_t> stages;
+  const std::size_t end = p.stages().empty() ? 0 : p.stages().size() - 1;
+  for (const auto s : last) stages.push_back(s < 0 ? end : static_cast<std::size_t>(s));
+  return stages;
 }
 
 }  // namespace lamina

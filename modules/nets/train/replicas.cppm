@@ -17,9 +17,18 @@ export class replicas {
   /// that each one has the same bits, and those of one process that adds in this order.
   virtual void sum(view<float> numbers) = 0;
   virtual void sum(view<double> numbers) = 0;
+  /// Begins such a sum, which may go on while this one computes: the numbers are left alone until `finish_sums`. All begin the
+  /// same sums in the same order. Without an override it is `sum`.
+  virtual void begin_sum(view<float> numbers) { sum(numbers); }
+  virtual void begin_sum(view<double> numbers) { sum(numbers); }
+  /// Called now and then between `begin_sum` and `finish_sums`, for those that have no thread to go on with sums.
+  virtual void progress() {}
+  /// Waits for all sums that were begun.
+  virtual void finish_sums() {}
   /// Gives the bytes of rank 0 to all.
   virtual void broadcast(void* bytes, std::size_t count) = 0;
-  /// Ends all of them, where this one alone has failed and the others wait for it. Does not return where the process can be ended.
+  /// Ends all of them, where this one alone has failed and the others wait for it. Does not return where the process can be ended;
+  /// where it returns, no sum that was begun touches its numbers any more.
   virtual void fail(std::string_view why) noexcept = 0;
 };
 

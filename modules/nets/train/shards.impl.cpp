@@ -3,6 +3,7 @@ module lamina:train.shards.impl;
 import :context;
 import :core;
 import :dtype;
+import :execute;
 import :gradient;
 import :model;
 import :op;
@@ -52,6 +53,11 @@ template <class F> void together(replicas* others, F f) {
   if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
 }
 
+/// Some of the numbers of a block.
+struct number_range {
+  std::int64_t first = 0, count = 0;
+};
+
 /// Numbers of one element type, float32 or float64, side by side.
 class number_block {
  public:
@@ -66,16 +72,22 @@ class number_block {
     std::fill(floats_.begin(), floats_.end(), 0.0F);
     std::fill(doubles_.begin(), doubles_.end(), 0.0);
   }
-  void add(const number_block& o) {
-    for (std::size_t i = 0; i < floats_.size(); ++i) floats_[i] = o.floats_[i] + floats_[i];
-    for (std::size_t i = 0; i < doubles_.size(); ++i) doubles_[i] = o.doubles_[i] + doubles_[i];
+  /// Adds numbers of another block to those at the same places.
+  void add(const number_block& o, number_range which) {
+    if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
+    else add(floats_, o.floats_, which);
   }
-  void sum_over(replicas& all) {
-    if (element_ == dtype::float64) all.sum(view<double>(doubles_));
-    else all.sum(view<float>(floats_));
+  void begin_sum(replicas& all, number_range which) {
+    const auto first = static_cast<std::size_t>(which.first), count = static_cast<std::size_t>(which.count);
+    if (element_ == dtype::float64) all.begin_sum(view<double>(doubles_.data() + first, count));
+    else all.begin_sum(view<float>(floats_.data() + first, count));
   }
 
  private:
+  template <class T> static void add(std::vector<T>& to, const std::vector<T>& from, number_range which) {
+    for (auto i = static_cast<std::size_t>(which.first), end = i + static_cast<std::size_t>(which.count); i < end; ++i)
+      to[i] = from[i] + to[i];
+  }
   dtype element_;
   std::vector<float> floats_;
   std::vector<double> doubles_;
@@ -94,9 +106,17 @@ class pairwise_sum {
     return b;
   }
   void add(number_block b) {
+    add_to(b);
+    take_in(std::move(b));
+  }
+  /// The same in parts, for a block that is still being filled: `add_to` for each range that is, and then `take_in`.
+  void add_to(number_block& b, number_range which) const {
+    for (std::size_t level = 0; added_ >> level & 1u; ++level) b.add(levels_[level].front(), which);
+  }
+  void add_to(number_block& b) const { add_to(b, {0, count_}); }
+  void take_in(number_block b) {
     std::size_t level = 0;
     for (; added_ >> level & 1u; ++level) {
-      b.add(levels_[level].front());
       free_.push_back(std::move(levels_[level].front()));
       levels_[level].clear();
     }
@@ -126,7 +146,12 @@ class pairwise_sum {
 /// The program of a training step without its update, and that of the update.
 struct shard_programs {
   std::shared_ptr<program> gradients, update;
-  std::vector<std::int64_t> places;  // of gradients and statistics among the numbers of a block
+  // Of each output after the hits, the numbers of a block that it takes, side by side, and the input of the update that reads them.
+  struct place {
+    number_range numbers;
+    std::size_t input;
+  };
+  std::vector<place> places{};
   std::int64_t numbers = 0;
 };
 
@@ -138,7 +163,7 @@ struct shard_programs {
 using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
 shard_programs in_shards(const program& forward, const parameter_store& store, dtype element, std::int64_t shards,
                          value_id loss, value_id hits, const shard_update& update) {
-  shard_programs made{std::make_shared<program>(), std::make_shared<program>(), {}, 0};
+  shard_programs made{std::make_shared<program>(), std::make_shared<program>()};
   program &p = *made.gradients, &q = *made.update;
   rewriter copy(forward, p);
   copy.copy_inputs();
@@ -158,14 +183,9 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   const value l = copy.reach(loss) * share;
   p.output("loss", l);
   p.output("hits", copy.reach(hits));
-  const auto place = [&](const tensor_type& t) {
-    made.places.push_back(made.numbers);
-    made.numbers += t.dims.size();
-  };
-  std::vector<value> of, sums;
+  std::vector<value> of, sums, found;  // what the update reads, by its input
   for (const auto& g : gradients(l, view<const value>(weights))) {
-    p.output("gradient", g);
-    place(g.type());
+    found.push_back(g);
     sums.push_back(q.input("gradient", g.type()));
   }
   for (const auto& w : weights) of.push_back(q.state(p.at(w.id()).name, w.type()));
@@ -179,13 +199,63 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
       q.assign(state, state + q.constant(one));
       continue;
     }
-    p.output("statistic", copy.reach(a.value) * share);
-    place(s.results[0]);
+    found.push_back(copy.reach(a.value) * share);
     q.assign(state, q.input("statistic", s.results[0]));
+  }
+  // Nodes have the order in which the reverse walk added them, last layers first: so outputs are finished one after the other.
+  std::vector<std::size_t> order(found.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return found[a].id() < found[b].id(); });
+  for (const auto i : order) {
+    p.output("gradient", found[i]);
+    made.places.push_back({{made.numbers, found[i].type().dims.size()}, i});
+    made.numbers += made.places.back().numbers.count;
   }
   update(q, of, sums);
   return made;
 }
+
+/// Exchanges the numbers of a block in parts, each as soon as it is there, in one order.
+class bucket_exchange {
+ public:
+  /// Places side by side make a part of `bytes` or a little more; 0: one part of all.
+  bucket_exchange(view<const shard_programs::place> places, std::size_t element_bytes, std::int64_t bytes) {
+    for (const auto& p : places) {
+      if (buckets_.empty() ||
+          (bytes > 0 && buckets_.back().numbers.count * static_cast<std::int64_t>(element_bytes) >= bytes))
+        buckets_.push_back({{p.numbers.first, 0}, 0});
+      buckets_.back().numbers.count += p.numbers.count;
+      ++buckets_.back().places;
+      bucket_of_.push_back(buckets_.size() - 1);
+    }
+  }
+  /// The exchange of another block begins.
+  void restart() {
+    missing_.clear();
+    for (const auto& b : buckets_) missing_.push_back(b.places);
+    next_ = 0;
+  }
+  /// Place i is there. `begin` is called with each range that may go.
+  template <class F> void ready(std::size_t i, F begin) {
+    --missing_[bucket_of_[i]];
+    for (; next_ < buckets_.size() && missing_[next_] == 0; ++next_) begin(buckets_[next_].numbers);
+  }
+  /// The same for all places.
+  template <class F> void all_ready(F begin) {
+    for (std::size_t i = 0; i < bucket_of_.size(); ++i) ready(i, begin);
+  }
+
+ private:
+  struct bucket {
+    number_range numbers;
+    std::size_t places;
+  };
+  std::vector<bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // of each place
+  std::vector<std::size_t> missing_;    // places of each bucket
+  std::size_t next_ = 0;                // bucket to go
+};
 
 /// A part of a batch.
 struct batch_part {
@@ -201,13 +271,14 @@ struct shard_sums {
 class shard_steps {
  public:
   shard_steps(shard_programs programs, const model_core& net, const std::shared_ptr<context>& where, dtype element,
-              std::int64_t shards, replicas* others)
+              std::int64_t shards, replicas* others, std::int64_t bucket_bytes)
       : programs_(std::move(programs)),
         gradients_(net.session_of(programs_.gradients, where)),
         update_(net.session_of(programs_.update, where)),
         element_(element),
         shards_(shards),
         others_(others),
+        buckets_(view<const shard_programs::place>(programs_.places), size_of(element), bucket_bytes),
         sums_(element, programs_.numbers),
         figures_(dtype::float64, 3) {}
 
@@ -227,22 +298,30 @@ class shard_steps {
   template <class F> shard_sums gradients(std::int64_t count, F load) {
     sums_.restart();
     figures_.restart();
+    // Sums that are under way touch this block, also where one of the others has to be told of an error.
+    number_block block = sums_.take();
     alone(others_, [&] {
-      for (const auto& s : parts(count)) {
-        number_block block = sums_.take(), figures = figures_.take();
+      const auto own = parts(count);
+      for (const auto& s : own) {
+        number_block figures = figures_.take();
+        if (&s != &own.front()) block = sums_.take();
         block.clear();
         figures.clear();
-        if (s.count > 0) {
-          const batch_operands& operands = load();
-          if (operands.count() > 0) run(s.number, operands, count, block, figures);
+        const batch_operands* samples = s.count > 0 ? &load() : nullptr;
+        if (samples && samples->count() == 0) samples = nullptr;
+        const shard now{s.number, count, samples};
+        if (others_ && &s == &own.back()) run_last(now, block, figures);
+        else {
+          if (samples) run(now, block, figures, nullptr);
+          sums_.add_to(block);
         }
-        sums_.add(std::move(block));
+        sums_.take_in(std::move(block));
         figures_.add(std::move(figures));
       }
     });
     if (others_) {
-      figures_.total().sum_over(*others_);
-      sums_.total().sum_over(*others_);
+      figures_.total().begin_sum(*others_, {0, 3});
+      others_->finish_sums();
     }
     const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
     return {figure(0), figure(1), figure(2)};
@@ -252,19 +331,36 @@ class shard_steps {
     std::vector<shape> extents;
     for (auto i : programs_.update->inputs()) extents.push_back(programs_.update->at(i).results[0].dims);
     executor& e = update_.at(view<const shape>(extents));
-    for (std::size_t i = 0; i < programs_.places.size(); ++i) e.bind_input(i, sums_.total().at(programs_.places[i]));
+    for (const auto& p : programs_.places) e.bind_input(p.input, sums_.total().at(p.numbers.first));
     const auto single = static_cast<float>(rate);
     e.bind_input(programs_.places.size(), element_ == dtype::float64 ? static_cast<const void*>(&rate) : &single);
     e.run();
   }
 
  private:
-  void run(std::int64_t number, const batch_operands& operands, std::int64_t of, number_block& block,
-           number_block& figures) {
-    std::vector<shape> extents = operands.shapes();
-    std::vector<const void*> data = operands.data();
-    const double share = static_cast<double>(operands.count()) / static_cast<double>(of);
-    const std::int64_t shift[] = {0, number};
+  /// A shard of a batch of `of` samples; `samples` is null where none could be read.
+  struct shard {
+    std::int64_t number, of;
+    const batch_operands* samples;
+  };
+  /// Runs the last shard of this process, whose gradients are added to those before them and go to the others one after the other.
+  void run_last(const shard& s, number_block& block, number_block& figures) {
+    const auto begin = [&](number_range which) {
+      sums_.add_to(block, which);
+      block.begin_sum(*others_, which);
+    };
+    buckets_.restart();
+    if (!s.samples) return buckets_.all_ready(begin);
+    run(s, block, figures, [&](std::size_t output) {
+      if (output >= 2) buckets_.ready(output - 2, begin);
+      others_->progress();
+    });
+  }
+  void run(const shard& s, number_block& block, number_block& figures, const executor::output_ready& ready) {
+    std::vector<shape> extents = s.samples->shapes();
+    std::vector<const void*> data = s.samples->data();
+    const double share = static_cast<double>(s.samples->count()) / static_cast<double>(s.of);
+    const std::int64_t shift[] = {0, s.number};
     const auto single = static_cast<float>(share);
     extents.emplace_back();
     data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&share) : &single);
@@ -277,11 +373,13 @@ class shard_steps {
     std::int64_t hits = 0;
     e.bind_output(0, element_ == dtype::float64 ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
-    for (std::size_t i = 0; i < programs_.places.size(); ++i) e.bind_output(2 + i, block.at(programs_.places[i]));
-    e.run();
+    for (std::size_t i = 0; i < programs_.places.size(); ++i)
+      e.bind_output(2 + i, block.at(programs_.places[i].numbers.first));
+    if (ready) e.run_reporting(ready);
+    else e.run();
     *static_cast<double*>(figures.at(0)) = element_ == dtype::float64 ? loss64 : static_cast<double>(loss32);
     *static_cast<double*>(figures.at(1)) = static_cast<double>(hits);
-    *static_cast<double*>(figures.at(2)) = static_cast<double>(operands.count());
+    *static_cast<double*>(figures.at(2)) = static_cast<double>(s.samples->count());
   }
 
   shard_programs programs_;
@@ -289,6 +387,7 @@ class shard_steps {
   dtype element_;
   std::int64_t shards_;
   replicas* others_;
+  bucket_exchange buckets_;
   pairwise_sum sums_, figures_;
 };
 

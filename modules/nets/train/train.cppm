@@ -122,6 +122,9 @@ export struct fit_options {
   /// as many shards. Their number divides that of the shards. Weights and the place in the checkpoint are those of rank 0, which
   /// alone tells its observer and writes the checkpoint.
   std::shared_ptr<lamina::replicas> replicas{};
+  /// Replicas exchange gradients in parts of about so many bytes, last layers first, while the last of a process's shards still
+  /// computes. Bits do not depend on it. 0: all at once, when that shard is done.
+  std::int64_t bucket_bytes = std::int64_t(25) << 20;
 };
 
 /// Loss and accuracy over a data set.

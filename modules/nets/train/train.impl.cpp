@@ -188,7 +188,7 @@ struct trainer::implementation {
     add_updates(*p, store, net.definition().element, view<const value>(weights), view<const value>(g), step);
     return p;
   }
-  std::unique_ptr<shard_steps> steps_in_shards(std::int64_t shards, replicas* others) {
+  std::unique_ptr<shard_steps> steps_in_shards(std::int64_t shards, replicas* others, std::int64_t bucket_bytes) {
     auto& store = net.parameters();
     const dtype element = net.definition().element;
     const auto p = forward(true);
@@ -198,7 +198,7 @@ struct trainer::implementation {
     };
     return std::make_unique<shard_steps>(
         in_shards(*p, store, element, shards, p->outputs()[0].value, p->outputs()[1].value, update), net, where,
-        element, shards, others);
+        element, shards, others, bucket_bytes);
   }
 
   // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
@@ -613,7 +613,7 @@ class trainer::implementation::fitting {
   };
 
   void plan() {
-    if (shards_ > 1 || others_) steps_ = at_.steps_in_shards(shards_, others_);
+    if (shards_ > 1 || others_) steps_ = at_.steps_in_shards(shards_, others_, o_.bucket_bytes);
     else updates_ = at_.net.session_of(at_.train_program, at_.where);
     checks_ = at_.net.session_of(at_.check_program, at_.where);
   }
@@ -812,6 +812,10 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   shards_of(o);
+  if (o.bucket_bytes < 0) {
+    text t;
+    detail::raise(error_kind::value, t << "fit: `bucket_bytes` is " << o.bucket_bytes << "; expected 0 or more");
+  }
   together(o.replicas.get(), [&] {
     at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
