@@ -433,7 +433,7 @@ BOOST_AUTO_TEST_CASE(groups) {
       optim::adamw{.lr = 0.01, .weight_decay = 0.1},
       {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 3}}, {"stem.?.weight", {.frozen = true}}}};
   const auto end = [&](const auto& optimizer, const std::string& name) {
-    stepper<double> step(optimizer, begin, {}, name);
+    stepper<double> step(optimizer, begin, {}, name, false);  // patterns that fit other parameters
     list w;
     for (int t = 1; t <= 5; ++t) w = step(gradient_of(begin, t, true), 0.01);
     return w;

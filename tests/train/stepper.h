@@ -11,7 +11,7 @@ using namespace lamina::ir;
 template <class T> class stepper {
  public:
   template <class O> stepper(const O& o, const std::vector<double>& w, std::optional<shape> extents_of_w = {},
-                             const std::string& name = "w")
+                             const std::string& name = "w", bool prepared = true)
       : name_(name) {
     const shape dims = extents_of_w.value_or(shape{dim(static_cast<std::int64_t>(w.size()))});
     const tensor_type type{dtype_of<T>, dims}, number{dtype_of<T>, {}};
@@ -21,8 +21,11 @@ template <class T> class stepper {
     store.add(name, start, state_role::parameter);
     value weight = p->state(name, type), g = p->input("g", type), rate = p->input("rate", number),
           step = p->input("step", number);
-    update_scope scope(*p, store, name, rate, step);
-    p->assign(weight, o.step(scope, weight, g));
+    joint_update all{{name}, {weight}, {g}, step};
+    if constexpr (requires { o.prepare(all); })
+      if (prepared) o.prepare(all);
+    auto scope = update_scope(*p, store, name, rate, step).prepared(all.prepared);
+    p->assign(weight, o.step(scope, weight, all.gradients[0]));
     const shape extents[] = {dims, shape{}, shape{}};
     plan = make_plan(*p, {extents, 3}, target_isa());
     run_ = std::make_unique<executor>(plan, &store);

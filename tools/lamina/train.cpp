@@ -57,9 +57,6 @@ image_dataset read_data(const train_arguments& o, const std::string& images, con
 template <class L> trainer::loss_rule loss_rule_of(const L& of) {
   return [of](view<const value> outputs, view<const value> labels) { return value(of(outputs[0], labels[0])); };
 }
-template <class O> trainer::step_rule rule_of(const O& rule) {
-  return [rule](update_scope& s, const value& w, const value& g) { return value(rule.step(s, w, g)); };
-}
 
 // Parameters that are not trained; `thaw` makes them as they were, for the net that is written.
 class frozen_parameters {
@@ -172,8 +169,9 @@ void train(const train_arguments& o) {
   const std::map<std::string, trainer::loss_rule> losses{{"cross_entropy", loss_rule_of(loss::cross_entropy{})},
                                                          {"nll", loss_rule_of(loss::nll{})},
                                                          {"log_loss", loss_rule_of(loss::log_loss{})}};
-  const std::map<std::string, trainer::step_rule> rules{
-      {"sgd", rule_of(optim::sgd{})}, {"adam", rule_of(optim::adam{})}, {"adamw", rule_of(optim::adamw{})}};
+  const std::map<std::string, trainer::step_rule> rules{{"sgd", trainer::step_rule::of(optim::sgd{})},
+                                                        {"adam", trainer::step_rule::of(optim::adam{})},
+                                                        {"adamw", trainer::step_rule::of(optim::adamw{})}};
   fit_options fit{.epochs = o.epochs,
                   .batch = o.batch,
                   .observer = o.json ? observer() : progress_bar(),

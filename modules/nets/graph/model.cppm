@@ -210,8 +210,7 @@ export class model {
   /// the regularizer or the options that are not finite or below 0.
   template <Optimizer O> void add_updates(const O& optimizer, const update_options& o = {}, const origin& = {}) {
     lamina::detail::check_optimizer(optimizer);
-    add_updates([optimizer](update_scope& s, const value& w, const value& g) { return value(optimizer.step(s, w, g)); },
-                optimizer.lr, RowOptimizer<O>, o);
+    add_updates(update_rule::of(optimizer), optimizer.lr, RowOptimizer<O>, o);
   }
   /// The net that computes blobs from others at inference, with the parameters that it needs as external blobs. Layers that
   /// were added for training run as at inference: dropout passes its input on, batch norm takes running statistics.
@@ -245,8 +244,7 @@ export class model {
 
  private:
   friend class detail::layer_run;
-  void add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate,
-                   bool by_rows, const update_options& o);
+  void add_updates(const update_rule& rule, double rate, bool by_rows, const update_options& o);
   struct implementation;
   std::unique_ptr<implementation> impl_;
 };

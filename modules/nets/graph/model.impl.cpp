@@ -395,8 +395,7 @@ const gradient_map& model::add_gradient_operators(const std::vector<gradient_tar
   return *m.gradients;
 }
 
-void model::add_updates(const std::function<value(update_scope&, const value&, const value&)>& step, double rate,
-                        bool by_rows, const update_options& o) {
+void model::add_updates(const update_rule& rule, double rate, bool by_rows, const update_options& o) {
   auto& m = *impl_;
   auto& symbols = m.main.symbols();
   m.check(o, rate, by_rows);
@@ -404,7 +403,15 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
   value speed = !o.rate.empty() ? o.rate : symbols.body.number(rate, m.options.element);
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
+  joint_update joint{{}, {}, {}, number};
   for (const auto& u : all) {
+    joint.parameters.push_back(m.parameters[u.parameter].name);
+    joint.weights.push_back(u.weight);
+    joint.gradients.push_back(u.gradient);
+  }
+  if (rule.prepare) rule.prepare(joint);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& u = all[i];
     parameter_info& p = m.parameters[u.parameter];
     std::map<value_id, value> whole;  // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
@@ -421,8 +428,8 @@ void model::add_updates(const std::function<value(update_scope&, const value&, c
       const value of = u.positions.empty() ? v : whole.at(v.id());
       m.assign(symbols.names.at(of.id()), of, u.positions, next);
     };
-    update_scope s(slot, write, speed, number, p.name);
-    m.assign(p.name, p.at, u.positions, o.regularizer.projected(step(s, u.weight, u.gradient)));
+    auto s = update_scope(slot, write, speed, number, p.name).prepared(joint.prepared);
+    m.assign(p.name, p.at, u.positions, o.regularizer.projected(rule.step(s, u.weight, joint.gradients[i])));
     p.updated = true;
   }
 }

@@ -13,7 +13,10 @@ namespace optim {
 /// Whether a name is of a pattern, in which `*` stands for any letters and `?` for one.
 bool matches(std::string_view pattern, std::string_view name);
 void check_clipping(double value, double norm, double p);
-value clipped_gradient(const value& g, double value, double norm, double p);
+/// Gradients with these limits, of each or of all together.
+void limit_gradients(std::vector<value>& gradients, double value, double norm, double p, bool together);
+/// Refuses an optimizer that has to see all gradients and has not.
+void check_prepared(const update_scope& s, std::string_view optimizer);
 /// The average after this update, of the parameter's new value and the average before.
 value next_average(const update_scope& s, const value& w, const value& average, double decay, std::int64_t start,
                    std::int64_t every);
@@ -24,12 +27,15 @@ void check_lookahead(std::int64_t k, double alpha);
 /// Which of two steps an update is.
 struct sam_phase {
   sam_phase(update_scope& s, const value& w);
+  static value is_uphill(const value& step);
   /// The scope of the optimizer inside: its slots are assigned in the second step.
   update_scope second(const update_scope& s) const;
-  value result(const value& g, const value& next, double rho) const;
+  value result(const value& g, const value& next, double rho) const;  // of a gradient in the unit of the length of all
   value at, uphill, before;  // the parameter; whether this is the first step; the parameter before that
 };
 void check_sam(double rho);
+/// In the first step all gradients by their length, else what `inner` makes of them for the optimizer inside.
+void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& inner);
 
 /// An optimizer that goes uphill: of the gradient with the other sign.
 export template <Optimizer O> struct maximize {
@@ -37,21 +43,38 @@ export template <Optimizer O> struct maximize {
   double lr = base.lr;
   static constexpr bool by_rows = RowOptimizer<O>;
   void check() const { detail::check_optimizer(base); }
+  void prepare(joint_update& all) const {
+    if constexpr (detail::prepares<O>) {
+      for (auto& g : all.gradients) g = -g;
+      base.prepare(all);
+      for (auto& g : all.gradients) g = -g;
+    }
+  }
   value step(update_scope& s, const value& w, const value& g) const { return base.step(s, w, -g); }
 };
 
 /// An optimizer of limited gradients: elements from -value to value, then each parameter's gradient at most `norm` long by the
-/// p-norm, p above 0 and also infinite. 0 is no limit. Of all gradients together there is `clip_by_global_norm`.
+/// p-norm, p above 0 and also infinite; `together` all of them, as one vector. 0 is no limit.
 export template <Optimizer O> struct clipped {
   O base{};
   double value = 0, norm = 0, p = 2;
+  bool together = false;
   double lr = base.lr;
   void check() const {
     detail::check_optimizer(base);
     check_clipping(value, norm, p);
   }
+  void prepare(joint_update& all) const {
+    limit_gradients(all.gradients, value, norm, p, together);
+    all.prepared.emplace_back("clipped");
+    detail::prepare_update(base, all);
+  }
   ir::value step(update_scope& s, const ir::value& w, const ir::value& g) const {
-    return base.step(s, w, clipped_gradient(g, value, norm, p));
+    if (s.is_prepared("clipped")) return base.step(s, w, g);
+    if (together) check_prepared(s, "clipped");
+    std::vector<ir::value> own{g};
+    limit_gradients(own, value, norm, p, false);
+    return base.step(s, w, own[0]);
   }
 };
 
@@ -67,11 +90,13 @@ export struct parameter_group {
   group_options options{};
 };
 void check_groups(const std::vector<parameter_group>& list, bool decays);
+void check_patterns(const std::vector<parameter_group>& list, const std::vector<std::string>& parameters);
 /// The first group that a name belongs to, or null.
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name);
 
 /// An optimizer with groups of parameters: `groups{adamw{}, {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 10}}}}`.
-/// The first pattern that fits counts. Errors: value_error for a decay where the optimizer has none.
+/// The first pattern that fits counts. Errors: value_error for a decay where the optimizer has none, and for a pattern that fits no
+/// parameter that is updated.
 export template <Optimizer O> struct groups {
   O base{};
   std::vector<parameter_group> list{};
@@ -81,6 +106,10 @@ export template <Optimizer O> struct groups {
   void check() const {
     detail::check_optimizer(base);
     check_groups(list, decays);
+  }
+  void prepare(joint_update& all) const {
+    check_patterns(list, all.parameters);
+    detail::prepare_update(base, all);
   }
   value step(update_scope& s, const value& w, const value& g) const {
     const group_options* own = group_of(list, s.parameter());
@@ -107,6 +136,7 @@ export template <Optimizer O> struct averaged {
     detail::check_optimizer(base);
     check_averaging(decay, start, every);
   }
+  void prepare(joint_update& all) const { detail::prepare_update(base, all); }
   value step(update_scope& s, const value& w, const value& g) const {
     const value next = base.step(s, w, g), average = s.slot("average", w.type());
     s.assign(average, next_average(s, next, average, decay, start, every));
@@ -125,15 +155,16 @@ export template <Optimizer O> struct lookahead {
     detail::check_optimizer(base);
     check_lookahead(k, alpha);
   }
+  void prepare(joint_update& all) const { detail::prepare_update(base, all); }
   value step(update_scope& s, const value& w, const value& g) const {
     return looked_ahead(s, w, base.step(s, w, g), k, alpha);
   }
 };
 
 /// Sharpness-aware minimization in two steps, for loops that take each batch twice: an odd update moves each parameter uphill by
-/// rho g / |g| of its own gradient, the even one goes back and updates it by the gradient found there. The optimizer inside counts
-/// pairs. Between the two the parameters are those uphill: evaluate and save after even numbers of steps.
-/// Source: Foret et al., "Sharpness-aware minimization" (2021), arXiv:2010.01412, with a length for each parameter.
+/// rho g / |all g|, by the length of all gradients together, the even one goes back and updates it by the gradient found there. The
+/// optimizer inside counts pairs. Between the two the parameters are those uphill: evaluate and save after even numbers of steps.
+/// Source: Foret et al., "Sharpness-aware minimization" (2021), arXiv:2010.01412.
 export template <Optimizer O> struct sam {
   O base{};
   double rho = 0.05;
@@ -142,7 +173,11 @@ export template <Optimizer O> struct sam {
     detail::check_optimizer(base);
     check_sam(rho);
   }
+  void prepare(joint_update& all) const {
+    prepare_sam(all, [this](joint_update& of) { detail::prepare_update(base, of); });
+  }
   value step(update_scope& s, const value& w, const value& g) const {
+    check_prepared(s, "sam");
     sam_phase at(s, w);
     update_scope inner = at.second(s);
     const value next = base.step(inner, at.before, g);

@@ -26,11 +26,19 @@ void check_clipping(double value, double norm, double p) {
   const bool largest = std::isinf(p) && p > 0;
   check_numbers("clipped", {{"value", value}, {"norm", norm}, detail::positive("p", largest ? 1 : p)});
 }
-value clipped_gradient(const value& g, double limit, double norm, double p) {
-  value all[] = {g};
-  if (limit > 0) all[0] = clip_by_value(view<const value>(all, 1), limit)[0];
-  if (norm > 0) all[0] = clip_by_global_norm(view<const value>(all, 1), norm, p)[0];
-  return all[0];
+void limit_gradients(std::vector<value>& gradients, double limit, double norm, double p, bool together) {
+  if (limit > 0) gradients = clip_by_value(view<const value>(gradients), limit);
+  if (norm <= 0) return;
+  if (together) gradients = clip_by_global_norm(view<const value>(gradients), norm, p);
+  else
+    for (auto& g : gradients) g = clip_by_global_norm({&g, 1}, norm, p)[0];
+}
+void check_prepared(const update_scope& s, std::string_view optimizer) {
+  if (s.is_prepared(optimizer)) return;
+  text t;
+  detail::raise(error_kind::state, t << optimizer << ": it has to see all gradients together before parameter `"
+                                     << s.parameter()
+                                     << "` is updated; an optimizer made of it hands its `prepare` on");
 }
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
@@ -59,6 +67,16 @@ void check_groups(const std::vector<parameter_group>& list, bool decays) {
     if (!decays && g.options.weight_decay)
       detail::raise(error_kind::value,
                     origin::words() + owner + ": `weight_decay` is given, and the optimizer has none");
+  }
+}
+void check_patterns(const std::vector<parameter_group>& list, const std::vector<std::string>& parameters) {
+  const std::vector<std::string_view> names(parameters.begin(), parameters.end());
+  for (const auto& g : list) {
+    if (std::any_of(names.begin(), names.end(), [&](auto n) { return matches(g.pattern, n); })) continue;
+    text t;
+    t << origin::words() << "groups: pattern `" << g.pattern << "` fits no parameter that is updated";
+    suggest_names(t, g.pattern, names);
+    detail::raise(error_kind::value, t);
   }
 }
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name) {
@@ -99,15 +117,37 @@ value looked_ahead(update_scope& s, const value& w, const value& next, std::int6
 
 void check_sam(double rho) { check_numbers("sam", {detail::positive("rho", rho)}); }
 sam_phase::sam_phase(update_scope& s, const value& w) : at(w) {
-  const value pairs = s.step() / 2;
-  uphill = pairs != floor(pairs);
+  uphill = is_uphill(s.step());
   const value slot = s.slot("before", w.type());
   before = where(uphill, w, slot);
   s.assign(slot, before);
 }
+value sam_phase::is_uphill(const value& step) {
+  const value pairs = step / 2;
+  return pairs != floor(pairs);
+}
 update_scope sam_phase::second(const update_scope& s) const { return s.guarded(!uphill, max(floor(s.step() / 2), 1)); }
 value sam_phase::result(const value& g, const value& next, double rho) const {
-  return where(uphill, at + g * (rho / (detail::length(g) + 1e-12)), next);
+  return where(uphill, at + g * rho, next);
+}
+void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& inner) {
+  if (all.gradients.empty()) return;
+  all.prepared.emplace_back("sam");
+  const value step = detail::converted(all.step, dtype::float64), uphill = sam_phase::is_uphill(step);
+  value sum;
+  for (const auto& g : all.gradients) {
+    const value own = reduce_sum(square(g));
+    sum = sum.empty() ? own : value(sum + own);
+  }
+  const value by = where(uphill, 1 / (sqrt(sum) + 1e-12), 1);
+  joint_update second = all;
+  second.step = max(floor(step / 2), 1);
+  inner(second);
+  for (std::size_t i = 0; i < all.gradients.size(); ++i) {
+    const value &own = all.gradients[i], &inside = second.gradients[i];
+    all.gradients[i] = own.id() == inside.id() ? own * by : where(uphill, own * by, inside);
+  }
+  all.prepared = second.prepared;
 }
 
 }  // namespace optim

@@ -32,6 +32,8 @@ export class update_scope {
   update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step);
   /// The name of the parameter.
   const std::string& parameter() const { return parameter_; }
+  /// Whether the `prepare` of an optimizer has seen all gradients, under the name that it left in `joint_update::prepared`.
+  bool is_prepared(std::string_view optimizer) const;
   /// A state of the parameter's shape that begins with zeros.
   value slot(std::string_view name, const tensor_type& like) { return make_(name, like); }
   void assign(const value& slot, const value& v) { write_(slot, v); }
@@ -48,6 +50,8 @@ export class update_scope {
   update_scope scaled(double factor) const;
   /// Slots are assigned where a condition, bool [], holds, and the number of the update is another.
   update_scope guarded(const value& condition, const value& step) const;
+  /// After `prepare`, of the optimizers named.
+  update_scope prepared(std::vector<std::string> optimizers) const;
 
  private:
   static value in_type_of(const value& v, const value& like);
@@ -55,11 +59,22 @@ export class update_scope {
   slot_writer write_;
   value rate_, step_;
   std::string parameter_;
+  std::vector<std::string> prepared_;
+};
+
+/// What an optimizer sees before it updates parameters one by one: all of them, and their gradients, which it may change.
+export struct joint_update {
+  std::vector<std::string> parameters;    // names
+  std::vector<value> weights, gradients;  // in the order of the names
+  value step;                             // the number of this update, from 1, rank 0
+  std::vector<std::string> prepared{};    // optimizers that have seen them, for `update_scope::is_prepared`
 };
 
 /// Gives the new value of a parameter from the old one and its gradient. `lr` must be a finite number >= 0. An optimizer may
 /// have a member `check()`, which raises where its other numbers are wrong; `training`, `fit` and `add_updates` call it first.
 /// Those of the library raise a value_error for numbers that are not finite or below 0, and for a beta of 1 or more.
+/// A member `prepare(joint_update&)` is called once for each update, before the steps of its parameters: it sees all gradients together.
+/// An optimizer made of another one hands `prepare` on to it, with the gradients that its `step` would hand on.
 export template <class O>
 concept Optimizer = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
   { o.lr } -> std::convertible_to<double>;
@@ -81,7 +96,27 @@ void check_rate(std::string_view where, std::string_view name, double rate, dtyp
 template <Optimizer O> void check_optimizer(const O& o) {
   if constexpr (requires { o.check(); }) o.check();
 }
+/// Lets an optimizer see all gradients of an update, if it asks for them.
+template <class O> inline constexpr bool prepares = requires(const O& o, joint_update& all) { o.prepare(all); };
+template <Optimizer O> void prepare_update(const O& o, joint_update& all) {
+  if constexpr (prepares<O>) o.prepare(all);
+}
 }  // namespace detail
+
+/// An optimizer as a rule: what it does with all gradients of an update, and with each parameter.
+struct update_rule {
+  using step_function = std::function<value(update_scope&, const value& w, const value& g)>;
+  step_function step;
+  std::function<void(joint_update&)> prepare{};  // empty: nothing
+  update_rule(std::nullptr_t) {}
+  update_rule(step_function s) : step(std::move(s)) {}
+  template <Optimizer O> static update_rule of(const O& o) {
+    update_rule r([o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); });
+    if constexpr (detail::prepares<O>) r.prepare = [o](joint_update& all) { o.prepare(all); };
+    return r;
+  }
+  explicit operator bool() const { return static_cast<bool>(step); }
+};
 
 export namespace optim {
 

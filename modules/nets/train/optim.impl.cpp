@@ -46,6 +46,15 @@ update_scope update_scope::guarded(const value& condition, const value& step) co
   return s;
 }
 
+bool update_scope::is_prepared(std::string_view optimizer) const {
+  return std::find(prepared_.begin(), prepared_.end(), optimizer) != prepared_.end();
+}
+update_scope update_scope::prepared(std::vector<std::string> optimizers) const {
+  update_scope s = *this;
+  s.prepared_ = std::move(optimizers);
+  return s;
+}
+
 text detail::number_fault(std::string_view name, double number, dtype element) {
   text t;
   if (number >= 0 && number <= detail::largest_of(element)) return t;

@@ -136,7 +136,7 @@ export struct evaluation {
 export class trainer {
  public:
   using loss_rule = std::function<value(view<const value> outputs, view<const value> targets)>;
-  using step_rule = std::function<value(update_scope&, const value& w, const value& g)>;
+  using step_rule = update_rule;
   trainer(model_core& net, loss_rule loss, step_rule step, double rate);
   ~trainer();
   training_report fit(const sample_source& data, const fit_options& o);
@@ -163,9 +163,7 @@ template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
     } else return value(loss(outputs, targets));
   };
 }
-template <Optimizer O> trainer::step_rule step_rule_of(const O& o) {
-  return [o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); };
-}
+template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }
 /// The part of a model that is no template; that of a net from a file is the model.
 template <class M> model_core& trained_core(M& net) {
   if constexpr (std::same_as<M, model_core>) return net;

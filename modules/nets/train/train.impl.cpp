@@ -80,9 +80,12 @@ void add_updates(program& p, parameter_store& store, dtype element, view<const v
   value count = p.state(step_name, {dtype::float32, {}});
   value next = count + 1;
   p.assign(count, next);
+  joint_update all{{}, {weights.begin(), weights.end()}, {g.begin(), g.end()}, next};
+  for (const auto& w : weights) all.parameters.push_back(p.at(w.id()).name);
+  if (step.prepare) step.prepare(all);
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    update_scope scope(p, store, p.at(weights[i].id()).name, rate, next);
-    p.assign(weights[i], step(scope, weights[i], g[i]));
+    auto scope = update_scope(p, store, all.parameters[i], rate, next).prepared(all.prepared);
+    p.assign(weights[i], step.step(scope, weights[i], all.gradients[i]));
   }
 }
 }  // namespace
