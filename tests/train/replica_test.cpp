@@ -156,8 +156,9 @@ BOOST_AUTO_TEST_CASE(shards_have_the_gradient_of_the_batch) {
 
 BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
   const auto data = squares(101, 1), test = squares(60, 2);
-  const auto check = [&](const auto& net) {
+  const auto check = [&](const auto& net, std::int64_t accumulate = 1) {
     fit_options options{.epochs = 3, .batch = 16, .schedule = optim::one_cycle{}, .validation = test, .shards = 8};
+    options.accumulate = accumulate;
     auto alone = net;
     const auto report = fit(alone, data, by_entropy, optim::adam{.lr = 0.01}, options);
     for (const int count : {1, 2, 4, 8}) {
@@ -175,6 +176,7 @@ BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
     }
   };
   check(plain_model({.seed = 1}));
+  check(regular_model({.seed = 1}), 3);
   check(regular_model({.seed = 1}));  // random numbers, and statistics of batches
   check(model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 3}));
 }

@@ -257,6 +257,10 @@ class bucket_exchange {
   std::size_t next_ = 0;                // bucket to go
 };
 
+/// How the samples of an update are cut: batches of `batch` samples, each in `of_batch` shards, `shards` in all, of which the last may be empty.
+struct batch_cut {
+  std::int64_t batch, of_batch, shards;
+};
 /// A part of a batch.
 struct batch_part {
   std::int64_t number = 0, first = 0, count = 0;  // which of all, and its samples
@@ -271,25 +275,26 @@ struct shard_sums {
 class shard_steps {
  public:
   shard_steps(shard_programs programs, const model_core& net, const std::shared_ptr<context>& where, dtype element,
-              std::int64_t shards, replicas* others, std::int64_t bucket_bytes)
+              const batch_cut& cut, replicas* others, std::int64_t bucket_bytes)
       : programs_(std::move(programs)),
         gradients_(net.session_of(programs_.gradients, where)),
         update_(net.session_of(programs_.update, where)),
         element_(element),
-        shards_(shards),
+        cut_(cut),
         others_(others),
         buckets_(view<const shard_programs::place>(programs_.places), size_of(element), bucket_bytes),
         sums_(element, programs_.numbers),
         figures_(dtype::float64, 3) {}
 
-  /// The shards of a batch of `count` samples that this process computes.
+  /// The shards of an update of `count` samples that this process computes.
   std::vector<batch_part> parts(std::int64_t count) const {
     const std::int64_t ranks = others_ ? others_->count() : 1, rank = others_ ? others_->rank() : 0,
-                       each = shards_ / ranks;
+                       each = cut_.shards / ranks;
     std::vector<batch_part> own;
     for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
-      const std::int64_t first = i * count / shards_;
-      own.push_back({i, first, (i + 1) * count / shards_ - first});
+      const std::int64_t first = std::min(i / cut_.of_batch * cut_.batch, count),
+                         n = std::min(cut_.batch, count - first), s = i % cut_.of_batch, begin = s * n / cut_.of_batch;
+      own.push_back({i, first + begin, (s + 1) * n / cut_.of_batch - begin});
     }
     return own;
   }
@@ -385,7 +390,7 @@ class shard_steps {
   shard_programs programs_;
   session gradients_, update_;
   dtype element_;
-  std::int64_t shards_;
+  batch_cut cut_;
   replicas* others_;
   bucket_exchange buckets_;
   pairwise_sum sums_, figures_;

@@ -125,6 +125,10 @@ export struct fit_options {
   /// Replicas exchange gradients in parts of about so many bytes, last layers first, while the last of a process's shards still
   /// computes. Bits do not depend on it. 0: all at once, when that shard is done.
   std::int64_t bucket_bytes = std::int64_t(25) << 20;
+  /// How many batches make one update, 1 to 4096: their gradients are added as those of shards are, so that an update has the memory of one
+  /// batch and is that of a batch of all their samples; the last one of an epoch may be of fewer. Observers, schedules and checkpoints
+  /// count updates. With n a power of two and as many whole batches it has the bits of `.batch = n * batch, .shards = n * shards`.
+  std::int64_t accumulate = 1;
 };
 
 /// Loss and accuracy over a data set.

@@ -191,7 +191,7 @@ struct trainer::implementation {
     add_updates(*p, store, net.definition().element, view<const value>(weights), view<const value>(g), step);
     return p;
   }
-  std::unique_ptr<shard_steps> steps_in_shards(std::int64_t shards, replicas* others, std::int64_t bucket_bytes) {
+  std::unique_ptr<shard_steps> steps_in_shards(const batch_cut& cut, replicas* others, std::int64_t bucket_bytes) {
     auto& store = net.parameters();
     const dtype element = net.definition().element;
     const auto p = forward(true);
@@ -200,8 +200,8 @@ struct trainer::implementation {
       add_updates(into, store, element, weights, g, step);
     };
     return std::make_unique<shard_steps>(
-        in_shards(*p, store, element, shards, p->outputs()[0].value, p->outputs()[1].value, update), net, where,
-        element, shards, others, bucket_bytes);
+        in_shards(*p, store, element, cut.shards, p->outputs()[0].value, p->outputs()[1].value, update), net, where,
+        element, cut, others, bucket_bytes);
   }
 
   // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
@@ -498,15 +498,15 @@ namespace {
 
 // Refuses a checkpoint that another training wrote than the one that is to go on.
 void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images, std::int64_t shards) {
-  const std::int64_t batches = (images + o.batch - 1) / o.batch;
+  const std::int64_t size = o.batch * o.accumulate, batches = (images + size - 1) / size;
   text t;
   if (p.seed != o.seed) t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
   else if (p.shards != shards)
     t << "was written with " << p.shards << (p.shards == 1 ? " shard" : " shards")
       << " of each batch and training goes on with " << shards;
-  else if (p.batch_size != o.batch || p.images != images)
+  else if (p.batch_size != size || p.images != images)
     t << "was written with batches of " << p.batch_size << " from " << p.images
-      << " images and training goes on with batches of " << o.batch << " from " << images << " images";
+      << " images and training goes on with batches of " << size << " from " << images << " images";
   else if (p.batch >= batches || p.step != p.epoch * batches + p.batch)
     t << "stands at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step
       << " batches, which is no place in epochs of " << batches << " batches";
@@ -519,6 +519,12 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
   text all;
   all << o.checkpoint << ": " << t;
   detail::raise(error_kind::value, all);
+}
+
+std::int64_t power_of_two(std::int64_t least) {
+  std::int64_t n = 1;
+  while (n < least) n *= 2;
+  return n;
 }
 
 // Into how many shards batches are cut. Errors: value_error for numbers that do not fit.
@@ -554,7 +560,8 @@ class trainer::implementation::fitting {
       : at_(trainer),
         data_(data),
         o_(o),
-        batches_((data.size() + o.batch - 1) / o.batch),
+        size_(o.batch * o.accumulate),
+        batches_((data.size() + size_ - 1) / size_),
         shards_(shards_of(o)),
         others_(o.replicas.get()),
         tells_(o.observer && (!others_ || others_->rank() == 0)),
@@ -616,8 +623,10 @@ class trainer::implementation::fitting {
   };
 
   void plan() {
-    if (shards_ > 1 || others_) steps_ = at_.steps_in_shards(shards_, others_, o_.bucket_bytes);
-    else updates_ = at_.net.session_of(at_.train_program, at_.where);
+    if (shards_ > 1 || others_ || o_.accumulate > 1) {
+      const batch_cut cut{o_.batch, shards_, power_of_two(shards_ * o_.accumulate)};
+      steps_ = at_.steps_in_shards(cut, others_, o_.bucket_bytes);
+    } else updates_ = at_.net.session_of(at_.train_program, at_.where);
     checks_ = at_.net.session_of(at_.check_program, at_.where);
   }
   // An observer may assign another model to the one that is trained.
@@ -655,7 +664,7 @@ class trainer::implementation::fitting {
   checkpoint_position own_start() {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
-    check_position(found.at, o_, data_.size(), shards_);
+    check_position(found.at, o_, data_.size(), shards_ * o_.accumulate);
     found.take();
     return found.at;
   }
@@ -664,7 +673,7 @@ class trainer::implementation::fitting {
     e.before = before;
     e.done = first_batch;
     e.skipped = before.skipped;
-    e.earlier = e.seen = first_batch * o_.batch - before.skipped;
+    e.earlier = e.seen = first_batch * size_ - before.skipped;
     e.loss = before.loss * static_cast<double>(e.seen);
     if (before.accuracy > 0) e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
     e.counts_hits = at_.counts_hits;
@@ -680,7 +689,7 @@ class trainer::implementation::fitting {
     const double waited = reads_.report().waited;
     alone(others_, [&] { reads_.begin(read_from(e.done, order), e.now.epoch - 1); });
     while (e.done < batches_ && !stop) {
-      const std::int64_t n = std::min(o_.batch, data_.size() - e.done * o_.batch),
+      const std::int64_t n = std::min(size_, data_.size() - e.done * size_),
                          before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;
       e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all);
       e.now.batch = e.done + 1;
@@ -703,12 +712,12 @@ class trainer::implementation::fitting {
     e.now.accuracy = e.accuracy();
     e.now.seconds = seconds_since(begin_);
     e.now.images_per_second = static_cast<double>(e.seen - e.earlier) / std::max(seconds_since(e.begin), 1e-9);
-    e.now.seconds_left = static_cast<double>((all - before - 1) * o_.batch) / e.now.images_per_second;
+    e.now.seconds_left = static_cast<double>((all - before - 1) * size_) / e.now.images_per_second;
     return o_.observer(e.now);
   }
   // The samples of a batch.
   view<const std::int64_t> samples_of(view<const std::int64_t> order, std::int64_t index) const {
-    const std::int64_t first = index * o_.batch, n = std::min(o_.batch, data_.size() - first);
+    const std::int64_t first = index * size_, n = std::min(size_, data_.size() - first);
     return order.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
   }
   // What this process reads from batch `from` of an epoch on.
@@ -778,7 +787,7 @@ class trainer::implementation::fitting {
     const std::int64_t whole = e.now.epoch - 1;
     save_checkpoint(at_.net.parameters(),
                     {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
-                     o_.seed, o_.batch, data_.size(), shards_, report.epochs},
+                     o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs},
                     o_.checkpoint);
   }
   // Tells the observer of the end of an epoch. Whether training goes on.
@@ -796,7 +805,8 @@ class trainer::implementation::fitting {
   implementation& at_;
   const sample_source& data_;
   const fit_options& o_;
-  const std::int64_t batches_;  // of an epoch
+  const std::int64_t size_;     // of the samples of an update
+  const std::int64_t batches_;  // of an epoch: updates
   const std::int64_t shards_;   // of a batch
   replicas* const others_;      // null: this process alone
   const bool tells_, writes_;   // the observer, the checkpoint
@@ -810,6 +820,11 @@ class trainer::implementation::fitting {
 training_report trainer::fit(const sample_source& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
+  if (o.accumulate < 1 || o.accumulate > 4096 || o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
+    text t;
+    detail::raise(error_kind::value, t << "fit: `accumulate` is " << o.accumulate << " with batches of " << o.batch
+                                       << "; expected 1 to 4096 batches, and no more samples than int64 counts");
+  }
   if (o.resume && o.checkpoint.empty())
     detail::raise(error_kind::value,
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
