@@ -29,9 +29,19 @@ template <class L>
 concept LossOfPairs = requires(const L& loss, const value& v) {
   { loss(v, v) } -> std::convertible_to<value>;
 };
-/// A loss: called with the output of a model and the targets of a batch, or with the lists of several, it gives a value of rank 0.
+/// A loss of three or four operands: the outputs in their order, then the targets.
+template <class L>
+concept LossOfThree = requires(const L& loss, const value& v) {
+  { loss(v, v, v) } -> std::convertible_to<value>;
+};
+template <class L>
+concept LossOfFour = requires(const L& loss, const value& v) {
+  { loss(v, v, v, v) } -> std::convertible_to<value>;
+};
+/// A loss: called with the output of a model and the targets of a batch, with three or four operands of outputs and targets, or
+/// with the lists of several, it gives a value of rank 0.
 export template <class L>
-concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfLists<L>);
+concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfThree<L> || LossOfFour<L> || LossOfLists<L>);
 template <class L> struct loss_check {
   static consteval text message() {
     text t;
@@ -157,14 +167,26 @@ export class trainer {
 };
 
 namespace detail {
-/// Raises the value_error for a loss of pairs where there are several outputs or targets.
-[[noreturn]] void refuse_lists(std::size_t outputs, std::size_t targets);
+/// Raises the value_error for a loss of operands where there are others.
+[[noreturn]] void refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets);
 template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
   return [loss](view<const value> outputs, view<const value> targets) {
-    if constexpr (LossOfPairs<L>) {
-      if (outputs.size() != 1 || targets.size() != 1) refuse_lists(outputs.size(), targets.size());
-      return value(loss(outputs[0], targets[0]));
-    } else return value(loss(outputs, targets));
+    [[maybe_unused]] const auto operand = [&](std::size_t i) -> const value& {
+      return i < outputs.size() ? outputs[i] : targets[i - outputs.size()];
+    };
+    [[maybe_unused]] const std::size_t count = outputs.size() + targets.size();
+    if constexpr (LossOfPairs<L>)
+      if (count == 2) return value(loss(operand(0), operand(1)));
+    if constexpr (LossOfThree<L>)
+      if (count == 3) return value(loss(operand(0), operand(1), operand(2)));
+    if constexpr (LossOfFour<L>)
+      if (count == 4) return value(loss(operand(0), operand(1), operand(2), operand(3)));
+    if constexpr (LossOfLists<L>) return value(loss(outputs, targets));
+    else
+      refuse_lists(LossOfPairs<L>   ? "one output and one target"
+                   : LossOfThree<L> ? "three operands"
+                                    : "four operands",
+                   outputs.size(), targets.size());
   };
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }

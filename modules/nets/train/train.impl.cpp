@@ -382,11 +382,11 @@ evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int 
   return at.measured(checks, reads, batch);
 }
 
-void detail::refuse_lists(std::size_t outputs, std::size_t targets) {
+void detail::refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets) {
   text t;
   raise(error_kind::value,
-        t << "fit: the loss takes one output and one target, and there are " << static_cast<std::int64_t>(outputs)
-          << " and " << static_cast<std::int64_t>(targets)
+        t << "fit: the loss takes " << taken << ", and there are " << static_cast<std::int64_t>(outputs) << " and "
+          << static_cast<std::int64_t>(targets)
           << "; expected a loss of lists, as [](view<const value> outputs, view<const value> targets)");
 }
 
