@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   optim::adam adam;
   trainer train(
       net.core(), [](view<const value> y, view<const value> labels) { return loss::cross_entropy{}(y[0], labels[0]); },
-      [&](update_scope& s, const value& w, const value& g) { return adam.step(s, w, g); }, adam.lr);
+      trainer::step_rule::of(adam), adam.lr);
   session plans({std::shared_ptr<const program>(), &train.step_program()}, {&net.parameters(), nullptr},
                 net.core().where());
   auto x = random_tensor<images>({64, 1, 28, 28}, 1);

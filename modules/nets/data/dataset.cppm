@@ -184,10 +184,11 @@ template <class D> struct samples_check {
     return t;
   }
 };
+template <class D>
+concept HasSamples = samples_check<D>::message().empty();
 template <class D> struct dataset_check {
   static consteval text message() {
-    constexpr text wrong = samples_check<D>::message();
-    if constexpr (!wrong.empty()) return wrong;
+    if constexpr (!HasSamples<D>) return samples_check<D>::message();
     else return sample_message<D, sample_of<D>>();
   }
 };

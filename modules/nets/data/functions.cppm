@@ -27,7 +27,7 @@ template <class F> dataset_step(F) -> dataset_step<F>;
 template <class D, class F> struct map_check {
   static consteval text message() {
     text t;
-    if constexpr (constexpr text wrong = samples_check<D>::message(); !wrong.empty()) return wrong;
+    if constexpr (!HasSamples<D>) return samples_check<D>::message();
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::map: the function takes neither a sample, a `" << type_name<sample_of<D>>()
         << "`, nor its fields, nor a sample and its index or augment::position, as const";
@@ -37,7 +37,7 @@ template <class D, class F> struct map_check {
 template <class D, class F> struct filter_check {
   static consteval text message() {
     text t;
-    if constexpr (constexpr text wrong = samples_check<D>::message(); !wrong.empty()) return wrong;
+    if constexpr (!HasSamples<D>) return samples_check<D>::message();
     else if constexpr (!Applicable<F, sample_of<D>>)
       t << "dataset::filter: the predicate takes neither a sample, a `" << type_name<sample_of<D>>()
         << "`, nor its fields, nor a sample and its index or augment::position, as const";
@@ -64,8 +64,8 @@ template <class A, class B> struct zip_check {
 template <class A, class B> struct concat_check {
   static consteval text message() {
     text t;
-    if constexpr (constexpr text wrong = samples_check<A>::message(); !wrong.empty()) return wrong;
-    else if constexpr (constexpr text other = samples_check<B>::message(); !other.empty()) return other;
+    if constexpr (!HasSamples<A>) return samples_check<A>::message();
+    else if constexpr (!HasSamples<B>) return samples_check<B>::message();
     else if constexpr (!std::same_as<sample_of<A>, sample_of<B>>)
       t << "dataset::concat: the samples are a `" << type_name<sample_of<A>>() << "` and a `"
         << type_name<sample_of<B>>() << "`; expected one type";
