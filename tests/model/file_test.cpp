@@ -154,6 +154,133 @@ BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
 }
 
+// ---- files of other models ------------------------------------------------------------------------------------------
+
+// The layers before the head of `net_of_squares`, under other names, and another head.
+constexpr auto pretrained = sequential(sublayer<"c">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
+                                       sublayer<"n">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
+                                       sublayer<"head">(nn::linear{.in_features = 64, .out_features = 7}));
+using pretrained_type = model<pretrained, input<"N", 1, 6, 6>>;
+using words = std::vector<std::string>;
+
+bool has_bits_of(const parameter_store& a, std::string_view name, const parameter_store& b, std::string_view other) {
+  const any_tensor &x = a.find(name)->value(), &y = b.find(other)->value();
+  return x.type() == y.type() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
+}
+
+BOOST_AUTO_TEST_CASE(renamed_and_partial) {
+  test_files::folder dir;
+  pretrained_type from({.seed = 3});
+  fit(from, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});
+  save(from, dir / "f");
+  net_type net({.seed = 1});
+  const auto before = net;
+  load_options o{.renames = {{"c.*", "conv.*"}, {"n.*", "norm.*"}}};
+  // Strict as long as nothing is said: the head has another shape.
+  const auto refused = error_of([&] { load(net, dir / "f", o); });
+  BOOST_TEST(holds(refused,
+                   "parameter `head.weight` is float32[7x64] and the model expects float32[3x64]; of its states "
+                   "0 are missing, 2 have another shape or type, and 0 are unexpected; 6 fit"));
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
+  o.allow_mismatched = true;
+  const load_report seen = compare_states(net, dir / "f", o);
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
+  const load_report made = load(net, dir / "f", o);
+  for (const auto* r : {&seen, &made}) {
+    BOOST_TEST(r->loaded == (words{"conv.weight", "conv.bias", "norm.running_mean", "norm.running_var", "norm.weight",
+                                   "norm.bias"}),
+               boost::test_tools::per_element());
+    BOOST_TEST(r->missing.empty());
+    BOOST_TEST(r->unexpected.empty());
+    BOOST_REQUIRE(r->mismatched.size() == 2u);
+    BOOST_TEST(r->print() ==
+               "mismatched: head.weight is float32[7x64] in the file and float32[3x64] in the model\n"
+               "mismatched: head.bias is float32[7] in the file and float32[3] in the model\n");
+  }
+  const auto &now = net.parameters(), &then = from.parameters();
+  BOOST_TEST(has_bits_of(now, "conv.weight", then, "c.weight"));
+  BOOST_TEST(has_bits_of(now, "norm.running_var", then, "n.running_var"));
+  BOOST_TEST(has_bits_of(now, "head.weight", before.parameters(), "head.weight"));
+  BOOST_TEST(has_bits_of(now, "head.bias", before.parameters(), "head.bias"));
+  // Results are those of the weights now: the executor that is bound already sees them.
+  auto x = random_tensor<batch>({2, 1, 6, 6}, 1);
+  BOOST_TEST(!same_bits(net(x), net_type(before)(x)));
+}
+
+BOOST_AUTO_TEST_CASE(missing_and_unexpected) {
+  test_files::folder dir;
+  pretrained_type from({.seed = 3});
+  save(from, dir / "f");
+  net_type net({.seed = 1});
+  const auto before = net;
+  const load_options rest{.allow_missing = true, .allow_unexpected = true, .allow_mismatched = true};
+  const auto without = [&](bool load_options::* one) {
+    load_options o = rest;
+    o.*one = false;
+    return error_of([&] { load(net, dir / "f", o); });
+  };
+  BOOST_TEST(holds(without(&load_options::allow_missing), "`conv.weight` is missing; of its states 6 are missing"));
+  BOOST_TEST(holds(
+      without(&load_options::allow_unexpected),
+      "is in the file, but the model has none of this name; of its states 0 are missing, 0 have another shape or type, "
+      "and 6 are unexpected"));
+  BOOST_TEST(holds(without(&load_options::allow_mismatched), "`head.weight` is float32[7x64]"));
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
+  const auto r = load(net, dir / "f", rest);
+  BOOST_TEST(same_bits(net.parameters(), before.parameters()));
+  BOOST_TEST(r.loaded.empty());
+  BOOST_TEST(r.missing.size() == 6u);
+  BOOST_TEST(r.unexpected.size() == 6u);
+  BOOST_TEST(r.mismatched.size() == 2u);
+  // An element type is no shape.
+  contents typed(dir / "f");
+  typed["head.bias"] = any_tensor(tensor_type{dtype::float64, shape{3}});
+  typed.write(dir / "typed");
+  const auto other = load(net, dir / "typed", rest);
+  BOOST_TEST((other.mismatched[1].in_file == tensor_type{dtype::float64, shape{3}}));
+  // A net from a file is loaded the same way.
+  save_net(dir / "net", before);
+  auto core = core_of(load_net(dir / "net"));
+  BOOST_TEST(load(core, dir / "f", {.renames = {{"c.*", "conv.*"}, {"n.*", "norm.*"}}, .allow_mismatched = true})
+                 .loaded.size() == 6u);
+  BOOST_TEST(has_bits_of(core.parameters(), "conv.bias", from.parameters(), "c.bias"));
+}
+
+BOOST_AUTO_TEST_CASE(patterns_of_renames) {
+  test_files::folder dir;
+  pretrained_type from({.seed = 3}), into({.seed = 4});
+  save(from, dir / "f");
+  contents c(dir / "f");
+  for (auto& t : c.tensors) t.name = "net." + t.name.substr(0, 1) + "x" + t.name.substr(1);  // net.cx.weight
+  c.write(dir / "g");
+  BOOST_TEST(
+      load(into, dir / "g",
+           {.renames = {{"net.hx*.*", "h*.*"}, {"n?t.nx.*", "n.*"}, {"*.*x.*", "*.*.*"}},
+            .allow_missing = true,
+            .allow_unexpected = true})
+              .loaded == (words{"n.running_mean", "n.running_var", "n.weight", "n.bias", "head.weight", "head.bias"}),
+      boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
+  test_files::folder dir;
+  pretrained_type from({.seed = 3});
+  save(from, dir / "f");
+  net_type net({.seed = 1});
+  const auto refused = [&](const std::vector<name_pattern>& p) {
+    return error_of([&] {
+      load(net, dir / "f", {.renames = p, .allow_missing = true, .allow_unexpected = true, .allow_mismatched = true});
+    });
+  };
+  BOOST_TEST(
+      holds(refused({{"hed.*", "x.*"}}), "pattern `hed.*` fits no state that earlier patterns leave; there are"));
+  BOOST_TEST(holds(refused({{"hed.weight", "x"}}), "did you mean `head.weight`"));
+  BOOST_TEST(
+      holds(refused({{"*", "*"}, {"c.*", "conv.*"}}), "pattern `c.*` fits no state that earlier patterns leave"));
+  BOOST_TEST(holds(refused({{"c.*", "*.*"}}), "pattern `*.*` has more `*` than `c.*`"));
+  BOOST_TEST(holds(refused({{"c.*", "n.*"}}), "are both renamed to `n."));
+}
+
 // A file that another program writes in place meanwhile, cut and filled again: an error or values, never a signal.
 BOOST_AUTO_TEST_CASE(a_file_that_is_cut_while_it_is_read) {
   test_files::folder dir;

@@ -28,6 +28,22 @@ export class name_map {
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
+/// Whether a name is of a pattern, in which `*` stands for any letters and `?` for one; `stars` are what each `*` stood for.
+bool matches(std::string_view pattern, std::string_view name, std::vector<std::string_view>* stars = nullptr);
+
+/// Other names by pattern: `{"encoder.*", "backbone.*"}` makes `backbone.norm.weight` of `encoder.norm.weight`. Each `*` on the right
+/// is what the one at its place on the left stood for.
+export struct name_pattern {
+  std::string from, to;
+};
+/// The name that the first pattern makes which fits; the name itself where none does. `used[i]` is set for that pattern.
+std::string renamed(std::string_view name, view<const name_pattern> patterns, view<char> used);
+/// That a right side has no more `*` than the left. Errors: value_error that begins with `who`.
+void check_patterns(std::string_view who, view<const name_pattern> patterns);
+/// A pattern fits none of the names. Errors: value_error that begins with `who`, with the nearest name.
+[[noreturn]] void refuse_pattern(std::string_view who, std::string_view pattern, std::string_view of_what,
+                                 view<const std::string> names);
+
 // ---- named weights --------------------------------------------------------------------------------------------------
 
 /// Parameters by name, to load from, to save to, and to share: layers that are initialized with one buffer share the

@@ -54,6 +54,66 @@ void name_map::check(std::string_view root, view<const std::string> names) const
   }
 }
 
+bool matches(std::string_view pattern, std::string_view name, std::vector<std::string_view>* stars) {
+  // The last star and what it stood for; it takes one letter more where the rest does not fit.
+  std::size_t p = 0, n = 0, star = pattern.npos, begin = 0, taken = 0;
+  const auto star_ends = [&] {
+    if (stars && star != pattern.npos) stars->push_back(name.substr(begin, taken - begin));
+  };
+  if (stars) stars->clear();
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
+      ++p, ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star_ends();
+      star = p++;
+      begin = taken = n;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      n = ++taken;
+    } else return false;
+  }
+  for (; p < pattern.size() && pattern[p] == '*'; ++p) {
+    star_ends();
+    star = p;
+    begin = taken = n;
+  }
+  if (p != pattern.size()) return false;
+  star_ends();
+  return true;
+}
+
+std::string renamed(std::string_view name, view<const name_pattern> patterns, view<char> used) {
+  std::vector<std::string_view> stars;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (!matches(patterns[i].from, name, &stars)) continue;
+    used[i] = 1;
+    std::string made;
+    std::size_t at = 0;
+    for (char c : patterns[i].to)
+      if (c == '*') made += stars[at++];
+      else made += c;
+    return made;
+  }
+  return std::string(name);
+}
+void check_patterns(std::string_view who, view<const name_pattern> patterns) {
+  for (const auto& p : patterns) {
+    if (std::count(p.to.begin(), p.to.end(), '*') <= std::count(p.from.begin(), p.from.end(), '*')) continue;
+    text t;
+    t << who << ": pattern `" << p.to << "` has more `*` than `" << p.from << "`, from which their letters come";
+    detail::raise(error_kind::value, t);
+  }
+}
+void refuse_pattern(std::string_view who, std::string_view pattern, std::string_view of_what,
+                    view<const std::string> names) {
+  std::vector<std::string> shown;
+  for (const auto& n : names) shown.push_back(printable(n));
+  text t;
+  refuse(t << who << ": pattern `" << pattern << "` fits no " << of_what, pattern,
+         view<const std::string>(shown.data(), shown.size()));
+}
+
 // ---- named weights --------------------------------------------------------------------------------------------------
 
 load_buffer load_buffer::read(const std::string& path) {

@@ -5,6 +5,7 @@ import :dtype;
 import :io;
 import :model;
 import :parameter;
+import :parameter.naming;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -33,45 +34,127 @@ bool counts_batches(const safetensors_reader::entry& t, const auto& is_known) {
 }
 }  // namespace
 
+namespace {
+using file_entry = safetensors_reader::entry;
+
+// What a file has for the parameters that are wanted: for each its entry, or null.
+struct file_match {
+  std::vector<const file_entry*> found;
+  load_report report;
+};
+
+file_match match(const safetensors_reader& file, view<const wanted_parameter> wanted, const parameter_store* model,
+                 const std::string& path, const load_options& o) {
+  text t;
+  file_match m;
+  const view<const name_pattern> patterns(o.renames.data(), o.renames.size());
+  check_patterns("load", patterns);
+  std::vector<char> used(patterns.size());
+  std::map<std::string, const file_entry*> there;
+  std::vector<std::string> names;
+  for (const auto& e : file.tensors) {
+    names.push_back(renamed(e.name, patterns, view<char>(used.data(), used.size())));
+    if (const auto [first, made] = there.emplace(names.back(), &e); !made)
+      detail::raise(error_kind::value, t << path << ": `" << printable(first->second->name) << "` and `"
+                                         << printable(e.name) << "` are both renamed to `" << printable(names.back())
+                                         << "`");
+  }
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (used[i]) continue;
+    std::vector<std::string> in_file;
+    for (const auto& e : file.tensors) in_file.push_back(e.name);
+    refuse_pattern(path, patterns[i].from, "state that earlier patterns leave", in_file);
+  }
+  std::set<std::string_view> asked;
+  for (const auto& [name, type] : wanted) {
+    const auto at = there.find(name);
+    const file_entry* e = at == there.end() ? nullptr : at->second;
+    if (!e) m.report.missing.push_back(name);
+    else if (e->type != type) m.report.mismatched.push_back({name, e->type, type});
+    else m.report.loaded.push_back(name);
+    m.found.push_back(e && e->type == type ? e : nullptr);
+    asked.insert(name);
+  }
+  const auto is_known = [&](const std::string& name) { return asked.contains(name) || (model && model->find(name)); };
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!is_known(names[i]) && !counts_batches({names[i], file.tensors[i].type}, is_known))
+      m.report.unexpected.push_back(names[i]);
+  return m;
+}
+
+// Raises the error for the first state that does not fit and may not be left out, with the number of all.
+void check(const load_report& r, const std::string& path, const load_options& o) {
+  text t;
+  t << path << ": parameter `";
+  const std::size_t missing = o.allow_missing ? 0 : r.missing.size(),
+                    mismatched = o.allow_mismatched ? 0 : r.mismatched.size(),
+                    unexpected = o.allow_unexpected ? 0 : r.unexpected.size();
+  if (missing) t << printable(r.missing[0]) << "` is missing";
+  else if (mismatched) {
+    const auto& m = r.mismatched[0];
+    t << printable(m.name) << "` is " << m.in_file << " and the model expects " << m.in_model;
+  } else if (unexpected) t << printable(r.unexpected[0]) << "` is in the file, but the model has none of this name";
+  else return;
+  if (missing + mismatched + unexpected > 1) {
+    t << "; of its states " << missing << " are missing, " << mismatched << " have another shape or type, and "
+      << unexpected << " are unexpected";
+    if (!r.loaded.empty()) t << "; " << r.loaded.size() << " fit";
+  }
+  detail::raise(error_kind::file, t);
+}
+
+// Parameters of a store that a file has.
+std::vector<wanted_parameter> saved_of(const parameter_store& store) {
+  std::vector<wanted_parameter> wanted;
+  for (const auto& p : store)
+    if (is_saved(p)) wanted.emplace_back(p.name(), p.value().type());
+  return wanted;
+}
+}  // namespace
+
+std::string load_report::print() const {
+  std::string all;
+  const auto line = [&](std::string_view what, const std::string& name, view<const tensor_type> types) {
+    text t;
+    t << what << ": " << printable(name);
+    if (types.size()) t << " is " << types[0] << " in the file and " << types[1] << " in the model";
+    all += t.string() + "\n";
+  };
+  for (const auto& n : missing) line("missing", n, {});
+  for (const auto& n : unexpected) line("unexpected", n, {});
+  for (const auto& m : mismatched) {
+    const tensor_type types[] = {m.in_file, m.in_model};
+    line("mismatched", m.name, types);
+  }
+  return all;
+}
+
 // The values of parameters from a file, each in memory of its own; `model` may have states of other names that are there.
 std::vector<any_tensor> read_parameters(view<const wanted_parameter> wanted, const parameter_store* model,
                                         const std::string& path) {
   const safetensors_reader file(path);
-  auto fail = [&](const std::string& name, auto&&... words) {
-    text t;
-    t << path << ": parameter `" << printable(name) << "` ";
-    ((t << words), ...);
-    detail::raise(error_kind::file, t);
-  };
-  std::vector<const safetensors_reader::entry*> found;
-  std::set<std::string_view> names;
-  for (const auto& [name, type] : wanted) {
-    const auto* v = file.find(name);
-    if (!v) fail(name, "is missing");
-    if (v->type != type) fail(name, "is ", v->type, " and the model expects ", type);
-    found.push_back(v);
-    names.insert(name);
-  }
-  const auto is_known = [&](const std::string& name) { return names.contains(name) || (model && model->find(name)); };
-  for (const auto& t : file.tensors)
-    if (!is_known(t.name) && !counts_batches(t, is_known))
-      fail(t.name, "is in the file, but the model has none of this name");
+  const file_match m = match(file, wanted, model, path, {});
+  check(m.report, path, {});
   std::vector<any_tensor> values;
-  for (const auto* v : found) values.push_back(file.read(*v));
+  for (const auto* e : m.found) values.push_back(file.read(*e));
   return values;
 }
 
-void load_parameters(parameter_store& store, const std::string& path) {
-  std::vector<wanted_parameter> wanted;
-  std::vector<parameter*> to;
-  for (auto& p : store)
-    if (is_saved(p)) {
-      wanted.emplace_back(p.name(), p.value().type());
-      to.push_back(&p);
-    }
+load_report load_parameters(parameter_store& store, const std::string& path, const load_options& options) {
+  const auto wanted = saved_of(store);
+  const safetensors_reader file(path);
+  file_match m = match(file, wanted, &store, path, options);
+  check(m.report, path, options);
   // All of them before one is changed, and then into the memory that executors are bound to.
-  const auto values = read_parameters(wanted, &store, path);
-  for (std::size_t i = 0; i < to.size(); ++i) to[i]->assign(values[i]);
+  std::vector<any_tensor> values;
+  for (const auto* e : m.found) values.push_back(e ? file.read(*e) : any_tensor());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (m.found[i]) store.find(wanted[i].first)->assign(values[i]);
+  return std::move(m.report);
+}
+
+load_report compare_parameters(const parameter_store& store, const std::string& path, const load_options& options) {
+  return match(safetensors_reader(path), saved_of(store), &store, path, options).report;
 }
 
 }  // namespace lamina

@@ -10,8 +10,6 @@ namespace lamina {
 
 namespace optim {
 
-/// Whether a name is of a pattern, in which `*` stands for any letters and `?` for one.
-bool matches(std::string_view pattern, std::string_view name);
 void check_clipping(double value, double norm, double p);
 /// Gradients with these limits, of each or of all together.
 void limit_gradients(std::vector<value>& gradients, double value, double norm, double p, bool together);

@@ -6,6 +6,7 @@ import :op.elementwise;
 import :op.extents;
 import :op.reduce;
 import :parameter;
+import :parameter.naming;
 import :program;
 import :shape;
 import :tensor;
@@ -43,23 +44,6 @@ void check_prepared(const update_scope& s, std::string_view optimizer) {
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
-bool matches(std::string_view pattern, std::string_view name) {
-  // The last star and what it stood for; it takes one letter more where the rest does not fit.
-  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
-      ++p, ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = n;
-    } else if (star != pattern.npos) {
-      p = star + 1;
-      n = ++taken;
-    } else return false;
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 void check_groups(const std::vector<parameter_group>& list, bool decays) {
   for (const auto& g : list) {
     const std::string owner = "groups, `" + g.pattern + "`";
