@@ -716,6 +716,25 @@ BOOST_AUTO_TEST_CASE(order_and_twice) {
                   "there are no gradients; add_gradient_operators comes before"));
 }
 
+BOOST_AUTO_TEST_CASE(frozen_parameters_get_no_update) {
+  trained t;
+  BOOST_TEST(
+      says(message_of([&] { freeze(t.m, "f_b", "g_w"); }), "freeze: pattern `g_w` fits no parameter; there are"));
+  BOOST_TEST(!t.m.parameters()[1].frozen);
+  BOOST_TEST(freeze(t.m, "*_w") == std::vector<std::string>{"f_w"}, boost::test_tools::per_element());
+  freeze(t.m, "*");
+  BOOST_TEST(
+      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated"));
+  unfreeze(t.m, "f_b");
+  t.m.add_updates(optim::sgd{.lr = 0.5});
+  BOOST_TEST(says(message_of([&] { freeze(t.m, "f_*"); }), "parameter `f_b` has its update already"));
+  t.run(0);
+  const auto w = t.ws.fetch_numbers<float>("f_w"), b = t.ws.fetch_numbers<float>("f_b");
+  t.ws.run("m", 3);
+  BOOST_TEST(t.ws.fetch_numbers<float>("f_w") == w, boost::test_tools::per_element());
+  BOOST_TEST(t.ws.fetch_numbers<float>("f_b") != b);
+}
+
 BOOST_AUTO_TEST_CASE(the_predictor_is_what_scores_need) {
   trained t;
   t.m.main().output("score", t.m.main()["loss"] * 2);

@@ -156,6 +156,23 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
   BOOST_TEST((graph::snapshot(n, ws).states.find("total")->role() == state_role::optimizer));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_frozen_stays_so_in_files) {
+  test_files::folder d;
+  graph::model m("m");
+  graph::model::scope guard(m);
+  const value x = m.input("x", {dtype::float32, {2, 2}});
+  m.main().output(
+      "loss",
+      reduce_sum(square(graph::spatial_bn(reshape(graph::fc(x, 1, {.name = "f"}), shape{2, 1, 1, 1}), {.name = "n"}))));
+  m.add_gradient_operators({m.main()["loss"]});
+  freeze(m, "f_w");
+  graph::workspace ws, other;
+  ws.run_once(m.init());
+  graph::save(d / "model", m, ws);
+  BOOST_TEST(!load_net(d / "model").states.find("f_w")->trainable());
+  for (const auto& p : graph::load_model(d / "model", other)->parameters()) BOOST_TEST(p.frozen == (p.name == "f_w"));
+}
+
 BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {
   graph::net n("n");
   const value x = n.external("x", {dtype::float32, {"N", 2}}), w = n.external("w", {dtype::float32, {2}}),

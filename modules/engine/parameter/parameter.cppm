@@ -121,6 +121,8 @@ export class parameter_store {
   /// Changes where an assignment gives the store other parameters: addresses of those before are no longer good. No two
   /// stores ever have the same.
   std::uint64_t identity() const { return identity_.number(); }
+  /// Changes the identity, for what was traced with these parameters and is to be traced again.
+  void renew() { identity_ = store_identity(); }
 
  private:
   store_identity identity_;

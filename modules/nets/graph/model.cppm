@@ -29,6 +29,7 @@ export struct parameter_info {
   parameter_tag tag = parameter_tag::weight;
   value gradient{};  // after add_gradient_operators; of a weight or bias that the loss depends on
   bool updated = false;
+  bool frozen = false;  // updates pass it over
 };
 
 /// Any fill.
@@ -195,6 +196,10 @@ export class model {
                   parameter_tag tag = parameter_tag::weight, const origin& = {});
   std::vector<parameter_info> parameters(std::optional<parameter_tag> tag = std::nullopt,
                                          std::string_view beginning = {}) const;
+  /// Whether updates that are added later pass over the weights and biases whose names are of a pattern, in which `*` stands for any
+  /// letters and `?` for one; gives their names. `freeze(m, "stem*")` and `unfreeze` call it. Errors: value_error for a pattern that
+  /// fits none; state_error for a parameter that has its update already; nothing is changed then.
+  std::vector<std::string> set_frozen(view<const std::string_view> patterns, bool on, const origin& = {});
   /// Default arguments of layers, after the call and arg_scope. Errors: as arg_scope.
   void defaults(std::string_view function, const arguments& a, const origin& = {});
 
@@ -248,6 +253,20 @@ export class model {
   struct implementation;
   std::unique_ptr<implementation> impl_;
 };
+
+/// Keeps weights and biases as they are, by patterns of their names: `freeze(m, "stem*")`, before `add_updates`. Gives their names.
+/// Errors: as `model::set_frozen`.
+export template <std::convertible_to<std::string_view>... Pattern> requires(sizeof...(Pattern) > 0)
+std::vector<std::string> freeze(model& m, const Pattern&... patterns) {
+  const std::string_view all[] = {patterns...};
+  return m.set_frozen(all, true);
+}
+/// Has updates that are added later change them again. Errors: as `freeze`.
+export template <std::convertible_to<std::string_view>... Pattern> requires(sizeof...(Pattern) > 0)
+std::vector<std::string> unfreeze(model& m, const Pattern&... patterns) {
+  const std::string_view all[] = {patterns...};
+  return m.set_frozen(all, false);
+}
 
 // ---- layer functions ------------------------------------------------------------------------------------------------
 // Each belongs to the model of its arguments or of the innermost scope. Weights are `<name>_w`, filled by `xavier`, biases

@@ -216,7 +216,7 @@ struct model::implementation {
   void keep(parameter_info p) {
     const bool learned = p.tag != parameter_tag::computed;
     const auto role = learned ? state_role::parameter : state_role::statistic;
-    main.symbols().kinds.insert_or_assign(p.name, symbol_table::kind{role, learned});
+    main.symbols().kinds.insert_or_assign(p.name, symbol_table::kind{role, learned && !p.frozen});
     by_name.try_emplace(p.name, parameters.size());
     parameters.push_back(std::move(p));
   }
@@ -284,7 +284,7 @@ struct model::implementation {
     std::vector<update> all;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto& p = parameters[i];
-      if (p.updated || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
+      if (p.updated || p.frozen || p.gradient.empty() || (o.tag && p.tag != *o.tag)) continue;
       if (o.by_rows && p.at.shape().rank > 1 && gradients->is_sparse(p.at)) {
         const auto slices = gradients->slices(p.at);
         const value sums = apply<op::sum_rows_alike>({}, slices.values, slices.indices, p.at),
@@ -382,6 +382,31 @@ std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, 
   for (const auto& p : impl_->parameters)
     if ((!tag || p.tag == *tag) && std::string_view(p.name).starts_with(beginning)) all.push_back(p);
   return all;
+}
+
+std::vector<std::string> model::set_frozen(view<const std::string_view> patterns, bool on, const origin&) {
+  auto& m = *impl_;
+  m.tell();
+  auto& symbols = m.main.symbols();
+  const std::string who = origin::words() + (on ? "freeze" : "unfreeze");
+  std::vector<std::string> names, found;
+  for (const auto& p : m.parameters)
+    if (p.tag != parameter_tag::computed) names.push_back(p.name);
+  for (auto pattern : patterns)
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return matches(pattern, n); }))
+      refuse_pattern(who, pattern, "parameter", names);
+  for (const auto& n : names) {
+    if (std::none_of(patterns.begin(), patterns.end(), [&](auto pattern) { return matches(pattern, n); })) continue;
+    text t;
+    if (m.find(n)->updated)
+      symbols.fail(error_kind::state, t << "parameter `" << n << "` has its update already; freeze before add_updates");
+    found.push_back(n);
+  }
+  for (const auto& n : found) {
+    m.find(n)->frozen = on;
+    symbols.kinds.find(n)->second.trainable = !on;
+  }
+  return found;
 }
 
 const gradient_map& model::add_gradient_operators(const std::vector<gradient_target>& targets, const origin&) {

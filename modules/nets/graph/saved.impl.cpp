@@ -207,6 +207,8 @@ std::unique_ptr<model> load_model(const std::string& path, workspace& into, cons
     if (gap == words.npos || second == words.npos || tag == std::end(tags))
       fail("metadata of a parameter is not `tag updated name`");
     parameter_info p{words.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
+    const parameter* state = s.states.find(p.name);
+    p.frozen = p.tag != parameter_tag::computed && state && !state->trainable();
     p.updated = words.substr(gap + 1, second - gap - 1) == "updated";
     const auto blob = main.symbols().blobs.find(p.name);
     if (blob == main.symbols().blobs.end() || !blob->second.external)

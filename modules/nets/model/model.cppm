@@ -630,6 +630,9 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   model_core core_;
 };
 
+template <class M> inline constexpr bool is_model = false;
+template <const auto& Topology, class... Rest> inline constexpr bool is_model<model<Topology, Rest...>> = true;
+
 /// Saves a model's parameters and running statistics as safetensors. Errors: file_error.
 export template <const auto& Topology, class... Rest>
 void save(const model<Topology, Rest...>& net, const std::string& path) {

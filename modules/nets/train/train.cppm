@@ -62,8 +62,6 @@ template <class O> struct optimizer_check {
   }
 };
 
-template <class M> inline constexpr bool is_model = false;
-template <const auto& Topology, class... Rest> inline constexpr bool is_model<model<Topology, Rest...>> = true;
 /// That something can be trained.
 template <class M> struct trained_check {
   static consteval text message() {
