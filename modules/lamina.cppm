@@ -117,7 +117,8 @@ export import :train.schedule;        // schedules of rates
 export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
 export import :train.replicas;        // processes that train one model together
-export import :train;                 // fit, observers, checkpoints
+export import :train.observe;         // observers of training
+export import :train;                 // fit, checkpoints
 export import :gradcheck;             // gradients against central differences
 export import :graph.scope;           // names and devices of what is added to nets
 export import :graph.fill;            // how blobs begin

@@ -241,6 +241,20 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
   std::filesystem::remove(path);
 }
 
+// Rank 0 alone has an observer, and all take the weights that it puts back.
+BOOST_AUTO_TEST_CASE(the_best_weights_reach_all_replicas) {
+  const auto data = squares(70, 1);
+  const auto ruinous = [](double base, std::int64_t step, std::int64_t) { return step < 10 ? base : 300 * base; };
+  fit_options options{
+      .epochs = 4, .batch = 16, .schedule = ruinous, .observer = keep_best{.of = monitor::loss}, .shards = 8};
+  regular_model whole({.seed = 1});
+  const auto report = fit(whole, data, by_entropy, optim::adam{.lr = 0.01}, options);
+  BOOST_TEST(report.best_epoch > 0);
+  BOOST_TEST(report.best_epoch < 4);
+  for (const auto& n : trained(regular_model({.seed = 1}), 2, data, options))
+    BOOST_TEST(same_bits(n.parameters(), whole.parameters()));
+}
+
 BOOST_AUTO_TEST_CASE(what_fails_on_one_ends_all) {
   const auto data = squares(70, 1);
   std::string why;

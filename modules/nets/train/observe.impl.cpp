@@ -4,20 +4,29 @@ module;
 #include <cstdio>
 module lamina:train.observe.impl;
 import :core;
-import :train;
+import :train.observe;
 import lamina.std;
 
 namespace lamina {
 
-observer observers(std::vector<observer> all) {
-  return [all = std::move(all)](const training_progress& p) {
+detail::observer_base::~observer_base() = default;
+
+namespace {
+
+struct several {
+  std::vector<observer> all;
+  void began(const training_start& s) const {
+    for (const auto& o : all) o.began(s);
+  }
+  bool operator()(const training_progress& p) const {
     bool go = true;
     for (const auto& o : all) go = o(p) && go;
     return go;
-  };
-}
-
-namespace {
+  }
+  void ended(training_report& r) const {
+    for (const auto& o : all) o.ended(r);
+  }
+};
 
 struct bar {
   bool terminal = ::isatty(1) == 1;
@@ -73,9 +82,7 @@ struct bar {
 
 }  // namespace
 
-observer progress_bar() {
-  auto b = std::make_shared<bar>();
-  return [b](const training_progress& p) { return (*b)(p); };
-}
+observer observers(std::vector<observer> all) { return several{std::move(all)}; }
+observer progress_bar() { return bar(); }
 
 }  // namespace lamina

@@ -13,6 +13,7 @@ import :shape;
 import :tensor;
 import :topology.check;
 import :train.metric;
+import :train.observe;
 import :train.optim;
 import :train.replicas;
 import lamina.std;
@@ -74,38 +75,6 @@ template <class M> struct trained_check {
     else if constexpr (std::is_const_v<std::remove_reference_t<M>>) t << "the model is const, and training changes it";
     return t;
   }
-};
-
-/// Where training stands; what observers are told after every batch and at the end of every epoch.
-export struct training_progress {
-  std::int64_t epoch = 0, epochs = 0;   // epoch counts from 1
-  std::int64_t batch = 0, batches = 0;  // of this epoch
-  double loss = 0, accuracy = 0;        // mean over this epoch so far; accuracy 0..1, NaN where there are no classes
-  double learning_rate = 0;
-  double images_per_second = 0, seconds = 0, seconds_left = 0;
-  bool epoch_ended = false;
-  std::optional<double> validation_loss, validation_accuracy;  // at the end of an epoch, where there is validation data
-};
-/// Looks at the progress; false ends training after this batch. An epoch whose last batch is done is validated all the same.
-export using observer = std::function<bool(const training_progress&)>;
-
-/// Several observers as one; training ends when any of them says so.
-export observer observers(std::vector<observer> all);
-/// On a terminal a bar with rate, loss, accuracy and time left; elsewhere one plain line per epoch. Writes to stdout.
-export observer progress_bar();
-
-export struct epoch_report {
-  std::int64_t epoch = 0;
-  double loss = 0, accuracy = 0, learning_rate = 0, seconds = 0, images_per_second = 0;
-  std::optional<double> validation_loss, validation_accuracy;
-  double waited = 0;         // seconds in which steps waited for their samples
-  std::int64_t skipped = 0;  // samples that could not be read
-};
-export struct training_report {
-  std::vector<epoch_report> epochs;  // also those before training was continued from a checkpoint
-  double seconds = 0;                // of training and validation in this call
-  double images_per_second = 0;      // of training alone, in all epochs of the report
-  bool stopped = false;              // an observer ended it before its last batch
 };
 
 /// How to train. Members are in the order in which they are mostly given.

@@ -24,6 +24,7 @@ import :tensor;
 import :train;
 import :train.batch.impl;
 import :train.checkpoint.impl;
+import :train.observe;
 import :train.optim;
 import :train.replicas;
 import :train.shards.impl;
@@ -577,6 +578,8 @@ class trainer::implementation::fitting {
     begin_ = std::chrono::steady_clock::now();
     training_report report;
     report.epochs = position.epochs;
+    if (tells_) alone(others_, [&] { o_.observer.began(as_begun(position)); });
+    if (others_) share_states();
     // An epoch that was begun goes on with its sums.
     epoch_report cut;
     if (position.batch > 0) {
@@ -590,14 +593,21 @@ class trainer::implementation::fitting {
       report.stopped = e.done < batches_;
       at_.check_states(i + 1, e.now.learning_rate);
       report.epochs.push_back(figures(e));
-      if (writes_) alone(others_, [&] { save(e, report); });
+      const auto save_to = [&](const std::string& path) { save(e, report, path); };
+      if (writes_) alone(others_, [&] { save_to(o_.checkpoint); });
       // After the last epoch nothing is left to be ended.
       bool ends = stop;
-      if (tells_ && !report.stopped) alone(others_, [&] { ends = !observe(e, report.epochs.back()) || ends; });
+      if (tells_ && !report.stopped) {
+        save_ = save_to;
+        alone(others_, [&] { ends = !observe(e, report.epochs.back()) || ends; });
+        save_ = nullptr;
+      }
       if (!report.stopped) report.stopped = agreed(ends) && i + 1 < o_.epochs;
     }
     report.seconds = seconds_since(begin_);
     report.images_per_second = mean_speed(report.epochs);
+    if (tells_) alone(others_, [&] { o_.observer.ended(report); });
+    if (others_) share_states(), shared(report.best_epoch);
     return report;
   }
 
@@ -649,13 +659,29 @@ class trainer::implementation::fitting {
     shared(count);
     at.epochs.resize(count);
     for (auto& e : at.epochs) shared(e);
+    return at;
+  }
+  // Has all processes take the states of rank 0.
+  void share_states() {
     auto& store = at_.net.parameters();
     for (std::size_t i = 0; i < store.size(); ++i) {
       any_tensor v = store[i].value();
       others_->broadcast(v.mutable_data(), v.bytes());
       store[i].assign(v);
     }
-    return at;
+  }
+  training_start as_begun(const checkpoint_position& p) {
+    training_start s{at_.net, o_.epochs, batches_, p.epoch, p.batch, p.epochs};
+    if (p.batch > 0) s.before.pop_back();
+    s.validates = o_.validation.has_value();
+    s.has_accuracy = at_.counts_hits;
+    s.write_checkpoint = [this](const std::string& path) {
+      if (!save_)
+        detail::raise(error_kind::state,
+                      "write_checkpoint: expected to be called while an observer is told of the end of an epoch");
+      save_(path);
+    };
+    return s;
   }
   template <class T> void shared(T& x) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -695,6 +721,7 @@ class trainer::implementation::fitting {
       e.now.batch = e.done + 1;
       follow();
       const auto r = train_batch(e.now, n);
+      e.now.batch_loss = r.loss / std::max(r.samples, 1.0);
       e.loss += r.loss;
       e.hits += static_cast<std::int64_t>(r.hits);
       e.seen += static_cast<std::int64_t>(r.samples);
@@ -783,12 +810,12 @@ class trainer::implementation::fitting {
     }
     return r;
   }
-  void save(const epoch& e, const training_report& report) const {
+  void save(const epoch& e, const training_report& report, const std::string& path) const {
     const std::int64_t whole = e.now.epoch - 1;
     save_checkpoint(at_.net.parameters(),
                     {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
                      o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs},
-                    o_.checkpoint);
+                    path);
   }
   // Tells the observer of the end of an epoch. Whether training goes on.
   bool observe(epoch& e, const epoch_report& r) const {
@@ -813,7 +840,8 @@ class trainer::implementation::fitting {
   batch_loader reads_;
   std::unique_ptr<batch_loader> checked_;  // reads the validation data
   session updates_, checks_;
-  std::unique_ptr<shard_steps> steps_;  // where a batch has shards; else `updates_`
+  std::function<void(const std::string&)> save_;  // writes a checkpoint of the epoch that ends; else empty
+  std::unique_ptr<shard_steps> steps_;            // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
 };
 
