@@ -3,13 +3,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 import lamina;
 
+#include "files.h"
 #include "message.h"
 #include "nets.h"
 
@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(powers_of_two_have_the_bits_of_shards) {
 
 BOOST_AUTO_TEST_CASE(training_goes_on) {
   const auto data = nets_test::squares(70, 1);
-  const std::string path = (std::filesystem::temp_directory_path() / "lamina-accumulate-checkpoint").string();
-  std::filesystem::remove(path);
+  const test_files::folder dir;  // tests of several instruction sets run at once
+  const std::string path = dir / "checkpoint";
   nets_test::regular_model whole({.seed = 1}), cut({.seed = 1});
   fit_options o{.epochs = 3, .batch = 8, .accumulate = 3};
   fit(whole, data, by_entropy, optim::adam{.lr = 0.01}, o);
@@ -96,7 +96,6 @@ BOOST_AUTO_TEST_CASE(training_goes_on) {
   BOOST_TEST(nets_test::same_bits(cut.parameters(), whole.parameters()));
   o.accumulate = 2;
   BOOST_TEST(message_of([&] { fit(cut, data, by_entropy, optim::adam{.lr = 0.01}, o); }) != "");
-  std::filesystem::remove(path);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes) {

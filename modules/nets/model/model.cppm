@@ -196,6 +196,34 @@ export std::vector<value> trace(const model_definition& d, program& into, parame
 /// Where input extents do not fit a program traced from a definition: the error that names the layer.
 void explain_mismatch(const model_definition& d, view<const shape> inputs);
 
+/// How states are taken from a file. As it is, the file must have those of the model and no others, each with its shape and type.
+export struct load_options {
+  /// New names of states in the file, by pattern: `{"encoder.*", "backbone.*"}`. The first that fits counts.
+  std::vector<name_pattern> renames{};
+  bool allow_missing = false;     ///< states of the model that the file has not stay as they are
+  bool allow_unexpected = false;  ///< states of the file that the model has not are passed over
+  bool allow_mismatched = false;  ///< states of another shape or element type stay as they are
+};
+/// What a file has for a model, by names in the model.
+export struct load_report {
+  struct mismatch {
+    std::string name;
+    tensor_type in_file, in_model;
+  };
+  std::vector<std::string> loaded, missing, unexpected;
+  std::vector<mismatch> mismatched;
+  /// One line for each state that was not loaded.
+  std::string print() const;
+};
+
+/// Takes parameters and running statistics from a file; nothing is changed where it fails. PyTorch's `num_batches_tracked` beside
+/// running statistics is passed over.
+/// Errors: file_error naming file, parameter and expectation, and how many others there are that do not fit; value_error for a
+/// pattern that fits no state of the file.
+load_report load_parameters(parameter_store& store, const std::string& path, const load_options& options = {});
+/// What `load_parameters` would do and would refuse. Errors: file_error for a file that cannot be read; value_error as there.
+load_report compare_parameters(const parameter_store& store, const std::string& path, const load_options& options = {});
+
 /// Parameters, programs and plans of a model.
 export class model_core {
  public:
@@ -230,6 +258,11 @@ export class model_core {
   /// Leaves a moved-from model.
   std::unique_ptr<parameter_store> take_parameters();
 
+  /// Loads parameters and running statistics as `load` of a model does. Errors: as `load_parameters`.
+  friend load_report load(model_core& net, const std::string& path, const load_options& options = {}) {
+    return load_parameters(net.parameters(), path, options);
+  }
+
  private:
   inline void here() const {
     if (!store_) [[unlikely]]
@@ -247,34 +280,6 @@ export class model_core {
 /// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
 void save_parameters(const parameter_store& store, const std::string& path,
                      const std::map<std::string, std::string>& metadata = {});
-/// How states are taken from a file. As it is, the file must have those of the model and no others, each with its shape and type.
-export struct load_options {
-  /// New names of states in the file, by pattern: `{"encoder.*", "backbone.*"}`. The first that fits counts.
-  std::vector<name_pattern> renames{};
-  bool allow_missing = false;     ///< states of the model that the file has not stay as they are
-  bool allow_unexpected = false;  ///< states of the file that the model has not are passed over
-  bool allow_mismatched = false;  ///< states of another shape or element type stay as they are
-};
-/// What a file has for a model, by names in the model.
-export struct load_report {
-  struct mismatch {
-    std::string name;
-    tensor_type in_file, in_model;
-  };
-  std::vector<std::string> loaded, missing, unexpected;
-  std::vector<mismatch> mismatched;
-  /// One line for each state that was not loaded.
-  std::string print() const;
-};
-
-/// Takes parameters and running statistics from a file; nothing is changed where it fails. PyTorch's `num_batches_tracked` beside
-/// running statistics is passed over.
-/// Errors: file_error naming file, parameter and expectation, and how many others there are that do not fit; value_error for a
-/// pattern that fits no state of the file.
-load_report load_parameters(parameter_store& store, const std::string& path, const load_options& options = {});
-/// What `load_parameters` would do and would refuse. Errors: file_error for a file that cannot be read; value_error as there.
-load_report compare_parameters(const parameter_store& store, const std::string& path, const load_options& options = {});
-
 // ---- the model ------------------------------------------------------------------------------------------------------
 
 // By its form: Clang 22 finds no member template in a set of several policies where this is asked from another module.
@@ -643,10 +648,6 @@ void save(const model<Topology, Rest...>& net, const std::string& path) {
 /// and what was not. Nothing is changed where it fails. Errors: as `load_parameters`.
 export template <const auto& Topology, class... Rest>
 load_report load(model<Topology, Rest...>& net, const std::string& path, const load_options& options = {}) {
-  return load_parameters(net.parameters(), path, options);
-}
-/// The same of a net from a file.
-export inline load_report load(model_core& net, const std::string& path, const load_options& options = {}) {
   return load_parameters(net.parameters(), path, options);
 }
 /// What `load` would do, and would refuse: it changes nothing. Errors: file_error for a file that cannot be read.
