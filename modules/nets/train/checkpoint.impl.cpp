@@ -119,7 +119,8 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   for (const auto& e : epochs) {
     const bool good = std::isfinite(e.loss) && !(e.accuracy < 0 || e.accuracy > 1) &&
                       std::isnan(e.accuracy) == std::isnan(epochs[0].accuracy) && e.seconds >= 0 && e.waited >= 0 &&
-                      e.skipped >= 0 && std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
+                      std::isfinite(e.waited) && e.skipped >= 0 && std::isfinite(e.seconds) &&
+                      std::isfinite(e.images_per_second);
     if (!good)
       refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
   }
