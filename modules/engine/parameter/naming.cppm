@@ -40,6 +40,9 @@ export struct name_pattern {
 std::string renamed(std::string_view name, view<const name_pattern> patterns, view<char> used);
 /// That a right side has no more `*` than the left. Errors: value_error that begins with `who`.
 void check_patterns(std::string_view who, view<const name_pattern> patterns);
+/// The names that are of a pattern, in their order. Errors: as `refuse_pattern`, for a pattern that fits none.
+std::vector<std::string> names_that_fit(std::string_view who, view<const std::string_view> patterns,
+                                        std::string_view of_what, view<const std::string> names);
 /// A pattern fits none of the names. Errors: value_error that begins with `who`, with the nearest name.
 [[noreturn]] void refuse_pattern(std::string_view who, std::string_view pattern, std::string_view of_what,
                                  view<const std::string> names);

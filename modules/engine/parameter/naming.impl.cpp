@@ -114,6 +114,21 @@ void refuse_pattern(std::string_view who, std::string_view pattern, std::string_
          view<const std::string>(shown.data(), shown.size()));
 }
 
+std::vector<std::string> names_that_fit(std::string_view who, view<const std::string_view> patterns,
+                                        std::string_view of_what, view<const std::string> names) {
+  std::vector<std::string> found;
+  std::vector<char> used(patterns.size());
+  for (const auto& n : names) {
+    bool fits = false;
+    for (std::size_t i = 0; i < patterns.size(); ++i)
+      if (matches(patterns[i], n)) fits = used[i] = true;
+    if (fits) found.push_back(n);
+  }
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    if (!used[i]) refuse_pattern(who, patterns[i], of_what, names);
+  return found;
+}
+
 // ---- named weights --------------------------------------------------------------------------------------------------
 
 load_buffer load_buffer::read(const std::string& path) {

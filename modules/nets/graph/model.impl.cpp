@@ -389,18 +389,14 @@ std::vector<std::string> model::set_frozen(view<const std::string_view> patterns
   m.tell();
   auto& symbols = m.main.symbols();
   const std::string who = origin::words() + (on ? "freeze" : "unfreeze");
-  std::vector<std::string> names, found;
+  std::vector<std::string> names;
   for (const auto& p : m.parameters)
     if (p.tag != parameter_tag::computed) names.push_back(p.name);
-  for (auto pattern : patterns)
-    if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return matches(pattern, n); }))
-      refuse_pattern(who, pattern, "parameter", names);
-  for (const auto& n : names) {
-    if (std::none_of(patterns.begin(), patterns.end(), [&](auto pattern) { return matches(pattern, n); })) continue;
+  auto found = names_that_fit(who, patterns, "parameter", names);
+  for (const auto& n : found) {
     text t;
     if (m.find(n)->updated)
       symbols.fail(error_kind::state, t << "parameter `" << n << "` has its update already; freeze before add_updates");
-    found.push_back(n);
   }
   for (const auto& n : found) {
     m.find(n)->frozen = on;

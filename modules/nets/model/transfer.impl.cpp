@@ -16,17 +16,12 @@ std::vector<std::string> set_trainable(parameter_store& all, view<const std::str
   std::vector<std::string> names;
   for (const auto& p : all)
     if (taken(p)) names.push_back(p.name());
-  for (auto pattern : patterns)
-    if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return matches(pattern, n); }))
-      refuse_pattern(on ? "unfreeze" : "freeze", pattern, "parameter", names);
-  std::vector<std::string> found;
+  auto found = names_that_fit(on ? "unfreeze" : "freeze", patterns, "parameter", names);
   bool changes = false;
-  for (const auto& n : names) {
-    if (std::none_of(patterns.begin(), patterns.end(), [&](auto pattern) { return matches(pattern, n); })) continue;
+  for (const auto& n : found) {
     parameter& p = *all.find(n);
     changes = changes || p.trainable() != on;
     p.trainable(on);
-    found.push_back(n);
   }
   if (changes) all.renew();
   return found;

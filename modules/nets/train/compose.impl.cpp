@@ -54,14 +54,10 @@ void check_groups(const std::vector<parameter_group>& list, bool decays) {
   }
 }
 void check_patterns(const std::vector<parameter_group>& list, const std::vector<std::string>& parameters) {
-  const std::vector<std::string_view> names(parameters.begin(), parameters.end());
-  for (const auto& g : list) {
-    if (std::any_of(names.begin(), names.end(), [&](auto n) { return matches(g.pattern, n); })) continue;
-    text t;
-    t << origin::words() << "groups: pattern `" << g.pattern << "` fits no parameter that is updated";
-    suggest_names(t, g.pattern, names);
-    detail::raise(error_kind::value, t);
-  }
+  for (const auto& g : list)
+    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& n) { return matches(g.pattern, n); }))
+      refuse_pattern(origin::words() + "groups", g.pattern, "parameter that is updated",
+                     view<const std::string>(parameters.data(), parameters.size()));
 }
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name) {
   for (const auto& g : list)
