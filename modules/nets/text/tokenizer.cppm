@@ -124,7 +124,7 @@ export tokenizer byte_tokenizer(const std::vector<std::string>& special = {});
 export enum class word_split {
   byte_level,       ///< the pattern of GPT-2: words with the space before them
   whitespace,       ///< words, and runs of other characters, without white space
-  whitespace_only,  ///< what stands between white space
+  whitespace_only,  ///< runs of characters without white space
   bert              ///< at white space, each punctuation mark by itself
 };
 

@@ -64,6 +64,13 @@ normalizer_step lowercase_step() {
   return n;
 }
 
+// Adds a special token behind those that are there. False where it is one of them.
+bool add_token(tokenizer_parts& p, const std::string& token) {
+  const auto id = static_cast<std::uint32_t>(p.model.words.size());
+  if (!p.model.words.add(token, id)) return false;
+  p.added.push_back({.content = token, .id = id, .normalized = false, .special = true});
+  return true;
+}
 // A vocabulary that begins with special tokens.
 void add_special(tokenizer_parts& p, const std::vector<std::string>& special, const std::string& unknown,
                  std::int64_t size, std::string_view who) {
@@ -72,13 +79,22 @@ void add_special(tokenizer_parts& p, const std::vector<std::string>& special, co
   for (const std::string& s : special) {
     if (s.empty() || valid_utf8(s) != s.size())
       refuse(who, t << "special has `" << printable(s) << "`; expected UTF-8 of at least one character");
-    const auto id = static_cast<std::uint32_t>(p.model.words.size());
-    if (!p.model.words.add(s, id)) refuse(who, t << "special has `" << printable(s) << "` twice");
-    p.added.push_back({.content = s, .id = id, .normalized = false, .special = true});
+    if (!add_token(p, s)) refuse(who, t << "special has `" << printable(s) << "` twice");
   }
   if (!unknown.empty() && p.model.words.find(unknown) == no_token)
     refuse(who, t << "unknown is `" << printable(unknown) << "`, which special does not have");
   p.model.unknown = unknown;
+}
+// What options of words begin with: special tokens, the steps before the model, and the decoder of bytes.
+template <class Options>
+std::shared_ptr<tokenizer_parts> begun(const Options& o, bool prefix_space, std::string_view who) {
+  auto p = std::make_shared<tokenizer_parts>();
+  add_special(*p, o.special, o.unknown, o.size, who);
+  if (o.lowercase) p->normalizers.push_back(lowercase_step());
+  p->splits.push_back(step_of(o.split, prefix_space));
+  if (o.split == word_split::byte_level)
+    p->decoders.push_back({.kind = decoder_kind::byte_level, .text = {}, .to = {}});
+  return p;
 }
 tokenizer finished(std::shared_ptr<tokenizer_parts> p) {
   std::uint32_t twice = 0;
@@ -241,12 +257,9 @@ tokenizer byte_tokenizer(const std::vector<std::string>& special) {
   p->splits.push_back(bytes);
   p->decoders.push_back({.kind = decoder_kind::byte_level, .text = {}, .to = {}});
   for (const std::string& token : special) {
-    if (token.empty() || valid_utf8(token) != token.size() || p->model.words.find(token) != no_token)
+    if (token.empty() || valid_utf8(token) != token.size() || !add_token(*p, token))
       refuse("byte_tokenizer",
              text() << "special has `" << printable(token) << "`; expected UTF-8, no single character, and each once");
-    const auto id = static_cast<std::uint32_t>(p->model.words.size());
-    p->model.words.add(token, id);
-    p->added.push_back({.content = token, .id = id, .normalized = false, .special = true});
   }
   return finished(std::move(p));
 }
@@ -256,13 +269,9 @@ tokenizer bpe::train(view<const std::string> texts, const bpe_options& o) {
   const bool bytes = o.split == word_split::byte_level;
   if (bytes && !o.end_of_word.empty())
     refuse(who, text("end_of_word is for words without spaces; with split = word_split::byte_level leave it empty"));
-  auto p = std::make_shared<tokenizer_parts>();
-  add_special(*p, o.special, o.unknown, o.size, who);
+  auto p = begun(o, o.prefix_space, who);
   p->model.suffix = o.end_of_word;
-  if (o.lowercase) p->normalizers.push_back(lowercase_step());
-  p->splits.push_back(step_of(o.split, o.prefix_space));
-  if (bytes) p->decoders.push_back({.kind = decoder_kind::byte_level, .text = {}, .to = {}});
-  else if (!o.end_of_word.empty()) p->decoders.push_back({.kind = decoder_kind::bpe, .text = o.end_of_word, .to = {}});
+  if (!o.end_of_word.empty()) p->decoders.push_back({.kind = decoder_kind::bpe, .text = o.end_of_word, .to = {}});
   pair_trainer(p->model, {o.size, o.min_frequency, o.max_alphabet, bytes})
       .train(o.special, count_words(texts, *p, who));
   return finished(std::move(p));
@@ -300,13 +309,8 @@ tokenizer wordpiece::train(view<const std::string> texts, const wordpiece_option
 
 tokenizer word_level::train(view<const std::string> texts, const word_options& o) {
   constexpr std::string_view who = "word_level::train";
-  auto p = std::make_shared<tokenizer_parts>();
+  auto p = begun(o, false, who);
   p->model.kind = model_kind::word_level;
-  add_special(*p, o.special, o.unknown, o.size, who);
-  if (o.lowercase) p->normalizers.push_back(lowercase_step());
-  p->splits.push_back(step_of(o.split, false));
-  if (o.split == word_split::byte_level)
-    p->decoders.push_back({.kind = decoder_kind::byte_level, .text = {}, .to = {}});
   const word_counts words = count_words(texts, *p, who);
   std::vector<std::uint32_t> order(words.words.size());
   std::iota(order.begin(), order.end(), 0U);

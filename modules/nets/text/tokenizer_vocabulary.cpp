@@ -157,7 +157,7 @@ class merge_table {
   std::size_t count_ = 0;
 };
 
-/// A heap whose first element is the one before all others.
+/// A heap whose first element is the one before all others. Equal ones come in the same order with any standard library.
 template <class T, class Before> class heap {
  public:
   bool empty() const { return all_.empty(); }
