@@ -522,12 +522,6 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
   detail::raise(error_kind::value, all);
 }
 
-std::int64_t power_of_two(std::int64_t least) {
-  std::int64_t n = 1;
-  while (n < least) n *= 2;
-  return n;
-}
-
 // Into how many shards batches are cut. Errors: value_error for numbers that do not fit.
 std::int64_t shards_of(const fit_options& o) {
   const auto is_power = [](std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
@@ -634,7 +628,8 @@ class trainer::implementation::fitting {
 
   void plan() {
     if (shards_ > 1 || others_ || o_.accumulate > 1) {
-      const batch_cut cut{o_.batch, shards_, power_of_two(shards_ * o_.accumulate)};
+      const auto all = std::bit_ceil(static_cast<std::uint64_t>(shards_ * o_.accumulate));
+      const batch_cut cut{o_.batch, shards_, static_cast<std::int64_t>(all)};
       steps_ = at_.steps_in_shards(cut, others_, o_.bucket_bytes);
     } else updates_ = at_.net.session_of(at_.train_program, at_.where);
     checks_ = at_.net.session_of(at_.check_program, at_.where);
@@ -766,8 +761,9 @@ class trainer::implementation::fitting {
   }
   // A step on a batch whose shards are summed, also over others.
   shard_sums train_shards(std::int64_t samples, double rate) {
-    const auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
     if (std::isfinite(r.loss)) steps_->update(rate);
+    r.loss *= static_cast<double>(samples);  // of a mean
     return r;
   }
   // Sums over the samples of a batch.
@@ -780,7 +776,6 @@ class trainer::implementation::fitting {
         const auto found = at_.run_batch(updates_, now.learning_rate, true);
         r = {found.loss * static_cast<double>(n), static_cast<double>(found.hits), static_cast<double>(n)};
       }
-      if (steps_) r.loss *= static_cast<double>(samples);
       if (std::isfinite(r.loss)) return r;
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
