@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
                              : "lacks the figures of its epochs");
   }
 
-  for (const std::size_t figure : {0, 1, 3, 4, 7, 8})
+  for (const std::size_t figure : {0u, 1u, 3u, 4u, 7u, 8u})
     for (double x : {std::nan(""), 1e300 * 1e300, -1e300 * 1e300}) {
       tensors = good.tensors;
       for (auto& t : tensors) {
