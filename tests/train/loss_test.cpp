@@ -286,6 +286,38 @@ BOOST_AUTO_TEST_CASE(kl_divergence) {
   BOOST_TEST(y.values == (doubles{0, 2}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(distillation) {
+  const auto teacher = random_tensor<matrix<double>>({5, 4}, 3);
+  const auto log_softmax_of = [](const matrix<double>& m, std::int64_t i, double temperature) {
+    doubles r = row(m, i);
+    double sum = 0;
+    for (double& x : r) x /= temperature, sum += std::exp(x);
+    for (double& x : r) x -= std::log(sum);
+    return r;
+  };
+  for (double t : {1.0, 2.0, 5.0}) {
+    doubles soft, mixed;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      const doubles p = log_softmax_of(logits, i, t), q = log_softmax_of(teacher, i, t);
+      double sum = 0;
+      for (std::size_t c = 0; c < 4; ++c) sum += std::exp(q[c]) * (q[c] - p[c]);
+      soft.push_back(t * t * sum);
+      mixed.push_back(
+          0.7 * soft.back() -
+          0.3 * log_softmax_of(logits, i, 1)[static_cast<std::size_t>(labels.data()[static_cast<std::size_t>(i)])]);
+    }
+    agrees(loss::distillation{.temperature = t}, soft, 5, logits, teacher);
+    agrees(loss::distillation{.temperature = t, .hard = 0.3}, mixed, 5, logits, teacher, labels);
+  }
+  const std::vector<array> in{elements_of(logits), elements_of(teacher)};
+  const auto said = [&](const loss::distillation& l, const std::vector<array>& x) {
+    return error_of([&] { result(l, x); });
+  };
+  BOOST_TEST(holds(said({.temperature = 0}, in), "distillation: `temperature` is 0"));
+  BOOST_TEST(holds(said({.hard = 1.5}, in), "distillation: `hard` is 1.5"));
+  BOOST_TEST(holds(said({}, {in[0], elements_of(matrix<double>(5, 3))}), "shape_error: "));
+}
+
 BOOST_AUTO_TEST_CASE(embeddings) {
   const auto a = random_tensor<matrix<double>>({5, 4}, 4), b = random_tensor<matrix<double>>({5, 4}, 5),
              c = random_tensor<matrix<double>>({5, 4}, 6);

@@ -62,6 +62,18 @@ export struct multi_margin {
   value operator()(const value& scores, const value& labels) const;
 };
 
+/// How far a student is from its teacher: the divergence of the softmax of the student's logits from that of the teacher's, both divided by
+/// `temperature` T, times T^2, so that gradients are as large for any T. With classes the loss is (1 - hard) of it and `hard` of the cross
+/// entropy. The mean is over samples.
+/// Shapes:  logits and teacher's logits [..., C], classes [...] int64.
+/// Source:  Hinton, Vinyals, Dean, "Distilling the knowledge in a neural network" (2015), arXiv:1503.02531.
+export struct distillation {
+  double temperature = 2, hard = 0.5;
+  loss_reduction reduction = loss_reduction::mean;
+  value operator()(const value& logits, const value& teacher) const;
+  value operator()(const value& logits, const value& teacher, const value& labels) const;
+};
+
 // ---- yes or no ------------------------------------------------------------------------------------------------------
 //
 // Targets have the shape of the results: 0 or 1, bool or int64, or probabilities.

@@ -151,6 +151,25 @@ value multi_margin::operator()(const value& scores, const value& labels) const {
   return reduced_loss(losses, {}, reduction);
 }
 
+namespace {
+/// The divergence of each sample from the teacher, times the temperature's square.
+value divergence_of_rows(const distillation& o, const value& logits, const value& teacher) {
+  check_numbers("distillation", {positive("temperature", o.temperature), up_to_1("hard", o.hard)});
+  obey<rule::loss_of_targets<"distillation">>({}, logits, teacher);
+  const value p = log_softmax(logits / o.temperature), q = log_softmax(in_shape_of(teacher, logits) / o.temperature);
+  return sum_of_rows(exp(q) * (q - p)) * (o.temperature * o.temperature);
+}
+}  // namespace
+
+value distillation::operator()(const value& logits, const value& teacher) const {
+  return reduced_loss(divergence_of_rows(*this, logits, teacher), {}, reduction);
+}
+value distillation::operator()(const value& logits, const value& teacher, const value& labels) const {
+  const value soft = divergence_of_rows(*this, logits, teacher);
+  const cross_entropy of_classes{.reduction = loss_reduction::none};
+  return reduced_loss(soft * (1 - hard) + of_classes(logits, labels) * hard, {}, reduction);
+}
+
 // ---- yes or no ------------------------------------------------------------------------------------------------------
 
 namespace {
