@@ -91,6 +91,7 @@ export import :reference;              // one set of weights, many threads
 export import :stream;                 // sequences served position by position
 export import :show;                   // tables and drawings of nets
 export import :saved;                  // nets in files: structure and states
+export import :adapter;                // low-rank adapters of weights
 export import :transfer;               // what of a model is trained
 export import :protocol.call;          // what layers hand out: operands by port
 export import :protocol.collector;     // gradients of parameters, summed by name

@@ -167,6 +167,16 @@ export struct named_type {
   std::string name;
   tensor_type type;
 };
+/// An adapter of a weight: the model computes with the weight and `scale` times the product of the factors b [out, rank] and a [rank, in],
+/// which are parameters. `transposed`: the weight is [in, out].
+struct weight_adapter {
+  std::string weight;
+  std::int64_t rank = 0;
+  double scale = 0;
+  bool transposed = false;
+  std::string a() const { return weight + ".lora_a"; }
+  std::string b() const { return weight + ".lora_b"; }
+};
 /// The parts of a model type at run time.
 struct model_definition {
   std::vector<named_type> inputs;
@@ -176,6 +186,7 @@ struct model_definition {
   bool (*trainable)(view<const label> path) = nullptr;
   name_map names{};                     // of parameters that are shared under another name
   std::shared_ptr<const program> of{};  // the program of a net without layers, in place of a trace
+  std::vector<weight_adapter> adapters{};
 };
 
 /// How a model is made and run.
@@ -255,6 +266,8 @@ export class model_core {
   /// Errors: as `at`.
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::string explain(view<const shape> inputs) const;
+  /// Takes other adapters, and parameters with theirs: programs are traced again.
+  void adapt(std::vector<weight_adapter> adapters, parameter_store parameters);
   /// Leaves a moved-from model.
   std::unique_ptr<parameter_store> take_parameters();
 

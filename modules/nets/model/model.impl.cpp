@@ -5,6 +5,7 @@ import :dtype;
 import :emission;
 import :execute;
 import :model;
+import :model.adapted;
 import :op;
 import :op.control;
 import :op.elementwise;
@@ -151,8 +152,9 @@ value trace_scope::random_state() const {
   return walk_->into.state(generator_name, type);
 }
 
-std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
-                         bool training, view<const value> inputs) {
+namespace {
+std::vector<value> trace_layers(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
+                                bool training, view<const value> inputs) {
   if (d.of) {
     into.path.clear();
     return into.inlined(*d.of, inputs);
@@ -174,6 +176,18 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
     into.assign(state, state + into.constant(one));
   }
   return out;
+}
+
+}  // namespace
+std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
+                         bool training, view<const value> inputs) {
+  if (d.adapters.empty()) return trace_layers(d, into, store, seed, training, inputs);
+  program plain;
+  std::vector<value> in;
+  for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(plain.input(d.inputs[i].name, inputs[i].type()));
+  const auto out = trace_layers(d, plain, store, seed, training, in);
+  for (std::size_t o = 0; o < out.size(); ++o) plain.output(d.outputs[o].name, out[o]);
+  return with_adapters(plain, into, d.adapters, inputs);
 }
 
 // The program has no layers any more: they are walked again with these extents, and the one that does not fit says so.
@@ -240,6 +254,17 @@ model_core& model_core::operator=(model_core&& o) noexcept {
   return *this;
 }
 model_core::~model_core() = default;
+
+void model_core::adapt(std::vector<weight_adapter> adapters, parameter_store parameters) {
+  here();
+  auto d = std::make_shared<model_definition>(*definition_);
+  d->adapters = std::move(adapters);
+  auto inference = inference_of(*d, parameters, options_.seed);
+  definition_ = std::move(d);
+  inference_ = std::move(inference);
+  *store_ = std::move(parameters);
+  session_ = session_of(inference_, where_);
+}
 
 void model_core::given_away() {
   detail::raise(error_kind::state,
