@@ -218,4 +218,23 @@ BOOST_AUTO_TEST_CASE(what_must_not_be_written_is_not) {
   BOOST_CHECK_EQUAL(dir.count(), 1);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_appended_is_in_the_file_at_once) {
+  test_files::folder dir;
+  write_words(dir / "a", "old ");
+  append_file a(dir / "a");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old ");
+  a.write("one ");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old one ");
+  append_file moved(std::move(a));
+  moved.write(std::string(200000, 'x'));
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old one " + std::string(200000, 'x'));
+  BOOST_CHECK_EXCEPTION(a.write("y"), state_error, (says{{"append_file: it was moved"}}));
+  append_file(dir / "new").write("z");
+  BOOST_CHECK_EQUAL(test_files::read_raw(dir / "new"), "z");
+  BOOST_CHECK_EXCEPTION(append_file(dir / "none/a"), file_error, (says{{dir / "none/a", "No such file or directory"}}));
+  BOOST_CHECK_EXCEPTION(append_file(dir.path.string()), file_error, (says{{dir.path.string(), "Is a directory"}}));
+  append_file full("/dev/full");
+  BOOST_CHECK_EXCEPTION(full.write("y"), file_error, (says{{"/dev/full: cannot be written: No space left"}}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,7 @@ module;
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-// Files that are replaced as a whole or not at all.
+// Files that are replaced as a whole or not at all, and those that are appended to.
 module lamina:io.atomic.impl;
 import :core;
 import :io;
@@ -213,6 +213,27 @@ void write_file_atomically(const std::string& path, const std::function<void(wri
   file.in_place = true;
   remove_abandoned(folder_of(target));
   sync_folder(path, target);
+}
+
+// ---- appending ------------------------------------------------------------------------------------------------------
+
+struct append_file::implementation {
+  std::string path;
+  descriptor file;
+};
+
+append_file::append_file(const std::string& path)
+    : impl_(
+          new implementation{path, descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666))}) {
+  if (impl_->file.number < 0) system_failure(path, "cannot be written", errno);
+}
+append_file::append_file(append_file&&) noexcept = default;
+append_file& append_file::operator=(append_file&&) noexcept = default;
+append_file::~append_file() = default;
+
+void append_file::write(std::string_view bytes) {
+  if (!impl_) detail::raise(error_kind::state, "append_file: it was moved to another one, which has its file");
+  writer_access::fill(impl_->file.number, impl_->path, [&](writer& w) { w.write(bytes); });
 }
 
 }  // namespace lamina

@@ -41,6 +41,22 @@ export class writer {
 /// Errors: file_error naming file and reason; whatever `fill` throws.
 export void write_file_atomically(const std::string& path, const std::function<void(writer&)>& fill);
 
+/// A file that grows at its end, as a log does.
+export class append_file {
+ public:
+  /// Opens a file, or makes it. Errors: file_error naming file and reason.
+  explicit append_file(const std::string& path);
+  append_file(append_file&&) noexcept;
+  append_file& operator=(append_file&&) noexcept;
+  ~append_file();
+  /// Writes bytes behind all others; the system has them when it returns. Errors: file_error; state_error for one that was moved.
+  void write(std::string_view bytes);
+
+ private:
+  struct implementation;
+  std::unique_ptr<implementation> impl_;
+};
+
 // ---- safetensors ----------------------------------------------------------------------------------------------------
 
 /// A tensor and its name in a file.

@@ -150,4 +150,17 @@ export struct checkpoints {
   operator observer() const;
 };
 
+struct log_options {
+  bool every_batch = false;  ///< a row for each batch too, with its number and its own loss
+};
+/// Writes a row for each epoch: epoch, loss, accuracy, learning_rate, seconds, images_per_second, validation_loss, validation_accuracy; with
+/// `every_batch` also batch and batch_loss, which are empty in rows of epochs. A row is in the file before training goes on. A number is
+/// read as the same bits; what is not there is left empty.
+/// Training that begins writes the file again. One that goes on from a checkpoint appends, behind the rows up to where it goes on; rows
+/// after that are of batches that are done again, and go. A file that is not there begins with the epochs before.
+/// Errors: file_error when training begins, also for a file that is no such log; file_error.
+export observer csv_log(std::string path, const log_options& o = {});
+/// The same as lines of JSON, each an object, which lacks what is not there. Source: jsonlines.org.
+export observer json_lines(std::string path, const log_options& o = {});
+
 }  // namespace lamina
