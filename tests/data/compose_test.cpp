@@ -80,6 +80,30 @@ BOOST_AUTO_TEST_CASE(functions_take_fields_and_zip_joins_them) {
   BOOST_CHECK_EQUAL(lengths[6], 602);
 }
 
+BOOST_AUTO_TEST_CASE(samples_without_fields_are_selected_and_mapped) {
+  struct recording {
+    waveform sound;
+    std::int64_t label = 0;
+  };
+  static_assert(!Dataset<std::vector<recording>> && !Dataset<std::vector<std::vector<std::string>>>);
+  std::vector<recording> all;
+  for (std::int64_t i = 0; i < 8; ++i) all.push_back({{matrix<float>(1, i + 1), 8000}, i});
+  const auto [first, second] = dataset::split(all, 0.5, 1);
+  BOOST_CHECK_EQUAL(first.size() + second.size(), 8);
+  const auto kept =
+      all | dataset::skip(2) | dataset::cache() | dataset::filter([](const recording& r) { return r.label != 3; });
+  const auto by_sample =
+      kept | dataset::map([](const recording& r) { return std::pair(r.sound.frames(), r.label); }) | dataset::take(3);
+  const auto by_field = kept | dataset::map([](const waveform& w, std::int64_t label) { return w.frames() + label; });
+  static_assert(Dataset<decltype(by_sample)> && Dataset<decltype(by_field)>);
+  BOOST_CHECK((by_sample[1] == std::pair<std::int64_t, std::int64_t>(5, 4)));
+  BOOST_CHECK_EQUAL(by_field[1], 9);
+  const std::vector<std::vector<std::string>> texts{{"a", "b"}, {"c"}};
+  const auto counts =
+      texts | dataset::map([](const std::vector<std::string>& t) { return static_cast<std::int64_t>(t.size()); });
+  BOOST_CHECK_EQUAL(counts[0], 2);
+}
+
 BOOST_AUTO_TEST_CASE(shuffle_and_split_have_each_sample_once) {
   const auto data = numbers(1000);
   const auto shuffled = all_of(data | dataset::shuffle(7));

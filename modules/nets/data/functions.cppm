@@ -83,8 +83,9 @@ template <class D, class F> requires accepted<diagnostic<detail::map_check<D, F>
 auto map(const D& data, F f, std::int64_t seed = 0) {
   return detail::mapped<D, F>(data, std::move(f), seed);
 }
-template <class F> auto map(F f) {
-  return detail::dataset_step{[f](const auto& data) { return map(data, f); }};
+// The seed's type is deduced, so that compilers say first what is wrong with the function.
+template <class F, std::integral Seed = std::int64_t> auto map(F f, Seed seed = 0) {
+  return detail::dataset_step{[f, seed](const auto& data) { return map(data, f, static_cast<std::int64_t>(seed)); }};
 }
 
 /// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.
