@@ -1,7 +1,7 @@
-// Learns sounds: bells, tones and sweeps in WAV files, which it writes first, a folder for each class.
+// Learns to tell sounds apart by their spectra: bells, tones and sweeps in WAV files, which it writes first, or files of yours.
 //
-//   sounds [FOLDER]      FOLDER/<class>/*.wav of your own: up to 8 classes, each sound cut to or filled up to half a second
-#include <algorithm>
+//   sounds [FOLDER]      FOLDER/<class>/*.wav: up to 8 classes, each sound cut to or filled up to one second;
+//                        `speak.sh FOLDER` makes some of spoken words
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -9,72 +9,63 @@
 #include <filesystem>
 #include <string>
 #include <utility>
-
 import lamina;
-namespace la = lamina;
-namespace nn = lamina::nn;
 
-constexpr std::int64_t rate = 8000, frames = 4000, bands = 24, times = 1 + frames / 160;
-inline constexpr auto net = la::sequential(
+using namespace lamina;
+
+namespace {
+
+constexpr std::int64_t rate = 8000, frames = rate, bands = 24, times = 1 + frames / 160;
+
+// Levels of each time and band, as a picture of one channel.
+constexpr auto net = sequential(
+    nn::unsqueeze{{1}}, nn::batch_norm2d{.num_features = 1},
     nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{},
     nn::conv2d{.in_channels = 8, .out_channels = 16, .padding = 1}, nn::relu{}, nn::max_pool2d{}, nn::flatten{},
     nn::linear{.in_features = 16 * (times / 4) * (bands / 4), .out_features = 8});
 
 // Forty files of each class, whose pitch and loudness differ.
-void write_sounds(const std::filesystem::path& folder) {
+std::string write_sounds(const std::filesystem::path& folder) {
   const char* const names[] = {"bell", "fall", "rise", "tone"};
-  const la::philox random(1);
+  const philox random(1);
   for (std::uint64_t i = 0; i < 160; ++i) {
-    la::waveform w{la::matrix<float>(1, frames), rate};
-    const double pitch = 900 + 600 * random.uniform<double>(i), loud = 0.2 + 0.6 * random.uniform<double>(i + 160);
-    const double bend = i % 4 == 1 ? -600 : i % 4 == 2 ? 600 : 0;
-    auto out = w.samples.writable();
-    for (std::size_t k = 0; k < out.size(); ++k) {
-      const double t = static_cast<double>(k) / rate, fade = i % 4 == 0 ? std::exp(-12 * t) : 1;
-      out[k] = static_cast<float>(loud * fade * std::sin(6.2831853 * t * (pitch + bend * t)));
+    waveform w{matrix<float>(1, frames), rate};
+    const double pitch = 900 + 600 * random.uniform<double>(i), loudness = 0.2 + 0.6 * random.uniform<double>(i + 160);
+    const double bend = i % 4 == 1 ? -300 : i % 4 == 2 ? 300 : 0;
+    for (std::int64_t k = 0; float& out : w.samples.writable()) {
+      const double t = static_cast<double>(k++) / rate, fade = i % 4 == 0 ? std::exp(-6 * t) : 1;
+      out = static_cast<float>(loudness * fade * std::sin(6.2831853 * t * (pitch + bend * t)));
     }
     std::filesystem::create_directories(folder / names[i % 4]);
-    la::write_wav((folder / names[i % 4] / (std::to_string(i) + ".wav")).string(), w);
+    write_wav((folder / names[i % 4] / (std::to_string(i) + ".wav")).string(), w);
   }
+  return folder.string();
 }
 
-// Levels in bands of the mel scale, and classes. In training (epoch >= 0) each sound is changed by what its number draws.
-using batch = std::pair<la::tensor<float, la::extents<la::dyn, 1, times, bands>>, la::vector<std::int64_t>>;
-batch read(const la::audio_dataset& sounds, la::view<const std::int64_t> which, std::int64_t epoch) {
-  static const la::audio_features features(la::mel_options{.frames = {.length = 256}, .bands = bands, .rate = rate});
-  batch made(which.size(), which.size());
-  auto& [x, y] = made;
-  for (std::int64_t k = 0; k < y.size(); ++k) {
-    const std::int64_t i = which[static_cast<std::size_t>(k)];
-    auto [sound, label] = sounds[i];
-    const la::random_state at{.seed = 1, .step = epoch * sounds.size() + i};
-    if (epoch >= 0) sound = la::add_noise(la::time_shift(sound, {.max = 400}, at), {.high = 0.05}, at);
-    const auto levels = features(sound);
-    for (std::size_t j = 0; auto& out : x.writable(k)) out = levels.data()[j++] / 10;
-    y.writable(k) = label;
-  }
-  return made;
-}
+}  // namespace
 
-int main(int count, char** arguments) try {
-  const auto made = std::filesystem::temp_directory_path() / "lamina-sounds";
-  if (count < 2) write_sounds(made);
-  const auto sounds =
-      la::datasets::audio_folder(count < 2 ? made.string() : arguments[1], {.rate = rate, .frames = frames});
-  const auto order = la::permutation(sounds.size(), 1, 0);
-  const la::view<const std::int64_t> all(order), kept = all.subview(0, all.size() / 4);
-  la::model<net, la::input<"N", 1, times, bands>> learner({.seed = 1});
-  la::training step(learner, la::loss::cross_entropy{}, la::optim::adam{.lr = 2e-3});
-  for (std::int64_t epoch = 0; epoch < 40; ++epoch)
-    for (std::size_t first = kept.size(), n = 0; first < all.size(); first += n) {
-      const auto [x, y] = read(sounds, all.subview(first, n = std::min<std::size_t>(20, all.size() - first)), epoch);
-      const double loss = step(x, y);
-      if (first + n == all.size() && epoch % 10 == 9) std::printf("epoch %d   loss %.3f\n", int(epoch) + 1, loss);
-    }
-  const auto [x, y] = read(sounds, kept, -1);
-  const auto found = la::evaluate(la::argmax<1>(learner(x)));
-  int right = 0;
-  for (std::int64_t i = 0; i < y.size(); ++i) right += found(i) == y(i);
-  std::printf("%d of %d sounds that were not trained on are told apart\n", right, int(y.size()));
-  return 10 * right >= 8 * y.size() ? 0 : 1;
-} catch (const std::exception& e) { return std::fprintf(stderr, "sounds: %s\n", e.what()), 2; }
+int main(int argc, char** argv) try {
+  const auto folder = argc > 1 ? argv[1] : write_sounds(std::filesystem::temp_directory_path() / "lamina-sounds");
+  const auto sounds = datasets::audio_folder(folder, {.rate = rate, .frames = frames});
+  const auto [train, test] = dataset::split(sounds, 0.75, 1);
+
+  // Each epoch hears every sound at another time and in other noise.
+  const audio_features spectrum(mel_options{.frames = {.length = 256}, .bands = bands, .rate = rate});
+  const auto changed = [&](const labeled_sound& s, const augment::position& at) {
+    const auto sound = add_noise(time_shift(s.sound, {.max = 800}, at), {.high = 0.02}, at);
+    return std::pair(spectrum(sound), s.label);
+  };
+  const auto unchanged = [&](const labeled_sound& s) { return std::pair(spectrum(s.sound), s.label); };
+
+  model<net, input<"N", times, bands>> learner({.seed = 1});
+  const auto report = fit(learner, train | dataset::cache() | dataset::map(changed, 1), loss::cross_entropy{},
+                          optim::adam{.lr = 2e-3}, {.epochs = 30, .batch = 20, .schedule = optim::cosine{}});
+  const double right = evaluate(learner, test | dataset::map(unchanged), metric::accuracy{})[0].value;
+  std::printf("%d classes, %d sounds; loss %.3f, %.1f %% of %d others are told apart\n",
+              static_cast<int>(sounds.class_names().size()), static_cast<int>(train.size()), report.epochs.back().loss,
+              100 * right, static_cast<int>(test.size()));
+  return right >= 0.8 ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "sounds: %s\n", e.what());
+  return 2;
+}
