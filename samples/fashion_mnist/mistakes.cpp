@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "svg.h"
+#include "../plot/svg.h"
 
 std::vector<mistake> worst(std::vector<mistake> all, std::size_t most) {
   std::sort(all.begin(), all.end(), [](const mistake& a, const mistake& b) {

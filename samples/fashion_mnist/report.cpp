@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "svg.h"
+#include "../plot/svg.h"
 
 std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
                                      std::size_t most) {

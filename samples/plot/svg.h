@@ -1,4 +1,4 @@
-// Small helpers of the two pictures.
+// Parts of SVG pictures.
 #pragma once
 #include <charconv>
 #include <string>
