@@ -1,4 +1,4 @@
-// Learns to tell sounds apart by their spectra: bells, tones and sweeps in WAV files, which it writes first, or files of yours.
+// Tells sounds apart by their spectra: bells, tones and sweeps in WAV files, which it writes first, or files of yours.
 //
 //   sounds [FOLDER]      FOLDER/<class>/*.wav: up to 8 classes, each sound cut to or filled up to one second;
 //                        `speak.sh FOLDER` makes some of spoken words
