@@ -88,8 +88,8 @@ struct csv_format {
       at = end + 1;
     }
     std::size_t columns = 0, seconds = 0;
-    log_row{}.each(every_batch, [&](std::string_view name, double, bool) {
-      if (name == "seconds") seconds = columns;
+    log_row{}.each(every_batch, [&](std::string_view column, double, bool) {
+      if (column == "seconds") seconds = columns;
       ++columns;
     });
     if (numbers.size() != columns || !(numbers[0] >= 1 && numbers[0] < 1e15 && std::abs(numbers[1]) < 1e15)) return {};
