@@ -121,7 +121,7 @@ window random_window() {
     window w{};
     w.groups = random_to(0, 3) ? 1 : random_to(2, 3);
     w.channels = w.groups * random_to(1, 7);
-    w.out_channels = w.groups * random_to(1, 14);
+    w.out_channels = w.groups * (random_to(0, 3) ? random_to(1, 14) : random_to(15, 70));
     w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
     w.stride_h = random_to(0, 1) ? 1 : random_to(1, 3), w.stride_w = random_to(0, 1) ? w.stride_h : random_to(1, 4);
     w.dilation_h = random_to(0, 3) ? 1 : 2, w.dilation_w = random_to(0, 3) ? 1 : random_to(2, 3);
@@ -303,6 +303,8 @@ BOOST_AUTO_TEST_CASE(plain_in_groups_of_rows) {
 BOOST_AUTO_TEST_CASE(plain_in_groups_of_images) {
   check_plain<float>(sized({1, 210, 210, 2, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 4, true, false);
   check_plain<double>(sized({2, 130, 130, 2, 0, 0, 3, 3, 2, 1, 1, 1, 1, 1, 2}), 5, true, false);
+  check_plain<float>(sized({5, 30, 30, 37, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 12, true, false);
+  check_plain<float>(sized({6, 21, 40, 16, 0, 0, 5, 5, 2, 2, 2, 2, 1, 1, 2}), 9, true, false);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_weights_do_not_depend_on_earlier_content_or_repetition) {

@@ -132,10 +132,10 @@ template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
        LAMINA_KERNEL(conv_mend_weight_grad_f32)},
       {LAMINA_KERNEL(conv_mend_forward_f64), LAMINA_KERNEL(conv_mend_input_grad_f64),
        LAMINA_KERNEL(conv_mend_weight_grad_f64)}};
-  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at, tiles_of_correlation.at);
+  plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at, tiles_of_correlation.at, tiles_of_outer.at);
   a->mend = plain::sums_padding(*a, static_cast<plain::role>(role)) ? mends[sizeof(T) / 8][role] : nullptr;
   a->product_run = nullptr;
-  if (a->decision[plain::method] == plain::by_tiles) return;
+  if (a->decision[plain::method] == plain::by_tiles || a->decision[plain::method] == plain::by_outer_products) return;
   gemm.prepare(&a->product);
   gemm.prepare(&a->product_tail);
   a->product_run = gemm.run;
@@ -144,6 +144,8 @@ template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
 template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[maybe_unused]] int role) noexcept {
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
   if constexpr (plain::has_tiles<T>) {
+    if (a->decision[plain::method] == plain::by_outer_products)
+      return static_cast<std::size_t>(plain::outer_scratch_bytes<T>(*a));
     if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
       return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
     if (a->decision[plain::method] == plain::by_tiles)

@@ -3,6 +3,7 @@
 // `border::mend_...`, where a number is not finite.
 #pragma once
 #include "conv_border.h"
+#include "conv_outer.h"
 #include "conv_sweep.h"
 
 namespace lamina::kernels {
@@ -126,15 +127,23 @@ template <class T> bool prefers_tiles(const sweep& s, role r, long tile_channels
   return tap_cycles * tiles < product * 1.1 + (r == forward ? moved : 2 * moved) + packing;
 }
 
-/// The same for the gradient of the weights: sums of products along rows, or im2row with a product.
-template <class T> bool prefers_correlation(const window& w) {
+/// The same of the three ways to the gradient of the weights, for an image.
+template <class T> double correlation_cycles(const window& w) {
   const sizes s(w);
-  const double rows = static_cast<double>(w.out_height), taps = static_cast<double>(s.taps);
-  const double outs = static_cast<double>(s.outs), vectors = static_cast<double>(divide_up(w.out_width, width<T>));
-  const double sums = outs * taps * rows * vectors * 0.9;
-  const double product = outs * static_cast<double>(divide_up(s.taps, width<T>)) * static_cast<double>(s.pixels) * 0.6;
-  const double moved = static_cast<double>(s.pixels) * taps / static_cast<double>(w.kernel_w) * 3;
-  return sums < product + moved;
+  return static_cast<double>(s.outs * s.taps) * static_cast<double>(w.out_height * divide_up(w.out_width, width<T>)) *
+         0.9;
+}
+template <class T> double row_product_cycles(const window& w) {
+  const sizes s(w);
+  const double pixels = static_cast<double>(s.pixels);
+  return static_cast<double>(s.outs * divide_up(s.taps, width<T>)) * pixels * 0.6 +
+         pixels * static_cast<double>(s.taps) / static_cast<double>(w.kernel_w) * 3;
+}
+template <class T> double outer_cycles(const window& w) {
+  const outer_sizes s(w);
+  const double tile = static_cast<double>(s.tile_blocks * s.tile_rows * s.taps) * 0.55 + 1;
+  return static_cast<double>(w.out_height * w.out_width) *
+         (static_cast<double>(s.row_tiles() * s.block_tiles()) * tile + static_cast<double>(s.blocks) * 3);
 }
 
 /// Double precision is for checks and small fits: it takes the product.
@@ -142,8 +151,8 @@ template <class T> inline constexpr bool has_tiles = sizeof(T) == 4;
 
 using tile_function = void (*const)(const void*) noexcept;
 
-template <class T>
-void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_function (&correlations)[4][6]) {
+template <class T> void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4],
+                               tile_function (&correlations)[4][6], tile_function (&outers)[3][2]) {
   const window& w = a.w;
   const bool unit_stride = w.stride_h == 1 && w.stride_w == 1;
   const bool pointwise = unit_stride && w.kernel_h == 1 && w.kernel_w == 1 && w.pad_h == 0 && w.pad_w == 0 &&
@@ -169,7 +178,15 @@ void decide(conv_plain_args& a, role r, tile_function (&tiles)[6][4], tile_funct
       return;
     }
   }
-  if (has_tiles<T> && !pointwise && w.stride_w == 1 && r == weight_grad && prefers_correlation<T>(w)) {
+  const double product_cycles = row_product_cycles<T>(w), sum_cycles = correlation_cycles<T>(w);
+  if (has_tiles<T> && !pointwise && r == weight_grad && outer_cycles<T>(w) < product_cycles &&
+      (w.stride_w != 1 || outer_cycles<T>(w) < sum_cycles)) {
+    const outer_sizes s(w);
+    a.decision[method] = by_outer_products;
+    a.tile[0] = outers[s.taps / 2][s.tile_blocks - 1];
+    return;
+  }
+  if (has_tiles<T> && !pointwise && w.stride_w == 1 && r == weight_grad && sum_cycles < product_cycles) {
     const sizes s(w);
     const long out_parts = divide_up(s.outs, direct::max_outs), tap_parts = divide_up(s.taps, direct::max_taps);
     const long outs = s.outs / out_parts, taps = s.taps / tap_parts;
@@ -226,6 +243,10 @@ template <class T, role Role> LAMINA_INLINE void run(const void* args, void* scr
   const auto& a = *static_cast<const conv_plain_args*>(args);
   bool done = false;
   if constexpr (has_tiles<T>) {
+    if (Role == weight_grad && a.decision[method] == by_outer_products) {
+      run_outer<T>(a, scratch);
+      done = true;
+    }
     if (a.decision[method] == by_tiles) {
       if constexpr (Role == weight_grad) run_correlation<T>(a, scratch);
       else run_tiles<T, Role>(a, scratch);

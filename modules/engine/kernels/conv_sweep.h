@@ -17,7 +17,12 @@ enum place {
   tile_channels,
   tile_vectors  // direct: larger of the two tile heights; registers of pixels
 };
-enum methods { by_tiles, by_product, by_columns };  // direct; input as it is (1x1); through im2col
+enum methods {
+  by_tiles,          // direct
+  by_product,        // input as it is (1x1)
+  by_columns,        // through im2col
+  by_outer_products  // gradient of the weights, by pixels
+};
 
 /// Sizes of a direct sweep in one of its two roles.
 struct sweep {
