@@ -15,6 +15,7 @@ import lamina;
 using namespace lamina;
 using namespace lamina::ir;
 using namespace engine_test;
+using values = std::vector<value>;
 
 namespace {
 
@@ -53,6 +54,36 @@ void convolution(const shape& xs, const shape& ws, const conv2d_attributes& a) {
     BOOST_CHECK_MESSAGE((got.type == want.type) && distance(got, want) < (element == dtype::float32 ? 1e-5 : 1e-13),
                         xs.string() << ws.string() << ": " << distance(got, want));
   }
+}
+
+array first_image(const array& all) {
+  array one{{all.type.element, all.shape()}, {}};
+  one.type.dims[0] = 1;
+  one.values.assign(all.values.begin(),
+                    all.values.begin() + static_cast<std::ptrdiff_t>(all.values.size()) / all.shape().at(0));
+  return one;
+}
+
+// A convolution of plain images and its gradients, in float32 beside float64; those of an image do not depend on its batch.
+void gradients(const shape& xs, const shape& ws, const shape& ys, const conv2d_attributes& a) {
+  const pass_options plain{.blocked_layout = false};
+  const auto all = [&](const values& v) {
+    return values{conv2d(v[0], v[1], a), apply<op::conv2d_input_grad>(a, v[2], v[1], v[0]),
+                  apply<op::conv2d_weight_grad>(a, v[2], v[0], v[1])};
+  };
+  std::vector<array> in, wide;
+  for (const auto& s : {xs, ws, ys}) {
+    in.push_back(random_array(dtype::float32, s, static_cast<int>(in.size()), -1, 1));
+    wide.push_back(array_of(dtype::float64, s, in.back().values));
+  }
+  const auto found = results_of(in, all, plain), expected = results_of(wide, all, plain);
+  for (std::size_t i = 0; i < 3; ++i)
+    BOOST_CHECK_MESSAGE(found[i].shape() == expected[i].shape() &&
+                            distance(array_of(dtype::float64, found[i].shape(), found[i].values), expected[i]) < 5e-5,
+                        xs.string() << ws.string() << " " << i);
+  const auto alone = results_of({first_image(in[0]), in[1], first_image(in[2])}, all, plain);
+  for (std::size_t i = 0; i < 2; ++i)
+    BOOST_CHECK_MESSAGE(same_bits(alone[i], first_image(found[i])), xs.string() << ws.string() << " alone, " << i);
 }
 
 void pool(const shape& xs, const pool2d_attributes& a) {
@@ -117,6 +148,19 @@ BOOST_AUTO_TEST_CASE(convolutions) {
   convolution({0, 2, 5, 5}, {3, 2, 3, 3}, {});
   convolution({2, 2, 5, 5}, {0, 2, 3, 3}, {});
   convolution({1, 2, 0, 4}, {3, 2, 1, 3}, {.padding = 1});  // nothing but padding
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_convolutions) {
+  gradients({3, 64, 8, 8}, {64, 64, 3, 3}, {3, 64, 8, 8}, {.padding = 1});
+  gradients({3, 40, 7, 7}, {33, 40, 3, 3}, {3, 33, 7, 7}, {.padding = 1});
+  gradients({2, 48, 5, 6}, {32, 48, 2, 4}, {2, 32, 6, 5}, {.padding = {1, 1}});
+  gradients({2, 32, 9, 9}, {64, 32, 3, 3}, {2, 64, 5, 5}, {.stride = 2, .padding = 1});
+  gradients({2, 32, 9, 9}, {64, 32, 1, 1}, {2, 64, 5, 5}, {.stride = 2});
+  gradients({2, 32, 9, 7}, {32, 32, 3, 3}, {2, 32, 9, 7}, {.padding = 2, .dilation = 2});
+  gradients({2, 64, 8, 8}, {48, 64, 3, 3}, {2, 48, 10, 9}, {.padding = 2, .padding_more = {0, -1}});
+  gradients({5, 3, 20, 20}, {40, 3, 5, 5}, {5, 40, 20, 20}, {.padding = 2});
+  gradients({2, 64, 6, 6}, {64, 32, 3, 3}, {2, 64, 4, 4}, {.groups = 2});
+  gradients({2, 32, 31, 1}, {32, 32, 5, 1}, {2, 32, 31, 1}, {.padding = {2, 0}});
 }
 
 BOOST_AUTO_TEST_CASE(pools) {

@@ -107,8 +107,8 @@ void LAMINA_KERNEL(gemm_bf16_prepack)(const void* args, void*) noexcept {
 
 void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
-  if (blocked::takes_winograd(a.w, false)) blocked::pack_winograd<bfloat_floats>(a.w, a.weight, a.packed);
-  else blocked::pack_weights<bfloat_floats>(a.w, false, a.weight, a.packed);
+  if (blocked::takes_winograd(a.w, false)) blocked::pack_winograd<bfloat_floats>(a.w, blocked::filters(a), a.packed);
+  else blocked::pack_weights<bfloat_floats>(a.w, false, blocked::filters(a), a.packed);
 }
 
 #define LAMINA_CONV_TILE_NAME(form, c, r) LAMINA_KERNEL(conv_bf16_tile_##c##_##r##form)

@@ -155,6 +155,8 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
   return static_cast<std::size_t>(plain::matrix_bytes<T>(*a)) + (full > tail ? full : tail);
 }
 
+int by_columns(const conv_plain_args* a) noexcept { return a->decision[plain::method] == plain::by_columns; }
+
 }  // namespace
 }  // namespace LAMINA_KERNEL_SET
 
@@ -229,8 +231,8 @@ void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
   if (blocked::takes_winograd(a.w, a.planar_in != 0))
-    blocked::pack_winograd<whole_numbers<float>>(a.w, a.weight, a.packed);
-  else blocked::pack_weights<whole_numbers<float>>(a.w, a.planar_in != 0, a.weight, a.packed);
+    blocked::pack_winograd<whole_numbers<float>>(a.w, blocked::filters(a), a.packed);
+  else blocked::pack_weights<whole_numbers<float>>(a.w, a.planar_in != 0, blocked::filters(a), a.packed);
 }
 
 void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {
@@ -271,13 +273,31 @@ LAMINA_POOL(channel_block_f32)
 LAMINA_POOL(channel_block_s8)
 #undef LAMINA_POOL
 
+void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const conv_through_args*>(args);
+  const window& w = a.conv.w;
+  const long in_pixels = w.height * w.width, out_pixels = w.out_height * w.out_width;
+  char* const near = static_cast<char*>(scratch);
+  conv_blocked_args conv = a.conv;
+  conv.in = reinterpret_cast<float*>(near);
+  conv.out = reinterpret_cast<float*>(near + a.in_bytes);
+  for (long n = a.first; n < a.first + a.count; ++n) {
+    const reorder_args before{a.in + n * w.channels * in_pixels, near, 1, w.channels, in_pixels};
+    LAMINA_KERNEL(to_blocked_f32)(&before, nullptr);
+    a.conv_run(&conv, near + a.in_bytes + a.out_bytes);
+    const reorder_args after{conv.out, a.out + n * w.out_channels * out_pixels, 1, w.out_channels, out_pixels};
+    LAMINA_KERNEL(from_blocked_f32)(&after, nullptr);
+  }
+}
+
 #define LAMINA_PLAIN(type, element, tiles) \
   {LAMINA_KERNEL(conv_forward_##type),     \
    LAMINA_KERNEL(conv_input_grad_##type),  \
    LAMINA_KERNEL(conv_weight_grad_##type), \
    prepare_plain<element>,                 \
    scratch_of_plain<element>,              \
-   tiles}
+   tiles,                                  \
+   by_columns}
 
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
@@ -296,6 +316,7 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     LAMINA_KERNEL(max_pool_blocked_f32),
     LAMINA_KERNEL(average_pool_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),
+    LAMINA_KERNEL(conv_through_blocks_f32),
     LAMINA_KERNEL(channel_block_f32),
     LAMINA_KERNEL(channel_block_s8),
 };

@@ -71,6 +71,8 @@ struct conv_plain_functions {
   /// Enough for this `count` and smaller ones, after `prepare`.
   std::size_t (*scratch_bytes)(const conv_plain_args* args, int role) noexcept;
   kernel forward_tiles;  // `forward` of what `prepare` has decided to compute without a product; null: none
+  /// Whether a call after `prepare` takes a matrix of the input's elements under each result.
+  int (*by_columns)(const conv_plain_args* args) noexcept;
   /// The kernel of a forward call after `prepare`.
   kernel forward_of(const conv_plain_args& a) const {
     return a.product_run || !forward_tiles ? forward : forward_tiles;
@@ -118,7 +120,9 @@ struct conv_pack_args {
   window w;
   const float* weight;
   float* packed;
-  std::int32_t planar_in, pad;
+  std::int32_t planar_in;
+  std::int32_t
+      turned;  // the weights [channels, out_channels, kh, kw] of the convolution whose input's gradient this one is
 };
 
 /// plain [images, channels, pixels] <-> blocked [images, ceil(channels / lanes), pixels, lanes]
@@ -179,6 +183,21 @@ struct conv_pooled_args {
     conv.each_code(f), last.each_code(f);
   }
 };
+
+/// A convolution of plain images through blocks of channels: each image is laid out in blocks, and its results plainly again, while
+/// they are near. Images [first, first + count).
+struct conv_through_args {
+  conv_blocked_args conv;  // prepared for one image
+  kernel conv_run;
+  const float* in;
+  float* out;
+  long first, count;
+  std::size_t in_bytes, out_bytes;  // of an image in blocks
+  template <class F> void each_code(F f) const {
+    f(conv_run);
+    conv.each_code(f);
+  }
+};
 struct conv_functions {
   conv_plain_functions plain[2];                     // [f32, f64]
   conv_blocked_functions blocked;                    // f32
@@ -189,6 +208,7 @@ struct conv_functions {
   kernel max_pool_grad[2], average_pool_grad[2];     // plain; [f32, f64]
   kernel max_pool_blocked, average_pool_blocked;     // f32, index must be null
   kernel pooled;                                     // args: conv_pooled_args
+  kernel through_blocks;                             // args: conv_through_args
   kernel channel_block, channel_block_bytes;         // args: channel_block_args, of float and of int8
   /// The kernels of plain maps: `type` 0 for f32, 1 for f64.
   kernel max_pool_of(const window& w, int type, bool index) const {

@@ -57,9 +57,27 @@ LAMINA_APART void scatter_block(const float* in, long pixels, long count, float*
       in[p * block + i];
 }
 
+/// Filters as a convolution reads them: those of a call, or, turned, those of the convolution whose input's gradient it computes.
+struct filters {
+  const float* from;
+  long out_step, in_step, tap_step;
+  LAMINA_INLINE explicit filters(const conv_pack_args& a) {
+    const window& w = a.w;
+    const long taps = w.kernel_h * w.kernel_w;
+    from = a.turned ? a.weight + taps - 1 : a.weight;
+    out_step = a.turned ? taps : (w.groups > 1 ? 1 : w.channels) * taps;
+    in_step = a.turned ? w.out_channels * taps : taps;
+    tap_step = a.turned ? -1 : 1;
+  }
+  LAMINA_INLINE const float& operator()(long out_channel, long in_channel, long tap) const {
+    return from[out_channel * out_step + in_channel * in_step + tap * tap_step];
+  }
+};
+
 /// weight [O, C, kh, kw] -> [O / block][C / block][kh][kw][block in][block out]; planar: [O / block][C][kh][kw][block];
 /// depthwise [C, 1, kh, kw] -> [C / block][kh][kw][block].  Zeros beyond O and C.
-template <class Form> LAMINA_INLINE void pack_weights(const window& w, bool planar, const float* from, float* packed) {
+template <class Form>
+LAMINA_INLINE void pack_weights(const window& w, bool planar, const filters& from, float* packed) {
   using number = packed_number<Form>;
   auto* to = reinterpret_cast<number*>(packed);
   constexpr long together = Form::numbers;  // of input channels in a lane
@@ -76,7 +94,7 @@ template <class Form> LAMINA_INLINE void pack_weights(const window& w, bool plan
             for (long k = i; k < i + together; ++k) {
               const long out_channel = o * block + j, in_channel = c * inner + k;
               const bool inside = out_channel < w.out_channels && in_channel < channels;
-              *to++ = convert<number>(inside ? from[(out_channel * channels + in_channel) * taps + t] : 0.0f);
+              *to++ = convert<number>(inside ? from(out_channel, in_channel, t) : 0.0f);
             }
 }
 

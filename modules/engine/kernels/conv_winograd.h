@@ -5,6 +5,7 @@
 #pragma once
 #include "casts.h"
 #include "conv_blocked.h"
+#include "conv_reorder.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -31,31 +32,28 @@ template <class Form> constexpr long winograd_filter(const window& w) {
 }
 
 /// weight [O, C, 3, 3] -> [16][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.  Zeros beyond O and C.
-template <class Form> LAMINA_APART void pack_winograd(const window& w, const float* from, float* packed) {
+template <class Form> LAMINA_APART void pack_winograd(const window& w, const filters& from, float* packed) {
   using number = packed_number<Form>;
   auto* to = reinterpret_cast<number*>(packed);
   const long out_blocks = divide_up(w.out_channels, block), in_blocks = divide_up(w.channels, block);
   const long point = out_blocks * in_blocks * block * block;
   constexpr long together = Form::numbers;
   constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  for (long o = 0; o < out_blocks * block; ++o)
+  for (long o = 0; o < out_blocks; ++o)
     for (long c = 0; c < in_blocks * block; ++c) {
-      number* at = to + ((o / block * in_blocks + c / block) * block + c % block / together * together) * block +
-                   o % block * together + c % together;
-      if (o >= w.out_channels || c >= w.channels) {
-        for (long p = 0; p < winograd_points; ++p) at[p * point] = number{};
-        continue;
-      }
-      const float* f = from + (o * w.channels + c) * 9;
-      double rows[4][3];
+      number* at = to + ((o * in_blocks + c / block) * block + c % block / together * together) * block + c % together;
+      const long lanes = c < w.channels ? smaller(block, w.out_channels - o * block) : 0;
+      double f[9][block], rows[4][3][block];
+      for (long l = 0; l < block; ++l)
+        for (int t = 0; t < 9; ++t) f[t][l] = l < lanes ? static_cast<double>(from(o * block + l, c, t)) : 0;
       for (int i = 0; i < 4; ++i)
         for (int x = 0; x < 3; ++x)
-          rows[i][x] = g[i][0] * static_cast<double>(f[x]) + g[i][1] * static_cast<double>(f[3 + x]) +
-                       g[i][2] * static_cast<double>(f[6 + x]);
+          LAMINA_VECTORS for (long l = 0; l < block; ++l) rows[i][x][l] =
+              g[i][0] * f[x][l] + g[i][1] * f[3 + x][l] + g[i][2] * f[6 + x][l];
       for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 4; ++j)
-          at[(i * 4 + j) * point] =
-              convert<number>(static_cast<float>(rows[i][0] * g[j][0] + rows[i][1] * g[j][1] + rows[i][2] * g[j][2]));
+          LAMINA_VECTORS for (long l = 0; l < block; ++l) at[(i * 4 + j) * point + l * together] = convert<number>(
+              static_cast<float>(rows[i][0][l] * g[j][0] + rows[i][1][l] * g[j][1] + rows[i][2][l] * g[j][2]));
     }
 }
 

@@ -102,23 +102,22 @@ const kernels::conv_blocked_functions& blocked_functions(emission& e, const kern
   return functions(e).blocked;
 }
 
-// Weights packed for a convolution in blocks of channels.
-buffer_ref packed_weights(emission& e, const kernels::window& w) {
+// Weights packed for a convolution in blocks of channels, or, `turned`, for the gradient of its input.
+buffer_ref packed_weights(emission& e, const kernels::window& w, bool planar, bool turned = false) {
   const auto& f = blocked_functions(e, w);
-  const bool rounds = &f != &functions(e).blocked, planar = e.in(0).form == layout::plain,
-             computed = f.by_winograd(&w, planar) != 0;
+  const bool rounds = &f != &functions(e).blocked, computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
-                      static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) |
+                      static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
                       static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
       e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
         kernels::conv_pack_args p{};
         p.w = w;
-        p.planar_in = planar;
+        p.planar_in = planar, p.turned = turned;
         e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
       },
-      !computed && !rounds);
+      !computed && !rounds && !turned);
 }
 
 // The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
@@ -239,7 +238,8 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
                      blocks = (w.out_channels + lanes - 1) / lanes;
   const auto& f = blocked_functions(e, w);
   if (&f != &functions(e).blocked) e.note("bfloat16");
-  const buffer_ref weight = packed_weights(e, w), bias = padded_bias(e, w.out_channels, blocks * lanes);
+  const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
+                   bias = padded_bias(e, w.out_channels, blocks * lanes);
   if (e.epilogue().pool) return emit_pooled(e, w, images, flops_per_image, weight, bias);
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
@@ -254,6 +254,55 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
         if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
         else emit({image, 1, unit * first, std::min(unit * count, blocks - unit * first)});
       });
+}
+
+// Where plain images would be taken through a matrix of columns, blocks of channels cost less, unless they are mostly padding.
+bool goes_through_blocks(emission& e, const kernels::window& plain, const kernels::window& w, role r) {
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  const auto padded = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; };
+  if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
+      2 * padded(w.channels) * padded(w.out_channels) > 3 * w.channels * w.out_channels)
+    return false;
+  const auto& f = functions(e).plain[0];
+  auto a = plain_args(e, plain);
+  a.count = 1;
+  f.prepare(&a, r);
+  return f.by_columns(&a) && blocked_functions(e, w).supports(&w, 0);
+}
+void emit_through_blocks(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image,
+                         bool turned) {
+  const auto& f = blocked_functions(e, w);
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
+                     blocks = (w.out_channels + lanes - 1) / lanes;
+  const buffer_ref weight = packed_weights(e, w, false, turned), bias = padded_bias(e, w.out_channels, blocks * lanes);
+  kernels::conv_through_args a{};
+  a.conv = blocked_args(e, w, false);
+  a.conv.count = 1;
+  a.conv_run = f.prepare(&a.conv);
+  a.in_bytes = static_cast<std::size_t>((w.channels + lanes - 1) / lanes * lanes * w.height * w.width * 4);
+  a.out_bytes = static_cast<std::size_t>(blocks * lanes * w.out_height * w.out_width * 4);
+  e.cut_for_threads(
+      images, flops_per_image,
+      [&](std::int64_t first, std::int64_t count) {
+        a.first = first, a.count = count;
+        std::vector<address> where{{&a.in, e.in(0)}, {&a.conv.weight, weight}, {&a.out, e.out(0)}};
+        if (bias) where.push_back({&a.conv.bias, bias});
+        e.step(functions(e).through_blocks, a, where, a.in_bytes + a.out_bytes + f.scratch_bytes(&a.conv));
+      },
+      3e6);
+}
+
+// The gradient of a convolution's input: with stride 1 it is a convolution of the result's gradient with the kernels turned round.
+void emit_input_grad(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+  if (w.stride_h == 1 && w.stride_w == 1) {
+    kernels::window back = w;
+    back.channels = w.out_channels, back.height = w.out_height, back.width = w.out_width;
+    back.out_channels = w.channels, back.out_height = w.height, back.out_width = w.width;
+    back.pad_h = w.dilation_h * (w.kernel_h - 1) - w.pad_h, back.pad_w = w.dilation_w * (w.kernel_w - 1) - w.pad_w;
+    back.more_h = back.more_w = 0;
+    if (goes_through_blocks(e, w, back, input_grad)) return emit_through_blocks(e, back, images, flops_per_image, true);
+  }
+  emit_plain(e, w, images, flops_per_image, input_grad, {e.in(0), e.in(1)});
 }
 
 }  // namespace
@@ -284,6 +333,7 @@ void conv2d::emit(emission& e) {
   auto w = window_of(e.attributes<conv2d_attributes>(), x, weights, y);
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
   if (e.out(0).form == layout::blocked) emit_blocked(e, w, x.at(0), flops);
+  else if (goes_through_blocks(e, w, w, forward)) emit_through_blocks(e, w, x.at(0), flops, false);
   else emit_plain(e, w, x.at(0), flops, forward, {e.in(0), e.in(1)});
 }
 void conv2d::gradient(gradient_call& c) {
@@ -303,9 +353,8 @@ void conv2d_input_grad::emit(emission& e) {
     emit_zeros(e);
     return;
   }  // no output channels
-  emit_plain(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
-             2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad,
-             {e.in(0), e.in(1)});
+  emit_input_grad(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
+                  2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
 }
 void conv2d_input_grad::gradient(gradient_call& c) {
   const auto& a = c.attributes<conv2d_attributes>();
@@ -320,9 +369,8 @@ void conv_transpose2d::emit(emission& e) {
     emit_zeros(e);
     return;
   }  // no input channels
-  emit_plain(e, window_of(e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
-             2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)), input_grad,
-             {e.in(0), e.in(1)});
+  emit_input_grad(e, window_of(e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
+                  2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
 }
 void conv_transpose2d::gradient(gradient_call& c) {
   const conv2d_attributes a = c.attributes<conv_transpose2d_attributes>().forward();
