@@ -1,9 +1,9 @@
 """Training steps in PyTorch, with the nets of training/lamina.cpp.
 
-    torch_training.py mlp|gru|transformer|resnet --threads N --seconds S
+    torch_training.py lenet|mlp|gru|transformer|resnet --threads N --seconds S
 
 Prints JSON: seconds of a step, and the most that the resident set grew by since PyTorch was imported. Optimizers are the fused
-ones, and the ResNet is measured in both layouts, of which the faster one counts."""
+ones, and nets of images are measured in both layouts, of which the faster one counts."""
 import argparse
 import json
 import time
@@ -12,6 +12,11 @@ import torch
 from torch import nn
 
 CLASSES, SYMBOLS = 10, 256
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, CLASSES))
 
 
 def mlp():
@@ -75,6 +80,7 @@ def sgd(parameters):
 
 # A net, a batch, its targets and the optimizer.
 NETS = {
+    "lenet": (lenet, lambda: (reals(128, 1, 28, 28), torch.randint(CLASSES, (128,))), adam),
     "mlp": (mlp, lambda: (reals(64, 784), torch.randint(CLASSES, (64,))), adam),
     "gru": (Gru, lambda: (reals(32, 32, 64), torch.randint(CLASSES, (32, 32))), adam),
     "transformer": (Transformer, lambda: (torch.randint(SYMBOLS, (16, 64)), torch.randint(SYMBOLS, (16, 64))), adam),

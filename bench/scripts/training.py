@@ -12,6 +12,7 @@ SECONDS, ROUNDS = 1.0, 3
 PEERS = {"torch": "PyTorch"}
 # Names in training/lamina.cpp and peers/torch_training.py, titles, and options of the peer, of which the fastest one counts.
 NETS = {
+    "lenet": ("LeNet, 28 x 28, Adam, batch 128", [[], ["--channels-last"]]),
     "mlp": ("MLP 784-256-10, Adam, batch 64", [[]]),
     "gru": ("GRU 64 over 32 steps, Adam, batch 32", [[]]),
     "transformer": ("transformer of 2 layers, d = 128, T = 64, Adam, batch 16", [[]]),

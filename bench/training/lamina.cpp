@@ -12,6 +12,8 @@
 
 import lamina;
 
+#include "../lenet/lenet.h"
+
 namespace {
 
 using namespace lamina;
@@ -100,6 +102,11 @@ result steps_of(Net& net, const Input& x, const Targets& y, const auto& optimize
 }
 
 result measured(std::string_view name, const model_options& options, double seconds) {
+  if (name == "lenet") {
+    model<lenet, input<"N", 1, 28, 28>> net(options);
+    return steps_of(net, numbers(tensor_of_rank<float, 4>(128, 1, 28, 28), 1),
+                    numbers(vector<std::int64_t>(128), 2, classes), optim::adam{.lr = 1e-3}, seconds);
+  }
   if (name == "mlp") {
     model<mlp, input<"N", 784>> net(options);
     return steps_of(net, numbers(matrix<float>(64, 784), 1), numbers(vector<std::int64_t>(64), 2, classes),
@@ -120,7 +127,7 @@ result measured(std::string_view name, const model_options& options, double seco
     return steps_of(net, numbers(tensor_of_rank<float, 4>(32, 3, 32, 32), 1),
                     numbers(vector<std::int64_t>(32), 2, classes), optim::sgd{.lr = 0.01, .momentum = 0.9}, seconds);
   }
-  std::fprintf(stderr, "the net is %s; expected mlp, gru, transformer or resnet\n", std::string(name).c_str());
+  std::fprintf(stderr, "the net is %s; expected lenet, mlp, gru, transformer or resnet\n", std::string(name).c_str());
   std::exit(2);
 }
 
