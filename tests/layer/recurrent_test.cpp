@@ -50,7 +50,7 @@ using stepper = std::function<cell_state(const row& x, const cell_state& before,
 
 cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const std::string& s,
                         bool peephole = false) {
-  auto n = m.h.size();
+  auto n = m.c.size();
   auto gate = [&](std::size_t k) {
     row a = affine(p.at("weight_ih" + s), x, &p.at("bias_ih" + s), k * n, n),
         b = affine(p.at("weight_hh" + s), m.h, &p.at("bias_hh" + s), k * n, n);
@@ -59,13 +59,16 @@ cell_state lstm_formula(const table& p, const row& x, const cell_state& m, const
   };
   row i = gate(0), f = gate(1), g = gate(2), o = gate(3);
   cell_state next = m;
+  row out(n);
   auto see = [&](std::size_t k, std::size_t j, double c) {
     return peephole ? p.at("weight_p" + s).values[k * n + j] * c : 0;
   };
   for (std::size_t j = 0; j < n; ++j) {
     next.c[j] = sigma(f[j] + see(1, j, m.c[j])) * m.c[j] + sigma(i[j] + see(0, j, m.c[j])) * std::tanh(g[j]);
-    next.h[j] = sigma(o[j] + see(2, j, next.c[j])) * std::tanh(next.c[j]);
+    out[j] = sigma(o[j] + see(2, j, next.c[j])) * std::tanh(next.c[j]);
   }
+  const auto projection = p.find("weight_hr" + s);
+  next.h = projection == p.end() ? out : affine(projection->second, out, nullptr, 0, m.h.size());
   return next;
 }
 cell_state gru_formula(const table& p, const row& x, const cell_state& m, const std::string& s, nn::gru_form form) {
@@ -98,7 +101,8 @@ struct walked {
   array output, hn, cn;
 };
 walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t directions, const stepper& step,
-            const array* h0, const array* c0, const array* lengths) {
+            const array* h0, const array* c0, const array* lengths, std::size_t projected = 0) {
+  const std::size_t features = projected ? projected : hidden;
   auto iterations = static_cast<std::size_t>(x.shape().at(0)), samples = static_cast<std::size_t>(x.shape().at(1));
   std::vector<std::vector<row>> now(iterations, std::vector<row>(samples));
   auto in = static_cast<std::size_t>(x.shape().at(2));
@@ -108,20 +112,18 @@ walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t 
                        x.values.begin() + static_cast<std::ptrdiff_t>((t * samples + n + 1) * in));
   walked w;
   for (std::size_t l = 0; l < layers; ++l) {
-    std::vector<std::vector<row>> next(iterations, std::vector<row>(samples, row(directions * hidden)));
+    std::vector<std::vector<row>> next(iterations, std::vector<row>(samples, row(directions * features)));
     for (std::size_t d = 0; d < directions; ++d)
       for (std::size_t n = 0; n < samples; ++n) {
-        cell_state m{row(hidden), row(hidden)};
-        for (std::size_t j = 0; j < hidden; ++j) {
-          auto at = ((l * directions + d) * samples + n) * hidden + j;
-          if (h0) m.h[j] = h0->values[at];
-          if (c0) m.c[j] = c0->values[at];
-        }
+        cell_state m{row(features), row(hidden)};
+        const auto at = (l * directions + d) * samples + n;
+        for (std::size_t j = 0; j < features && h0; ++j) m.h[j] = h0->values[at * features + j];
+        for (std::size_t j = 0; j < hidden && c0; ++j) m.c[j] = c0->values[at * hidden + j];
         for (std::size_t k = 0; k < iterations; ++k) {
           auto t = d ? iterations - 1 - k : k;
           if (lengths && static_cast<double>(t) >= lengths->values[n]) continue;
           m = step(now[t][n], m, "_l" + std::to_string(l) + (d ? "_reverse" : ""));
-          for (std::size_t j = 0; j < hidden; ++j) next[t][n][d * hidden + j] = m.h[j];
+          for (std::size_t j = 0; j < features; ++j) next[t][n][d * features + j] = m.h[j];
         }
         w.hn.values.insert(w.hn.values.end(), m.h.begin(), m.h.end());
         w.cn.values.insert(w.cn.values.end(), m.c.begin(), m.c.end());
@@ -133,17 +135,19 @@ walked walk(const array& x, std::size_t hidden, std::size_t layers, std::size_t 
   return w;
 }
 table parameters(std::int64_t gates, std::int64_t in, std::int64_t hidden, std::int64_t layers = 1,
-                 std::int64_t directions = 1, bool peephole = false) {
+                 std::int64_t directions = 1, bool peephole = false, std::int64_t projected = 0) {
+  const std::int64_t features = projected ? projected : hidden;
   table p;
   int seed = 100;
   for (std::int64_t l = 0; l < layers; ++l)
     for (std::int64_t d = 0; d < directions; ++d) {
       auto s = "_l" + std::to_string(l) + (d ? "_reverse" : "");
-      p["weight_ih" + s] = real({dim(gates * hidden), dim(l ? directions * hidden : in)}, ++seed);
-      p["weight_hh" + s] = real({dim(gates * hidden), dim(hidden)}, ++seed);
+      p["weight_ih" + s] = real({dim(gates * hidden), dim(l ? directions * features : in)}, ++seed);
+      p["weight_hh" + s] = real({dim(gates * hidden), dim(features)}, ++seed);
       p["bias_ih" + s] = real({dim(gates * hidden)}, ++seed);
       p["bias_hh" + s] = real({dim(gates * hidden)}, ++seed);
       if (peephole) p["weight_p" + s] = real({dim(3 * hidden)}, ++seed);
+      if (projected) p["weight_hr" + s] = real({dim(projected), dim(hidden)}, ++seed);
     }
   return p;
 }
@@ -198,6 +202,43 @@ BOOST_AUTO_TEST_CASE(lstm_is_its_formula) {
       check_close(r[1].values, w.hn.values, "hn with lengths");
       check_close(r[2].values, w.cn.values, "cn with lengths");
     }
+}
+
+BOOST_AUTO_TEST_CASE(lstm_with_projections_is_its_formula) {
+  for (auto [t, n, i, h, layers, directions, projected] : {std::array<std::int64_t, 7>{1, 1, 1, 2, 1, 1, 1},
+                                                           {4, 2, 3, 5, 1, 1, 3},
+                                                           {3, 1, 2, 17, 2, 1, 4},
+                                                           {3, 2, 3, 4, 2, 2, 2}}) {
+    const auto p = parameters(4, i, h, layers, directions, false, projected);
+    const array x = real({dim(t), dim(n), dim(i)}, 1), h0 = real({dim(layers * directions), dim(n), dim(projected)}, 2),
+                c0 = real({dim(layers * directions), dim(n), dim(h)}, 3);
+    const auto formula = [&](const row& r, const cell_state& m, const std::string& s) {
+      return lstm_formula(p, r, m, s);
+    };
+    const auto size = [](auto v) { return static_cast<std::size_t>(v); };
+    nn::lstm layer{.input_size = i,
+                   .hidden_size = h,
+                   .num_layers = layers,
+                   .bidirectional = directions == 2,
+                   .proj_size = projected};
+    const auto y = outcomes(layer, {x}, p)[0];
+    BOOST_TEST((y.shape() == shape{dim(t), dim(n), dim(directions * projected)}));
+    const auto walk_from = [&](const array* first, const array* memory, const array* lengths) {
+      return walk(x, size(h), size(layers), size(directions), formula, first, memory, lengths, size(projected));
+    };
+    check_close(y.values, walk_from(nullptr, nullptr, nullptr).output.values, "lstm with projections");
+    layer.states = layer.lengths = true;
+    std::vector<double> l(size(n));
+    for (std::size_t k = 0; k < l.size(); ++k)
+      l[k] = static_cast<double>((static_cast<std::int64_t>(k) * 2 + 1) % (t + 1));
+    const auto counts = lengths_of(l);
+    const auto r = outcomes(layer, {x, h0, c0, counts}, p);
+    const auto w = walk_from(&h0, &c0, &counts);
+    check_close(r[0].values, w.output.values, "projections with lengths");
+    check_close(r[1].values, w.hn.values, "hn of projections");
+    check_close(r[2].values, w.cn.values, "cn of projections");
+    check_layer("lstm with projections", layer, {x, h0, c0, counts}, p);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gru_is_its_formula_in_three_forms) {

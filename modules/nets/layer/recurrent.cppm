@@ -340,6 +340,12 @@ export template <Layer Step> struct recurrent {
 // the last position to the first.
 namespace detail {
 constexpr std::int64_t directions(const auto& l) { return l.bidirectional ? 2 : 1; }
+/// Features of state i, of which the first is the output.
+constexpr std::int64_t state_size(const auto& l, std::size_t i) {
+  if constexpr (requires { l.proj_size; })
+    if (i == 0 && l.proj_size > 0) return l.proj_size;
+  return l.hidden_size;
+}
 constexpr void check_sequence(const auto& l, std::string_view name, view<const tensor_type> x, text& why) {
   const shape& s = x[0].dims;
   if (l.input_size < 1 || l.hidden_size < 1 || l.num_layers < 1)
@@ -359,8 +365,8 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   for (; next < x.size() - (l.lengths ? 1 : 0) && why.empty(); ++next) {
     const shape& h = x[next].dims;
     if (h.rank != 3 || !may_equal(h[0], l.num_layers * directions(l)) || !may_equal(h[1], samples) ||
-        !may_equal(h[2], l.hidden_size))
-      why << name << " expects first states [" << l.num_layers * directions(l) << ", N, " << l.hidden_size
+        !may_equal(h[2], state_size(l, next - 1)))
+      why << name << " expects first states [" << l.num_layers * directions(l) << ", N, " << state_size(l, next - 1)
           << "] but is given " << h << " beside " << s;
   }
   if (l.lengths && why.empty()) {
@@ -389,10 +395,10 @@ template <class L, class S, class V> constexpr void first_carries(const L& l, S&
   const std::size_t states = first.size() - (l.lengths ? 1 : 0);
   for (std::size_t i = 0; i < states; ++i) {
     if (l.states)
-      first[i] = lamina::reshape(lamina::slice(in[1 + i], {.start = at, .stop = at + 1}), shape{dyn, l.hidden_size});
+      first[i] = lamina::reshape(lamina::slice(in[1 + i], {.start = at, .stop = at + 1}), shape{dyn, state_size(l, i)});
     else
       first[i] = lamina::broadcast_like(s.constant(shape{}, 0),
-                                        columns(lamina::reduce_sum(all, {.axes = axes(0)}), 0, l.hidden_size));
+                                        columns(lamina::reduce_sum(all, {.axes = axes(0)}), 0, state_size(l, i)));
   }
   if (!l.lengths) return;
   V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
@@ -409,7 +415,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       x = lamina::dropout(x, s.random_state(), {.probability = l.dropout, .site = s.next_site()});
     V both[2];
     for (std::int64_t d = 0; d < directions(l); ++d) {
-      const std::int64_t features = layer == 0 ? l.input_size : directions(l) * l.hidden_size,
+      const std::int64_t features = layer == 0 ? l.input_size : directions(l) * state_size(l, 0),
                          at = layer * directions(l) + d;
       text suffix;
       suffix << "_l" << layer << (d ? "_reverse" : "");
@@ -435,7 +441,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
       both[d] = given[carries];
       if (l.states)
         for (std::size_t i = 0; i < States; ++i) {
-          V one = lamina::reshape(given[i], shape{1, dyn, l.hidden_size});
+          V one = lamina::reshape(given[i], shape{1, dyn, state_size(l, i)});
           last[i] = at == 0 ? one : V(lamina::concat<0>(last[i], one));
         }
     }
@@ -448,10 +454,11 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
 // The product with the state of an iteration, and its bias.
 template <class L, class S, class V>
 constexpr V with_state(const L& l, S& s, const V& h, std::int64_t gates, std::string_view suffix) {
-  return lamina::matmul(h,
-                        s.parameter((text("weight_hh") << suffix).view(), shape{gates * l.hidden_size, l.hidden_size},
-                                    initializer::kaiming_uniform(l.hidden_size)),
-                        {.transpose_b = true});
+  return lamina::matmul(
+      h,
+      s.parameter((text("weight_hh") << suffix).view(), shape{gates * l.hidden_size, state_size(l, 0)},
+                  initializer::kaiming_uniform(l.hidden_size)),
+      {.transpose_b = true});
 }
 }  // namespace detail
 
@@ -530,12 +537,15 @@ export struct gru {
   }
 };
 
-/// A long short-term memory over sequences; `peephole` lets the gates see the cell.
+/// A long short-term memory over sequences; `peephole` lets the gates see the cell. With a `proj_size` above 0, below `hidden_size`, outputs
+/// and first states h0 have `proj_size` features: the product of the cell's output and weight_hr_l0 [proj_size, hidden_size].
 /// Shapes:  input [T, N, input_size] (or [N, T, ..] with batch_first) -> output [T, N, directions hidden_size];
 /// weight_ih_l0
 ///          [4 hidden_size, input_size], weight_hh_l0 [4 hidden_size, hidden_size], biases [4 hidden_size], in the
-///          order i f g o; weight_p_l0 [3 hidden_size] with peephole.
-/// Source:  torch.nn.LSTM.
+///          order i f g o; weight_p_l0 [3 hidden_size] with peephole; with projections the output has directions proj_size features
+///          and weight_hh_l0 is [4 hidden_size, proj_size].
+/// Source:  torch.nn.LSTM; Sak, Senior, Beaufays, "Long short-term memory based recurrent neural network architectures" (2014),
+///          arXiv:1402.1128, for projections.
 export struct lstm {
   static constexpr bool has_forward_ports = true;
   std::int64_t input_size = 0, hidden_size = 0, num_layers = 1;
@@ -543,6 +553,7 @@ export struct lstm {
   double dropout = 0;
   bool bidirectional = false, states = false, lengths = false;
   bool peephole = false, reverse = false;
+  std::int64_t proj_size = 0;
 
   static constexpr std::string_view kind() { return "lstm"; }
   constexpr view<const label> inputs() const {
@@ -554,16 +565,28 @@ export struct lstm {
   constexpr view<const label> outputs() const {
     return states ? view<const label>(port_names<"output", "hn", "cn">) : view<const label>(port_names<"output">);
   }
-  constexpr void check(view<const tensor_type> x, text& why) const { detail::check_sequence(*this, "lstm", x, why); }
+  constexpr void check(view<const tensor_type> x, text& why) const {
+    if (proj_size < 0 || (proj_size > 0 && proj_size >= hidden_size))
+      why << "lstm needs a `proj_size` from 0 to below `hidden_size`, " << hidden_size << ", but has " << proj_size;
+    else detail::check_sequence(*this, "lstm", x, why);
+  }
   template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
     detail::walk<2>(*this, s, in, out, 4, true,
                     [&](auto& inner, const V& x, view<const V> state, view<V> made, std::string_view suffix) {
                       V gates = x + detail::with_state(*this, inner, state[0], 4, suffix);
                       auto next = lstm_cell::behind(inner, gates, state[1], hidden_size, peephole,
                                                     (text("weight_p") << suffix).view());
-                      made[0] = next[0];
+                      made[0] = proj_size == 0 ? V(next[0]) : projected(inner, V(next[0]), suffix);
                       made[1] = next[1];
                     });
+  }
+
+ private:
+  template <class V> constexpr V projected(auto& s, const V& h, std::string_view suffix) const {
+    return lamina::matmul(h,
+                          s.parameter((text("weight_hr") << suffix).view(), shape{proj_size, hidden_size},
+                                      initializer::kaiming_uniform(hidden_size)),
+                          {.transpose_b = true});
   }
 };
 

@@ -13,6 +13,17 @@ constexpr auto net = sequential(nn::gru{.input_size = 5, .hidden_size = 4});
 static_assert(no_error<shape_check<net, input<"T", "N", 5>>>);
 }  // namespace shape_gru_features
 
+// case: shape_lstm_projection
+// expect: lstm needs a `proj_size` from 0 to below `hidden_size`, 4, but has 4
+namespace shape_lstm_projection {
+#ifdef BAD
+constexpr auto net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .proj_size = 4});
+#else
+constexpr auto net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .proj_size = 3});
+#endif
+static_assert(no_error<shape_check<net, input<"T", "N", 3>>>);
+}  // namespace shape_lstm_projection
+
 // case: shape_lstm_both_ways
 // expect: lstm is both `reverse` and `bidirectional`, which walks both ways already
 namespace shape_lstm_both_ways {
