@@ -210,6 +210,9 @@ BOOST_AUTO_TEST_CASE(products_and_tables) {
     for (const auto mode : {nn::bag_mode::mean, nn::bag_mode::sum, nn::bag_mode::max})
       for (const std::int64_t padding : {-1, 2})
         check(of(nn::embedding_bag{5, 4, padding, mode}), {random_array(dtype::int64, s, 1, 0, 5)});
+  for (const auto& s : {shape{2, 3}, shape{1}, shape{2, 1, 2}, shape{0, 2}})
+    check(of(nn::embedding_bag{5, 4, 2, nn::bag_mode::sum, true}),
+          {random_array(dtype::int64, s, 1, 0, 5), random_array(dtype::float64, s, 2, -1, 1)});
   for (const auto& s : {shape{2, 3}, shape{}, shape{0, 2}, shape{1}, shape{2, 1, 2}})
     check(of(nn::param_source{s}), {});
 }

@@ -410,6 +410,16 @@ BOOST_AUTO_TEST_CASE(tables_of_rows) {
               if (count == 0) return 0.0;
               return mode == nn::bag_mode::max ? most : mode == nn::bag_mode::sum ? sum : sum / count;
             });
+    check(nn::embedding_bag{5, 2, padding, nn::bag_mode::sum, true}, {ids, real({4, 3}, 4)}, {{"weight", weight}},
+          {4, 2}, [&](const arrays& in, const position& p) {
+            double sum = 0;
+            for (std::size_t k = 0; k < 3; ++k) {
+              const double id = read_at(in[0], {p[0], k});
+              if (id != static_cast<double>(padding))
+                sum += read_at(in[1], {p[0], k}) * read_at(in[2], {static_cast<std::size_t>(id), p[1]});
+            }
+            return sum;
+          });
   }
 }
 

@@ -626,6 +626,13 @@ export struct traced : operand_base {
   constexpr traced(const tensor_type& t, text* w) : type(t), why(w) {}
   constexpr const lamina::shape& shape() const { return type.dims; }
 };
+namespace detail {
+/// Element type of an operand of any evaluation mode.
+constexpr dtype operand_element(const auto& x) {
+  if constexpr (requires { x.type.element; }) return x.type.element;
+  else return x.type().element;
+}
+}  // namespace detail
 struct type_mode {
   template <class Op, class... X> using check = nothing_to_say;
   template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;

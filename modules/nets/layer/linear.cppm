@@ -178,41 +178,49 @@ export struct embedding {
 /// What becomes of the rows of a bag.
 export enum class bag_mode { mean, sum, max };
 /// Bags of rows of a table as one: their mean, sum or largest elements. The id `padding_idx`, if not -1, is in no bag; a bag of
-/// nothing else gives zeros.
-/// Shapes:  ids [..., L] of int64 -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
+/// nothing else gives zeros. With `weighted` a port `weights` has a factor for each row of a bag, which is a sum.
+/// Shapes:  ids [..., L] of int64, weights [..., L] -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
 export struct embedding_bag {
+  static constexpr bool has_forward_ports = true;
   std::int64_t num_embeddings = 0, embedding_dim = 0, padding_idx = -1;
   bag_mode mode = bag_mode::mean;
+  bool weighted = false;
 
+  constexpr view<const label> inputs() const {
+    return weighted ? view<const label>(port_names<"input", "weights">) : view<const label>(port_names<"input">);
+  }
   constexpr void check(view<const tensor_type> x, text& why) const {
     check_table("embedding_bag", num_embeddings, embedding_dim, padding_idx, x[0], why);
-    if (why.empty() && x[0].dims.rank < 1) why << "embedding_bag expects bags of ids [..., L] but is given " << x[0];
+    if (!why.empty()) return;
+    if (x[0].dims.rank < 1) why << "embedding_bag expects bags of ids [..., L] but is given " << x[0];
+    else if (weighted && mode != bag_mode::sum) why << "embedding_bag: `weighted` bags are sums; `mode` is another one";
+    else if (weighted && (!is_real(x[1].element) || !fits(x[0].dims, x[1].dims)))
+      why << "embedding_bag expects a real weight for each id, " << x[0].dims << ", but is given " << x[1];
   }
-  constexpr auto forward(auto& s, const auto& ids) const {
-    using made = std::remove_cvref_t<decltype(ids)>;
-    const made rows(
-        lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)), ids));
-    const reduce_attributes over{axes(-2)};
-    if (padding_idx < 0)
-      return mode == bag_mode::sum    ? made(apply<op::reduce_sum>(over, rows))
-             : mode == bag_mode::mean ? made(apply<op::reduce_mean>(over, rows))
-                                      : made(apply<op::reduce_max>(over, rows));
-    const made counts(lamina::unsqueeze(ids != padding_idx, axes(-1)));
-    if (mode == bag_mode::max) {
-      constexpr double least = -std::numeric_limits<double>::infinity();
-      const made largest(apply<op::reduce_max>(over, lamina::where(counts, rows, least)));
-      return made(lamina::where(apply<op::reduce_any>(over, counts), largest, 0));
-    }
-    const made sum(apply<op::reduce_sum>(over, lamina::where(counts, rows, 0)));
-    if (mode == bag_mode::sum) return sum;
-    const made ones(apply<op::cast>(cast_attributes{element_of(rows)}, counts));
-    return made(sum / lamina::max(apply<op::reduce_sum>(over, ones), 1));
+  template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
+    V rows(lamina::embedding(s.parameter("weight", shape{num_embeddings, embedding_dim}, initializer::normal(0, 1)),
+                             in[0]));
+    if (weighted) rows = rows * lamina::unsqueeze(in[1], axes(-1));
+    out[0] = of_rows(rows, in[0]);
   }
 
  private:
-  static constexpr dtype element_of(const auto& x) {
-    if constexpr (requires { x.type().element; }) return x.type().element;
-    else return x.type.element;
+  template <class V> constexpr V of_rows(const V& rows, const V& ids) const {
+    const reduce_attributes over{axes(-2)};
+    if (padding_idx < 0)
+      return mode == bag_mode::sum    ? V(apply<op::reduce_sum>(over, rows))
+             : mode == bag_mode::mean ? V(apply<op::reduce_mean>(over, rows))
+                                      : V(apply<op::reduce_max>(over, rows));
+    const V counts(lamina::unsqueeze(ids != padding_idx, axes(-1)));
+    if (mode == bag_mode::max) {
+      constexpr double least = -std::numeric_limits<double>::infinity();
+      const V largest(apply<op::reduce_max>(over, lamina::where(counts, rows, least)));
+      return V(lamina::where(apply<op::reduce_any>(over, counts), largest, 0));
+    }
+    const V sum(apply<op::reduce_sum>(over, lamina::where(counts, rows, 0)));
+    if (mode == bag_mode::sum) return sum;
+    const V ones(apply<op::cast>(cast_attributes{lamina::detail::operand_element(rows)}, counts));
+    return V(sum / lamina::max(apply<op::reduce_sum>(over, ones), 1));
   }
 };
 

@@ -23,7 +23,7 @@ constexpr dtype element_of(const auto& x) {
 constexpr auto elements_per_channel(const auto& x) {
   auto extents = lamina::shape_of(x);
   auto extent = [&](std::int64_t axis) { return lamina::slice(extents, {.start = axis, .stop = axis + 1}); };
-  return lamina::apply<op::cast>({element_of(x)}, extent(0) * extent(2) * extent(3));
+  return lamina::apply<op::cast>({lamina::detail::operand_element(x)}, extent(0) * extent(2) * extent(3));
 }
 }  // namespace detail
 

@@ -119,6 +119,25 @@ static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, p
 static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
 #endif
 #ifdef BAD
+// expect below: embedding_bag: `weighted` bags are sums; `mode` is another one
+static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4, .weighted = true},
+                   port_input<"input", std::int64_t, "N">, port_input<"weights", float, "N">>);
+#else
+static_assert(
+    Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4, .mode = nn::bag_mode::sum, .weighted = true},
+         port_input<"input", std::int64_t, "N">, port_input<"weights", float, "N">>);
+#endif
+#ifdef BAD
+// expect below: embedding_bag expects a real weight for each id, [N], but is given float32[Nx4]
+static_assert(
+    Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4, .mode = nn::bag_mode::sum, .weighted = true},
+         port_input<"input", std::int64_t, "N">, port_input<"weights", float, "N", 4>>);
+#else
+static_assert(
+    Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4, .mode = nn::bag_mode::sum, .weighted = true},
+         port_input<"input", std::int64_t, "N">, port_input<"weights", float, "N">>);
+#endif
+#ifdef BAD
 // expect below: layer_norm needs the extents of a row, `normalized_shape`
 static_assert(Fits<nn::layer_norm{}, rows>);
 #else
