@@ -312,6 +312,7 @@ BOOST_AUTO_TEST_CASE(normalized) {
     const manner m{.training = training, .open = extents_known::when_built};
     over(of(nn::batch_norm1d{.num_features = 3, .epsilon = 0.1}),
          {{{2, 3}}, {{1, 3}}, {{0, 3}}, {{2, 3, 4}}, {{4, 3, 1}}}, m);
+    over(of(nn::batch_norm1d{.num_features = 3, .epsilon = 0.1, .cumulative = true}), {{{2, 3}}, {{4, 3, 1}}}, m);
     for (bool affine : {true, false})
       over(of(nn::batch_norm2d{.num_features = 3, .epsilon = 0.1, .affine = affine}),
            {{{2, 3, 2, 2}}, {{1, 3, 3, 4}}, {{0, 3, 2, 2}}, {{3, 3, 1, 1}}, {{2, 3, 1, 4}}, {{2, 3, 0, 2}}}, m);

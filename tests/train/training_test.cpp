@@ -46,6 +46,58 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_line_is_found, T, element_types) {
   BOOST_TEST(std::abs(net.parameters().find("0.bias")->value().template elements<T>()[0] - T(0.5)) < 0.01);
 }
 
+namespace {
+constexpr auto cumulative = sequential(sublayer<"n">(nn::batch_norm1d{.num_features = 2, .cumulative = true}));
+constexpr auto padded = sequential(
+    sublayer<"e">(nn::embedding{.num_embeddings = 4, .embedding_dim = 2, .padding_idx = 1}), nn::reduce_sum{axes(1)});
+}  // namespace
+
+// Means over batches of the means and unbiased variances of each.
+BOOST_AUTO_TEST_CASE(cumulative_statistics) {
+  model<cumulative, input<"N", 2>, policies<element<double>>> net;
+  training step(net, loss::mse{}, optim::sgd{.lr = 0});
+  double means[2] = {}, variances[2] = {};
+  const matrix<double> batches[] = {{{1, 2}, {3, 5}}, {{-1, 0.5}, {4, 7}, {2, -3}}, {{10, 20}, {30, 0}}};
+  for (std::size_t b = 0; b < 3; ++b) {
+    const auto& x = batches[b];
+    const auto n = static_cast<double>(x.extent(0));
+    step(x, x);
+    const auto k = static_cast<double>(b + 1);
+    const auto at = [&](std::string_view name) { return net.parameters().find(name)->value().elements<double>(); };
+    BOOST_TEST(at("n.batches")[0] == k);
+    for (std::int64_t c = 0; c < 2; ++c) {
+      double mean = 0, variance = 0;
+      for (std::int64_t i = 0; i < x.extent(0); ++i) mean += x(i, c) / n;
+      for (std::int64_t i = 0; i < x.extent(0); ++i) variance += (x(i, c) - mean) * (x(i, c) - mean) / (n - 1);
+      const auto at_c = static_cast<std::size_t>(c);
+      means[at_c] += mean, variances[at_c] += variance;
+      BOOST_TEST(std::abs(at("n.running_mean")[at_c] - means[at_c] / k) < 1e-12);
+      BOOST_TEST(std::abs(at("n.running_var")[at_c] - variances[at_c] / k) < 1e-12);
+    }
+  }
+}
+
+// The row of `padding_idx` counts as zeros and is not trained.
+BOOST_AUTO_TEST_CASE(padding_is_not_trained) {
+  model<padded, port_input<"input", std::int64_t, "N", "T">> net({.seed = 1});
+  training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
+  const matrix<std::int64_t> ids{{0, 1, 1}, {2, 1, 0}, {1, 1, 1}};
+  const auto w = net.parameters().find("e.weight")->copy();
+  const auto before = w.elements<float>();
+  const matrix<float> y = net(ids);
+  for (std::int64_t k = 0; k < 2; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    BOOST_TEST(y(0, k) == before[at]);
+    BOOST_TEST(y(2, k) == 0);
+  }
+  step(ids, matrix<float>{{1, 2}, {3, 4}, {5, 6}});
+  const auto after = net.parameters().find("e.weight")->value().elements<float>();
+  for (std::size_t row = 0; row < 4; ++row) {
+    const bool kept = before[2 * row] == after[2 * row] && before[2 * row + 1] == after[2 * row + 1];
+    BOOST_TEST(kept == (row == 1 || row == 3), "row " << row);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_rate_may_change) {
   model<line, input<"N", 2>> net({.seed = 1});
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});

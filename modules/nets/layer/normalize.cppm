@@ -109,7 +109,7 @@ export struct instance_norm {
 export struct batch_norm1d {
   std::int64_t num_features = 0;
   double epsilon = 1e-5, momentum = 0.1;
-  bool affine = true;
+  bool affine = true, cumulative = false;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     if (x[0].dims.rank > 3)
@@ -120,7 +120,11 @@ export struct batch_norm1d {
   constexpr auto forward(auto& s, const auto& x) const {
     const shape& from = x.shape();
     shape maps{from[0], num_features, from.rank > 2 ? from[2] : dim(1), 1};
-    const batch_norm2d norm{.num_features = num_features, .epsilon = epsilon, .momentum = momentum, .affine = affine};
+    const batch_norm2d norm{.num_features = num_features,
+                            .epsilon = epsilon,
+                            .momentum = momentum,
+                            .affine = affine,
+                            .cumulative = cumulative};
     return lamina::reshape_like(norm.forward(s, lamina::reshape(x, maps)), x);
   }
 };

@@ -15,10 +15,6 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-constexpr dtype element_of(const auto& x) {
-  if constexpr (requires { x.type.element; }) return x.type.element;
-  else return x.type().element;
-}
 /// How many elements each channel of x [N, C, H, W] has, as a number of x's element type, shape [1].
 constexpr auto elements_per_channel(const auto& x) {
   auto extents = lamina::shape_of(x);
@@ -44,11 +40,12 @@ export struct dropout {
 /// Normalizes each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
 /// while training, by running ones after. Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean,
 /// running_var [num_features]. Numerics: the batch is normalized by its biased variance; `running_var` takes the unbiased
-/// one, as PyTorch has it. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
+/// one, as PyTorch has it. With `cumulative` running statistics are means over all updates (PyTorch's momentum of None); a statistic
+/// `batches` counts them. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
   std::int64_t num_features = 0;
   double epsilon = 1e-5, momentum = 0.1;
-  bool affine = true;
+  bool affine = true, cumulative = false;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
@@ -66,9 +63,11 @@ export struct batch_norm2d {
   constexpr auto per_channel(const auto& v) const { return lamina::reshape(v, shape{num_features, 1, 1}); }
   constexpr auto weight(auto& s) const { return s.parameter("weight", shape{num_features}, initializer::constant(1)); }
   constexpr auto bias(auto& s) const { return s.parameter("bias", shape{num_features}, initializer::constant(0)); }
+  constexpr auto count_of_batches(auto& s) const { return s.state("batches", shape{}, 0); }
 
   // One factor and one term per channel, which a pass can fold into the layer before.
   constexpr auto by_running(auto& s, const auto& x) const {
+    if (cumulative) count_of_batches(s);  // files of models that were not trained have it, too
     auto mean = s.state("running_mean", shape{num_features}, 0);
     auto deviation = lamina::sqrt(s.state("running_var", shape{num_features}, 1) + epsilon);
     if (!affine) return (x - per_channel(mean)) / per_channel(deviation);
@@ -81,16 +80,26 @@ export struct batch_norm2d {
     auto count = detail::elements_per_channel(x);
     auto variance = lamina::reduce_sum(lamina::square(centered), {.axes = {0, 2, 3}, .keepdim = true}) /
                     lamina::max(count, 1);  // 0 without elements, so that gradients are 0 as well
-    keep(s, "running_mean", 0, lamina::reshape(mean, shape{num_features}));
-    keep(s, "running_var", 1, lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1)));
+    const auto now = lamina::reshape(mean, shape{num_features});
+    const auto spread = lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1));
+    if (cumulative) {
+      const auto before = count_of_batches(s);
+      const auto batches = lamina::round(before) + 1;  // a mean over shards is a whole number but for rounding
+      s.assign(before, batches);
+      keep(s, "running_mean", 0, now, 1 / batches);
+      keep(s, "running_var", 1, spread, 1 / batches);
+    } else {
+      keep(s, "running_mean", 0, now, momentum);
+      keep(s, "running_var", 1, spread, momentum);
+    }
     // One factor per channel: its gradient is a sum of products, and the images are walked through once less in each direction.
     auto factor = 1 / lamina::sqrt(variance + epsilon);
     if (!affine) return centered * factor;
     return centered * (per_channel(weight(s)) * factor) + per_channel(bias(s));
   }
-  constexpr void keep(auto& s, std::string_view name, double initial, const auto& now) const {
+  constexpr void keep(auto& s, std::string_view name, double initial, const auto& now, const auto& share) const {
     auto running = s.state(name, shape{num_features}, initial);
-    s.assign(running, running * (1 - momentum) + now * momentum);
+    s.assign(running, running * (1 - share) + now * share);
   }
 };
 
