@@ -345,6 +345,8 @@ BOOST_AUTO_TEST_CASE(attention_and_transformers) {
   cases three = two;
   for (auto& c : three) c.push_back(c[1]);
   over(of(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), three, built);
+  over(of(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2, .weights = true}), three, built);
+  over(of(nn::self_attention{.embed_dim = 4, .num_heads = 2, .causal = true, .weights = true}), sequences, built);
   over(of(nn::attention{}), three, built);
   over(of(nn::attention{.causal = true, .scale = 0.7}), three, built);
   for (auto& c : three) c.push_back({c[0][0], c[0][1], c[1][1]});

@@ -11,9 +11,16 @@ struct given_scope : lamina::trace_scope {
   static inline std::map<std::string, lamina::ir::value> all;
   explicit given_scope(const lamina::trace_scope& s) : trace_scope(s) {}
   given_scope nested(const lamina::label& name) const { return given_scope(trace_scope::nested(name)); }
+  template <lamina::Layer L, class... V> auto operator()(std::string_view name, const L& layer, const V&... in) const {
+    return call(nested(lamina::label(name)), layer, in...);
+  }
   lamina::ir::value parameter(std::string_view name, const lamina::shape& dims, const lamina::initializer&) const {
-    auto found = all.find(std::string(name));
-    if (found == all.end()) throw std::runtime_error("no parameter " + std::string(name));
+    std::string full;
+    with_path([&](lamina::view<const lamina::label> path) {
+      for (const auto& l : path) full += l.string() + ".";
+    });
+    auto found = all.find(full += name);
+    if (found == all.end()) throw std::runtime_error("no parameter " + full);
     BOOST_TEST(fits(found->second.shape(), dims));
     return outside(found->second);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -421,6 +422,71 @@ BOOST_AUTO_TEST_CASE(tables_of_rows) {
             return sum;
           });
   }
+}
+
+// The weights of attention by hand, and results that are those of the layer without them.
+BOOST_AUTO_TEST_CASE(weights_of_attention) {
+  constexpr std::size_t samples = 2, queries = 3, keys = 4, heads = 2, depth = 2, features = heads * depth;
+  const table p{{"in_proj_weight", real({12, 4}, 1)},
+                {"in_proj_bias", real({12}, 2)},
+                {"out_proj.weight", real({4, 4}, 3)},
+                {"out_proj.bias", real({4}, 4)}};
+  const auto projected = [&](const array& x, std::size_t n, std::size_t t, std::size_t row) {
+    double sum = p.at("in_proj_bias").values[row];
+    const auto rows = sizes(x.shape())[1];
+    for (std::size_t k = 0; k < features; ++k)
+      sum += p.at("in_proj_weight").values[row * features + k] * x.values[(n * rows + t) * features + k];
+    return sum;
+  };
+  const auto wanted = [&](const array& q, const array& k, auto score_of_mask) {
+    const std::size_t from = sizes(q.shape())[1], to = sizes(k.shape())[1];
+    std::vector<double> all;
+    for (std::size_t n = 0; n < samples; ++n)
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t i = 0; i < from; ++i) {
+          std::vector<double> row(to);
+          double sum = 0;
+          for (std::size_t j = 0; j < to; ++j) {
+            for (std::size_t d = 0; d < depth; ++d)
+              row[j] += projected(q, n, i, h * depth + d) * projected(k, n, j, features + h * depth + d);
+            row[j] = std::exp(row[j] / std::sqrt(double(depth)) + score_of_mask(i, j));
+            sum += row[j];
+          }
+          for (double w : row) all.push_back(sum > 0 ? w / sum : 0);
+        }
+    return all;
+  };
+  const auto near = [](const std::vector<double>& a, const std::vector<double>& b) {
+    BOOST_TEST_REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(std::abs(a[i] - b[i]) < 1e-12);
+  };
+  constexpr double none = -std::numeric_limits<double>::infinity();
+  const auto open = [](std::size_t, std::size_t) { return 0.0; };
+  const array q = real({samples, queries, features}, 5), k = real({samples, keys, features}, 6),
+              v = real({samples, keys, features}, 7);
+  nn::multi_head_attention other{.embed_dim = features, .num_heads = heads};
+  const auto compare = [&](auto layer, const arrays& in, const std::vector<double>& weights) {
+    const auto plain = outcomes(layer, in, p);
+    layer.weights = true;
+    const auto both = outcomes(layer, in, p);
+    BOOST_TEST_REQUIRE(both.size() == 2u);
+    near(both[1].values, weights);
+    near(both[0].values, plain[0].values);
+    check_layer("attention with weights", layer, in, p);
+  };
+  compare(other, {q, k, v}, wanted(q, k, open));
+  other.causal = true;
+  compare(other, {q, k, v}, wanted(q, k, [&](std::size_t i, std::size_t j) { return j <= i + 1 ? 0 : none; }));
+  other.causal = false, other.mask = true;
+  // The second query sees no key.
+  const array seen = array_of(dtype::boolean, {3, 4}, {1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1});
+  compare(other, {q, k, v, seen},
+          wanted(q, k, [&](std::size_t i, std::size_t j) { return seen.values[i * keys + j] != 0 ? 0 : none; }));
+  const array added = real({3, 4}, 8);
+  compare(other, {q, k, v, added},
+          wanted(q, k, [&](std::size_t i, std::size_t j) { return added.values[i * keys + j]; }));
+  nn::self_attention own{.embed_dim = features, .num_heads = heads, .causal = true};
+  compare(own, {k}, wanted(k, k, [](std::size_t i, std::size_t j) { return j <= i ? 0 : none; }));
 }
 
 BOOST_AUTO_TEST_CASE(losses_as_layers) {

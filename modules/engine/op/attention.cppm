@@ -345,6 +345,21 @@ extern const attention_operations::table attention_records;
 template <Operation Op> requires attention_operations::has<Op>
 inline constexpr const operation& record<Op> = attention_records.of[attention_operations::position<Op>()];
 
+namespace detail {
+/// The weights of attention: softmax(query key^T + mask) over the keys that a query sees, zeros for one that sees none.
+/// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, where it is not null, broadcasts to that.
+template <class V> constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask) {
+  V scores(lamina::matmul(query, key, {.transpose_b = true}));
+  if (!mask && !causal) return V(lamina::softmax(scores));
+  // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
+  constexpr double unseen = -1e30;
+  if (mask && operand_element(*mask) == dtype::boolean) scores = V(lamina::where(*mask, scores, unseen));
+  else if (mask) scores = V(lamina::max(scores + *mask, unseen));
+  if (causal) scores = V(lamina::where(apply<op::causal_mask>({}, scores), scores, unseen));
+  return V(lamina::where(scores <= unseen, 0, lamina::softmax(scores)));
+}
+}  // namespace detail
+
 /// Scaled dot-product attention: softmax(scale q k^T + mask) v.
 /// Shapes:  q [..., H, T, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, T, E]; G divides H, and H / G query heads share
 ///          a head of keys. The mask broadcasts to [..., H, T, S]: bool (true is seen), or numbers that are added.

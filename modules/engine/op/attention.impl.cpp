@@ -130,16 +130,7 @@ void attention::gradient(gradient_call& c) {
     value n = lamina::reshape(lamina::slice(lamina::shape_of(c(0)), {.start = rank - 1, .stop = rank}), shape{});
     return value(x / lamina::sqrt(apply<op::cast>({x.type().element}, n)));
   };
-  value scaled = scale(q), scores = lamina::matmul(scaled, k, {.transpose_b = true}), p;
-  if (!masked && !at.causal) p = lamina::softmax(scores);
-  else {
-    // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
-    constexpr double nothing = -1e30;
-    if (added) scores = lamina::max(scores + mask, nothing);
-    else if (masked) scores = lamina::where(mask, scores, nothing);
-    if (at.causal) scores = lamina::where(apply<op::causal_mask>({}, scores), scores, nothing);
-    p = lamina::where(scores <= nothing, 0, lamina::softmax(scores));
-  }
+  const value scaled = scale(q), p = detail::attention_weights(scaled, k, at.causal, masked ? &mask : nullptr);
   const auto back = [](const value& x, const value& part, const value& whole) {
     return value(lamina::reshape_like(lamina::sum_like(x, part), whole));
   };

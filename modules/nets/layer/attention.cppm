@@ -49,8 +49,19 @@ struct heads_of {
     return lamina::permute(lamina::reshape(x, shape{x.shape()[0], x.shape()[1], num_heads, depth()}), axes(0, 2, 1, 3));
   }
   constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v, const auto&... mask) const {
-    auto y =
-        lamina::permute(lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}), axes(0, 2, 1, 3));
+    return joined(s, lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}));
+  }
+  /// The same, and as a second output the weights of each head.
+  template <class V>
+  constexpr void attend_with_weights(auto& s, const V& q, const V& k, const V& v, const V* mask, view<V> out) const {
+    const V scaled(split(q) / lamina::sqrt(s.constant(shape{}, static_cast<double>(depth()))));
+    const V weights = lamina::detail::attention_weights(scaled, V(split(k)), causal, mask);
+    out[0] = joined(s, lamina::matmul(weights, split(v)));
+    if (out.size() > 1) out[1] = weights;
+  }
+  /// The projection of heads [N, num_heads, T, depth].
+  constexpr auto joined(auto& s, const auto& heads) const {
+    auto y = lamina::permute(heads, axes(0, 2, 1, 3));
     auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim});
     return s("out_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, rows);
   }
@@ -85,62 +96,83 @@ export struct attention {
 /// Shapes:  x [N, T, embed_dim] -> the same; in_proj_weight [3 embed_dim, embed_dim], in_proj_bias [3 embed_dim],
 ///          out_proj.weight [embed_dim, embed_dim], out_proj.bias [embed_dim].
 /// `causal`: a position sees itself and those before it. `mask`: a port of bool or numbers for [N, num_heads, T, T].
+/// `weights`: an output of that name, [N, num_heads, T, T]: how much of each key a query takes.
 export struct self_attention {
   static constexpr bool has_forward_ports = true;
   std::int64_t embed_dim = 0, num_heads = 1;
-  bool bias = true, causal = false, mask = false;
+  bool bias = true, causal = false, mask = false, weights = false;
 
   constexpr view<const label> inputs() const {
     return mask ? view<const label>(port_names<"input", "mask">) : view<const label>(port_names<"input">);
+  }
+  constexpr view<const label> outputs() const {
+    return weights ? view<const label>(port_names<"output", "weights">) : view<const label>(port_names<"output">);
   }
   constexpr void check(view<const tensor_type> x, text& why) const {
     parts().check("self_attention", {x.data(), 1}, why);
   }
   template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
-    out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
+    const auto p = parts();
+    if (!weights) {
+      out[0] = mask ? forward(s, in[0], in[1]) : forward(s, in[0]);
+      return;
+    }
+    const V all = shifted(s, in[0]);
+    p.template attend_with_weights<V>(s, p.third(all, 0, -1), p.third(all, 1, -1), p.third(all, 2, -1),
+                                      mask ? &in[1] : nullptr, out);
   }
   constexpr auto forward(auto& s, const auto& x, const auto&... seen) const {
     const auto p = parts();
-    auto all = lamina::matmul(x, p.weight(s), {.transpose_b = true});
-    auto shifted = biased(*this, s) ? all + p.shift(s) : all;
-    return p.attend(s, p.third(shifted, 0, -1), p.third(shifted, 1, -1), p.third(shifted, 2, -1), seen...);
+    const auto all = shifted(s, x);
+    return p.attend(s, p.third(all, 0, -1), p.third(all, 1, -1), p.third(all, 2, -1), seen...);
   }
 
  private:
   constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
+  constexpr auto shifted(auto& s, const auto& x) const {
+    const auto p = parts();
+    auto all = lamina::matmul(x, p.weight(s), {.transpose_b = true});
+    return biased(*this, s) ? all + p.shift(s) : all;
+  }
 };
 
 /// Attention of one sequence to another; torch.nn.MultiheadAttention.
 /// Shapes:  query [N, T, embed_dim], key and value [N, S, embed_dim] -> [N, T, embed_dim]; parameters as `self_attention`.
 /// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port for [N, num_heads, T, S].
+/// `weights`: an output of that name, [N, num_heads, T, S]; PyTorch's with `average_attn_weights` off.
 export struct multi_head_attention {
   static constexpr bool has_forward_ports = true;
   std::int64_t embed_dim = 0, num_heads = 1;
-  bool bias = true, causal = false, mask = false;
+  bool bias = true, causal = false, mask = false, weights = false;
 
   constexpr view<const label> inputs() const {
     return mask ? view<const label>(port_names<"query", "key", "value", "mask">)
                 : view<const label>(port_names<"query", "key", "value">);
   }
+  constexpr view<const label> outputs() const {
+    return weights ? view<const label>(port_names<"output", "weights">) : view<const label>(port_names<"output">);
+  }
   constexpr void check(view<const tensor_type> x, text& why) const {
     parts().check("multi_head_attention", {x.data(), 3}, why);
   }
   template <class S, class V> constexpr void forward_ports(S& s, view<const V> in, view<V> out) const {
-    out[0] = mask ? forward(s, in[0], in[1], in[2], in[3]) : forward(s, in[0], in[1], in[2]);
+    if (!weights) {
+      out[0] = mask ? forward(s, in[0], in[1], in[2], in[3]) : forward(s, in[0], in[1], in[2]);
+      return;
+    }
+    parts().template attend_with_weights<V>(s, projected(s, in[0], 0), projected(s, in[1], 1), projected(s, in[2], 2),
+                                            mask ? &in[3] : nullptr, out);
   }
   constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value, const auto&... seen) const {
-    const auto p = parts();
-    auto weight = p.weight(s);
-    auto project = [&](const auto& x, std::int64_t part) {
-      return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true});
-    };
-    if (!biased(*this, s)) return p.attend(s, project(query, 0), project(key, 1), project(value, 2), seen...);
-    auto shift = p.shift(s);
-    auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
-    return p.attend(s, shifted(query, 0), shifted(key, 1), shifted(value, 2), seen...);
+    return parts().attend(s, projected(s, query, 0), projected(s, key, 1), projected(s, value, 2), seen...);
   }
 
  private:
+  constexpr auto projected(auto& s, const auto& x, std::int64_t part) const {
+    const auto p = parts();
+    auto y = lamina::matmul(x, p.third(p.weight(s), part, 0), {.transpose_b = true});
+    return biased(*this, s) ? y + p.third(p.shift(s), part, 0) : y;
+  }
   constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
 };
 
