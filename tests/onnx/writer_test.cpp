@@ -101,6 +101,17 @@ constexpr auto encoder =
 constexpr auto lstm =
     sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .batch_first = true, .bidirectional = true},
                nn::linear{.in_features = 8, .out_features = 2});
+constexpr auto bags = topology(
+    sublayer<"bag">(nn::embedding_bag{
+        .num_embeddings = 3, .embedding_dim = 4, .padding_idx = 1, .mode = nn::bag_mode::sum, .weighted = true}),
+    connect<"input", "bag.input">, connect<"weights", "bag.weights">, connect<"bag.output", "output">);
+constexpr auto attentive = topology(
+    sublayer<"m">(nn::self_attention{.embed_dim = 4, .num_heads = 2, .causal = true, .mask = true, .weights = true}),
+    connect<"input", "m.input">, connect<"mask", "m.mask">, connect<"m.output", "output">,
+    connect<"m.weights", "weights">);
+constexpr auto projected =
+    sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .num_layers = 2, .bidirectional = true, .proj_size = 2},
+               sublayer<"norm">(nn::batch_norm1d{.num_features = 5, .cumulative = true}));
 constexpr auto one_layer = sequential(nn::linear{.in_features = 32, .out_features = 32});
 constexpr auto gru = sequential(nn::gru{.input_size = 3, .hidden_size = 4}, nn::rms_norm{{4}});
 
@@ -141,6 +152,17 @@ BOOST_AUTO_TEST_CASE(each_opset) {
 }
 BOOST_AUTO_TEST_CASE(transformer) {
   check("encoder", saved(model<encoder, input<"N", "T", 8>>({.seed = 1})), {{2, 5, 8}});
+}
+BOOST_AUTO_TEST_CASE(options_of_layers) {
+  check("weighted_bags",
+        saved(model<bags, port_input<"input", std::int64_t, "N", "L">, port_input<"weights", float, "N", "L">>(
+            {.seed = 1})),
+        {{4, 5}, {4, 5}});
+  const auto attention = saved(
+      model<attentive, port_input<"input", float, "N", "T", 4>, port_input<"mask", float, "T", "T">>({.seed = 1}));
+  check("attention_weights", attention, {{2, 5, 4}, {5, 5}});
+  const auto steps = saved(model<projected, input<"T", 5, 3>>({.seed = 1}));
+  check("projections", steps, {{6, 5, 3}});
 }
 BOOST_AUTO_TEST_CASE(recurrent) {
   check("lstm", saved(model<lstm, input<"N", "T", 3>>({.seed = 1})), {{2, 5, 3}});
