@@ -69,4 +69,14 @@ BOOST_AUTO_TEST_CASE(numbers_have_a_point) {
     BOOST_TEST(!number_in(none).has_value(), none);
 }
 
+BOOST_AUTO_TEST_CASE(utf8_is_told_from_other_bytes) {
+  for (const char* good :
+       {"", "abc", "gr\xc3\xb6\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
+    BOOST_TEST(lamina::is_utf8(good), good);
+  // Cut, alone, too long, a surrogate, beyond the last character.
+  for (const char* bad :
+       {"\xff", "a\xc3", "\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82z"})
+    BOOST_TEST(!lamina::is_utf8(bad), bad);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -300,6 +300,8 @@ export std::string decimals_of(double x, int decimals);
 /// The number that all of `s` spells with a point, whatever the locale, as in `0.5`, `-1e-3` or `inf`; none where it spells
 /// none, or one that no double holds.
 export std::optional<double> number_in(std::string_view s);
+/// Whether all characters are of UTF-8, in the shortest form, and none is a surrogate.
+export bool is_utf8(std::string_view s);
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 

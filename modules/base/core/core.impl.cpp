@@ -4,6 +4,7 @@ module;
 #include <charconv>
 module lamina:core.impl;
 import :core;
+import :unicode;
 import lamina.std;
 
 namespace lamina {
@@ -15,6 +16,8 @@ std::string decimals_of(double x, int decimals) {
   return {digits,
           std::to_chars(digits, digits + sizeof digits, x, std::chars_format::fixed, std::clamp(decimals, 0, 100)).ptr};
 }
+
+bool is_utf8(std::string_view s) { return detail::valid_utf8(s) == s.size(); }
 
 std::optional<double> number_in(std::string_view s) {
 #ifdef __cpp_lib_to_chars

@@ -27,27 +27,6 @@ std::string_view view_of(pbf_reader& r) {
   const auto v = r.get_view();
   return {v.data(), v.size()};
 }
-// Whether all characters are of UTF-8, in the shortest form, and none is a surrogate.
-bool is_utf8(std::string_view s) {
-  for (std::size_t i = 0; i < s.size();) {
-    const auto byte = [&](std::size_t k) { return i + k < s.size() ? static_cast<unsigned char>(s[i + k]) : 0u; };
-    const unsigned first = byte(0);
-    const std::size_t more = first < 0x80   ? 0
-                             : first < 0xc2 ? 9
-                             : first < 0xe0 ? 1
-                             : first < 0xf0 ? 2
-                             : first < 0xf5 ? 3
-                                            : 9;
-    if (more == 9) return false;
-    for (std::size_t k = 1; k <= more; ++k)
-      if ((byte(k) & 0xc0) != 0x80) return false;
-    if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) || (first == 0xf0 && byte(1) < 0x90) ||
-        (first == 0xf4 && byte(1) > 0x8f))
-      return false;
-    i += 1 + more;
-  }
-  return true;
-}
 // A name or another text for people.
 std::string_view text_of(pbf_reader& r) {
   const auto s = view_of(r);
