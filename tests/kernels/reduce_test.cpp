@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 using namespace lamina::kernels;
@@ -241,6 +242,26 @@ BOOST_AUTO_TEST_CASE(pick_and_spread) {
   const double wanted[] = {0, 0, 1, 0, 0, 0, 0, 3, 0};
   BOOST_TEST(std::equal(back, back + 9, wanted));
   BOOST_TEST((invalid[0] == 2 && invalid[1] == -1 && invalid[2] == 1));
+}
+
+template <class T> void counts_not_finite(int which) {
+  std::mt19937 g(3);
+  for (const long n : {0L, 1L, 3L, 16L, 17L, 100L, 4097L})
+    for (const bool special : {false, true}) {
+      buffer<T> in(static_cast<std::size_t>(n), g() % 4);
+      for (T& x : in)
+        x = g() % 7 ? sample<T>(g, special)
+                    : static_cast<T>(g() & 1 ? std::numeric_limits<T>::max() : -std::numeric_limits<T>::denorm_min());
+      std::int64_t wanted = 5, invalid[] = {5, 77};
+      for (const T x : in) wanted += !std::isfinite(x);
+      const finite_args args{in.data(), invalid, n};
+      functions().count_not_finite[which](&args, nullptr);
+      BOOST_TEST((invalid[0] == wanted && invalid[1] == 77), n << " elements");
+    }
+}
+BOOST_AUTO_TEST_CASE(elements_that_are_not_finite_are_counted) {
+  counts_not_finite<float>(0);
+  counts_not_finite<double>(1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

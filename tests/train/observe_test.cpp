@@ -98,9 +98,9 @@ BOOST_AUTO_TEST_CASE(early_stopping_counts_epochs_without_a_gain) {
   // 3.9 is no gain over 4 then, and 4 is the best one for good.
   BOOST_TEST(epochs_with(stop_early{.patience = 2, .min_delta = 0.5}, waves) == 5u);
   BOOST_TEST(epochs_with(stop_early{.patience = 2, .from_epoch = 3}, flat) == 5u);
-  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitor::validation_accuracy}, flat) == 3u);
-  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitor::validation_accuracy}, falls) == 0u);
-  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitor::loss}, flat) == 3u);
+  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitored::validation_accuracy}, flat) == 3u);
+  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitored::validation_accuracy}, falls) == 0u);
+  BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitored::loss}, flat) == 3u);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   BOOST_TEST(epochs_with(stop_early{.patience = 2}, {nan, 5, nan, 4, nan, nan}) == 6u);
   BOOST_TEST(epochs_with(stop_early{.patience = 2}, {nan, nan}) == 2u);
@@ -136,15 +136,15 @@ BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
   };
   BOOST_TEST(message(stop_early{}) ==
              "value_error: stop_early: `of` is the loss of validation, and `fit` is given no validation data");
-  BOOST_TEST(message(observers({progress_bar(), keep_best{.of = monitor::validation_accuracy}})) ==
+  BOOST_TEST(message(observers({progress_bar(), keep_best{.of = monitored::validation_accuracy}})) ==
              "value_error: keep_best: `of` is the accuracy of validation, and `fit` is given no validation data");
-  BOOST_TEST(message(stop_early{.patience = 0, .of = monitor::loss}) ==
+  BOOST_TEST(message(stop_early{.patience = 0, .of = monitored::loss}) ==
              "value_error: stop_early: `patience` is 0; expected 1 or more");
-  BOOST_TEST(message(stop_early{.min_delta = -1, .of = monitor::loss}) ==
+  BOOST_TEST(message(stop_early{.min_delta = -1, .of = monitored::loss}) ==
              "value_error: stop_early: `min_delta` is -1; expected a finite number >= 0");
   test_files::folder dir;
-  BOOST_TEST(holds(message(checkpoints{.folder = dir / "a", .last = 0}), "there is nothing to write"));
-  BOOST_TEST(holds(message(checkpoints{.folder = dir / "a", .every = 0}), "`every` 0"));
+  BOOST_TEST(holds(message(keep_checkpoints{.folder = dir / "a", .last = 0}), "there is nothing to write"));
+  BOOST_TEST(holds(message(keep_checkpoints{.folder = dir / "a", .every = 0}), "`every` 0"));
   BOOST_TEST(dir.count() == 0);
   // A net that tells no classes apart has no accuracy.
   struct numbers {
@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
   static constexpr auto line = sequential(nn::linear{.in_features = 36, .out_features = 3});
   model<line, input<"N", 36>> other({.seed = 1});
   BOOST_TEST(holds(error_of([&] {
-                     fit(other, numbers{}, loss::mse{}, optim::sgd{}, {.observer = keep_best{.of = monitor::accuracy}});
+                     fit(other, numbers{}, loss::mse{}, optim::sgd{},
+                         {.observer = keep_best{.of = monitored::accuracy}});
                    }),
                    "`of` is the accuracy, and this training has none"));
 }
@@ -191,7 +192,7 @@ BOOST_AUTO_TEST_CASE(the_best_weights_are_those_of_the_last_epoch_where_all_were
   regular_model net({.seed = 1});
   recorded seen{.net = &net};
   const auto report = fit(net, data(), by_entropy, optim::sgd{.lr = 0.02},
-                          {.epochs = 3, .batch = 8, .observer = observers({keep_best{.of = monitor::loss}, seen})});
+                          {.epochs = 3, .batch = 8, .observer = observers({keep_best{.of = monitored::loss}, seen})});
   BOOST_TEST(report.best_epoch == 3);
   BOOST_TEST(same_bits(net.parameters(), seen.nets->back().parameters()));
 }
@@ -200,12 +201,12 @@ BOOST_AUTO_TEST_CASE(the_best_weights_are_those_of_the_last_epoch_where_all_were
 BOOST_AUTO_TEST_CASE(the_best_weights_come_back_from_within_an_epoch) {
   regular_model net({.seed = 1});
   recorded seen{.net = &net};
-  const auto report = fit(net, data(), by_entropy, optim::sgd{.lr = 0.02},
-                          {.epochs = 9,
-                           .batch = 8,
-                           .observer = observers({keep_best{.of = monitor::loss}, seen, [](const training_progress& p) {
-                                                    return p.epoch < 3 || p.batch < 2;
-                                                  }})});
+  const auto report =
+      fit(net, data(), by_entropy, optim::sgd{.lr = 0.02},
+          {.epochs = 9,
+           .batch = 8,
+           .observer = observers({keep_best{.of = monitored::loss}, seen,
+                                  [](const training_progress& p) { return p.epoch < 3 || p.batch < 2; }})});
   BOOST_TEST(report.stopped);
   BOOST_TEST(report.epochs.size() == 3u);
   BOOST_TEST(report.best_epoch == 2);
@@ -249,7 +250,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_the_last_and_the_best_epochs) {
   const fit_options plain{
       .epochs = 6, .batch = 8, .schedule = ruinous{3 * batches}, .validation = squares(30, 2), .seed = 3};
   auto with = plain;
-  with.observer = checkpoints{.folder = dir / "", .last = 2, .best = true};
+  with.observer = keep_checkpoints{.folder = dir / "", .last = 2, .best = true};
   const auto all = fit(whole, data(), by_entropy, optim::adam{.lr = 0.01}, plain);
   const auto report = fit(net, data(), by_entropy, optim::adam{.lr = 0.01}, with);
   BOOST_TEST(same_bits(net.parameters(), whole.parameters()));
@@ -287,13 +288,13 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_every_other_epoch_go_on_with_those_before) {
   plain_model net({.seed = 1});
   fit_options o{.epochs = 5,
                 .batch = 8,
-                .observer = checkpoints{.folder = dir / "epochs", .last = 2, .every = 2},
+                .observer = keep_checkpoints{.folder = dir / "epochs", .last = 2, .every = 2},
                 .checkpoint = dir / "now",
                 .resume = true};
   fit(net, data(), by_entropy, optim::sgd{}, o);
   BOOST_TEST(names() == "24");
   o.epochs = 7;
-  o.observer = checkpoints{.folder = dir / "epochs", .last = 2, .every = 2};
+  o.observer = keep_checkpoints{.folder = dir / "epochs", .last = 2, .every = 2};
   fit(net, data(), by_entropy, optim::sgd{}, o);
   BOOST_TEST(names() == "46");
 }
@@ -304,7 +305,7 @@ BOOST_AUTO_TEST_CASE(an_old_checkpoint_stays_where_a_new_one_cannot_be_written) 
   plain_model net({.seed = 1});
   const auto message = error_of([&] {
     fit(net, data(), by_entropy, optim::sgd{},
-        {.epochs = 5, .batch = 8, .observer = checkpoints{.folder = dir / "", .last = 1}});
+        {.epochs = 5, .batch = 8, .observer = keep_checkpoints{.folder = dir / "", .last = 1}});
   });
   BOOST_TEST(holds(message, "file_error: "));
   BOOST_TEST(holds(message, "epoch-0003.safetensors"));
@@ -312,7 +313,8 @@ BOOST_AUTO_TEST_CASE(an_old_checkpoint_stays_where_a_new_one_cannot_be_written) 
   BOOST_TEST(dir.count() == 2);
   test_files::write_raw(dir / "file", "");
   BOOST_TEST(holds(error_of([&] {
-                     fit(net, data(), by_entropy, optim::sgd{}, {.observer = checkpoints{.folder = dir / "file/in"}});
+                     fit(net, data(), by_entropy, optim::sgd{},
+                         {.observer = keep_checkpoints{.folder = dir / "file/in"}});
                    }),
                    "file_error: " + (dir / "file/in") + ": cannot be made: "));
 }

@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(the_best_weights_reach_all_replicas) {
   const auto data = squares(70, 1);
   const auto ruinous = [](double base, std::int64_t step, std::int64_t) { return step < 10 ? base : 300 * base; };
   fit_options options{
-      .epochs = 4, .batch = 16, .schedule = ruinous, .observer = keep_best{.of = monitor::loss}, .shards = 8};
+      .epochs = 4, .batch = 16, .schedule = ruinous, .observer = keep_best{.of = monitored::loss}, .shards = 8};
   regular_model whole({.seed = 1});
   const auto report = fit(whole, data, by_entropy, optim::adam{.lr = 0.01}, options);
   BOOST_TEST(report.best_epoch > 0);

@@ -65,6 +65,14 @@ template <class T> LAMINA_INLINE void spread(const pick_args& a) {
     if (inside(a, r)) out[r * a.length + a.index[r]] = in[r];
 }
 
+// By bits: an exponent of ones.
+template <class Word, Word Exponent> LAMINA_INLINE void count_not_finite(const finite_args& a) {
+  const auto* in = static_cast<const Word*>(a.in);
+  long count = 0;
+  for (long i = 0; i < a.n; ++i) count += (in[i] & Exponent) == Exponent;
+  a.invalid[0] += count;
+}
+
 }  // namespace
 }  // namespace LAMINA_KERNEL_SET
 
@@ -116,6 +124,13 @@ void LAMINA_KERNEL(fill)(const void* args, void*) noexcept {
   }
 }
 
+void LAMINA_KERNEL(count_not_finite_f32)(const void* args, void*) noexcept {
+  count_not_finite<std::uint32_t, 0x7f800000u>(*static_cast<const finite_args*>(args));
+}
+void LAMINA_KERNEL(count_not_finite_f64)(const void* args, void*) noexcept {
+  count_not_finite<std::uint64_t, 0x7ff0000000000000u>(*static_cast<const finite_args*>(args));
+}
+
 extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
     &reductions.table,
     {LAMINA_KERNEL(softmax_f32), LAMINA_KERNEL(softmax_f64)},
@@ -126,7 +141,8 @@ extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
     LAMINA_KERNEL(fill),
     LAMINA_KERNEL(copy_bytes),
     {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)},
-    {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)}};
+    {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)},
+    {LAMINA_KERNEL(count_not_finite_f32), LAMINA_KERNEL(count_not_finite_f64)}};
 
 }  // extern "C"
 

@@ -33,6 +33,13 @@ struct pick_args {
   long rows, length;
 };
 
+/// Adds to invalid[0] how many of `n` elements are NaN or infinite.
+struct finite_args {
+  const void* in;
+  std::int64_t* invalid;
+  long n;
+};
+
 /// Copies a box of up to 8 axes: strides in elements, 0 repeats. `size` is bytes per element (1, 2, 4, 8).
 struct copy_args {
   const void* in;
@@ -77,6 +84,7 @@ struct reduce_functions {
   kernel spread[4];  // elements of 1, 2, 4 and 8 bytes
   kernel copy, fill, copy_bytes;
   kernel uniform[2], normal[2];
+  kernel count_not_finite[2];  // args: finite_args
 };
 LAMINA_OF_EACH_SET(reduce_functions, lamina_reduce);
 

@@ -116,6 +116,15 @@ export struct same_shape {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+/// The first operand, a number, in runs where all elements of the second are finite; others fail and assign no state.
+export struct require_finite {
+  static constexpr std::string_view name = "require_finite";
+  static constexpr bool may_fail = true;
+  static constexpr int operands = 2;
+  using attributes = no_attributes;
+  static void infer(const attributes&, view<const tensor_type> in, inference& out);
+  static void emit(emission&);
+};
 /// A vector that is one number at one position: operands are the position, the number, and a shape.
 struct one_hot_like {
   static constexpr std::string_view name = "one_hot";
@@ -128,8 +137,8 @@ struct one_hot_like {
 };
 }  // namespace op
 
-using loss_operations =
-    operation_list<op::one_hot_like, op::pick, op::pick_grad, op::pick_label, op::pick_label_grad, op::same_shape>;
+using loss_operations = operation_list<op::one_hot_like, op::pick, op::pick_grad, op::pick_label, op::pick_label_grad,
+                                       op::require_finite, op::same_shape>;
 extern const loss_operations::table loss_records;
 template <Operation Op> requires loss_operations::has<Op>
 inline constexpr const operation& record<Op> = loss_records.of[loss_operations::position<Op>()];

@@ -109,6 +109,31 @@ void same_shape::gradient(gradient_call& c) {
 }
 void same_shape::emit(emission& e) { detail::emit_copy(e); }
 
+void require_finite::infer(const attributes&, view<const tensor_type> in, inference& out) {
+  for (const auto& t : in)
+    if (!lamina::detail::takes(domain::real, t.element, out)) return;
+  if (in[0].dims.rank > 0) {
+    out.why << "the first operand must be one number";
+    return;
+  }
+  out.result(in[0].element, in[0].dims);
+}
+void require_finite::emit(emission& e) {
+  const tensor_type& checked = e.in_type(1);
+  const auto size = static_cast<std::int64_t>(size_of(checked.element));
+  emission::cut(
+      checked.dims.size(), 0.5,
+      [&](std::int64_t first, std::int64_t count) {
+        kernels::finite_args a{};
+        a.n = count;
+        e.step(functions(e).count_not_finite[static_cast<int>(checked.element)], a,
+               {{&a.in, e.in(1).at(first * size)},
+                {&a.invalid, e.status((detail::named(e) << ": elements are not finite").view())}});
+      },
+      400e3, 64);
+  detail::emit_copy(e);
+}
+
 void one_hot_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int64) return out.refuse(in[0].element, "an int64 position", "std::int64_t");
   for (std::size_t i = 0; i < 2; ++i)

@@ -14,12 +14,12 @@ namespace lamina {
 
 namespace {
 
-std::optional<double> monitored(const auto& epoch, monitor of) {
+std::optional<double> figure_of(const auto& epoch, monitored of) {
   switch (of) {
-    case monitor::validation_loss: return epoch.validation_loss;
-    case monitor::validation_accuracy: return epoch.validation_accuracy;
-    case monitor::loss: return epoch.loss;
-    case monitor::accuracy: break;
+    case monitored::validation_loss: return epoch.validation_loss;
+    case monitored::validation_accuracy: return epoch.validation_accuracy;
+    case monitored::loss: return epoch.loss;
+    case monitored::accuracy: break;
   }
   return epoch.accuracy;
 }
@@ -27,12 +27,12 @@ std::optional<double> monitored(const auto& epoch, monitor of) {
 // The best epoch so far.
 class best_epoch {
  public:
-  best_epoch(monitor of, double min_delta) : of_(of), min_delta_(min_delta) {}
+  best_epoch(monitored of, double min_delta) : of_(of), min_delta_(min_delta) {}
   // Begins again. Errors: value_error where training has no such number.
   void begin(std::string_view owner, const training_start& s) {
     detail::check_numbers(owner, {{"min_delta", min_delta_}});
-    const bool of_validation = of_ == monitor::validation_loss || of_ == monitor::validation_accuracy,
-               of_accuracy = of_ == monitor::validation_accuracy || of_ == monitor::accuracy;
+    const bool of_validation = of_ == monitored::validation_loss || of_ == monitored::validation_accuracy,
+               of_accuracy = of_ == monitored::validation_accuracy || of_ == monitored::accuracy;
     text t;
     if (of_validation && !s.validates)
       detail::raise(error_kind::value, t << owner << ": `of` is the " << (of_accuracy ? "accuracy" : "loss")
@@ -45,8 +45,8 @@ class best_epoch {
   }
   // Whether an epoch is better than all before it, and then the best one.
   bool take(const auto& epoch) {
-    const double v = monitored(epoch, of_).value_or(std::numeric_limits<double>::quiet_NaN());
-    const bool larger = of_ == monitor::validation_accuracy || of_ == monitor::accuracy;
+    const double v = figure_of(epoch, of_).value_or(std::numeric_limits<double>::quiet_NaN());
+    const bool larger = of_ == monitored::validation_accuracy || of_ == monitored::accuracy;
     const bool better = number_ == 0 ? !std::isnan(v) : larger ? v > value_ + min_delta_ : v < value_ - min_delta_;
     if (!better) return false;
     value_ = v;
@@ -56,7 +56,7 @@ class best_epoch {
   std::int64_t number() const { return number_; }  // 0: none
 
  private:
-  monitor of_;
+  monitored of_;
   double min_delta_, value_ = 0;
   std::int64_t number_ = 0;
 };
@@ -142,15 +142,16 @@ class keeper {
 
 class checkpoint_writer {
  public:
-  explicit checkpoint_writer(const checkpoints& o) : o_(o), best_(o.of, o.min_delta) {}
+  explicit checkpoint_writer(const keep_checkpoints& o) : o_(o), best_(o.of, o.min_delta) {}
   void began(const training_start& s) {
     text t;
     if (o_.last < 0 || o_.every < 1)
-      detail::raise(error_kind::value, t << "checkpoints: `last` is " << o_.last << " and `every` " << o_.every
+      detail::raise(error_kind::value, t << "keep_checkpoints: `last` is " << o_.last << " and `every` " << o_.every
                                          << "; expected 0 or more, and 1 or more");
     if (o_.last == 0 && !o_.best)
-      detail::raise(error_kind::value, "checkpoints: `last` is 0 and `best` is false, so there is nothing to write");
-    if (o_.best) best_.begin("checkpoints", s);
+      detail::raise(error_kind::value,
+                    "keep_checkpoints: `last` is 0 and `best` is false, so there is nothing to write");
+    if (o_.best) best_.begin("keep_checkpoints", s);
     std::error_code failed;
     std::filesystem::create_directories(o_.folder, failed);
     if (failed) detail::file_failure(o_.folder, "cannot be made: " + failed.message());
@@ -187,7 +188,7 @@ class checkpoint_writer {
     std::filesystem::remove(path, failed);
     if (failed) detail::file_failure(path, "cannot be removed: " + failed.message());
   }
-  checkpoints o_;
+  keep_checkpoints o_;
   best_epoch best_;
   std::function<void(const std::string&)> write_;
   std::deque<std::int64_t> written_;  // epochs of the last ones
@@ -197,6 +198,6 @@ class checkpoint_writer {
 
 stop_early::operator observer() const { return stopper(*this); }
 keep_best::operator observer() const { return keeper(*this); }
-checkpoints::operator observer() const { return checkpoint_writer(*this); }
+keep_checkpoints::operator observer() const { return checkpoint_writer(*this); }
 
 }  // namespace lamina

@@ -80,11 +80,10 @@ struct csv_format {
     std::vector<double> numbers;
     for (std::size_t at = 0; at <= line.size();) {
       const auto end = std::min(line.find(',', at), line.size());
-      const std::string cell(line.substr(at, end - at));
-      char* rest = nullptr;
-      const double x = std::strtod(cell.c_str(), &rest);
-      if (*rest) return {};
-      numbers.push_back(cell.empty() ? 0 : x);
+      const auto cell = line.substr(at, end - at);
+      const auto x = cell.empty() ? std::optional<double>(0.0) : number_in(cell);
+      if (!x) return {};
+      numbers.push_back(*x);
       at = end + 1;
     }
     std::size_t columns = 0, seconds = 0;

@@ -1,6 +1,7 @@
 // Observers of training: what they are told, and those of the library.
 export module lamina:train.observe;
 import :core;
+import :io;
 import :model;
 import lamina.std;
 
@@ -45,6 +46,10 @@ export struct training_start {
   /// Writes all that training needs to go on from the end of this epoch. Errors: file_error; state_error unless it is called while an
   /// observer is told of the end of an epoch.
   std::function<void(const std::string& path)> write_checkpoint{};
+  /// Computes the gradients of the trainable parameters for the batch that was done last, by the parameters as they are now, without an update.
+  /// The whole batch is computed by this process. Errors: state_error unless it is called while an observer is told of a batch or of the end of an epoch;
+  /// those of a step.
+  std::function<std::vector<named_tensor>()> gradients{};
 };
 
 namespace detail {
@@ -111,7 +116,7 @@ export observer observers(std::vector<observer> all);
 export observer progress_bar();
 
 /// The number of an epoch by which epochs are compared. Of losses smaller ones are better, of accuracies larger ones.
-export enum class monitor { validation_loss, validation_accuracy, loss, accuracy };
+export enum class monitored { validation_loss, validation_accuracy, loss, accuracy };
 
 /// Ends training where no epoch has been better than the best one for `patience` epochs in a row. Where training goes on from a
 /// checkpoint, the epochs before count.
@@ -120,7 +125,7 @@ export enum class monitor { validation_loss, validation_accuracy, loss, accuracy
 export struct stop_early {
   std::int64_t patience = 5;
   double min_delta = 0;  ///< a gain that is not larger than this is none
-  monitor of = monitor::validation_loss;
+  monitored of = monitored::validation_loss;
   std::int64_t from_epoch = 1;  ///< epochs before it do not count
   operator observer() const;
 };
@@ -129,7 +134,7 @@ export struct stop_early {
 /// the optimizer stays that of the last step, as does the checkpoint of `fit`.
 /// Errors: as `stop_early`; file_error.
 export struct keep_best {
-  monitor of = monitor::validation_loss;
+  monitored of = monitored::validation_loss;
   double min_delta = 0;
   /// A file that they are also written to, as by `save`. Training that goes on from a checkpoint takes them from there; without it, the best one is
   /// that of the epochs of this call.
@@ -140,12 +145,12 @@ export struct keep_best {
 /// Writes checkpoints into a folder, which is made if it is missing: `epoch-0007.safetensors` for the last ones, `best.safetensors` for the
 /// best one. A file is removed when a new one is whole, and none that another training wrote. `fit` goes on from a copy of one.
 /// Errors: as `stop_early`; value_error for a `last` or `every` that is wrong; file_error.
-export struct checkpoints {
+export struct keep_checkpoints {
   std::string folder;
   std::int64_t last = 1;   ///< how many; 0: none
   std::int64_t every = 1;  ///< an epoch of how many is written, counted from the first one
   bool best = false;
-  monitor of = monitor::validation_loss;
+  monitored of = monitored::validation_loss;
   double min_delta = 0;
   operator observer() const;
 };

@@ -2,9 +2,11 @@
 module lamina:train.shards.impl;
 import :context;
 import :core;
+import :data.batch;
 import :dtype;
 import :execute;
 import :gradient;
+import :io;
 import :model;
 import :op;
 import :op.elementwise;
@@ -76,6 +78,10 @@ class number_block {
   void add(const number_block& o, number_range which) {
     if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
     else add(floats_, o.floats_, which);
+  }
+  bool finite() const {
+    const auto is = [](auto x) { return std::isfinite(x); };
+    return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);
   }
   void begin_sum(replicas& all, number_range which) {
     const auto first = static_cast<std::size_t>(which.first), count = static_cast<std::size_t>(which.count);
@@ -153,6 +159,7 @@ struct shard_programs {
   };
   std::vector<place> places{};
   std::int64_t numbers = 0;
+  std::vector<std::string> trained{};  // names of the parameters whose gradients are the first inputs of the update
 };
 
 /// Takes a traced step apart. `loss` and `hits` are values of `forward`, whose inputs are those of the model and the targets; `step`
@@ -188,7 +195,10 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
     found.push_back(g);
     sums.push_back(q.input("gradient", g.type()));
   }
-  for (const auto& w : weights) of.push_back(q.state(p.at(w.id()).name, w.type()));
+  for (const auto& w : weights) {
+    made.trained.push_back(p.at(w.id()).name);
+    of.push_back(q.state(made.trained.back(), w.type()));
+  }
   for (const auto& a : forward.assignments()) {
     const node& s = forward.at(a.state);
     const value state = q.state(s.name, s.results[0]);
@@ -298,6 +308,11 @@ class shard_steps {
     }
     return own;
   }
+  /// Adds the samples of each shard of this process that has any to a plan.
+  void add_parts(batch_plan& to, view<const std::int64_t> samples) const {
+    for (const auto& s : parts(static_cast<std::int64_t>(samples.size())))
+      if (s.count > 0) to.add(samples.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
+  }
   /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
   /// `load()` gives the samples of the next shard that has any; those that could not be read count as without a gradient.
   template <class F> shard_sums gradients(std::int64_t count, F load) {
@@ -331,6 +346,28 @@ class shard_steps {
     const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
     return {figure(0), figure(1), figure(2)};
   }
+  /// Whether the sums of the last gradients are finite.
+  bool finite() { return sums_.total().finite(); }
+  /// The sums of the last gradients, by the names of their parameters.
+  std::vector<named_tensor> named_gradients() {
+    std::vector<named_tensor> all(programs_.trained.size());
+    for (const auto& p : programs_.places) {
+      if (p.input >= all.size()) continue;  // a statistic
+      any_tensor g(programs_.update->at(programs_.update->inputs()[p.input]).results[0]);
+      if (g.bytes()) std::memcpy(g.mutable_data(), sums_.total().at(p.numbers.first), g.bytes());
+      all[p.input] = {programs_.trained[p.input], std::move(g)};
+    }
+    return all;
+  }
+  /// The program of the gradients of a shard.
+  const program& gradients_program() const { return *programs_.gradients; }
+  /// Calls f(extents, data) with the operands of that program for each shard of a batch of `count` samples. `load` as of `gradients`.
+  template <class L, class F> void each_shard(std::int64_t count, L load, F f) {
+    for (const auto& s : parts(count)) {
+      const batch_operands* samples = s.count > 0 ? &load() : nullptr;
+      if (samples && samples->count() > 0) with_operands({s.number, count, samples}, f);
+    }
+  }
   /// The update by the sums of the last gradients.
   void update(double rate) {
     std::vector<shape> extents;
@@ -361,7 +398,8 @@ class shard_steps {
       others_->progress();
     });
   }
-  void run(const shard& s, number_block& block, number_block& figures, const executor::output_ready& ready) {
+  // Calls f(extents, data) with the operands of the program of gradients.
+  template <class F> void with_operands(const shard& s, F f) {
     std::vector<shape> extents = s.samples->shapes();
     std::vector<const void*> data = s.samples->data();
     const double share = static_cast<double>(s.samples->count()) / static_cast<double>(s.of);
@@ -371,7 +409,16 @@ class shard_steps {
     data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&share) : &single);
     extents.push_back(shape{2});
     data.push_back(shift);
-    executor& e = gradients_.at(view<const shape>(extents));
+    f(view<const shape>(extents), view<const void* const>(data));
+  }
+  void run(const shard& s, number_block& block, number_block& figures, const executor::output_ready& ready) {
+    with_operands(s, [&](view<const shape> extents, view<const void* const> data) {
+      run(s, extents, data, block, figures, ready);
+    });
+  }
+  void run(const shard& s, view<const shape> extents, view<const void* const> data, number_block& block,
+           number_block& figures, const executor::output_ready& ready) {
+    executor& e = gradients_.at(extents);
     for (std::size_t i = 0; i < data.size(); ++i) e.bind_input(i, data[i]);
     double loss64 = 0;
     float loss32 = 0;

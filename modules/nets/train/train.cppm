@@ -77,6 +77,13 @@ template <class M> struct trained_check {
   }
 };
 
+/// A training whose loss, gradient or parameter is not finite.
+export class not_finite_error : public value_error {
+ public:
+  using value_error::value_error;
+  ~not_finite_error() override;
+};
+
 /// How to train. Members are in the order in which they are mostly given.
 export struct fit_options {
   std::int64_t epochs = 1, batch = 64;
@@ -106,6 +113,9 @@ export struct fit_options {
   /// batch and is that of a batch of all their samples; the last one of an epoch may be of fewer. Observers, schedules and checkpoints
   /// count updates. With n a power of two and as many whole batches it has the bits of `.batch = n * batch, .shards = n * shards`.
   std::int64_t accumulate = 1;
+  /// Checks the gradients of each batch before its update, too, which is another pass over them: one that is not finite ends training
+  /// as a loss does, and not at the next batch.
+  bool check_gradients = false;
 };
 
 /// Loss and accuracy over a data set.
@@ -171,9 +181,9 @@ template <class M> model_core& trained_core(M& net) {
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
 /// Errors: shape_error where data and model do not fit; type_error where a field is of another element type than the model's input, and
 /// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
-/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for a loss or a parameter that is not
-/// finite, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
-/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; sample_error for a sample that cannot be read; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
+/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
+/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; not_finite_error, a value_error, for a loss or a parameter that is not
+/// finite: it names the batch and the first result that is not finite, and where that is the loss, the model is as the batch before left it; sample_error for a sample that cannot be read; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
 // The model is any type, so that one candidate says what is wrong with it.
 export template <class M, class D, class L, class O>

@@ -11,6 +11,7 @@ import :io;
 import :model;
 import :op;
 import :op.elementwise;
+import :op.loss;
 import :op.reduce;
 import :op.shape;
 import :passes;
@@ -26,6 +27,7 @@ import :train.batch.impl;
 import :train.checkpoint.impl;
 import :train.observe;
 import :train.optim;
+import :train.probe.impl;
 import :train.replicas;
 import :train.shards.impl;
 import lamina.std;
@@ -44,9 +46,9 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
-// Adds the loss as the output 0 of a program, which runs write into one number of the model's element type.
-value loss_output(program& p, dtype element, view<const value> results, view<const value> targets,
-                  const trainer::loss_rule& loss) {
+// The loss, one number of the model's element type.
+value loss_value(program& p, dtype element, view<const value> results, view<const value> targets,
+                 const trainer::loss_rule& loss) {
   p.path = "loss";
   const value l = loss(results, targets);
   if (l.empty() || l.type() != tensor_type{element, {}}) {
@@ -57,7 +59,6 @@ value loss_output(program& p, dtype element, view<const value> results, view<con
     if (!l.empty() && l.type().dims.rank > 0) t << "; average it, as in reduce_mean(x)";
     detail::raise(!l.empty() && l.type().element != element ? error_kind::type : error_kind::shape, t);
   }
-  p.output("loss", l);
   return l;
 }
 
@@ -157,8 +158,12 @@ struct trainer::implementation {
     }
   }
 
-  // Inputs: those of the model, and the targets. Outputs: mean loss, number of hits.
-  std::shared_ptr<program> forward(bool training) {
+  // Inputs: those of the model, and the targets.
+  struct forward_pass {
+    std::shared_ptr<program> made;
+    value loss, hits;  // their mean and their number
+  };
+  forward_pass forward(bool training) {
     const auto& d = net.definition();
     check_model(d);
     auto p = std::make_shared<program>();
@@ -170,39 +175,48 @@ struct trainer::implementation {
       wanted.push_back(p->input(t.element == dtype::int64 && t.dims.rank == 0 ? "labels" : "targets", {t.element, s}));
     }
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, view<const value>(in));
-    loss_output(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
+    const value l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
     p->path = "accuracy";
     const auto& dims = outputs[0].type().dims;
     const bool classifies = targets[0].element == dtype::int64 && targets[0].dims.rank == 0 && dims.rank == 2;
     classes = classifies && dims[1].is_number() ? dims[1].code : 0;
-    p->output("hits", classifies ? value(reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == wanted[0])))
-                                 : p->number(std::int64_t(0), dtype::int64));
+    const value hits = classifies ? value(reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == wanted[0])))
+                                  : p->number(std::int64_t(0), dtype::int64);
     counts_hits = classifies;
     p->path.clear();
-    return p;
+    return {p, l, hits};
   }
-  bool counts_hits = true;
-  // The same, and for training the learning rate, and the update.
+  bool counts_hits = true, checks_gradients = false;
+  // The same with the loss and the hits as outputs, and for training with the learning rate and the update. The run of a step fails, and
+  // assigns nothing, where its loss is not finite, or a gradient, where they are checked.
   std::shared_ptr<program> traced(bool training) {
-    auto p = forward(training);
-    if (!training) return p;
+    const auto [p, l, hits] = forward(training);
+    if (!training) {
+      p->output("loss", l);
+      p->output("hits", hits);
+      return p;
+    }
     auto& store = net.parameters();
     const auto weights = trainable_weights(*p, store);
-    const auto g = gradients(value(p.get(), p->outputs()[0].value), view<const value>(weights));
+    const auto g = gradients(l, view<const value>(weights));
+    value checked = apply<op::require_finite>({}, l, l);
+    if (checks_gradients)
+      for (const auto& one : g) checked = apply<op::require_finite>({}, checked, one);
+    p->output("loss", checked);
+    p->output("hits", hits);
     add_updates(*p, store, net.definition().element, view<const value>(weights), view<const value>(g), step);
     return p;
   }
   std::unique_ptr<shard_steps> steps_in_shards(const batch_cut& cut, replicas* others, std::int64_t bucket_bytes) {
     auto& store = net.parameters();
     const dtype element = net.definition().element;
-    const auto p = forward(true);
+    const auto [p, l, hits] = forward(true);
     trainable_weights(*p, store);
     const auto update = [&](program& into, view<const value> weights, view<const value> g) {
       add_updates(into, store, element, weights, g, step);
     };
-    return std::make_unique<shard_steps>(
-        in_shards(*p, store, element, cut.shards, p->outputs()[0].value, p->outputs()[1].value, update), net, where,
-        element, cut, others, bucket_bytes);
+    return std::make_unique<shard_steps>(in_shards(*p, store, element, cut.shards, l.id(), hits.id(), update), net,
+                                         where, element, cut, others, bucket_bytes);
   }
 
   // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
@@ -270,7 +284,8 @@ struct trainer::implementation {
       t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch
         << "; a smaller learning rate may help (now " << rate
         << "), and the model has to begin again or from a checkpoint";
-      detail::raise(error_kind::value, t);
+      if (!checks_gradients) t << "; `check_gradients` finds the batch and the layer";
+      throw not_finite_error(t.string());
     }
   }
 
@@ -291,8 +306,13 @@ struct trainer::implementation {
     if (training) e.bind_input(batch.data().size(), wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
-    with_labels_named([&] { e.run(); });
-    return {wide ? loss64 : static_cast<double>(loss32), hits};
+    const auto loss_found = [&] { return wide ? loss64 : static_cast<double>(loss32); };
+    try {
+      with_labels_named([&] { e.run(); });
+    } catch (const value_error&) {
+      if (!training || std::isfinite(loss_found())) throw;
+    }
+    return {loss_found(), hits};
   }
   // Has an error of a run name the labels of its batch.
   template <class F> void with_labels_named(F f) const {
@@ -355,6 +375,7 @@ trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate)
   implementation::check_model(net.definition());
 }
 trainer::~trainer() = default;
+not_finite_error::~not_finite_error() = default;
 
 const program& trainer::step_program() const {
   impl_->trace_for_parameters();
@@ -596,6 +617,7 @@ class trainer::implementation::fitting {
         alone(others_, [&] { ends = !observe(e, report.epochs.back()) || ends; });
         save_ = nullptr;
       }
+      last_ = {};
       if (!report.stopped) report.stopped = agreed(ends) && i + 1 < o_.epochs;
     }
     report.seconds = seconds_since(begin_);
@@ -627,12 +649,15 @@ class trainer::implementation::fitting {
   };
 
   void plan() {
+    probe_.reset();
     if (shards_ > 1 || others_ || o_.accumulate > 1) {
-      const auto all = std::bit_ceil(static_cast<std::uint64_t>(shards_ * o_.accumulate));
-      const batch_cut cut{o_.batch, shards_, static_cast<std::int64_t>(all)};
-      steps_ = at_.steps_in_shards(cut, others_, o_.bucket_bytes);
+      steps_ = at_.steps_in_shards(cut(), others_, o_.bucket_bytes);
     } else updates_ = at_.net.session_of(at_.train_program, at_.where);
     checks_ = at_.net.session_of(at_.check_program, at_.where);
+  }
+  batch_cut cut() const {
+    return {o_.batch, shards_,
+            static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(shards_ * o_.accumulate)))};
   }
   // An observer may assign another model to the one that is trained.
   void follow() {
@@ -676,6 +701,14 @@ class trainer::implementation::fitting {
                       "write_checkpoint: expected to be called while an observer is told of the end of an epoch");
       save_(path);
     };
+    s.gradients = [this] {
+      if (last_.of.empty())
+        detail::raise(
+            error_kind::state,
+            "gradients: expected to be called while an observer is told of a batch or of the end of an epoch");
+      follow();
+      return probe().gradients(last_);
+    };
     return s;
   }
   template <class T> void shared(T& x) const {
@@ -715,6 +748,7 @@ class trainer::implementation::fitting {
       e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all);
       e.now.batch = e.done + 1;
       follow();
+      last_ = {samples_of(order, e.done), e.now.epoch - 1};
       const auto r = train_batch(e.now, n);
       e.now.batch_loss = r.loss / std::max(r.samples, 1.0);
       e.loss += r.loss;
@@ -747,11 +781,8 @@ class trainer::implementation::fitting {
     batch_plan plan;
     for (std::int64_t b = from; b < batches_; ++b) {
       const auto samples = samples_of(order, b);
-      if (!steps_) plan.add(samples);
-      else
-        for (const auto& s : steps_->parts(static_cast<std::int64_t>(samples.size())))
-          if (s.count > 0)
-            plan.add(samples.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
+      if (steps_) steps_->add_parts(plan, samples);
+      else plan.add(samples);
     }
     return plan;
   }
@@ -760,9 +791,11 @@ class trainer::implementation::fitting {
     return at_.batch;
   }
   // A step on a batch whose shards are summed, also over others.
-  shard_sums train_shards(std::int64_t samples, double rate) {
+  shard_sums train_shards(const training_progress& now, std::int64_t samples) {
     auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
-    if (std::isfinite(r.loss)) steps_->update(rate);
+    if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
+    if (o_.check_gradients && !steps_->finite()) refuse(now, "a gradient", probe().not_finite(last_));
+    steps_->update(now.learning_rate);
     r.loss *= static_cast<double>(samples);  // of a mean
     return r;
   }
@@ -770,20 +803,38 @@ class trainer::implementation::fitting {
   shard_sums train_batch(const training_progress& now, std::int64_t samples) {
     text t;
     try {
-      shard_sums r;
-      if (steps_) r = train_shards(samples, now.learning_rate);
-      else if (const std::int64_t n = next_samples().count(); n > 0) {
-        const auto found = at_.run_batch(updates_, now.learning_rate, true);
-        r = {found.loss * static_cast<double>(n), static_cast<double>(found.hits), static_cast<double>(n)};
-      }
-      if (std::isfinite(r.loss)) return r;
+      if (steps_) return train_shards(now, samples);
+      const std::int64_t n = next_samples().count();
+      if (n == 0) return {};
+      const auto found = at_.run_batch(updates_, now.learning_rate, true);
+      if (!std::isfinite(found.loss)) refuse(now, "the loss", probe().not_finite(last_));
+      return {found.loss * static_cast<double>(n), static_cast<double>(found.hits), static_cast<double>(n)};
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
                                            << batches_ << ", whose update is not done: " << why.what());
+    } catch (const not_finite_error&) { throw; } catch (const value_error&) {
+      // Of the gradients, where they are checked, or of labels.
+      const auto why = o_.check_gradients ? probe().not_finite(last_) : std::string();
+      if (why.empty()) throw;
+      refuse(now, "a gradient", why);
     }
-    detail::raise(error_kind::value, t << "fit: the loss is not finite in epoch " << now.epoch << ", batch "
-                                       << now.batch << "; a smaller learning rate may help (now " << now.learning_rate
-                                       << ")");
+  }
+  // Ends training before the update of a batch.
+  [[noreturn]] static void refuse(const training_progress& now, std::string_view what, const std::string& why) {
+    text t;
+    t << "fit: " << what << " is not finite in epoch " << now.epoch << ", batch " << now.batch
+      << "; a smaller learning rate may help (now " << now.learning_rate << ")" << why;
+    throw not_finite_error(t.string());
+  }
+  // What computes gradients and does no update, of whole batches also where others train along.
+  batch_probe& probe() {
+    if (!probe_) {
+      auto how = at_.reading_of(o_, "fit", " of the training data");
+      how.threads = 0;
+      probe_ = std::make_unique<batch_probe>(at_.steps_in_shards(cut(), nullptr, 0), at_.net, at_.where,
+                                             at_.batch.types(), data_, how);
+    }
+    return *probe_;
   }
 
   // The figures of an epoch, also on the validation data if all of its batches are done.
@@ -835,6 +886,8 @@ class trainer::implementation::fitting {
   batch_loader reads_;
   std::unique_ptr<batch_loader> checked_;  // reads the validation data
   session updates_, checks_;
+  batch_samples last_;                            // those that were trained on last; none between epochs
+  std::unique_ptr<batch_probe> probe_;            // made when a batch is looked at once more
   std::function<void(const std::string&)> save_;  // writes a checkpoint of the epoch that ends; else empty
   std::unique_ptr<shard_steps> steps_;            // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
@@ -853,6 +906,8 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   shards_of(o);
+  if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are made again
+  at.checks_gradients = o.check_gradients;
   if (o.bucket_bytes < 0) {
     text t;
     detail::raise(error_kind::value, t << "fit: `bucket_bytes` is " << o.bucket_bytes << "; expected 0 or more");
@@ -901,7 +956,8 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
     value y = p->input("targets", wanted);
     auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
-    const value l = loss_output(*p, d.element, view<const value>(outputs), {&y, 1}, loss_);
+    const value l = loss_value(*p, d.element, view<const value>(outputs), {&y, 1}, loss_);
+    p->output("loss", l);
     p->path.clear();
     const auto weights = trainable_weights(*p, net_.parameters());
     const auto g = gradients(l, view<const value>(weights));

@@ -1,0 +1,78 @@
+// A batch looked at once more, without an update: its gradients, and what of it is not finite first.
+module lamina:train.probe.impl;
+import :context;
+import :core;
+import :data.batch;
+import :data.loader;
+import :data.set;
+import :dtype;
+import :io;
+import :model;
+import :program;
+import :shape;
+import :train.batch.impl;
+import :train.finite.impl;
+import :train.shards.impl;
+import lamina.std;
+
+namespace lamina {
+
+/// Samples of a data set, in the order of their update, and the epoch for which they are read.
+struct batch_samples {
+  view<const std::int64_t> of;
+  std::int64_t epoch = 0;
+};
+
+class batch_probe {
+ public:
+  /// `types`: what the programs take for each field.
+  batch_probe(std::unique_ptr<shard_steps> steps, const model_core& net, std::shared_ptr<context> where,
+              std::vector<dtype> types, const sample_source& data, const reading& how)
+      : steps_(std::move(steps)), net_(net), where_(std::move(where)), reads_(data, how), operands_(std::move(types)) {}
+
+  std::vector<named_tensor> gradients(const batch_samples& samples) {
+    begin(samples);
+    steps_->gradients(static_cast<std::int64_t>(samples.of.size()),
+                      [this]() -> const batch_operands& { return next(); });
+    return steps_->named_gradients();
+  }
+  /// What is not finite first, as the end of a message; empty where that is not found.
+  std::string not_finite(const batch_samples& samples) {
+    text t;
+    try {
+      begin(samples);
+      steps_->each_shard(
+          static_cast<std::int64_t>(samples.of.size()), [this]() -> const batch_operands& { return next(); },
+          [&](view<const shape> extents, view<const void* const> data) {
+            if (!t.empty()) return;
+            std::int64_t row = -1;
+            const auto why = first_not_finite(steps_->gradients_program(), net_, where_, extents, data, row);
+            if (why.empty()) return;
+            t << "; " << why;
+            if (row >= 0) t << ", first in sample " << read_->indices()[static_cast<std::size_t>(row)];
+          });
+    } catch (const error&) {}  // what is told is that training ends; this is the rest of it
+    return t.string();
+  }
+
+ private:
+  void begin(const batch_samples& samples) {
+    batch_plan plan;
+    steps_->add_parts(plan, samples.of);
+    reads_.begin(std::move(plan), samples.epoch);
+  }
+  const batch_operands& next() {
+    read_ = reads_.next();
+    operands_.load(*read_);
+    return operands_;
+  }
+
+  std::unique_ptr<shard_steps> steps_;
+  const model_core& net_;
+  std::shared_ptr<context> where_;
+  batch_loader reads_;
+  batch_operands operands_;
+  const sample_batch* read_ = nullptr;
+};
+
+}  // namespace lamina
