@@ -1,5 +1,6 @@
-// Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--stop BATCH] [--sums] [--bucket BYTES]
-// [--funneled], which lets one thread call MPI, and what goes wrong on one of them: [--fail | --kill | --slow] RANK.
+// Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--write FILE], a checkpoint that nothing goes
+// on from, [--stop BATCH] [--sums] [--bucket BYTES] [--parts], of the optimizer, [--together], gradients limited together, [--funneled],
+// which lets one thread call MPI, and what goes wrong on one of them: [--fail | --kill | --slow] RANK.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -26,6 +27,37 @@ using namespace nets_test;
 
 namespace {
 
+// Bytes that one process has, and sums for one of them, which messages cut.
+void check_transfers(replicas& all) {
+  const auto count = static_cast<std::size_t>(all.count());
+  const auto byte = [](std::size_t i) { return static_cast<unsigned char>(i * 7 % 251); };
+  for (const std::size_t each : {0U, 1U, 999U, (5U << 20) + 3U}) {
+    std::vector<unsigned char> bytes(each * count);
+    std::vector<std::size_t> ends;
+    for (std::size_t r = 0; r < count; ++r) ends.push_back((r + 1) * each - (r + 1 < count && each > 2 ? r % 3 : 0));
+    const auto rank = static_cast<std::size_t>(all.rank());
+    for (std::size_t i = rank ? ends[rank - 1] : 0; i < ends[rank]; ++i) bytes[i] = byte(i);
+    all.all_gather(bytes.data(), lamina::view<const std::size_t>(ends));
+    for (std::size_t i = 0; i < ends.back(); ++i)
+      if (bytes[i] != byte(i)) throw std::runtime_error("byte " + std::to_string(i) + " of all is wrong");
+    const int last = all.count() - 1;
+    std::vector<unsigned char> own(each, static_cast<unsigned char>(all.rank() + 1));
+    all.send(last, 0, own.data(), each);
+    for (const auto b : own)
+      if (b != (all.rank() == 0 ? last + 1 : all.rank() + 1)) throw std::runtime_error("a byte that was sent is wrong");
+  }
+  for (int owner = 0; owner < all.count(); ++owner)
+    for (const std::size_t length : {3U, (3U << 20) + 5U}) {
+      std::vector<double> mine(length), same(length);
+      for (std::size_t i = 0; i < length; ++i)
+        mine[i] = same[i] = static_cast<double>(all.rank() + 1) / static_cast<double>(i % 97 + 3);
+      all.begin_sum_for(owner, view<double>(mine));
+      all.begin_sum(view<double>(same));
+      all.finish_sums();
+      if (all.rank() == owner && mine != same) throw std::runtime_error("a sum for one process is wrong");
+    }
+}
+
 // Sums of every length, which messages cut, against those that are added in pairs here.
 void check_sums(replicas& all) {
   for (const std::size_t length : {0U, 1U, 7U, 1U << 20, (3U << 20) + 5U}) {
@@ -48,18 +80,21 @@ void check_sums(replicas& all) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::string out, checkpoint;
+  std::string out, checkpoint, write;
   std::string_view wrong;
   int wrong_rank = -1, stop = -1;
   std::int64_t bucket = 0;
-  bool sums = false, funneled = false;
+  bool sums = false, funneled = false, parts = false, together = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--sums") sums = true;
     else if (word == "--funneled") funneled = true;
+    else if (word == "--parts") parts = true;
+    else if (word == "--together") together = true;
     else if (word.starts_with("--") && i + 1 < argc) {
       ++i;
       if (word == "--checkpoint") checkpoint = argv[i];
+      else if (word == "--write") write = argv[i];
       else if (word == "--stop") stop = std::atoi(argv[i]);
       else if (word == "--bucket") bucket = std::atoll(argv[i]);
       else wrong = word, wrong_rank = std::atoi(argv[i]);
@@ -68,7 +103,7 @@ int main(int argc, char** argv) try {
   int threads = 0;
   if (funneled) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads);
   const auto all = mpi::world();
-  if (sums) check_sums(*all);
+  if (sums) check_sums(*all), check_transfers(*all);
   const bool here = all->rank() == wrong_rank;
   regular_model net({.seed = 1 + all->rank()});  // the weights are those of process 0
   auto data = squares(120, 1);
@@ -86,16 +121,21 @@ int main(int argc, char** argv) try {
     if (here && wrong == "--slow" && step % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return base;
   };
-  fit(net, data, loss::cross_entropy{}, optim::adam{.lr = 0.01},
-      {.epochs = 4,
-       .batch = 16,
-       .schedule = schedule,
-       .validation = squares(50, 2),
-       .observer = watch,
-       .checkpoint = checkpoint,
-       .resume = !checkpoint.empty(),
-       .replicas = all,
-       .bucket_bytes = bucket});
+  const fit_options options{.epochs = 4,
+                            .batch = 16,
+                            .schedule = schedule,
+                            .validation = squares(50, 2),
+                            .observer = watch,
+                            .checkpoint = checkpoint.empty() ? write : checkpoint,
+                            .resume = !checkpoint.empty(),
+                            .replicas = all,
+                            .bucket_bytes = bucket,
+                            .shard_optimizer = parts};
+  const optim::adam adam{.lr = 0.01};
+  if (together)
+    fit(net, data, loss::cross_entropy{}, optim::clipped{.base = adam, .norm = 0.1, .together = true}, options);
+  else fit(net, data, loss::cross_entropy{}, adam, options);
+  if (parts) gather_slots(net.parameters(), *all);
   if (all->rank() == 0) save_checkpoint(net.parameters(), {}, out);
   if (funneled) MPI_Finalize();
 } catch (const std::exception& e) {

@@ -1,6 +1,7 @@
 // Batches in shards, and threads that train one model together: the bits of one process for any number of them.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cmath>
@@ -22,114 +23,20 @@ import lamina;
 #include "nets.h"
 
 #include "nets_of_squares.h"
+#include "thread_replicas.h"
 
 using namespace lamina;
 using namespace nets_test;
+using namespace replicas_test;
 
 namespace {
 
 const loss::cross_entropy by_entropy;
 
-// What threads of one process share.
-struct meeting {
-  explicit meeting(int n) : count(n), gate(n), floats(static_cast<std::size_t>(n)), doubles(floats.size()) {}
-  int count;
-  std::barrier<> gate;
-  std::vector<view<float>> floats;
-  std::vector<view<double>> doubles;
-  const void* sent = nullptr;
-  std::atomic<bool> failed = false;
-  std::mutex m;
-  std::string why;
-};
-class thread_replicas final : public replicas {
- public:
-  thread_replicas(meeting& all, int rank) : all_(all), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int count() const override { return all_.count; }
-  void sum(view<float> numbers) override { add(all_.floats, numbers); }
-  void sum(view<double> numbers) override { add(all_.doubles, numbers); }
-  // Sums that are begun happen later: each when the next one begins, and the last ones at the end.
-  void begin_sum(view<float> numbers) override {
-    later([this, numbers] { sum(numbers); });
-  }
-  void begin_sum(view<double> numbers) override {
-    later([this, numbers] { sum(numbers); });
-  }
-  void finish_sums() override { later({}); }
-  /// How many sums were begun.
-  int begun() const { return begun_; }
-  void broadcast(void* bytes, std::size_t count) override {
-    if (rank_ == 0) all_.sent = bytes;
-    meet();
-    if (rank_ != 0 && count) std::memcpy(bytes, all_.sent, count);
-    meet();
-  }
-  void fail(std::string_view why) noexcept override {
-    std::lock_guard lock(all_.m);
-    if (all_.why.empty()) all_.why = why;
-    all_.failed = true;
-    all_.gate.arrive_and_drop();
-  }
-
- private:
-  void meet() {
-    all_.gate.arrive_and_wait();
-    if (all_.failed) {
-      all_.gate.arrive_and_drop();
-      throw std::runtime_error("another replica has failed");
-    }
-  }
-  template <class T> void add(std::vector<view<T>>& of, view<T> numbers) {
-    of[static_cast<std::size_t>(rank_)] = numbers;
-    meet();
-    std::vector<T> sum(numbers.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      std::vector<T> x;
-      for (const auto& o : of) x.push_back(o[i]);
-      for (; x.size() > 1; x.resize(x.size() / 2))
-        for (std::size_t k = 0; k < x.size() / 2; ++k) x[k] = x[2 * k] + x[2 * k + 1];
-      sum[i] = x[0];
-    }
-    meet();
-    for (std::size_t i = 0; i < sum.size(); ++i) numbers[i] = sum[i];
-    meet();
-  }
-  void later(std::function<void()> next) {
-    if (pending_) pending_();
-    pending_ = std::move(next);
-    if (pending_) ++begun_;
-  }
-  meeting& all_;
-  int rank_, begun_ = 0;
-  std::function<void()> pending_;
-};
-
-// Trains copies of a model in threads, and gives that of each, or what one of them says is wrong.
 template <class Model> std::vector<Model> trained(const Model& net, int count, const image_dataset& data,
                                                   const fit_options& options, std::string* why = nullptr,
                                                   std::vector<training_report>* reports = nullptr) {
-  meeting all(count);
-  std::vector<Model> nets(static_cast<std::size_t>(count), net);
-  if (reports) reports->resize(nets.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto i = static_cast<std::size_t>(rank);
-      fit_options o = options;
-      o.replicas = std::make_shared<thread_replicas>(all, rank);
-      try {
-        auto report = fit(nets[i], data, by_entropy, optim::adam{.lr = 0.01}, o);
-        if (reports) (*reports)[i] = report;
-      } catch (const std::exception& e) {
-        std::lock_guard lock(all.m);
-        if (all.why.empty()) all.why = e.what();
-      }
-    });
-  for (auto& t : threads) t.join();
-  if (why) *why = all.why;
-  else BOOST_TEST(all.why == "");
-  return nets;
+  return trained_by(optim::adam{.lr = 0.01}, net, count, data, options, why, reports);
 }
 
 }  // namespace

@@ -108,6 +108,10 @@ class safetensors_reader {
 /// Errors: value_error for a repeated or reserved name; file_error.
 export void write_safetensors(const std::string& path, view<const named_tensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});
+/// The same of tensors whose bytes `elements(i, out)` writes, called once for each, in the order of the file.
+void write_safetensors(const std::string& path, view<const safetensors_reader::entry> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(std::size_t i, writer& out)>& elements);
 
 // ---- npy, npz -------------------------------------------------------------------------------------------------------
 

@@ -341,7 +341,16 @@ any_tensor safetensors_reader::read(const entry& what) const {
 
 void write_safetensors(const std::string& path, view<const named_tensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<const named_tensor*> order;
+  std::vector<safetensors_reader::entry> entries;
+  for (const auto& t : tensors) entries.push_back({t.name, t.value.type()});
+  write_safetensors(path, view<const safetensors_reader::entry>(entries.data(), entries.size()), metadata,
+                    [&](std::size_t i, writer& out) { out.write(tensors[i].value.data(), tensors[i].value.bytes()); });
+}
+
+void write_safetensors(const std::string& path, view<const safetensors_reader::entry> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(std::size_t, writer&)>& elements) {
+  std::vector<const safetensors_reader::entry*> order;
   std::set<std::string_view> names;
   for (auto& t : tensors) {
     if (t.name == metadata_key || !names.insert(t.name).second) {
@@ -350,16 +359,16 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
         << "`: " << (t.name == metadata_key ? "this name is reserved" : "two tensors have this name");
       detail::raise(error_kind::value, e);
     }
-    if (format_names[static_cast<int>(t.value.element())].empty()) {
+    if (format_names[static_cast<int>(t.type.element)].empty()) {
       text e;
-      e << path << ": tensor `" << printable(t.name) << "`: safetensors has no type for " << t.value.element();
-      if (t.value.element() != dtype::string) e << "; write its bytes, as bit_cast to uint8 or int8 gives them";
+      e << path << ": tensor `" << printable(t.name) << "`: safetensors has no type for " << t.type.element;
+      if (t.type.element != dtype::string) e << "; write its bytes, as bit_cast to uint8 or int8 gives them";
       detail::raise(error_kind::unsupported, e);
     }
     order.push_back(&t);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [](auto* a, auto* b) { return size_of(a->value.element()) > size_of(b->value.element()); });
+                   [](auto* a, auto* b) { return size_of(a->type.element) > size_of(b->type.element); });
 
   text header;
   auto string = [&](std::string_view v) { detail::quoted(header, v, path); };
@@ -379,10 +388,10 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
   for (auto* t : order) {
     if (header.chars.size() > 1) header << ",";
     string(t->name);
-    header << ":{\"dtype\":\"" << format_names[static_cast<int>(t->value.element())] << "\",\"shape\":[";
-    for (int i = 0; i < t->value.shape().rank; ++i) header << (i ? "," : "") << t->value.shape().at(i);
-    header << "],\"data_offsets\":[" << at << "," << at + t->value.bytes() << "]}";
-    at += t->value.bytes();
+    header << ":{\"dtype\":\"" << format_names[static_cast<int>(t->type.element)] << "\",\"shape\":[";
+    for (int i = 0; i < t->type.dims.rank; ++i) header << (i ? "," : "") << t->type.dims.at(i);
+    header << "],\"data_offsets\":[" << at << "," << at + t->type.bytes() << "]}";
+    at += t->type.bytes();
   }
   header << "}";
   std::string words = header.string();
@@ -396,7 +405,7 @@ void write_safetensors(const std::string& path, view<const named_tensor> tensors
     for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(words.size() >> (8 * i));
     out.write(length, sizeof length);
     out.write(words);
-    for (auto* t : order) out.write(t->value.data(), t->value.bytes());
+    for (auto* t : order) elements(static_cast<std::size_t>(t - tensors.data()), out);
   });
 }
 

@@ -501,6 +501,12 @@ export class any_tensor {
   /// Strings, row by row, which are copied and cannot be written. Nothing computes with them: they are held, read and printed.
   /// Errors: shape_error if there are more or fewer than the shape has elements.
   static any_tensor of_strings(const lamina::shape& s, view<const std::string> strings);
+  /// A type without memory, as a tensor that was moved from: its elements are elsewhere.
+  static any_tensor without_elements(const tensor_type& type) {
+    any_tensor t;
+    t.type_ = type;
+    return t;
+  }
 
   const tensor_type& type() const { return type_; }
   const lamina::shape& shape() const { return type_.dims; }

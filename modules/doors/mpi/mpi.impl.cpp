@@ -27,9 +27,12 @@ void check(int code, std::string_view what) {
 // A sum over all processes: pairs of them exchange numbers, round after round. Of few numbers each pair adds all that it has. Of many
 // each of the two adds a half, so that a process ends with a part of the sums, and the rounds go back to give those to all: that is
 // twice as many messages, and twice the bytes of the numbers at most for any number of processes. Both add in the same order.
+// Of a sum that one process alone needs, the rounds back bring the parts to it: of each pair in a round that has such parts, the one
+// nearer to the owner takes those of the other.
 class pairwise_exchange {
  public:
-  template <class T> pairwise_exchange(MPI_Comm all, int rank, int count, view<T> numbers)
+  static constexpr int everyone = -1;
+  template <class T> pairwise_exchange(MPI_Comm all, int rank, int count, view<T> numbers, int owner)
       : all_(all),
         rank_(rank),
         type_(std::same_as<T, float> ? MPI_FLOAT : MPI_DOUBLE),
@@ -45,8 +48,13 @@ class pairwise_exchange {
         rounds_.push_back({rank ^ distance, lower ? high : low, lower ? low : high, true});
         whole = rounds_.back().taken;
       }
-      for (std::size_t i = rounds_.size(); i-- > 0;)
-        rounds_.push_back({rounds_[i].partner, rounds_[i].taken, rounds_[i].given, false});
+      for (std::size_t i = rounds_.size(); i-- > 0;) {
+        const range none{0, 0}, here = rounds_[i].taken, there = rounds_[i].given;
+        const int partner = rounds_[i].partner;
+        if (owner == everyone) rounds_.push_back({partner, here, there, false});
+        else if (((rank ^ owner) >> i) == 0) rounds_.push_back({partner, none, there, false});
+        else if (((partner ^ owner) >> i) == 0) rounds_.push_back({partner, here, none, false});
+      }
     }
   }
   // Goes on where messages have come. `room` is memory for two messages. Whether anything was done.
@@ -144,6 +152,8 @@ class processes final : public replicas {
   void sum(view<double> numbers) override { begin(numbers), finish_sums(); }
   void begin_sum(view<float> numbers) override { begin(numbers); }
   void begin_sum(view<double> numbers) override { begin(numbers); }
+  void begin_sum_for(int owner, view<float> numbers) override { begin(numbers, owner); }
+  void begin_sum_for(int owner, view<double> numbers) override { begin(numbers, owner); }
   void progress() override {
     if (threads_) return;
     std::lock_guard lock(mutex_);
@@ -158,10 +168,36 @@ class processes final : public replicas {
   }
   void broadcast(void* bytes, std::size_t count) override {
     std::lock_guard lock(mutex_);
-    constexpr std::size_t most = std::size_t(1) << 30;
-    for (std::size_t at = 0; at < count; at += most)
-      check(MPI_Bcast(static_cast<char*>(bytes) + at, static_cast<int>(std::min(most, count - at)), MPI_BYTE, 0, all_),
-            "broadcast");
+    in_calls(bytes, count, [&](void* at, int n) { check(MPI_Bcast(at, n, MPI_BYTE, 0, all_), "broadcast"); });
+  }
+  void send(int from, int to, void* bytes, std::size_t count) override {
+    if (from == to || (rank_ != from && rank_ != to)) return;
+    std::lock_guard lock(mutex_);
+    in_calls(bytes, count, [&](void* at, int n) {
+      if (rank_ == from) check(MPI_Send(at, n, MPI_BYTE, to, 1, all_), "send");
+      else check(MPI_Recv(at, n, MPI_BYTE, from, 1, all_, MPI_STATUS_IGNORE), "receive");
+    });
+  }
+  void all_gather(void* bytes, view<const std::size_t> ends) override {
+    std::lock_guard lock(mutex_);
+    if (ends[ends.size() - 1] <= most_bytes) {
+      std::vector<int> begins, counts;
+      for (std::size_t begin = 0; const std::size_t end : ends) {
+        begins.push_back(static_cast<int>(begin));
+        counts.push_back(static_cast<int>(end - begin));
+        begin = end;
+      }
+      check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes, counts.data(), begins.data(), MPI_BYTE, all_),
+            "gather");
+      return;
+    }
+    std::size_t begin = 0;
+    for (int r = 0; r < count_; ++r) {
+      const std::size_t end = ends[static_cast<std::size_t>(r)];
+      in_calls(static_cast<char*>(bytes) + begin, end - begin,
+               [&](void* at, int n) { check(MPI_Bcast(at, n, MPI_BYTE, r, all_), "gather"); });
+      begin = end;
+    }
   }
   void fail(std::string_view why) noexcept override {
     std::lock_guard lock(mutex_);
@@ -175,10 +211,16 @@ class processes final : public replicas {
   }
 
  private:
-  template <class T> void begin(view<T> numbers) {
+  // MPI counts in ints.
+  static constexpr std::size_t most_bytes = std::size_t(1) << 30;
+  template <class F> static void in_calls(void* bytes, std::size_t count, F f) {
+    for (std::size_t at = 0; at < count; at += most_bytes)
+      f(static_cast<char*>(bytes) + at, static_cast<int>(std::min(most_bytes, count - at)));
+  }
+  template <class T> void begin(view<T> numbers, int owner = pairwise_exchange::everyone) {
     {
       std::lock_guard lock(mutex_);
-      sums_.emplace_back(all_, rank_, count_, numbers);
+      sums_.emplace_back(all_, rank_, count_, numbers, owner);
       if (!threads_) return;
       if (!thread_.joinable()) thread_ = std::thread([this] { go_on(); });
     }

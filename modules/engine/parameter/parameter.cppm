@@ -38,10 +38,16 @@ export class parameter {
   inline std::uint64_t version() const { return version_; }
   void changed() { ++version_; }
   std::byte* mutable_data() { return value_.mutable_data(); }
-  /// Takes other elements of the same type. Errors: shape_error, type_error.
+  /// Takes other elements of the same type, also where it had none. Errors: shape_error, type_error.
   void assign(const any_tensor& v);
-  /// The elements in memory of their own.
+  /// The elements in memory of their own. Errors: state_error where there are none.
   any_tensor copy() const;
+  /// Whether the elements are in this process: where a training on several processes shards its optimizer, a slot is in one of them.
+  bool has_elements() const { return value_.data() || value_.bytes() == 0 || source(); }
+  /// Errors: state_error where they are not.
+  void require_elements() const;
+  /// Frees the elements, which are in another process.
+  void drop();
 
   /// The packed form of a format; `memory` is empty until somebody fills it.
   packed_form& packed(std::uint64_t format);
@@ -112,7 +118,7 @@ export class parameter_store {
   iterator<parameter_store> end() { return {this, size()}; }
   iterator<const parameter_store> begin() const { return {this, 0}; }
   iterator<const parameter_store> end() const { return {this, size()}; }
-  /// Bytes of all values.
+  /// Bytes of all values that are in this process.
   std::size_t bytes() const;
   /// How many packed forms the parameters have.
   std::size_t packed_forms() const;

@@ -15,17 +15,31 @@ void parameter::assign(const any_tensor& v) {
     t << "parameter `" << name_ << "` is " << value_.type() << " and is given " << v.type();
     detail::raise(v.element() == value_.element() ? error_kind::shape : error_kind::type, t);
   }
-  restore();
-  std::memcpy(value_.mutable_data(), v.data(), v.bytes());
+  if (has_elements()) restore();
+  else value_ = any_tensor(value_.type());
+  if (v.bytes()) std::memcpy(value_.mutable_data(), v.data(), v.bytes());
   changed();
+}
+
+void parameter::require_elements() const {
+  if (has_elements()) return;
+  text t;
+  detail::raise(error_kind::state, t << "state `" << name_ << "` is in another process, as training with "
+                                     << "`shard_optimizer` leaves it; `gather_slots` brings all slots to each process");
 }
 
 any_tensor parameter::copy() const {
   if (value_.data() || value_.bytes() == 0) return value_.copy();
+  require_elements();
   any_tensor made(value_.type());
   const packed_form& from = *source();
   from.unpack(from.memory, made.mutable_data());
   return made;
+}
+
+void parameter::drop() {
+  for (auto& [format, form] : packed_) form = {};
+  [[maybe_unused]] const any_tensor freed = std::move(value_);
 }
 
 packed_form& parameter::packed(std::uint64_t format) { return packed_[format]; }
@@ -50,7 +64,9 @@ std::uint64_t store_identity::next() noexcept {
 }
 
 parameter_store::parameter_store(const parameter_store& o) {
-  for (const auto& p : o.all_) add(p->name(), p->copy(), p->role(), p->trainable());
+  for (const auto& p : o.all_)
+    add(p->name(), p->has_elements() ? p->copy() : any_tensor::without_elements(p->value().type()), p->role(),
+        p->trainable());
 }
 
 parameter* parameter_store::find(std::string_view name) {
@@ -91,7 +107,8 @@ parameter& parameter_store::make(std::string name, const tensor_type& type, cons
 
 std::size_t parameter_store::bytes() const {
   std::size_t n = 0;
-  for (const auto& p : all_) n += p->value().bytes();
+  for (const auto& p : all_)
+    if (p->has_elements()) n += p->value().bytes();
   return n;
 }
 

@@ -52,11 +52,16 @@ std::vector<epoch_report> epochs_of(const any_tensor& table) {
 
 }  // namespace
 
-void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
-  std::vector<named_tensor> all;
-  for (std::size_t i = 0; i < store.size(); ++i) all.push_back({store[i].name(), store[i].value()});
-  if (!at.epochs.empty()) all.push_back({std::string(figures_name), table_of(at.epochs)});
-  write_safetensors(path, view<const named_tensor>(all.data(), all.size()),
+/// Writes the bytes of a state that is in another process.
+using absent_state = std::function<void(const parameter& state, writer& out)>;
+
+void write_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path,
+                      const absent_state& absent) {
+  std::vector<safetensors_reader::entry> all;
+  for (const auto& p : store) all.push_back({p.name(), p.value().type()});
+  const any_tensor table = table_of(at.epochs);
+  if (!at.epochs.empty()) all.push_back({std::string(figures_name), table.type()});
+  write_safetensors(path, view<const safetensors_reader::entry>(all.data(), all.size()),
                     {{"format", "lamina checkpoint 1"},
                      {"epoch", std::to_string(at.epoch)},
                      {"batch", std::to_string(at.batch)},
@@ -64,7 +69,16 @@ void save_checkpoint(const parameter_store& store, const checkpoint_position& at
                      {"seed", std::to_string(at.seed)},
                      {"batch_size", std::to_string(at.batch_size)},
                      {"images", std::to_string(at.images)},
-                     {"shards", std::to_string(at.shards)}});
+                     {"shards", std::to_string(at.shards)}},
+                    [&](std::size_t i, writer& out) {
+                      if (i < store.size() && !store[i].has_elements()) return absent(store[i], out);
+                      const any_tensor& v = i < store.size() ? store[i].value() : table;
+                      out.write(v.data(), v.bytes());
+                    });
+}
+void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path) {
+  for (const auto& p : store) p.require_elements();
+  write_checkpoint(store, at, path, {});
 }
 
 /// A checkpoint that fits a store; the store does not change before `take`.
@@ -72,8 +86,10 @@ struct checkpoint {
   safetensors_file file;
   checkpoint_position at;
   std::vector<std::pair<parameter*, const any_tensor*>> found;
-  void take() const {
-    for (auto& [p, v] : found) p->assign(*v);
+  /// Assigns all states, or those of which `takes` says so.
+  void take(const std::function<bool(const parameter&)>& takes = {}) const {
+    for (auto& [p, v] : found)
+      if (!takes || takes(*p)) p->assign(*v);
   }
 };
 

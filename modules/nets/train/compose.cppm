@@ -194,6 +194,7 @@ export template <class O, class... T> sam(O, T...) -> sam<O>;
 
 /// Exchanges parameters and their averages, as `optim::averaged` and `optim::asgd` keep them: the net then computes with the
 /// averages. Called again it gives the parameters back, which has to be done before training goes on. How many there are.
+/// Errors: state_error where averages are in another process; nothing is changed then.
 export std::size_t swap_averages(parameter_store& store);
 
 }  // namespace lamina

@@ -134,18 +134,21 @@ void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& in
 
 std::size_t swap_averages(parameter_store& store) {
   constexpr std::string_view before = "optimizer.", behind = ".average";
-  std::size_t swapped = 0;
+  std::vector<std::pair<parameter*, parameter*>> found;
   for (auto& slot : store) {
     const std::string_view name = slot.name();
     if (slot.role() != state_role::optimizer || !name.starts_with(before) || !name.ends_with(behind)) continue;
     parameter* w = store.find(name.substr(before.size(), name.size() - before.size() - behind.size()));
     if (!w || w->role() != state_role::parameter) continue;
-    const any_tensor average = slot.copy(), own = w->copy();
-    w->assign(average);
-    slot.assign(own);
-    ++swapped;
+    slot.require_elements();
+    found.emplace_back(w, &slot);
   }
-  return swapped;
+  for (auto [w, slot] : found) {
+    const any_tensor average = slot->copy(), own = w->copy();
+    w->assign(average);
+    slot->assign(own);
+  }
+  return found.size();
 }
 
 }  // namespace lamina

@@ -28,8 +28,10 @@ export class update_scope {
   using slot_writer = std::function<void(const value& slot, const value& next)>;
   update_scope(slot_maker make, slot_writer write, const value& rate, const value& step, std::string parameter = {})
       : make_(std::move(make)), write_(std::move(write)), rate_(rate), step_(step), parameter_(std::move(parameter)) {}
-  /// Slots are states of the program, kept in the store as `optimizer.<parameter>.<name>`.
-  update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step);
+  /// Slots are states of the program, kept in the store as `optimizer.<parameter>.<name>`; with `has_slots` false new ones have no
+  /// elements there, as they are in another process.
+  update_scope(program& p, parameter_store& store, std::string parameter, const value& rate, const value& step,
+               bool has_slots = true);
   /// The name of the parameter.
   const std::string& parameter() const { return parameter_; }
   /// Whether the `prepare` of an optimizer has seen all gradients, under the name that it left in `joint_update::prepared`.
@@ -108,11 +110,13 @@ struct update_rule {
   using step_function = std::function<value(update_scope&, const value& w, const value& g)>;
   step_function step;
   std::function<void(joint_update&)> prepare{};  // empty: nothing
+  std::string_view name{};                       // of its type
   update_rule(std::nullptr_t) {}
   update_rule(step_function s) : step(std::move(s)) {}
   template <Optimizer O> static update_rule of(const O& o) {
     update_rule r([o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); });
     if constexpr (detail::prepares<O>) r.prepare = [o](joint_update& all) { o.prepare(all); };
+    r.name = type_name<O>();
     return r;
   }
   explicit operator bool() const { return static_cast<bool>(step); }

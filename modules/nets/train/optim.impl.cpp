@@ -19,10 +19,13 @@ import lamina.std;
 namespace lamina {
 
 update_scope::update_scope(program& p, parameter_store& store, std::string parameter, const value& rate,
-                           const value& step)
-    : make_([&p, &store, parameter](std::string_view name, const tensor_type& like) {
+                           const value& step, bool has_slots)
+    : make_([&p, &store, parameter, has_slots](std::string_view name, const tensor_type& like) {
         const std::string full = "optimizer." + parameter + "." + std::string(name);
-        if (!store.find(full)) store.make(full, like, initializer::constant(0), 0, state_role::optimizer, false);
+        if (!store.find(full)) {
+          if (has_slots) store.make(full, like, initializer::constant(0), 0, state_role::optimizer, false);
+          else store.add(full, any_tensor::without_elements(like), state_role::optimizer, false);
+        }
         return p.state(full, like);
       }),
       write_([&p](const value& slot, const value& next) { p.assign(slot, next); }),

@@ -19,6 +19,7 @@ import :shape;
 import :tensor;
 import :train.batch.impl;
 import :train.optim;
+import :train.parts.impl;
 import :train.replicas;
 import lamina.std;
 
@@ -55,6 +56,9 @@ template <class F> void together(replicas* others, F f) {
   if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
 }
 
+/// Whom a sum is for, where it is for no one rank.
+constexpr int everyone = -1;
+
 /// Some of the numbers of a block.
 struct number_range {
   std::int64_t first = 0, count = 0;
@@ -83,13 +87,18 @@ class number_block {
     const auto is = [](auto x) { return std::isfinite(x); };
     return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);
   }
-  void begin_sum(replicas& all, number_range which) {
-    const auto first = static_cast<std::size_t>(which.first), count = static_cast<std::size_t>(which.count);
-    if (element_ == dtype::float64) all.begin_sum(view<double>(doubles_.data() + first, count));
-    else all.begin_sum(view<float>(floats_.data() + first, count));
+  /// `owner`: which of them alone needs the sum, or everyone.
+  void begin_sum(replicas& all, number_range which, int owner = everyone) {
+    if (element_ == dtype::float64) begin_sum(all, doubles_, which, owner);
+    else begin_sum(all, floats_, which, owner);
   }
 
  private:
+  template <class T> static void begin_sum(replicas& all, std::vector<T>& numbers, number_range which, int owner) {
+    const view<T> some(numbers.data() + which.first, static_cast<std::size_t>(which.count));
+    if (owner == everyone) all.begin_sum(some);
+    else all.begin_sum_for(owner, some);
+  }
   template <class T> static void add(std::vector<T>& to, const std::vector<T>& from, number_range which) {
     for (auto i = static_cast<std::size_t>(which.first), end = i + static_cast<std::size_t>(which.count); i < end; ++i)
       to[i] = from[i] + to[i];
@@ -156,11 +165,33 @@ struct shard_programs {
   struct place {
     number_range numbers;
     std::size_t input;
+    int sum_for = everyone;  // rank that alone needs the sum
   };
   std::vector<place> places{};
   std::int64_t numbers = 0;
   std::vector<std::string> trained{};  // names of the parameters whose gradients are the first inputs of the update
+  // Where the optimizer is in parts: each parameter and its numbers in a block, and the rank that updates it. The numbers of a rank lie
+  // side by side, in the order of the ranks.
+  struct shared_weight {
+    std::string name;
+    number_range numbers;
+    int owner;
+  };
+  std::vector<shared_weight> shared{};
 };
+
+/// Leaves of an update the part that this process does.
+void share_update(shard_programs& made, const optimizer_parts& parts, view<const value> weights,
+                  view<const value> gradients) {
+  const auto own = parts.own_part(*made.update, weights, gradients.subview(0, weights.size()));
+  for (auto& p : made.places) {
+    if (p.input >= weights.size()) continue;
+    const int owner = parts.owner(p.input);
+    made.shared.push_back({made.update->at(weights[p.input].id()).name, p.numbers, owner});
+    if (!own.joint) p.sum_for = owner;
+  }
+  made.update = own.update;
+}
 
 /// Takes a traced step apart. `loss` and `hits` are values of `forward`, whose inputs are those of the model and the targets; `step`
 /// adds the update of the weights by their gradients to a program.
@@ -169,7 +200,7 @@ struct shard_programs {
 /// update: inputs: gradients, statistics, the rate.
 using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
 shard_programs in_shards(const program& forward, const parameter_store& store, dtype element, std::int64_t shards,
-                         value_id loss, value_id hits, const shard_update& update) {
+                         value_id loss, value_id hits, const shard_update& update, optimizer_parts* parts) {
   shard_programs made{std::make_shared<program>(), std::make_shared<program>()};
   program &p = *made.gradients, &q = *made.update;
   rewriter copy(forward, p);
@@ -215,26 +246,32 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   // Nodes have the order in which the reverse walk added them, last layers first: so outputs are finished one after the other.
   std::vector<std::size_t> order(found.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
-  std::stable_sort(order.begin(), order.end(),
+  const auto gradients_end = order.begin() + static_cast<std::ptrdiff_t>(weights.size());
+  std::stable_sort(order.begin(), gradients_end,
                    [&](std::size_t a, std::size_t b) { return found[a].id() < found[b].id(); });
   for (const auto i : order) {
     p.output("gradient", found[i]);
     made.places.push_back({{made.numbers, found[i].type().dims.size()}, i});
     made.numbers += made.places.back().numbers.count;
   }
+  if (parts) {
+    order.resize(weights.size());
+    parts->split(order, found);
+  }
   update(q, of, sums);
+  if (parts) share_update(made, *parts, of, sums);
   return made;
 }
 
 /// Exchanges the numbers of a block in parts, each as soon as it is there, in one order.
 class bucket_exchange {
  public:
-  /// Places side by side make a part of `bytes` or a little more; 0: one part of all.
+  /// Places side by side make a part of `bytes` or a little more, whose sum is for one rank or for everyone; 0: one part of all those.
   bucket_exchange(view<const shard_programs::place> places, std::size_t element_bytes, std::int64_t bytes) {
     for (const auto& p : places) {
-      if (buckets_.empty() ||
+      if (buckets_.empty() || buckets_.back().sum_for != p.sum_for ||
           (bytes > 0 && buckets_.back().numbers.count * static_cast<std::int64_t>(element_bytes) >= bytes))
-        buckets_.push_back({{p.numbers.first, 0}, 0});
+        buckets_.push_back({{p.numbers.first, 0}, 0, p.sum_for});
       buckets_.back().numbers.count += p.numbers.count;
       ++buckets_.back().places;
       bucket_of_.push_back(buckets_.size() - 1);
@@ -246,10 +283,11 @@ class bucket_exchange {
     for (const auto& b : buckets_) missing_.push_back(b.places);
     next_ = 0;
   }
-  /// Place i is there. `begin` is called with each range that may go.
+  /// Place i is there. `begin` is called with each range that may go, and whom its sum is for.
   template <class F> void ready(std::size_t i, F begin) {
     --missing_[bucket_of_[i]];
-    for (; next_ < buckets_.size() && missing_[next_] == 0; ++next_) begin(buckets_[next_].numbers);
+    for (; next_ < buckets_.size() && missing_[next_] == 0; ++next_)
+      begin(buckets_[next_].numbers, buckets_[next_].sum_for);
   }
   /// The same for all places.
   template <class F> void all_ready(F begin) {
@@ -260,6 +298,7 @@ class bucket_exchange {
   struct bucket {
     number_range numbers;
     std::size_t places;
+    int sum_for;
   };
   std::vector<bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // of each place
@@ -284,9 +323,11 @@ struct shard_sums {
 /// Runs steps in shards.
 class shard_steps {
  public:
-  shard_steps(shard_programs programs, const model_core& net, const std::shared_ptr<context>& where, dtype element,
-              const batch_cut& cut, replicas* others, std::int64_t bucket_bytes)
+  shard_steps(shard_programs programs, model_core& net, const std::shared_ptr<context>& where, dtype element,
+              const batch_cut& cut, replicas* others, std::int64_t bucket_bytes, std::unique_ptr<optimizer_parts> parts)
       : programs_(std::move(programs)),
+        net_(net),
+        parts_(std::move(parts)),
         gradients_(net.session_of(programs_.gradients, where)),
         update_(net.session_of(programs_.update, where)),
         element_(element),
@@ -368,8 +409,19 @@ class shard_steps {
       if (samples && samples->count() > 0) with_operands({s.number, count, samples}, f);
     }
   }
+  /// Who keeps the slots of the optimizer; null: each process all of them.
+  const optimizer_parts* parts() const { return parts_.get(); }
   /// The update by the sums of the last gradients.
   void update(double rate) {
+    if (!parts_) return update_own(rate);
+    alone(others_, [&] {
+      update_own(rate);
+      share_weights();
+    });
+  }
+
+ private:
+  void update_own(double rate) {
     std::vector<shape> extents;
     for (auto i : programs_.update->inputs()) extents.push_back(programs_.update->at(i).results[0].dims);
     executor& e = update_.at(view<const shape>(extents));
@@ -378,8 +430,26 @@ class shard_steps {
     e.bind_input(programs_.places.size(), element_ == dtype::float64 ? static_cast<const void*>(&rate) : &single);
     e.run();
   }
-
- private:
+  /// Gives the parameters that this process has updated to the others, and takes theirs, by way of the block of sums.
+  void share_weights() {
+    number_block& block = sums_.total();
+    auto& store = net_.parameters();
+    const int rank = others_->rank();
+    std::vector<std::size_t> ends(static_cast<std::size_t>(others_->count()), 0);
+    for (const auto& w : programs_.shared) {
+      const parameter& p = *store.find(w.name);
+      ends[static_cast<std::size_t>(w.owner)] += p.value().bytes();
+      if (w.owner == rank) std::memcpy(block.at(w.numbers.first), p.value().data(), p.value().bytes());
+    }
+    for (std::size_t r = 1; r < ends.size(); ++r) ends[r] += ends[r - 1];
+    others_->all_gather(block.at(0), view<const std::size_t>(ends));
+    for (const auto& w : programs_.shared) {
+      if (w.owner == rank) continue;
+      parameter& p = *store.find(w.name);
+      std::memcpy(p.mutable_data(), block.at(w.numbers.first), p.value().bytes());
+      p.changed();
+    }
+  }
   /// A shard of a batch of `of` samples; `samples` is null where none could be read.
   struct shard {
     std::int64_t number, of;
@@ -387,9 +457,9 @@ class shard_steps {
   };
   /// Runs the last shard of this process, whose gradients are added to those before them and go to the others one after the other.
   void run_last(const shard& s, number_block& block, number_block& figures) {
-    const auto begin = [&](number_range which) {
+    const auto begin = [&](number_range which, int sum_for) {
       sums_.add_to(block, which);
-      block.begin_sum(*others_, which);
+      block.begin_sum(*others_, which, sum_for);
     };
     buckets_.restart();
     if (!s.samples) return buckets_.all_ready(begin);
@@ -435,6 +505,8 @@ class shard_steps {
   }
 
   shard_programs programs_;
+  model_core& net_;
+  std::unique_ptr<optimizer_parts> parts_;
   session gradients_, update_;
   dtype element_;
   batch_cut cut_;

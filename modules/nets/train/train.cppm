@@ -116,7 +116,15 @@ export struct fit_options {
   /// Checks the gradients of each batch before its update, too, which is another pass over them: one that is not finite ends training
   /// as a loss does, and not at the next batch.
   bool check_gradients = false;
+  /// Each replica keeps the optimizer's slots of its part of the parameters alone, updates those, and gives them to the others: parts are
+  /// whole parameters, as even in bytes as those allow. Bits and checkpoints are the same; afterwards `gather_slots` brings all slots to
+  /// each process. Without replicas it changes nothing.
+  bool shard_optimizer = false;
 };
+
+/// Has each of several processes take the optimizer's slots that others keep since a training with `.shard_optimizer`. All call it.
+/// Errors: state_error for a slot that no process has, or several but not all.
+export void gather_slots(parameter_store& store, replicas& all);
 
 /// Loss and accuracy over a data set.
 export struct evaluation {
@@ -325,6 +333,7 @@ struct checkpoint_position {
   std::int64_t shards = 1;                                // of each batch
   std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
 };
+/// Errors: file_error; state_error for slots that are in another process.
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
 /// Errors: file_error; nothing is changed then.
 export checkpoint_position load_checkpoint(parameter_store& store, const std::string& path);

@@ -27,6 +27,7 @@ import :train.batch.impl;
 import :train.checkpoint.impl;
 import :train.observe;
 import :train.optim;
+import :train.parts.impl;
 import :train.probe.impl;
 import :train.replicas;
 import :train.shards.impl;
@@ -75,7 +76,7 @@ std::vector<value> trainable_weights(program& p, const parameter_store& store) {
 
 // An assignment of each weight by the optimizer's rule; the learning rate is an input.
 void add_updates(program& p, parameter_store& store, dtype element, view<const value> weights, view<const value> g,
-                 const trainer::step_rule& step) {
+                 const trainer::step_rule& step, optimizer_parts* parts = nullptr) {
   value rate = p.input("learning rate", {element, {}});
   if (!store.find(step_name))
     store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
@@ -86,8 +87,11 @@ void add_updates(program& p, parameter_store& store, dtype element, view<const v
   for (const auto& w : weights) all.parameters.push_back(p.at(w.id()).name);
   if (step.prepare) step.prepare(all);
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    auto scope = update_scope(p, store, all.parameters[i], rate, next).prepared(all.prepared);
+    const std::size_t states = p.states().size();
+    auto scope =
+        update_scope(p, store, all.parameters[i], rate, next, !parts || parts->is_own(i)).prepared(all.prepared);
     p.assign(weights[i], step.step(scope, weights[i], all.gradients[i]));
+    if (parts) parts->add_slots(p, states, i, store);
   }
 }
 }  // namespace
@@ -104,6 +108,7 @@ struct trainer::implementation {
   std::vector<tensor_type> targets{{dtype::int64, {}}};  // of a sample, that the programs were traced for
   batch_operands batch{{}};                              // the current one
   std::uint64_t parameters = 0;                          // identity of those that the programs were traced with
+  bool in_parts = false;                                 // each of several processes keeps its part of the optimizer
 
   // How many samples the model takes at a time; `otherwise` where that is open.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
@@ -212,17 +217,19 @@ struct trainer::implementation {
     const dtype element = net.definition().element;
     const auto [p, l, hits] = forward(true);
     trainable_weights(*p, store);
+    auto parts = in_parts ? std::make_unique<optimizer_parts>(*others, step.name, store.size()) : nullptr;
     const auto update = [&](program& into, view<const value> weights, view<const value> g) {
-      add_updates(into, store, element, weights, g, step);
+      add_updates(into, store, element, weights, g, step, parts.get());
     };
-    return std::make_unique<shard_steps>(in_shards(*p, store, element, cut.shards, l.id(), hits.id(), update), net,
-                                         where, element, cut, others, bucket_bytes);
+    auto programs = in_shards(*p, store, element, cut.shards, l.id(), hits.id(), update, parts.get());
+    return std::make_unique<shard_steps>(std::move(programs), net, where, element, cut, others, bucket_bytes,
+                                         std::move(parts));
   }
 
   // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
   bool trace_for_parameters() {
     if (net.parameters().identity() == parameters) return false;
-    if (step) train_program = traced(true);
+    if (step && !in_parts) train_program = traced(true);  // which would make all slots
     check_program = traced(false);
     parameters = net.parameters().identity();
     return true;
@@ -589,12 +596,17 @@ class trainer::implementation::fitting {
   }
 
   training_report run() {
+    together(others_, [&] {
+      for (const auto& state : at_.net.parameters())
+        if (!is_in_part(state)) state.require_elements();
+    });
     const checkpoint_position position = start();
     begin_ = std::chrono::steady_clock::now();
     training_report report;
     report.epochs = position.epochs;
     if (tells_) alone(others_, [&] { o_.observer.began(as_begun(position)); });
     if (others_) share_states();
+    if (const auto* parts = parts_of_optimizer()) share_slots(*parts);
     // An epoch that was begun goes on with its sums.
     epoch_report cut;
     if (position.batch > 0) {
@@ -618,6 +630,8 @@ class trainer::implementation::fitting {
         save_ = nullptr;
       }
       last_ = {};
+      if (const auto* parts = parts_of_optimizer())
+        others_->rank() == 0 ? parts->end_fetching() : parts->hand_over(at_.net.parameters());
       if (!report.stopped) report.stopped = agreed(ends) && i + 1 < o_.epochs;
     }
     report.seconds = seconds_since(begin_);
@@ -661,7 +675,22 @@ class trainer::implementation::fitting {
   }
   // An observer may assign another model to the one that is trained.
   void follow() {
-    if (at_.trace_for_parameters()) plan();
+    if (!at_.trace_for_parameters()) return;
+    if (parts_of_optimizer())
+      alone(others_, [] {
+        detail::raise(error_kind::state,
+                      "fit: the model was assigned another one while `shard_optimizer` has its slots in "
+                      "several processes; expected `.shard_optimizer = false`");
+      });
+    plan();
+  }
+  const optimizer_parts* parts_of_optimizer() const { return steps_ ? steps_->parts() : nullptr; }
+  // Brings each slot to its process: those of the checkpoint, or of the training before.
+  void share_slots(const optimizer_parts& parts) {
+    parts.distribute(at_.net.parameters(), [this](std::string_view name) -> const any_tensor* {
+      return resumed_ ? resumed_->file.find(name) : nullptr;
+    });
+    resumed_.reset();
   }
 
   // What rank 0 says.
@@ -681,10 +710,16 @@ class trainer::implementation::fitting {
     for (auto& e : at.epochs) shared(e);
     return at;
   }
+  // Whether a state is a slot that one process has.
+  bool is_in_part(const parameter& state) const {
+    const auto* parts = parts_of_optimizer();
+    return parts && parts->has_slot(state.name());
+  }
   // Has all processes take the states of rank 0.
   void share_states() {
     auto& store = at_.net.parameters();
     for (std::size_t i = 0; i < store.size(); ++i) {
+      if (is_in_part(store[i])) continue;
       any_tensor v = store[i].value();
       others_->broadcast(v.mutable_data(), v.bytes());
       store[i].assign(v);
@@ -719,8 +754,10 @@ class trainer::implementation::fitting {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
     check_position(found.at, o_, data_.size(), shards_ * o_.accumulate);
-    found.take();
-    return found.at;
+    found.take([this](const parameter& state) { return !is_in_part(state); });
+    const checkpoint_position at = found.at;
+    if (parts_of_optimizer()) resumed_ = std::make_unique<checkpoint>(std::move(found));
+    return at;
   }
   epoch begun(std::int64_t index, std::int64_t first_batch, const epoch_report& before) const {
     epoch e;
@@ -794,7 +831,7 @@ class trainer::implementation::fitting {
   shard_sums train_shards(const training_progress& now, std::int64_t samples) {
     auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
     if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
-    if (o_.check_gradients && !steps_->finite()) refuse(now, "a gradient", probe().not_finite(last_));
+    if (o_.check_gradients && !finite_for_all()) refuse(now, "a gradient", probe().not_finite(last_));
     steps_->update(now.learning_rate);
     r.loss *= static_cast<double>(samples);  // of a mean
     return r;
@@ -818,6 +855,12 @@ class trainer::implementation::fitting {
       if (why.empty()) throw;
       refuse(now, "a gradient", why);
     }
+  }
+  // Whether all gradients are finite; where the optimizer is in parts, each process has the sums of its own.
+  bool finite_for_all() {
+    double not_finite = steps_->finite() ? 0 : 1;
+    if (steps_->parts()) others_->sum(view<double>(&not_finite, 1));
+    return not_finite == 0;
   }
   // Ends training before the update of a batch.
   [[noreturn]] static void refuse(const training_progress& now, std::string_view what, const std::string& why) {
@@ -858,10 +901,10 @@ class trainer::implementation::fitting {
   }
   void save(const epoch& e, const training_report& report, const std::string& path) const {
     const std::int64_t whole = e.now.epoch - 1;
-    save_checkpoint(at_.net.parameters(),
-                    {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
-                     o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs},
-                    path);
+    write_checkpoint(at_.net.parameters(),
+                     {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
+                      o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs},
+                     path, [this](const parameter& slot, writer& out) { parts_of_optimizer()->fetch(slot, out); });
   }
   // Tells the observer of the end of an epoch. Whether training goes on.
   bool observe(epoch& e, const epoch_report& r) const {
@@ -889,6 +932,7 @@ class trainer::implementation::fitting {
   batch_samples last_;                            // those that were trained on last; none between epochs
   std::unique_ptr<batch_probe> probe_;            // made when a batch is looked at once more
   std::function<void(const std::string&)> save_;  // writes a checkpoint of the epoch that ends; else empty
+  std::unique_ptr<checkpoint> resumed_;           // from which slots of the optimizer are still to be taken
   std::unique_ptr<shard_steps> steps_;            // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
 };
@@ -912,6 +956,7 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
     text t;
     detail::raise(error_kind::value, t << "fit: `bucket_bytes` is " << o.bucket_bytes << "; expected 0 or more");
   }
+  at.in_parts = o.shard_optimizer && o.replicas && o.replicas->count() > 1;
   together(o.replicas.get(), [&] {
     at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
