@@ -92,9 +92,9 @@ class thread_replicas final : public replicas {
 };
 
 // Trains copies of a model in threads, and gives that of each, or what one of them says is wrong. `after` is called in each thread.
-template <class Model, Optimizer O>
-std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, const image_dataset& data,
-                              const fit_options& options, std::string* why = nullptr,
+template <class Model, Optimizer O, class Data, class Loss = loss::cross_entropy>
+std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, const Data& data,
+                              const fit_options& options, const Loss& loss = {}, std::string* why = nullptr,
                               std::vector<training_report>* reports = nullptr,
                               const std::function<void(Model&, thread_replicas&)>& after = {}) {
   meeting all(count);
@@ -109,7 +109,7 @@ std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, c
       o.replicas = self;
       if (rank != 0) o.observer = {};
       try {
-        auto report = fit(nets[i], data, loss::cross_entropy{}, optimizer, o);
+        auto report = fit(nets[i], data, loss, optimizer, o);
         if (reports) (*reports)[i] = report;
         if (after) after(nets[i], *self);
       } catch (const std::exception& e) {
