@@ -80,6 +80,13 @@ BOOST_AUTO_TEST_CASE(unary_operations) {
     }
 }
 
+// Outside of training in shards the sum is the operand.
+BOOST_AUTO_TEST_CASE(sums_over_shards) {
+  for (const auto& s : shapes)
+    check_twice("sum_over_shards", {random_array(dtype::float64, s, 1, -2, 2)},
+                [](const auto& x) { return std::vector<value>{square(sum_over_shards(square(x[0])))}; });
+}
+
 BOOST_AUTO_TEST_CASE(binary_operations) {
   for (const auto& b : smooth_pairs)
     for (const auto& [s, t] : pairs)

@@ -1,5 +1,5 @@
 // Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--write FILE], a checkpoint that nothing goes
-// on from, [--stop BATCH] [--sums] [--bucket BYTES] [--parts], of the optimizer, [--together], gradients limited together, [--funneled],
+// on from, [--stop BATCH] [--sums] [--bucket BYTES] [--parts], of the optimizer, [--together], gradients limited together, [--across], statistics of all shards, [--funneled],
 // which lets one thread call MPI, and what goes wrong on one of them: [--fail | --kill | --slow] RANK.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -84,13 +84,14 @@ int main(int argc, char** argv) try {
   std::string_view wrong;
   int wrong_rank = -1, stop = -1;
   std::int64_t bucket = 0;
-  bool sums = false, funneled = false, parts = false, together = false;
+  bool sums = false, funneled = false, parts = false, together = false, across = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--sums") sums = true;
     else if (word == "--funneled") funneled = true;
     else if (word == "--parts") parts = true;
     else if (word == "--together") together = true;
+    else if (word == "--across") across = true;
     else if (word.starts_with("--") && i + 1 < argc) {
       ++i;
       if (word == "--checkpoint") checkpoint = argv[i];
@@ -105,7 +106,6 @@ int main(int argc, char** argv) try {
   const auto all = mpi::world();
   if (sums) check_sums(*all), check_transfers(*all);
   const bool here = all->rank() == wrong_rank;
-  regular_model net({.seed = 1 + all->rank()});  // the weights are those of process 0
   auto data = squares(120, 1);
   if (here && wrong == "--fail") {
     // A label that the others do not have.
@@ -132,11 +132,16 @@ int main(int argc, char** argv) try {
                             .bucket_bytes = bucket,
                             .shard_optimizer = parts};
   const optim::adam adam{.lr = 0.01};
-  if (together)
-    fit(net, data, loss::cross_entropy{}, optim::clipped{.base = adam, .norm = 0.1, .together = true}, options);
-  else fit(net, data, loss::cross_entropy{}, adam, options);
-  if (parts) gather_slots(net.parameters(), *all);
-  if (all->rank() == 0) save_checkpoint(net.parameters(), {}, out);
+  const auto train = [&](auto net) {
+    if (together)
+      fit(net, data, loss::cross_entropy{}, optim::clipped{.base = adam, .norm = 0.1, .together = true}, options);
+    else fit(net, data, loss::cross_entropy{}, adam, options);
+    if (parts) gather_slots(net.parameters(), *all);
+    if (all->rank() == 0) save_checkpoint(net.parameters(), {}, out);
+  };
+  // The weights are those of process 0.
+  if (across) train(across_model({.seed = 1 + all->rank()}));
+  else train(regular_model({.seed = 1 + all->rank()}));
   if (funneled) MPI_Finalize();
 } catch (const std::exception& e) {
   std::fprintf(stderr, "mpi_program: %s\n", e.what());

@@ -237,6 +237,18 @@ export struct stop_gradient {
   }
   static int map();
 };
+/// The sum of the operand over all shards of an update, of which each has the same one then; the operand where there is one shard.
+export struct sum_over_shards {
+  static constexpr std::string_view name = "sum_over_shards";
+  static constexpr int operands = 1, alias = 0;
+  static constexpr auto identity = identity_rule::always;  // of one shard, and in inference
+  using attributes = no_attributes;
+  static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
+    if (detail::takes(domain::real, in[0].element, out)) out.result(in[0].element, in[0].dims);
+  }
+  static int map();
+  static void gradient(gradient_call&);
+};
 }  // namespace op
 
 using elementwise_operations =
@@ -247,7 +259,8 @@ using elementwise_operations =
                    op::logical_not, op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod,
                    op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round,
                    op::shift_left, op::shift_right, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus,
-                   op::softsign, op::sqrt, op::square, op::stop_gradient, op::subtract, op::tan, op::tanh, op::where>;
+                   op::softsign, op::sqrt, op::square, op::stop_gradient, op::subtract, op::sum_over_shards, op::tan,
+                   op::tanh, op::where>;
 extern const elementwise_operations::table elementwise_records;
 template <Operation Op> requires elementwise_operations::has<Op>
 inline constexpr const operation& record<Op> = elementwise_records.of[elementwise_operations::position<Op>()];
@@ -604,6 +617,11 @@ constexpr auto bit_cast(X&& x, origin_of<X> = {}) {
 /// The operand, through which no gradient flows.
 export template <Symbolic X> constexpr auto stop_gradient(X&& x, origin_of<X> = {}) {
   return apply<op::stop_gradient>({}, std::forward<X>(x));
+}
+/// The sum of x over all shards of an update, where `fit` cuts batches into shards; x itself everywhere else.
+/// Shapes:   any, known where a batch has shards. Types: float.
+export template <Symbolic X> constexpr auto sum_over_shards(X&& x, origin_of<X> = {}) {
+  return apply<op::sum_over_shards>({}, std::forward<X>(x));
 }
 
 }  // namespace lamina

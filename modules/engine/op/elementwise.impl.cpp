@@ -85,6 +85,9 @@ LAMINA_MICRO_OPERATIONS(LAMINA_MAP)
 LAMINA_MAP(where)
 #undef LAMINA_MAP
 int stop_gradient::map() { return static_cast<int>(map_op::copy); }
+int sum_over_shards::map() { return static_cast<int>(map_op::copy); }
+// What each shard's loss changes by is added: all of them read the same sum.
+void sum_over_shards::gradient(gradient_call& c) { c(lamina::sum_over_shards(c.gradient())); }
 int cast::map() { return -1; }  // its function depends on two element types
 
 dtype cast::between(dtype from, dtype to) {

@@ -109,7 +109,7 @@ export struct instance_norm {
 export struct batch_norm1d {
   std::int64_t num_features = 0;
   double epsilon = 1e-5, momentum = 0.1;
-  bool affine = true, cumulative = false;
+  bool affine = true, cumulative = false, across_shards = false;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     if (x[0].dims.rank > 3)
@@ -124,7 +124,8 @@ export struct batch_norm1d {
                             .epsilon = epsilon,
                             .momentum = momentum,
                             .affine = affine,
-                            .cumulative = cumulative};
+                            .cumulative = cumulative,
+                            .across_shards = across_shards};
     return lamina::reshape_like(norm.forward(s, lamina::reshape(x, maps)), x);
   }
 };

@@ -41,11 +41,12 @@ export struct dropout {
 /// while training, by running ones after. Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean,
 /// running_var [num_features]. Numerics: the batch is normalized by its biased variance; `running_var` takes the unbiased
 /// one, as PyTorch has it. With `cumulative` running statistics are means over all updates (PyTorch's momentum of None); a statistic
-/// `batches` counts them. Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
+/// `batches` counts them. With `across_shards` statistics are those of all shards of an update, which then wait for each other here.
+/// Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
   std::int64_t num_features = 0;
   double epsilon = 1e-5, momentum = 0.1;
-  bool affine = true, cumulative = false;
+  bool affine = true, cumulative = false, across_shards = false;
 
   constexpr void check(view<const tensor_type> x, text& why) const {
     const shape& s = x[0].dims;
@@ -75,11 +76,15 @@ export struct batch_norm2d {
     return x * per_channel(scale) + per_channel(bias(s) - mean * scale);
   }
   constexpr auto by_batch(auto& s, const auto& x) const {
-    auto mean = lamina::reduce_mean(x, {.axes = {0, 2, 3}, .keepdim = true});
-    auto centered = x - mean;
+    const reduce_attributes over{.axes = {0, 2, 3}, .keepdim = true};
     auto count = detail::elements_per_channel(x);
-    auto variance = lamina::reduce_sum(lamina::square(centered), {.axes = {0, 2, 3}, .keepdim = true}) /
-                    lamina::max(count, 1);  // 0 without elements, so that gradients are 0 as well
+    if (across_shards) count = lamina::sum_over_shards(count);
+    auto mean = lamina::reduce_mean(x, over);
+    if (across_shards) mean = lamina::sum_over_shards(lamina::reduce_sum(x, over)) / lamina::max(count, 1);
+    auto centered = x - mean;
+    auto squares = lamina::reduce_sum(lamina::square(centered), over);
+    if (across_shards) squares = lamina::sum_over_shards(squares);
+    auto variance = squares / lamina::max(count, 1);  // 0 without elements, so that gradients are 0 as well
     const auto now = lamina::reshape(mean, shape{num_features});
     const auto spread = lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1));
     if (cumulative) {

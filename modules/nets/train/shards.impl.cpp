@@ -18,6 +18,8 @@ import :session;
 import :shape;
 import :tensor;
 import :train.batch.impl;
+import :train.blocks.impl;
+import :train.lockstep.impl;
 import :train.optim;
 import :train.parts.impl;
 import :train.replicas;
@@ -55,108 +57,6 @@ template <class F> void together(replicas* others, F f) {
   }
   if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
 }
-
-/// Whom a sum is for, where it is for no one rank.
-constexpr int everyone = -1;
-
-/// Some of the numbers of a block.
-struct number_range {
-  std::int64_t first = 0, count = 0;
-};
-
-/// Numbers of one element type, float32 or float64, side by side.
-class number_block {
- public:
-  number_block(dtype element, std::int64_t count) : element_(element) {
-    if (element == dtype::float64) doubles_.resize(static_cast<std::size_t>(count));
-    else floats_.resize(static_cast<std::size_t>(count));
-  }
-  void* at(std::int64_t i) {
-    return element_ == dtype::float64 ? static_cast<void*>(doubles_.data() + i) : floats_.data() + i;
-  }
-  void clear() {
-    std::fill(floats_.begin(), floats_.end(), 0.0F);
-    std::fill(doubles_.begin(), doubles_.end(), 0.0);
-  }
-  /// Adds numbers of another block to those at the same places.
-  void add(const number_block& o, number_range which) {
-    if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
-    else add(floats_, o.floats_, which);
-  }
-  bool finite() const {
-    const auto is = [](auto x) { return std::isfinite(x); };
-    return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);
-  }
-  /// `owner`: which of them alone needs the sum, or everyone.
-  void begin_sum(replicas& all, number_range which, int owner = everyone) {
-    if (element_ == dtype::float64) begin_sum(all, doubles_, which, owner);
-    else begin_sum(all, floats_, which, owner);
-  }
-
- private:
-  template <class T> static void begin_sum(replicas& all, std::vector<T>& numbers, number_range which, int owner) {
-    const view<T> some(numbers.data() + which.first, static_cast<std::size_t>(which.count));
-    if (owner == everyone) all.begin_sum(some);
-    else all.begin_sum_for(owner, some);
-  }
-  template <class T> static void add(std::vector<T>& to, const std::vector<T>& from, number_range which) {
-    for (auto i = static_cast<std::size_t>(which.first), end = i + static_cast<std::size_t>(which.count); i < end; ++i)
-      to[i] = from[i] + to[i];
-  }
-  dtype element_;
-  std::vector<float> floats_;
-  std::vector<double> doubles_;
-};
-
-/// Adds blocks in pairs, in the order in which they come: (0 + 1) + (2 + 3), then those of eight, and so on. It holds one block for each
-/// binary digit of their number.
-class pairwise_sum {
- public:
-  pairwise_sum(dtype element, std::int64_t count) : element_(element), count_(count) {}
-  /// A block to be filled, and then handed to `add`.
-  number_block take() {
-    if (free_.empty()) return {element_, count_};
-    number_block b = std::move(free_.back());
-    free_.pop_back();
-    return b;
-  }
-  void add(number_block b) {
-    add_to(b);
-    take_in(std::move(b));
-  }
-  /// The same in parts, for a block that is still being filled: `add_to` for each range that is, and then `take_in`.
-  void add_to(number_block& b, number_range which) const {
-    for (std::size_t level = 0; added_ >> level & 1u; ++level) b.add(levels_[level].front(), which);
-  }
-  void add_to(number_block& b) const { add_to(b, {0, count_}); }
-  void take_in(number_block b) {
-    std::size_t level = 0;
-    for (; added_ >> level & 1u; ++level) {
-      free_.push_back(std::move(levels_[level].front()));
-      levels_[level].clear();
-    }
-    if (levels_.size() <= level) levels_.resize(level + 1);
-    levels_[level].push_back(std::move(b));
-    ++added_;
-  }
-  /// The sum of as many blocks as a power of two.
-  number_block& total() { return levels_.back().front(); }
-  void restart() {
-    for (auto& l : levels_) {
-      for (auto& b : l) free_.push_back(std::move(b));
-      l.clear();
-    }
-    levels_.clear();
-    added_ = 0;
-  }
-
- private:
-  dtype element_;
-  std::int64_t count_;
-  std::size_t added_ = 0;
-  std::vector<std::vector<number_block>> levels_;  // of each binary digit one block or none
-  std::vector<number_block> free_;
-};
 
 /// The program of a training step without its update, and that of the update.
 struct shard_programs {
@@ -315,6 +215,12 @@ struct batch_part {
   std::int64_t number = 0, first = 0, count = 0;  // which of all, and its samples
 };
 
+std::vector<number_range> ranges_of(const shard_programs& programs) {
+  std::vector<number_range> ranges;
+  for (const auto& p : programs.places) ranges.push_back(p.numbers);
+  return ranges;
+}
+
 /// Sums of a step over the shards of a batch, of the samples that could be read.
 struct shard_sums {
   double loss = 0, hits = 0, samples = 0;
@@ -328,6 +234,10 @@ class shard_steps {
       : programs_(std::move(programs)),
         net_(net),
         parts_(std::move(parts)),
+        lockstep_(shards_wait(*programs_.gradients)
+                      ? std::make_unique<lockstep_stages>(*programs_.gradients, net, where, element,
+                                                          ranges_of(programs_), others)
+                      : nullptr),
         gradients_(net.session_of(programs_.gradients, where)),
         update_(net.session_of(programs_.update, where)),
         element_(element),
@@ -357,6 +267,7 @@ class shard_steps {
   /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
   /// `load()` gives the samples of the next shard that has any; those that could not be read count as without a gradient.
   template <class F> shard_sums gradients(std::int64_t count, F load) {
+    if (lockstep_) return gradients_in_lockstep(count, load);
     sums_.restart();
     figures_.restart();
     // Sums that are under way touch this block, also where one of the others has to be told of an error.
@@ -380,12 +291,7 @@ class shard_steps {
         figures_.add(std::move(figures));
       }
     });
-    if (others_) {
-      figures_.total().begin_sum(*others_, {0, 3});
-      others_->finish_sums();
-    }
-    const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
-    return {figure(0), figure(1), figure(2)};
+    return found();
   }
   /// Whether the sums of the last gradients are finite.
   bool finite() { return sums_.total().finite(); }
@@ -421,6 +327,46 @@ class shard_steps {
   }
 
  private:
+  // Ends what was begun of sums.
+  shard_sums found() {
+    if (others_) {
+      figures_.total().begin_sum(*others_, {0, 3});
+      others_->finish_sums();
+    }
+    const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
+    return {figure(0), figure(1), figure(2)};
+  }
+  // The same where shards wait for each other: all of this process go through the stages of the program together.
+  template <class F> shard_sums gradients_in_lockstep(std::int64_t count, F load) {
+    sums_.restart();
+    figures_.restart();
+    number_block block = sums_.take();
+    block.clear();
+    alone(others_, [&] {
+      std::vector<lockstep_shard> shards;
+      for (const auto& s : parts(count)) {
+        shards.emplace_back();
+        const batch_operands* samples = s.count > 0 ? &load() : nullptr;
+        if (samples && samples->count() > 0)
+          shards.back().take(*samples, element_, {0, s.number},
+                             static_cast<double>(samples->count()) / static_cast<double>(count));
+      }
+      lockstep_->run(shards, block);
+      for (const auto& s : shards) {
+        number_block figures = figures_.take();
+        figures.clear();
+        const double of[] = {s.loss, static_cast<double>(s.hits), static_cast<double>(s.samples)};
+        std::memcpy(figures.at(0), of, sizeof of);
+        figures_.add(std::move(figures));
+      }
+    });
+    sums_.take_in(std::move(block));
+    if (others_) {
+      buckets_.restart();
+      buckets_.all_ready([&](number_range which, int sum_for) { sums_.total().begin_sum(*others_, which, sum_for); });
+    }
+    return found();
+  }
   void update_own(double rate) {
     std::vector<shape> extents;
     for (auto i : programs_.update->inputs()) extents.push_back(programs_.update->at(i).results[0].dims);
@@ -507,6 +453,7 @@ class shard_steps {
   shard_programs programs_;
   model_core& net_;
   std::unique_ptr<optimizer_parts> parts_;
+  std::unique_ptr<lockstep_stages> lockstep_;  // where the program has sums over shards
   session gradients_, update_;
   dtype element_;
   batch_cut cut_;

@@ -1,0 +1,112 @@
+// Blocks of numbers, and their sums in pairs.
+module lamina:train.blocks.impl;
+import :core;
+import :dtype;
+import :train.replicas;
+import lamina.std;
+
+namespace lamina {
+
+/// Whom a sum is for, where it is for no one rank.
+constexpr int everyone = -1;
+
+/// Some of the numbers of a block.
+struct number_range {
+  std::int64_t first = 0, count = 0;
+};
+
+/// Numbers of one element type, float32 or float64, side by side.
+class number_block {
+ public:
+  number_block(dtype element, std::int64_t count) : element_(element) {
+    if (element == dtype::float64) doubles_.resize(static_cast<std::size_t>(count));
+    else floats_.resize(static_cast<std::size_t>(count));
+  }
+  void* at(std::int64_t i) {
+    return element_ == dtype::float64 ? static_cast<void*>(doubles_.data() + i) : floats_.data() + i;
+  }
+  void clear() {
+    std::fill(floats_.begin(), floats_.end(), 0.0F);
+    std::fill(doubles_.begin(), doubles_.end(), 0.0);
+  }
+  /// Adds numbers of another block to those at the same places.
+  void add(const number_block& o, number_range which) {
+    if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
+    else add(floats_, o.floats_, which);
+  }
+  bool finite() const {
+    const auto is = [](auto x) { return std::isfinite(x); };
+    return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);
+  }
+  /// `owner`: which of them alone needs the sum, or everyone.
+  void begin_sum(replicas& all, number_range which, int owner = everyone) {
+    if (element_ == dtype::float64) begin_sum(all, doubles_, which, owner);
+    else begin_sum(all, floats_, which, owner);
+  }
+
+ private:
+  template <class T> static void begin_sum(replicas& all, std::vector<T>& numbers, number_range which, int owner) {
+    const view<T> some(numbers.data() + which.first, static_cast<std::size_t>(which.count));
+    if (owner == everyone) all.begin_sum(some);
+    else all.begin_sum_for(owner, some);
+  }
+  template <class T> static void add(std::vector<T>& to, const std::vector<T>& from, number_range which) {
+    for (auto i = static_cast<std::size_t>(which.first), end = i + static_cast<std::size_t>(which.count); i < end; ++i)
+      to[i] = from[i] + to[i];
+  }
+  dtype element_;
+  std::vector<float> floats_;
+  std::vector<double> doubles_;
+};
+
+/// Adds blocks in pairs, in the order in which they come: (0 + 1) + (2 + 3), then those of eight, and so on. It holds one block for each
+/// binary digit of their number.
+class pairwise_sum {
+ public:
+  pairwise_sum(dtype element, std::int64_t count) : element_(element), count_(count) {}
+  /// A block to be filled, and then handed to `add`.
+  number_block take() {
+    if (free_.empty()) return {element_, count_};
+    number_block b = std::move(free_.back());
+    free_.pop_back();
+    return b;
+  }
+  void add(number_block b) {
+    add_to(b);
+    take_in(std::move(b));
+  }
+  /// The same in parts, for a block that is still being filled: `add_to` for each range that is, and then `take_in`.
+  void add_to(number_block& b, number_range which) const {
+    for (std::size_t level = 0; added_ >> level & 1u; ++level) b.add(levels_[level].front(), which);
+  }
+  void add_to(number_block& b) const { add_to(b, {0, count_}); }
+  void take_in(number_block b) {
+    std::size_t level = 0;
+    for (; added_ >> level & 1u; ++level) {
+      free_.push_back(std::move(levels_[level].front()));
+      levels_[level].clear();
+    }
+    if (levels_.size() <= level) levels_.resize(level + 1);
+    levels_[level].push_back(std::move(b));
+    ++added_;
+  }
+  /// The sum of as many blocks as a power of two.
+  number_block& total() { return levels_.back().front(); }
+  void restart() {
+    for (auto& l : levels_) {
+      for (auto& b : l) free_.push_back(std::move(b));
+      l.clear();
+    }
+    levels_.clear();
+    added_ = 0;
+  }
+
+ private:
+  dtype element_;
+  std::int64_t count_;
+  std::size_t added_ = 0;
+  std::vector<std::vector<number_block>> levels_;  // of each binary digit one block or none
+  std::vector<number_block> free_;
+};
+
+}  // namespace lamina
