@@ -52,6 +52,9 @@ inline constexpr auto to_others =
     topology(sublayer<"a">(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), connect<"x", "a.query">,
              connect<"keys", "a.key">, connect<"keys", "a.value">, connect<"a.output", "y">);
 inline constexpr auto sees_all = sequential(nn::self_attention{.embed_dim = 3});
+inline constexpr auto weighing =
+    topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .weights = true}),
+             connect<"input", "a.input">, connect<"a.output", "output">, connect<"a.weights", "weights">);
 inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .mask = true}),
                                         connect<"x", "a.input">, connect<"m", "a.mask">, connect<"a.output", "y">);
 
@@ -198,6 +201,10 @@ BOOST_AUTO_TEST_CASE(what_attention_cannot_be_served_is_named) {
   BOOST_TEST(message_of([&] {
                stream(reference_factory<sees_all, input<1, "T", 3>>(all).create(), {.positions = 8});
              }) == "sublayer `0` (self_attention): stream: `attention`: sees later positions; make it causal");
+  model<weighing, input<1, "T", 3>> gives;
+  BOOST_TEST(message_of([&] {
+               stream(reference_factory<weighing, input<1, "T", 3>>(gives).create(), {.positions = 8});
+             }) == "sublayer `a` (self_attention): stream: `matmul`: compares positions with each other");
   model<masked, input<1, "T", 3>, input<1, 1, "T", "T">> m;
   BOOST_TEST(message_of([&] {
                stream(reference_factory<masked, input<1, "T", 3>, input<1, 1, "T", "T">>(m).create(), {.positions = 8});
