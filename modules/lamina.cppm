@@ -103,6 +103,7 @@ export import :data;                  // data sets of images
 export import :data.set;              // data sets of any samples
 export import :data.batch;            // batches of samples
 export import :data.compose;          // data sets made of data sets
+export import :data.folder;           // files in folders, by class
 export import :data.functions;        // what composes them
 export import :data.loader;           // batches that threads load ahead
 export import :data.augment;          // changes of pictures

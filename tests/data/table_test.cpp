@@ -155,4 +155,23 @@ BOOST_AUTO_TEST_CASE(rows_of_a_table_are_read_without_allocation) {
   BOOST_CHECK_EQUAL(counts.allocations, 0);
 }
 
+BOOST_AUTO_TEST_CASE(files_in_folders_have_the_class_of_their_folder) {
+  test_files::folder dir;
+  const auto root = dir.path.string();
+  for (const char* c : {"b", "a", ".git", "a/deep.txt"}) std::filesystem::create_directory(dir / c);
+  for (const char* f : {"b/2.txt", "b/10.TXT", "a/x.md", "a/x.csv", "a/.x.txt", ".git/x.txt", "beside.txt"})
+    test_files::write_raw(dir / f, "");
+  const auto all = list_by_class(root, {".txt", ".md"});
+  BOOST_TEST(all.class_names == (std::vector<std::string>{"a", "b"}), boost::test_tools::per_element());
+  std::string found;
+  for (const auto& [path, label] : all.files) found += path.substr(root.size()) + " " + std::to_string(label) + "; ";
+  BOOST_TEST(found == "/a/x.md 0; /b/10.TXT 1; /b/2.txt 1; ");
+  BOOST_TEST(message_of([&] { list_by_class(root, {".txt", ".png"}); }) ==
+             root + "/a: the folder of a class has no file that ends in .txt or .png");
+  BOOST_TEST(message_of([&] { list_by_class(root + "/a/deep.txt", {".txt"}); }) ==
+             root + "/a/deep.txt: the folder has no folders; expected one for each class, with files that end in .txt");
+  BOOST_TEST(message_of([&] { list_by_class(root + "/beside.txt", {".txt"}); }) ==
+             root + "/beside.txt: cannot be read: Not a directory");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

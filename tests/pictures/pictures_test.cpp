@@ -94,15 +94,20 @@ BOOST_AUTO_TEST_CASE(files_that_are_wrong_are_one_error) {
 BOOST_AUTO_TEST_CASE(folders_are_classes) {
   test_files::folder dir;
   namespace fs = std::filesystem;
-  BOOST_TEST(is_in(message_of([&] { pictures::folder(dir / "data"); }), "data: there is no folder of this name"));
+  BOOST_TEST(is_in(message_of([&] { pictures::folder(dir / "data"); }), "data: cannot be read"));
   fs::create_directory(dir / "data");
   BOOST_TEST(is_in(message_of([&] { pictures::folder(dir / "data"); }), "data: the folder has no folders"));
   for (const char* c : {"data/dog", "data/cat"}) fs::create_directory(dir / c);
   test_files::write_raw(dir / "data/cat/b.ppm", "P3 2 2 255 255 0 0 0 255 0 0 0 255 10 20 30");
   test_files::write_raw(dir / "data/cat/a.PGM", "P2 3 1 255 1 2 3");
   test_files::write_raw(dir / "data/cat/notes.txt", "no picture");
+  // What is hidden, and a folder whose name ends like a picture, is no picture.
+  fs::create_directory(dir / "data/.cache");
+  fs::create_directory(dir / "data/dog/inner.png");
+  test_files::write_raw(dir / "data/dog/.hidden.bmp", "BM");
   BOOST_TEST(
-      is_in(message_of([&] { pictures::folder(dir / "data"); }), "data/dog: the folder of a class has no picture"));
+      is_in(message_of([&] { pictures::folder(dir / "data"); }),
+            "data/dog: the folder of a class has no file that ends in .bmp, .jpeg, .jpg, .pgm, .png, .pnm or .ppm"));
   test_files::write_raw(dir / "data/dog/1.bmp", chars_of(bmp(24, 2, 2, bmp_rows)));
   const pictures::folder data(dir / "data");
   BOOST_TEST(data.size() == 3);

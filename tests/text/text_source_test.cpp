@@ -106,9 +106,15 @@ BOOST_AUTO_TEST_CASE(a_folder_of_sounds_has_a_class_for_each_folder_in_it) {
   test_files::write_raw(dir / "no/1.wav", "RIFF");
   BOOST_CHECK_EXCEPTION(even[0], file_error, (says{{"no/1.wav: a WAV file has at least 12 bytes"}}));
   test_files::folder empty;
+  BOOST_CHECK_EXCEPTION(
+      datasets::audio_folder(empty.path.string()), file_error,
+      (says{{"the folder has no folders; expected one for each class, with files that end in .wav"}}));
+  BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty / "none"), file_error, (says{{"none: cannot be read"}}));
+  // A class without a sound is an error, whatever else is in its folder.
+  std::filesystem::create_directories(empty / "up/inner.wav");
+  test_files::write_raw(empty / "up/.hidden.wav", "");
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty.path.string()), file_error,
-                        (says{{"no file <class>/*.wav is in it"}}));
-  BOOST_CHECK_THROW(datasets::audio_folder(empty / "none"), file_error);
+                        (says{{"/up: the folder of a class has no file that ends in .wav"}}));
   BOOST_CHECK_THROW(datasets::audio_folder(dir.path.string(), {.frames = -1}), value_error);
 }
 

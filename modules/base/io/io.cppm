@@ -12,6 +12,15 @@ namespace lamina {
 /// \n, \t, \r or \x1b, and of a long one `most` bytes and its length remain.
 export std::string printable(std::string_view name, std::size_t most = 100);
 
+export namespace detail {
+/// The number in up to 4 bytes, of which the first is the lowest.
+constexpr std::uint32_t little_endian(const unsigned char* bytes, std::size_t count) {
+  std::uint32_t v = 0;
+  for (std::size_t i = 0; i < count; ++i) v |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
+  return v;
+}
+}  // namespace detail
+
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 /// Takes the bytes of a file that is being written.

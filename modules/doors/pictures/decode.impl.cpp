@@ -27,12 +27,6 @@ bool begins(file_bytes_view file, std::string_view with, std::size_t at = 0) {
   return file.size() >= at + with.size() && std::memcmp(file.data() + at, with.data(), with.size()) == 0;
 }
 
-std::uint32_t little(file_bytes_view file, std::size_t at, std::size_t bytes) {
-  std::uint32_t v = 0;
-  for (std::size_t i = 0; i < bytes; ++i) v |= std::uint32_t(file[at + i]) << (8 * i);
-  return v;
-}
-
 /// The numbers of a PNM file's head and, in its plain forms, of its samples: decimal, between white space and comments.
 class pnm_numbers {
  public:
@@ -94,21 +88,20 @@ picture decoded_pnm(file_bytes_view file) {
 
 picture decoded_bmp(file_bytes_view file) {
   if (file.size() < 54) return no_picture("has a damaged BMP head");
-  const std::size_t data = little(file, 10, 4), head = little(file, 14, 4), bits = little(file, 28, 2);
-  const auto width = static_cast<std::int32_t>(little(file, 18, 4));
-  const std::int64_t said = static_cast<std::int32_t>(little(file, 22, 4)), height = said < 0 ? -said : said;
+  const auto little = [&](std::size_t at, std::size_t bytes) { return detail::little_endian(file.data() + at, bytes); };
+  const std::size_t data = little(10, 4), head = little(14, 4), bits = little(28, 2);
+  const auto width = static_cast<std::int32_t>(little(18, 4));
+  const std::int64_t said = static_cast<std::int32_t>(little(22, 4)), height = said < 0 ? -said : said;
   if (head < 40)
     return no_picture("is a BMP file of an old form; those with a head of 40 bytes or more are read", true);
-  if (little(file, 30, 4) != 0 || (bits != 8 && bits != 24 && bits != 32))
+  if (little(30, 4) != 0 || (bits != 8 && bits != 24 && bits != 32))
     return no_picture("is a BMP file that is compressed or has " + std::to_string(bits) +
                           " bits for a pixel; plain ones of 8, 24 and 32 bits are read",
                       true);
   picture made = picture_of(height, width, file.size(), 1);
   if (!made.pixels) return made;
   const std::size_t bytes = bits / 8, row = (static_cast<std::size_t>(width) * bytes + 3) / 4 * 4;
-  const std::size_t colors = bits != 8             ? 0
-                             : little(file, 46, 4) ? std::min<std::size_t>(little(file, 46, 4), 256)
-                                                   : 256;
+  const std::size_t colors = bits != 8 ? 0 : little(46, 4) ? std::min<std::size_t>(little(46, 4), 256) : 256;
   const std::size_t palette = 14 + head;
   if (palette > file.size() || 4 * colors > file.size() - palette || data > file.size() ||
       (file.size() - data) / row < static_cast<std::size_t>(height))

@@ -22,34 +22,26 @@ export struct labeled_picture {
   std::int64_t label = 0;
 };
 
-/// Pictures in folders, one for each class: DIRECTORY/CLASS/FILE. Classes are counted in the order of their names, and pictures in
-/// that of classes and of the names of their files: those that end in .bmp, .jpeg, .jpg, .pgm, .png, .pnm or .ppm. A picture is
-/// read when it is asked for, so that sizes may differ. Copies share the list of files; several threads may read at once.
+/// Pictures in folders, one for each class, DIRECTORY/CLASS/FILE, as `list_by_class` finds them: files that end in .bmp, .jpeg, .jpg, .pgm,
+/// .png, .pnm or .ppm. A picture is read when it is asked for, so that sizes may differ. Copies share the list of files; several
+/// threads may read at once.
 export class folder {
  public:
-  /// Errors: file_error for a directory that is not there, that has no folders, or one of whose folders has no picture.
+  /// Errors: those of `list_by_class`.
   explicit folder(const std::string& directory, color channels = color::rgb);
 
-  std::int64_t size() const { return static_cast<std::int64_t>(list_->files.size()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(all_->files.size()); }
   /// Errors: value_error for an index outside 0..size() - 1; those of `read`.
   labeled_picture operator[](std::int64_t i) const;
-  const std::vector<std::string>& class_names() const { return list_->classes; }
+  const std::vector<std::string>& class_names() const { return all_->class_names; }
   /// Errors: value_error for an index outside 0..size() - 1.
   const std::string& path(std::int64_t i) const { return at(i).path; }
   std::int64_t label(std::int64_t i) const { return at(i).label; }
 
  private:
-  struct file {
-    std::string path;
-    std::int64_t label;
-  };
-  struct list {
-    std::string directory;
-    std::vector<std::string> classes;
-    std::vector<file> files;
-  };
-  const file& at(std::int64_t i) const;
-  std::shared_ptr<const list> list_;
+  const files_by_class::file& at(std::int64_t i) const;
+  std::string directory_;
+  std::shared_ptr<const files_by_class> all_;
   color channels_;
 };
 

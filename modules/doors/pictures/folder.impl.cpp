@@ -1,5 +1,3 @@
-module;
-#include <dirent.h>
 module lamina.pictures:folder.impl;
 import :folder;
 import :format;
@@ -32,28 +30,6 @@ std::vector<std::uint8_t> bytes_of(const std::string& path) {
   return bytes;
 }
 
-bool is_picture_name(const std::string& path) {
-  std::string end = path.substr(std::min(path.rfind('.'), path.size()));
-  for (char& c : end)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  for (std::string_view known : {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm"})
-    if (end == known) return true;
-  return false;
-}
-
-// What a directory holds that `wanted` takes by its path, by name.
-template <class F> std::vector<std::string> names_in(const std::string& directory, F&& wanted) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
-  if (!open) refuse(error_kind::file, directory, "the folder cannot be opened");
-  std::vector<std::string> names;
-  while (const dirent* at = ::readdir(open.get())) {
-    const std::string name = at->d_name;
-    if (name != "." && name != ".." && wanted(directory + "/" + name)) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 }  // namespace
 
 picture_tensor read_bytes(view<const std::uint8_t> file, std::string_view name, color channels) {
@@ -79,37 +55,22 @@ picture_tensor read(const std::string& path, color channels) {
   return read_bytes({bytes.data(), bytes.size()}, path, channels);
 }
 
-folder::folder(const std::string& directory, color channels) : channels_(channels) {
-  std::error_code ignored;
-  if (!fs::is_directory(directory, ignored)) refuse(error_kind::file, directory, "there is no folder of this name");
-  auto found = std::make_shared<list>();
-  found->directory = directory;
-  found->classes = names_in(directory, [&](const std::string& p) { return fs::is_directory(p, ignored); });
-  if (found->classes.empty())
-    refuse(error_kind::file, directory, "the folder has no folders; expected one for each class, with pictures in it");
-  for (std::size_t c = 0; c < found->classes.size(); ++c) {
-    const std::string inside = directory + "/" + found->classes[c];
-    const auto files =
-        names_in(inside, [&](const std::string& p) { return is_picture_name(p) && fs::is_regular_file(p, ignored); });
-    if (files.empty())
-      refuse(error_kind::file, inside,
-             "the folder of a class has no picture; expected files that end in .bmp, .jpeg, .jpg, .pgm, .png, .pnm or "
-             ".ppm");
-    for (const auto& f : files) found->files.push_back({inside + "/" + f, static_cast<std::int64_t>(c)});
-  }
-  list_ = std::move(found);
-}
+folder::folder(const std::string& directory, color channels)
+    : directory_(directory),
+      all_(std::make_shared<const files_by_class>(
+          list_by_class(directory, {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm"}))),
+      channels_(channels) {}
 
-const folder::file& folder::at(std::int64_t i) const {
-  if (i >= 0 && i < size()) return list_->files[static_cast<std::size_t>(i)];
+const files_by_class::file& folder::at(std::int64_t i) const {
+  if (i >= 0 && i < size()) return all_->files[static_cast<std::size_t>(i)];
   text t;
-  t << "pictures::folder: index " << i << " is outside 0.." << size() - 1 << "; " << printable(list_->directory, 300)
+  t << "pictures::folder: index " << i << " is outside 0.." << size() - 1 << "; " << printable(directory_, 300)
     << " has " << size() << (size() == 1 ? " picture" : " pictures");
   detail::raise(error_kind::value, t);
 }
 
 labeled_picture folder::operator[](std::int64_t i) const {
-  const file& f = at(i);
+  const auto& f = at(i);
   return {read(f.path, channels_), f.label};
 }
 

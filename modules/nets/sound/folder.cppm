@@ -36,8 +36,7 @@ export class audio_dataset {
 };
 
 export namespace datasets {
-/// The files `directory/<class>/*.wav`, classes and files in the order of their names. What begins with a point is left out.
-/// Errors: file_error where there is no such folder, or no file in it; value_error for negative options.
+/// The files `directory/<class>/*.wav`, as `list_by_class` finds them. Errors: those of it; value_error for negative options.
 audio_dataset audio_folder(const std::string& directory, const audio_folder_options& o = {});
 }  // namespace datasets
 

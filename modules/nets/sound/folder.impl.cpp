@@ -1,11 +1,8 @@
-module;
-#include <dirent.h>
-#include <cerrno>
 module lamina:audio.folder.impl;
 import :core;
 import :audio;
 import :audio.folder;
-import :io.file.impl;
+import :data.folder;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -14,28 +11,11 @@ namespace lamina {
 
 struct audio_dataset::listing {
   audio_folder_options options;
-  std::vector<std::string> class_names, files;
-  std::vector<std::int64_t> labels;
+  files_by_class all;
 };
 
 namespace {
 
-/// Names in a folder, in order, without those that begin with a point.
-std::vector<std::string> names_in(const std::string& directory) {
-  DIR* const all = ::opendir(directory.c_str());
-  if (!all) detail::system_failure(directory, "cannot be read", errno);
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(all))
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  ::closedir(all);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-bool is_wav(std::string_view name) {
-  if (name.size() < 4) return false;
-  const std::string_view end = name.substr(name.size() - 4);
-  return end == ".wav" || end == ".WAV";
-}
 waveform with_frames(const waveform& w, std::int64_t frames) {
   if (w.frames() == frames) return w;
   waveform made{matrix<float>({w.channels(), frames}), w.rate};
@@ -50,8 +30,8 @@ waveform with_frames(const waveform& w, std::int64_t frames) {
 }  // namespace
 
 audio_dataset::audio_dataset(std::shared_ptr<const listing> l) : listing_(std::move(l)) {}
-std::int64_t audio_dataset::size() const { return static_cast<std::int64_t>(listing_->files.size()); }
-const std::vector<std::string>& audio_dataset::class_names() const { return listing_->class_names; }
+std::int64_t audio_dataset::size() const { return static_cast<std::int64_t>(listing_->all.files.size()); }
+const std::vector<std::string>& audio_dataset::class_names() const { return listing_->all.class_names; }
 void audio_dataset::check(std::int64_t i) const {
   if (i >= 0 && i < size()) return;
   text t;
@@ -59,11 +39,11 @@ void audio_dataset::check(std::int64_t i) const {
 }
 const std::string& audio_dataset::file(std::int64_t i) const {
   check(i);
-  return listing_->files[static_cast<std::size_t>(i)];
+  return listing_->all.files[static_cast<std::size_t>(i)].path;
 }
 std::int64_t audio_dataset::label(std::int64_t i) const {
   check(i);
-  return listing_->labels[static_cast<std::size_t>(i)];
+  return listing_->all.files[static_cast<std::size_t>(i)].label;
 }
 labeled_sound audio_dataset::operator[](std::int64_t i) const {
   const audio_folder_options& o = listing_->options;
@@ -80,22 +60,7 @@ audio_dataset datasets::audio_folder(const std::string& directory, const audio_f
     detail::raise(error_kind::value,
                   t << "audio_folder: a rate of " << o.rate << " and " << o.frames << " frames; expected 0 or more");
   }
-  auto made = std::make_shared<audio_dataset::listing>();
-  made->options = o;
-  for (const std::string& name : names_in(directory)) {
-    const std::string folder = directory + "/" + name;
-    if (!std::filesystem::is_directory(folder)) continue;
-    const auto label = static_cast<std::int64_t>(made->class_names.size());
-    made->class_names.push_back(name);
-    for (const std::string& file : names_in(folder)) {
-      if (!is_wav(file)) continue;
-      made->files.push_back(folder + "/" + file);
-      made->labels.push_back(label);
-    }
-  }
-  if (made->files.empty())
-    detail::file_failure(directory, "no file <class>/*.wav is in it; each class is a folder of its own");
-  return audio_dataset(std::move(made));
+  return audio_dataset(std::make_shared<const audio_dataset::listing>(o, list_by_class(directory, {".wav"})));
 }
 
 }  // namespace lamina

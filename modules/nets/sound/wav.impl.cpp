@@ -25,11 +25,7 @@ template <class... T> [[noreturn]] void wrong(const byte_source& from, const T&.
   detail::file_failure(from.name, t);
 }
 
-std::uint32_t little(const unsigned char* b, std::size_t bytes) {
-  std::uint32_t v = 0;
-  for (std::size_t i = 0; i < bytes; ++i) v |= static_cast<std::uint32_t>(b[i]) << (8 * i);
-  return v;
-}
+using detail::little_endian;
 
 constexpr std::size_t largest_fmt = 40;  // what is read of it
 constexpr std::uint32_t coded_pcm = 1, coded_float = 3, coded_extensible = 0xFFFE;
@@ -47,15 +43,16 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
   unsigned char b[largest_fmt] = {};
   if (size < 16) wrong(from, "fmt: a size of at least 16 bytes is expected, and this is ", size);
   from.read(at, b, std::min<std::size_t>(size, largest_fmt));
-  std::uint32_t coding = little(b, 2);
-  const std::uint32_t channels = little(b + 2, 2), rate = little(b + 4, 4), align = little(b + 12, 2),
-                      bits = little(b + 14, 2);
+  std::uint32_t coding = little_endian(b, 2);
+  const std::uint32_t channels = little_endian(b + 2, 2), rate = little_endian(b + 4, 4),
+                      align = little_endian(b + 12, 2), bits = little_endian(b + 14, 2);
   if (coding == coded_extensible) {
-    if (size < 40 || little(b + 16, 2) < 22)
+    if (size < 40 || little_endian(b + 16, 2) < 22)
       wrong(from, "fmt: an extensible format has at least 40 bytes, 22 of them in its extension, and this has ", size,
-            " and ", size < 18 ? 0 : little(b + 16, 2));
-    if (little(b + 18, 2) > bits) wrong(from, "fmt: ", little(b + 18, 2), " valid bits in samples of ", bits, " bits");
-    coding = little(b + 24, 2);
+            " and ", size < 18 ? 0 : little_endian(b + 16, 2));
+    if (little_endian(b + 18, 2) > bits)
+      wrong(from, "fmt: ", little_endian(b + 18, 2), " valid bits in samples of ", bits, " bits");
+    coding = little_endian(b + 24, 2);
     if (std::memcmp(b + 26, subformat_rest, sizeof subformat_rest) != 0) coding = coded_extensible;
   }
   if (channels == 0) wrong(from, "fmt: at least one channel is expected, and this has none");
@@ -87,7 +84,7 @@ wav_header read_header(const byte_source& from) {
   from.read(0, b, 12);
   if (std::memcmp(b, "RIFF", 4) != 0 || std::memcmp(b + 8, "WAVE", 4) != 0)
     wrong(from, "RIFF and WAVE are expected at its beginning");
-  const std::uint64_t end = 8 + std::uint64_t(little(b + 4, 4));
+  const std::uint64_t end = 8 + std::uint64_t(little_endian(b + 4, 4));
   if (end < 12 || end > from.size)
     wrong(from, "RIFF: a size of ", end - 8, " is said, and the file goes on for ", from.size - 8, " bytes after it");
   wav_header h;
@@ -96,7 +93,7 @@ wav_header read_header(const byte_source& from) {
   for (std::uint64_t at = 12; at < end;) {
     if (end - at < 8) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
     from.read(at, b, 8);
-    const std::uint32_t size = little(b + 4, 4);
+    const std::uint32_t size = little_endian(b + 4, 4);
     const std::string_view id(reinterpret_cast<const char*>(b), 4);
     if (size > end - at - 8)
       wrong(from, "the chunk `", printable(id), "` of ", size, " bytes at byte ", at,
@@ -122,13 +119,13 @@ wav_header read_header(const byte_source& from) {
 float sample_of(const unsigned char* b, wav_format format) {
   switch (format) {
     case wav_format::pcm8: return static_cast<float>(b[0] - 128) * 0x1p-7f;
-    case wav_format::pcm16: return static_cast<float>(static_cast<std::int16_t>(little(b, 2))) * 0x1p-15f;
-    case wav_format::pcm24: return static_cast<float>(static_cast<std::int32_t>(little(b, 3) << 8)) * 0x1p-31f;
-    case wav_format::pcm32: return static_cast<float>(static_cast<std::int32_t>(little(b, 4))) * 0x1p-31f;
-    case wav_format::float32: return std::bit_cast<float>(little(b, 4));
+    case wav_format::pcm16: return static_cast<float>(static_cast<std::int16_t>(little_endian(b, 2))) * 0x1p-15f;
+    case wav_format::pcm24: return static_cast<float>(static_cast<std::int32_t>(little_endian(b, 3) << 8)) * 0x1p-31f;
+    case wav_format::pcm32: return static_cast<float>(static_cast<std::int32_t>(little_endian(b, 4))) * 0x1p-31f;
+    case wav_format::float32: return std::bit_cast<float>(little_endian(b, 4));
     case wav_format::float64: break;
   }
-  return static_cast<float>(std::bit_cast<double>(std::uint64_t(little(b + 4, 4)) << 32 | little(b, 4)));
+  return static_cast<float>(std::bit_cast<double>(std::uint64_t(little_endian(b + 4, 4)) << 32 | little_endian(b, 4)));
 }
 
 waveform read_samples(const byte_source& from, frame_range range) {
