@@ -106,4 +106,57 @@ BOOST_AUTO_TEST_CASE(mistakes) {
                }).starts_with("fit: `accumulate` is " + std::to_string(n) + " with batches of 4; expected 1 to 4096"));
 }
 
+// Step by step: the bits of fit, also of random numbers and statistics of batches.
+BOOST_AUTO_TEST_CASE(steps_have_the_bits_of_fit) {
+  const auto data = nets_test::squares(48, 1);
+  for (const std::int64_t n : {2, 3, 4}) {
+    nets_test::regular_model a({.seed = 1}), b({.seed = 1});
+    fit(a, data, by_entropy, optim::adam{.lr = 0.01}, {.epochs = 1, .batch = 4, .seed = 5, .accumulate = n});
+    training step(b, by_entropy, optim::adam{.lr = 0.01}, {.accumulate = n});
+    const auto order = permutation(48, 5, 0);
+    for (std::size_t first = 0; first < 48; first += 4) {
+      sample_batch samples;
+      samples.read(source_of(data), view<const std::int64_t>(order.data() + first, 4));
+      const tensor<float, extents<dyn, 1, 6, 6>> x = samples.tensor(0);
+      const lamina::vector<std::int64_t> labels = samples.tensor(1);
+      step(x, labels);
+    }
+    BOOST_TEST(nets_test::same_bits(a.parameters(), b.parameters()), n);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_an_update) {
+  const auto one = tensors_of(plane{6}), two = tensors_of(plane{6, 6});
+  const auto &x = one.first, &x2 = two.first;
+  const auto &y = one.second, &y2 = two.second;
+  wide_model net({.seed = 1});
+  const numbers w = weights_of(net);
+  training step(net, squared, optim::sgd{.lr = 0.1}, {.accumulate = 3});
+  const double first = step(x, y);
+  BOOST_TEST(std::fabs(first - item(evaluate(reduce_mean(square(reshape(net(x), {6}) - y))))) < 1e-12);
+  step(x2, y2);
+  BOOST_TEST(distance(weights_of(net), w) == 0);
+  // Targets of another rank would be another program.
+  BOOST_TEST(
+      message_of([&] { step(x, matrix<double>(6, 1)); }) ==
+      "training: targets of other types or ranks after 2 of 3 batches of an update; expected the same until it is "
+      "done");
+  step.rate(0.2);
+  step(x, y);
+  const numbers of_first = gradient(w, plane{6}), of_second = gradient(w, plane{6, 6});
+  numbers wanted = w;
+  for (std::size_t i = 0; i < 4; ++i) wanted[i] -= 0.2 * (2 * of_first[i] + of_second[i]) / 3;
+  BOOST_TEST(distance(weights_of(net), wanted) < 1e-12);
+  for (const std::int64_t n : {-1, 0, 4097})
+    BOOST_TEST(message_of([&] { training(net, squared, optim::sgd{}, {.accumulate = n}); }) ==
+               "training: `accumulate` is " + std::to_string(n) + "; expected 1 to 4096 batches");
+  // Another model that is assigned meanwhile begins an update of its own.
+  step(x, y);
+  net = wide_model({.seed = 2});
+  wide_model other({.seed = 2});
+  training plain(other, squared, optim::sgd{.lr = 0.2}, {.accumulate = 3});
+  for (int i = 0; i < 3; ++i) step(x2, y2), plain(x2, y2);
+  BOOST_TEST(distance(weights_of(net), weights_of(other)) == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

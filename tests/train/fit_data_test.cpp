@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said) {
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::pair(p.y, p.x); })) ==
              "fit: the model takes [Nx3] and field 0 of the training data makes [N]");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::tuple(p.x, p.y, p.y); })) ==
-             "fit: the loss takes one output and one target, and there are 1 and 2; expected a loss of lists, as "
+             "loss: it takes one output and one target, and there are 1 and 2; expected a loss of lists, as "
              "[](view<const value> outputs, view<const value> targets)");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) -> point {
                if (p.y > 2) throw std::runtime_error("no such reading");

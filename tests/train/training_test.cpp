@@ -98,6 +98,56 @@ BOOST_AUTO_TEST_CASE(padding_is_not_trained) {
   }
 }
 
+namespace {
+constexpr auto two_heads =
+    topology(sublayer<"body">(nn::linear{.in_features = 2, .out_features = 8}), sublayer<"act">(nn::tanh{}),
+             sublayer<"where">(nn::linear{.in_features = 8, .out_features = 1}),
+             sublayer<"what">(nn::linear{.in_features = 8, .out_features = 3}), connect<"x", "body.input">,
+             connect<"body.output", "act.input">, connect<"act.output", "where.input">,
+             connect<"act.output", "what.input">, connect<"where.output", "place">, connect<"what.output", "kind">);
+}  // namespace
+
+// Several outputs and targets, of other element types too, with the bits of `fit`.
+BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
+  using net_type = model<two_heads, port_input<"x", T, "N", 2>, policies<element<T>>>;
+  const matrix<T> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, place{{1}, {2}, {3}, {0}};
+  const lamina::vector<std::int64_t> kind{0, 1, 2, 1};
+  const auto both = [](view<const value> y, view<const value> t) {
+    return value(loss::mse{}(y[0], t[0]) + loss::cross_entropy{}(y[1], t[1]));
+  };
+  net_type net({.seed = 1}), other({.seed = 1});
+  training step(net, both, optim::adam{.lr = 0.02});
+  const double first = step(x, place, kind);
+  double last = 0;
+  for (int i = 1; i < 200; ++i) last = step(x, place, kind);
+  BOOST_TEST(last < 0.05 * first);
+  // One sample to a batch, in the order of the data: what fit does.
+  net_type a({.seed = 1});
+  fit(a, dataset::of_tensors(x, place, kind), both, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 1});
+  training one(other, both, optim::sgd{.lr = 0.1});
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (const auto i : permutation(4, 0, epoch)) {
+      const matrix<T> row{{x(i, 0), x(i, 1)}}, at{{place(i, 0)}};
+      one(row, at, lamina::vector<std::int64_t>{kind(i)});
+    }
+  for (const auto& p : a.parameters()) {
+    const auto* q = other.parameters().find(p.name());
+    BOOST_TEST(std::memcmp(p.value().data(), q->value().data(), p.value().bytes()) == 0, p.name());
+  }
+  // A loss of three operands, of one output and two targets; and one that does not take what is given.
+  model<line, input<"N", 2>, policies<element<T>>> of_line({.seed = 1});
+  training weighted(of_line, loss::weighted{loss::mse{}}, optim::sgd{.lr = 0.1});
+  matrix<T> y{{1}, {2}, {3}, {4}};
+  lamina::vector<T> by{0, 0, 1, 0};
+  for (int i = 0; i < 500; ++i) weighted(x, y, by);
+  const matrix<T> found = of_line(x);
+  BOOST_TEST(std::abs(found(2, 0) - 3) < 0.01);
+  BOOST_TEST(std::abs(found(0, 0) - 1) > 0.01);
+  BOOST_TEST(message_of([&] { weighted(x, y); }) ==
+             "loss: it takes three operands, and there are 1 and 1; expected a loss of lists, as [](view<const value> "
+             "outputs, view<const value> targets)");
+}
+
 BOOST_AUTO_TEST_CASE(the_rate_may_change) {
   model<line, input<"N", 2>> net({.seed = 1});
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});

@@ -90,6 +90,7 @@ class pairwise_sum {
     levels_[level].push_back(std::move(b));
     ++added_;
   }
+  std::size_t added() const { return added_; }
   /// The sum of as many blocks as a power of two.
   number_block& total() { return levels_.back().front(); }
   void restart() {

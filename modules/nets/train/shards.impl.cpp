@@ -279,12 +279,10 @@ class shard_steps {
         if (&s != &own.front()) block = sums_.take();
         block.clear();
         figures.clear();
-        const batch_operands* samples = s.count > 0 ? &load() : nullptr;
-        if (samples && samples->count() == 0) samples = nullptr;
-        const shard now{s.number, count, samples};
+        const shard now = s.count > 0 ? shard_of(s.number, count, load()) : shard{s.number};
         if (others_ && &s == &own.back()) run_last(now, block, figures);
         else {
-          if (samples) run(now, block, figures, nullptr);
+          if (now.count > 0) run(now, block, figures, nullptr);
           sums_.add_to(block);
         }
         sums_.take_in(std::move(block));
@@ -311,10 +309,33 @@ class shard_steps {
   /// Calls f(extents, data) with the operands of that program for each shard of a batch of `count` samples. `load` as of `gradients`.
   template <class L, class F> void each_shard(std::int64_t count, L load, F f) {
     for (const auto& s : parts(count)) {
-      const batch_operands* samples = s.count > 0 ? &load() : nullptr;
-      if (samples && samples->count() > 0) with_operands({s.number, count, samples}, f);
+      const shard now = s.count > 0 ? shard_of(s.number, count, load()) : shard{s.number};
+      if (now.count > 0) with_operands(now, f);
     }
   }
+  /// Adds the gradients of a batch to those of the batches before it, as the next shard of an update: each of `batches` has as large a share. The
+  /// loss of the batch. After `batches` of them comes `update`, and the next one is the first again.
+  double add(view<const shape> extents, view<const void* const> data, std::int64_t batches) {
+    if (added_ == 0) sums_.restart();
+    number_block block = sums_.take(), figures(dtype::float64, 3);
+    const double share = 1 / static_cast<double>(batches);
+    run({added_, share, extents[0].rank > 0 ? extents[0].at(0) : 1, extents, data}, block, figures, nullptr);
+    sums_.add_to(block);
+    sums_.take_in(std::move(block));
+    ++added_;
+    if (added_ == batches) {
+      added_ = 0;
+      while (std::bit_ceil(sums_.added()) != sums_.added()) {
+        block = sums_.take();
+        block.clear();
+        sums_.add_to(block);
+        sums_.take_in(std::move(block));
+      }
+    }
+    return *static_cast<double*>(figures.at(0)) / share;
+  }
+  /// How many batches were added since the last update.
+  std::int64_t added() const { return added_; }
   /// Who keeps the slots of the optimizer; null: each process all of them.
   const optimizer_parts* parts() const { return parts_.get(); }
   /// The update by the sums of the last gradients.
@@ -396,11 +417,19 @@ class shard_steps {
       p.changed();
     }
   }
-  /// A shard of a batch of `of` samples; `samples` is null where none could be read.
+  /// A shard, and how much it counts; its samples may be none.
   struct shard {
-    std::int64_t number, of;
-    const batch_operands* samples;
+    std::int64_t number;
+    double share = 0;
+    std::int64_t count = 0;
+    view<const shape> extents{};
+    view<const void* const> data{};
   };
+  /// That of samples in a batch of `of` ones.
+  static shard shard_of(std::int64_t number, std::int64_t of, const batch_operands& samples) {
+    return {number, static_cast<double>(samples.count()) / static_cast<double>(of), samples.count(),
+            view<const shape>(samples.shapes()), view<const void* const>(samples.data())};
+  }
   /// Runs the last shard of this process, whose gradients are added to those before them and go to the others one after the other.
   void run_last(const shard& s, number_block& block, number_block& figures) {
     const auto begin = [&](number_range which, int sum_for) {
@@ -408,7 +437,7 @@ class shard_steps {
       block.begin_sum(*others_, which, sum_for);
     };
     buckets_.restart();
-    if (!s.samples) return buckets_.all_ready(begin);
+    if (s.count == 0) return buckets_.all_ready(begin);
     run(s, block, figures, [&](std::size_t output) {
       if (output >= 2) buckets_.ready(output - 2, begin);
       others_->progress();
@@ -416,13 +445,12 @@ class shard_steps {
   }
   // Calls f(extents, data) with the operands of the program of gradients.
   template <class F> void with_operands(const shard& s, F f) {
-    std::vector<shape> extents = s.samples->shapes();
-    std::vector<const void*> data = s.samples->data();
-    const double share = static_cast<double>(s.samples->count()) / static_cast<double>(s.of);
+    std::vector<shape> extents(s.extents.begin(), s.extents.end());
+    std::vector<const void*> data(s.data.begin(), s.data.end());
     const std::int64_t shift[] = {0, s.number};
-    const auto single = static_cast<float>(share);
+    const auto single = static_cast<float>(s.share);
     extents.emplace_back();
-    data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&share) : &single);
+    data.push_back(element_ == dtype::float64 ? static_cast<const void*>(&s.share) : &single);
     extents.push_back(shape{2});
     data.push_back(shift);
     f(view<const shape>(extents), view<const void* const>(data));
@@ -447,7 +475,7 @@ class shard_steps {
     else e.run();
     *static_cast<double*>(figures.at(0)) = element_ == dtype::float64 ? loss64 : static_cast<double>(loss32);
     *static_cast<double*>(figures.at(1)) = static_cast<double>(hits);
-    *static_cast<double*>(figures.at(2)) = static_cast<double>(s.samples->count());
+    *static_cast<double*>(figures.at(2)) = static_cast<double>(s.count);
   }
 
   shard_programs programs_;
@@ -460,6 +488,7 @@ class shard_steps {
   replicas* others_;
   bucket_exchange buckets_;
   pairwise_sum sums_, figures_;
+  std::int64_t added_ = 0;  // batches of an update that are added one by one
 };
 
 }  // namespace lamina

@@ -203,37 +203,46 @@ training_report fit(M&& net, const D& data, const L& loss, const O& optimizer, c
       .fit(source_of(data), options);
 }
 
+/// How to train step by step.
+export struct training_options {
+  /// How many batches make one update, 1 to 4096: each counts as much as another, and the last one updates. With batches of one size an update
+  /// is that of a batch of all their samples, with the bits of `accumulate` in `fit`.
+  std::int64_t accumulate = 1;
+};
+
+class shard_steps;
 /// Training step by step, the part that is no template.
 class training_core {
  public:
-  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate)
-      : net_(net), loss_(std::move(loss)), step_(std::move(step)) {
-    this->rate(rate);
-  }
+  training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
+                const training_options& o);
   /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step. On one thread it allocates
-  /// nothing for extents that it met before.
-  double run(view<const shape> extents, view<const void* const> data, dtype targets);
+  /// nothing for extents that it met before, unless batches are accumulated.
+  double run(view<const shape> extents, view<const void* const> data, view<const dtype> targets);
   double rate() const { return rate_; }
   /// Errors: value_error unless it is a finite number >= 0.
   void rate(double r);
 
  private:
   void here() const;
+  void trace_for(view<const tensor_type> targets);
   model_core& net_;
   trainer::loss_rule loss_;
   trainer::step_rule step_;
   double rate_ = 0;
-  std::vector<shape> extents_;  // of the last step, with the rate's
-  std::optional<tensor_type> targets_;
-  std::uint64_t parameters_ = 0;  // identity of those that the session was traced with
+  std::int64_t accumulate_;
+  std::vector<shape> extents_;        // of the last step, with the rate's
+  std::vector<tensor_type> targets_;  // that the programs were traced for
+  std::uint64_t parameters_ = 0;      // identity of those that they were traced with
   session session_;
+  std::shared_ptr<shard_steps> group_;  // where several batches make an update; else `session_`
 };
 
 /// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
 /// double l = step(x, labels);`. The model is changed in place and must outlive it. Another model may be assigned to it between
-/// steps: the next one goes on from there, with the slots of the optimizer that came along, or with new ones where none did.
-/// docs/training.md has a whole program.
-/// Errors: value_error for a number of the optimizer that is not finite or out of range.
+/// steps: the next one goes on from there, with the slots of the optimizer that came along, or with new ones where none did, and begins
+/// an update of its own. docs/training.md has a whole program.
+/// Errors: value_error for a number of the optimizer or the options that is not finite or out of range.
 export template <class Model> class training {
  public:
   using model_type = Model;
@@ -245,7 +254,7 @@ export template <class Model> class training {
       else {
         const dtype given[] = {dtype_of<typename X::element_type>..., dtype::float32};
         text t;
-        if (sizeof...(X) != traits::inputs + 1)
+        if (sizeof...(X) < traits::inputs + 1)
           t << "training: a step takes " << traits::inputs << (traits::inputs == 1 ? " input" : " inputs")
             << " and the targets, and is given " << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
         else
@@ -257,23 +266,24 @@ export template <class Model> class training {
       }
     }
   };
-  static_assert(traits::outputs.size() == 1, "training: the model must have one output");
-
-  template <class L, class O>
-  requires accepted<diagnostic<trained_check<Model>>()> && accepted<diagnostic<loss_check<L>>()> &&
-           accepted<diagnostic<optimizer_check<O>>()> training(Model& net, const L& loss, const O& optimizer)
-      : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr) {
+  template <class L, class O> requires accepted<diagnostic<trained_check<Model>>()> &&
+                                       accepted<diagnostic<loss_check<L>>()> &&
+                                       accepted<diagnostic<optimizer_check<O>>()>
+  training(Model& net, const L& loss, const O& optimizer, const training_options& options = {})
+      : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr, options) {
     detail::check_optimizer(optimizer);
   }
-  /// One step: the model's inputs in order, then the targets. The loss of this batch, before the step. On one thread a step
-  /// allocates nothing, once its extents were met.
+  /// One step: the model's inputs in order, then the targets, one or several. The loss of this batch, before the step. On one thread a
+  /// step allocates nothing, once its extents were met, unless batches are accumulated.
   /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
-  /// outside the classes, naming it and its sample; stopped_error by a `stop_scope`: nothing is changed then.
+  /// outside the classes, naming it and its sample, for targets that the loss does not take, or of other types or ranks within an update;
+  /// stopped_error by a `stop_scope`: nothing is changed then. A batch that fails is not counted; an update that is stopped drops its batches.
   template <class... X> requires accepted<diagnostic<step_check<X...>>()> double operator()(const X&... x) {
     constexpr dtype given[] = {dtype_of<typename X::element_type>...};
     const shape extents[] = {x.shape()...};
     const void* const data[] = {x.data().data()...};
-    return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)}, given[traits::inputs]);
+    return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)},
+                     {given + traits::inputs, sizeof...(X) - traits::inputs});
   }
   double rate() const { return core_.rate(); }
   /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.

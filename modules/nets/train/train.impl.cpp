@@ -38,7 +38,7 @@ namespace lamina {
 namespace {
 
 constexpr std::string_view step_name = "optimizer.step";
-constexpr std::int64_t validation_batch = 256;
+constexpr std::int64_t validation_batch = 256, most_accumulated = 4096;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -414,7 +414,7 @@ evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int 
 void detail::refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets) {
   text t;
   raise(error_kind::value,
-        t << "fit: the loss takes " << taken << ", and there are " << static_cast<std::int64_t>(outputs) << " and "
+        t << "loss: it takes " << taken << ", and there are " << static_cast<std::int64_t>(outputs) << " and "
           << static_cast<std::int64_t>(targets)
           << "; expected a loss of lists, as [](view<const value> outputs, view<const value> targets)");
 }
@@ -940,7 +940,8 @@ class trainer::implementation::fitting {
 training_report trainer::fit(const sample_source& data, const fit_options& o) {
   auto& at = *impl_;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
-  if (o.accumulate < 1 || o.accumulate > 4096 || o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
+  if (o.accumulate < 1 || o.accumulate > most_accumulated ||
+      o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
     text t;
     detail::raise(error_kind::value, t << "fit: `accumulate` is " << o.accumulate << " with batches of " << o.batch
                                        << "; expected 1 to 4096 batches, and no more samples than int64 counts");
@@ -982,34 +983,78 @@ void training_core::here() const {
   if (!loss_) [[unlikely]]
     detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
 }
+training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
+                             const training_options& o)
+    : net_(net), loss_(std::move(loss)), step_(std::move(step)), accumulate_(o.accumulate) {
+  if (o.accumulate < 1 || o.accumulate > most_accumulated) {
+    text t;
+    detail::raise(error_kind::value, t << "training: `accumulate` is " << o.accumulate << "; expected 1 to "
+                                       << most_accumulated << " batches");
+  }
+  this->rate(rate);
+}
 void training_core::rate(double r) {
   here();
   detail::check_rate("training", "`lr`", r, net_.definition().element);
   rate_ = r;
 }
 
-double training_core::run(view<const shape> extents, view<const void* const> data, dtype targets) {
+void training_core::trace_for(view<const tensor_type> targets) {
+  const auto& d = net_.definition();
+  auto& store = net_.parameters();
+  auto p = std::make_shared<program>();
+  std::vector<value> in, wanted;
+  for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
+  for (const auto& t : targets) wanted.push_back(p->input("targets", t));
+  auto outputs = trace(d, *p, store, net_.options().seed, true, view<const value>(in));
+  const value l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
+  p->output("loss", l);
+  p->path.clear();
+  const auto weights = trainable_weights(*p, store);
+  if (accumulate_ > 1) {
+    const batch_cut cut{1, 1, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(accumulate_)))};
+    const auto update = [&](program& into, view<const value> of, view<const value> g) {
+      add_updates(into, store, d.element, of, g, step_);
+    };
+    group_ = std::make_shared<shard_steps>(in_shards(*p, store, d.element, cut.shards, l.id(),
+                                                     p->number(std::int64_t(0), dtype::int64).id(), update, nullptr),
+                                           net_, net_.where(), d.element, cut, nullptr, 0, nullptr);
+  } else {
+    const auto g = gradients(l, view<const value>(weights));
+    add_updates(*p, store, d.element, view<const value>(weights), view<const value>(g), step_);
+    session_ = net_.session_of(p, net_.where());
+  }
+  targets_.assign(targets.begin(), targets.end());
+  parameters_ = store.identity();
+}
+
+double training_core::run(view<const shape> extents, view<const void* const> data, view<const dtype> targets) {
   here();
   const auto& d = net_.definition();
-  const shape& given = extents[extents.size() - 1];
-  tensor_type wanted{targets, given};
-  for (int i = 0; i < wanted.dims.rank; ++i) wanted.dims[i] = dyn;
-  const auto parameters = net_.parameters().identity();
-  if (targets_ != wanted || parameters_ != parameters) {
-    auto p = std::make_shared<program>();
-    std::vector<value> in;
-    for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
-    value y = p->input("targets", wanted);
-    auto outputs = trace(d, *p, net_.parameters(), net_.options().seed, true, view<const value>(in));
-    const value l = loss_value(*p, d.element, view<const value>(outputs), {&y, 1}, loss_);
-    p->output("loss", l);
-    p->path.clear();
-    const auto weights = trainable_weights(*p, net_.parameters());
-    const auto g = gradients(l, view<const value>(weights));
-    add_updates(*p, net_.parameters(), d.element, view<const value>(weights), view<const value>(g), step_);
-    session_ = net_.session_of(p, net_.where());
-    targets_ = wanted;
-    parameters_ = parameters;
+  const std::size_t inputs = extents.size() - targets.size();
+  const auto same = [&](std::size_t i) {
+    return targets_[i].element == targets[i] && targets_[i].dims.rank == extents[inputs + i].rank;
+  };
+  bool known = parameters_ == net_.parameters().identity() && targets_.size() == targets.size();
+  for (std::size_t i = 0; known && i < targets.size(); ++i) known = same(i);
+  if (!known) {
+    if (group_ && group_->added() > 0 && parameters_ == net_.parameters().identity()) {
+      text t;
+      detail::raise(error_kind::value, t << "training: targets of other types or ranks after " << group_->added()
+                                         << " of " << accumulate_
+                                         << " batches of an update; expected the same until it is done");
+    }
+    std::vector<tensor_type> types;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      types.push_back({targets[i], extents[inputs + i]});
+      for (int k = 0; k < types[i].dims.rank; ++k) types[i].dims[k] = dyn;
+    }
+    trace_for(view<const tensor_type>(types));
+  }
+  if (accumulate_ > 1) {
+    const double loss = group_->add(extents, data, accumulate_);
+    if (group_->added() == 0) group_->update(rate_);
+    return loss;
   }
   extents_.assign(extents.begin(), extents.end());
   extents_.emplace_back();
