@@ -156,6 +156,157 @@ BOOST_AUTO_TEST_CASE(training_computes_in_float32) {
   for (std::size_t i = 0; i < whole.size(); ++i) BOOST_TEST(same_bits(half[i], whole[i]));
 }
 
+// ---- products that say themselves what they compute in --------------------------------------------------------------
+
+namespace {
+
+array rounded_to(dtype half, array a) {
+  for (double& v : a.values) {
+    const auto x = static_cast<float>(v);
+    v = half == dtype::bfloat16 ? static_cast<double>(static_cast<float>(bfloat16(x)))
+                                : static_cast<double>(static_cast<float>(float16(x)));
+  }
+  return a;
+}
+/// The product of matrices in the last two axes, one by one in double.
+array product_of(const array& a, const array& b, bool transpose_a, bool transpose_b) {
+  const shape &s = a.shape(), &t = b.shape();
+  const std::int64_t m = s.at(s.rank - (transpose_a ? 1 : 2)), k = s.at(s.rank - (transpose_a ? 2 : 1)),
+                     n = t.at(t.rank - (transpose_b ? 2 : 1)), count = s.size(0, s.rank - 2);
+  shape c = s;
+  c[c.rank - 2] = dim(m);
+  c[c.rank - 1] = dim(n);
+  array result = array_of(dtype::float32, c, std::vector<double>(static_cast<std::size_t>(count * m * n)));
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  for (std::int64_t z = 0; z < count; ++z)
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        for (std::int64_t p = 0; p < k; ++p)
+          result.values[at((z * m + i) * n + j)] +=
+              a.values[at(z * m * k + (transpose_a ? p * m + i : i * k + p))] *
+              b.values[at((t.rank > 2 ? z * k * n : 0) + (transpose_b ? j * k + p : p * n + j))];
+  return result;
+}
+shape with_leading(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  return batch ? shape{batch, rows, columns} : shape{rows, columns};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(products_round_operands_of_any_kind) {
+  for (const dtype half : {dtype::bfloat16, dtype::float16})
+    for (const auto& [batch, m, k, n] : {std::tuple{0, 1, 7, 33},
+                                         {0, 70, 129, 130},
+                                         {0, 300, 33, 16},
+                                         {0, 9, 770, 50},
+                                         {0, 128, 64, 300},
+                                         {3, 20, 17, 25},
+                                         {5, 40, 64, 64}})
+      for (const bool ta : {false, true})
+        for (const bool tb : {false, true}) {
+          const array a = real(ta ? with_leading(batch, k, m) : with_leading(batch, m, k), 1),
+                      b = real(tb ? with_leading(batch, n, k) : with_leading(batch, k, n), 2);
+          const auto run = [&](int threads) {
+            small_graph g;
+            const value x = g.input(a, "a"), y = g.input(b, "b");
+            g.output(matmul(x, y, {.transpose_a = ta, .transpose_b = tb, .compute = half}));
+            return g.run({}, threads)[0];
+          };
+          const array found = run(1);
+          BOOST_TEST_CONTEXT(name_of(half) << " " << batch << " x " << m << " x " << k << " x " << n
+                                           << (ta ? " transposed" : "") << (tb ? " by transposed" : "")) {
+            BOOST_TEST(relative_error(found, product_of(rounded_to(half, a), rounded_to(half, b), ta, tb)) < 1e-6);
+            BOOST_TEST(relative_error(found, product_of(a, b, ta, tb)) > 1e-5);
+            for (int threads = 2; threads <= 4; ++threads) BOOST_TEST(same_bits(found, run(threads)));
+          }
+        }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_round_as_their_products_do) {
+  for (const dtype half : {dtype::bfloat16, dtype::float16})
+    for (const std::int64_t batch : {0, 3}) {
+      const array x = real(with_leading(batch, 40, 70), 1), w = real({90, 70}, 2),
+                  up = real(with_leading(batch, 40, 90), 3);
+      small_graph g;
+      const value a = g.input(x, "x"), b = g.state("w", w), start = g.input(up, "up");
+      const value loss = reduce_sum(matmul(a, b, {.transpose_b = true, .compute = half}) * start), wanted[] = {a, b};
+      for (const auto& d : gradients(loss, wanted)) g.output(d);
+      const auto found = g.run();
+      const array of_up = rounded_to(half, up);
+      BOOST_TEST(relative_error(found[0], product_of(of_up, rounded_to(half, w), false, false)) < 1e-6);
+      array sum = product_of(of_up, rounded_to(half, x), true, false), flat = found[1];
+      for (std::size_t i = 0; batch && i < sum.values.size(); ++i)
+        if (i >= flat.values.size()) sum.values[i % flat.values.size()] += sum.values[i];
+      sum.values.resize(flat.values.size());
+      BOOST_TEST(relative_error(flat, sum) < 1e-6);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(float16_is_rounded_as_casts_do) {
+  std::vector<double> all{0, -0.0, 65504, 65519, 65520, 1e30, -1e30, 6e-8, 2.9e-8, 3e-5, 6.1e-5, 1.0009765625};
+  for (int i = 0; i < 4000; ++i) all.push_back(std::ldexp(1 + i / 4000., i % 45 - 26) * (i % 3 ? 1 : -1));
+  const auto n = static_cast<std::int64_t>(all.size());
+  const array x = array_of(dtype::float32, {n, 1}, all);
+  small_graph g;
+  g.output(matmul(g.input(x), g.input(array_of(dtype::float32, {1, 1}, {1}), "one"), {.compute = dtype::float16}));
+  const array found = g.run()[0], wanted = rounded_to(dtype::float16, x);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    BOOST_TEST((found.values[i] == wanted.values[i]), all[i] << " becomes " << found.values[i]);
+}
+
+BOOST_AUTO_TEST_CASE(attention_computes_in_half_types_and_so_does_its_gradient) {
+  for (const dtype half : {dtype::bfloat16, dtype::float16}) {
+    const auto run = [&](dtype compute, int threads) {
+      small_graph g;
+      const value q = g.input(real({2, 3, 33, 16}, 1), "q"), k = g.input(real({2, 3, 35, 16}, 2), "k"),
+                  v = g.input(real({2, 3, 35, 24}, 3), "v"), wanted[] = {q, k, v};
+      const value y = attention(q, k, v, attention_attributes{.causal = true, .compute = compute});
+      g.output(y);
+      for (const auto& d : gradients(value(reduce_sum(tanh(y))), wanted)) g.output(d);
+      return g.run({}, threads);
+    };
+    const auto whole = run(dtype::float32, 1), found = run(half, 1);
+    for (int threads = 2; threads <= 4; ++threads) {
+      const auto again = run(half, threads);
+      for (std::size_t i = 0; i < found.size(); ++i) BOOST_TEST(same_bits(found[i], again[i]));
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      BOOST_TEST(relative_error(found[i], whole[i]) < 2e-2);
+      BOOST_TEST(relative_error(found[i], whole[i]) > 1e-5);
+    }
+  }
+}
+
+// Rules that write other products in the place of some keep what those compute in.
+BOOST_AUTO_TEST_CASE(rules_keep_what_products_compute_in) {
+  small_graph g;
+  const value q = g.input(real({2, 20, 16}, 1), "q"), k = g.input(real({2, 24, 16}, 2), "k"),
+              v = g.input(real({2, 24, 16}, 3), "v");
+  const matmul_attributes half{.compute = dtype::bfloat16};
+  g.output(matmul(softmax(matmul(q, permute(k, {0, 2, 1}), half) * 0.25), v, half));
+  const array found = g.run()[0];
+  BOOST_TEST(g.plan->counters().of(rewrite::attention) == 1);
+  BOOST_TEST(g.plan->counters().of(rewrite::transposed_operand) == 1);
+  BOOST_TEST(lines_in_bfloat(*g.plan) == 1u);
+  small_graph w;
+  w.output(attention(w.input(g.data[0], "q"), w.input(g.data[1], "k"), w.input(g.data[2], "v"),
+                     attention_attributes{.scale = 0.25, .compute = dtype::bfloat16}));
+  BOOST_TEST(same_bits(found, w.run()[0]));
+}
+
+BOOST_AUTO_TEST_CASE(what_products_cannot_compute_in) {
+  small_graph g;
+  const value x = g.input(real({2, 3}, 1)), w = g.input(random_array(dtype::float64, {3, 4}, 2), "w"),
+              y = g.input(random_array(dtype::float64, {2, 3}, 1), "y");
+  BOOST_TEST(
+      message_of([&] { matmul(y, w, {.compute = dtype::bfloat16}); })
+          .find("`compute` is bfloat16 and the operands are float64; float32 operands may be rounded to bfloat16 or "
+                "float16") != std::string::npos);
+  BOOST_TEST(message_of([&] {
+               matmul(x, x, {.transpose_b = true, .compute = dtype::int8});
+             }).find("`compute` is int8") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(attention_rounds_its_operands) {
   for (const auto& [queries, keys, depth, width] : {std::tuple{1, 5, 8, 6}, {130, 131, 33, 20}, {70, 200, 16, 50}})
     for (const bool causal : {false, true})

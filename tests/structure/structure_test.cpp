@@ -236,6 +236,22 @@ BOOST_AUTO_TEST_CASE(earlier_versions_of_operations) {
           "file_error: net.json: node 1 (max_pool2d) of program 0: attribute `padding_more_h` is missing");
 }
 
+// An attribute that came later counts where it is not its default: files and ids of earlier programs are as they were.
+BOOST_AUTO_TEST_CASE(attributes_that_came_later) {
+  const auto product = [](dtype compute) {
+    program p;
+    const value x = p.input("x", f({2, 3}));
+    p.output("y", matmul(x, x, {.transpose_b = true, .compute = compute}));
+    return p.to_json();
+  };
+  const auto plain = product(dtype::float32), half = product(dtype::bfloat16);
+  BOOST_TEST(plain.find("compute") == std::string::npos);
+  BOOST_TEST(changed(half, ", \"compute\": \"bfloat16\"", "") == plain);
+  for (const auto& json : {plain, half}) BOOST_TEST(read_program(json, {}, "net.json")->to_json() == json);
+  BOOST_TEST(!(read_program(plain)->id() == read_program(half)->id()));
+  BOOST_TEST((read_program(changed(half, "bfloat16", "float32"))->id() == read_program(plain)->id()));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_known) {
   const auto good = small_json();
   refuses(changed(good, "\"version\": 1", "\"version\": 2"),
@@ -251,7 +267,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
           "version 1");
   refuses(changed(good, "\"transpose_a\"", "\"transpose_c\""),
           "unsupported_error: net.json: node 2 (matmul) of program 0: the attribute `transpose_c` is not known; there "
-          "are `transpose_a`, `transpose_b`; did you mean");
+          "are `transpose_a`, `transpose_b`, `compute`; did you mean");
   refuses(changed(good, "\"tanh\", \"version\": 1", "\"tanh\", \"version\": 0"),
           "unsupported_error: net.json: node 3 (tanh) of program 0: version 0 of the operation; this library has "
           "version 1");

@@ -1,6 +1,7 @@
 // Products of bfloat16 numbers of one instruction set, in the forms that it can have.
 #include "bfloat.h"
 
+#include "casts.h"
 #include "conv_border.h"
 #include "conv_prepare.h"
 #include "conv_reorder.h"
@@ -103,6 +104,11 @@ void LAMINA_KERNEL(gemm_bf16_prepack)(const void* args, void*) noexcept {
   const auto& g = *static_cast<const gemm_prepack_args*>(args);
   pack_b_pairs<tile_vectors>(g.k, g.n, static_cast<const float*>(g.b), g.b_row, g.b_column,
                              static_cast<float*>(g.packed));
+}
+
+void LAMINA_KERNEL(round_to_half)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const half_round_args*>(args);
+  LAMINA_VECTORS for (long i = 0; i < a.count; ++i) a.out[i] = to_float(to_half(a.in[i]));
 }
 
 void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
@@ -240,6 +246,7 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
     {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), {}},
 #endif
     LAMINA_KERNEL(bfloat_form),
+    LAMINA_KERNEL(round_to_half),
 };
 
 }  // extern "C"

@@ -27,10 +27,18 @@ struct bfloat_round_args {
   void* out;
 };
 
+/// Numbers rounded to float16, to the nearest with ties to even, and kept as float32.
+struct half_round_args {
+  long count;
+  const float* in;
+  float* out;
+};
+
 struct bfloat_functions {
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   bfloat_products products[2];
   int (*form)() noexcept;
+  kernel round_to_half;  // args: half_round_args
 };
 LAMINA_OF_EACH_SET(bfloat_functions, lamina_bfloat);
 

@@ -144,10 +144,33 @@ template <class T> LAMINA_INLINE void pack_a_any(long k, long count, const T* fr
     for (long i = 0; i < count; ++i) *to++ = from[i * row + p * column];
 }
 
+/// As many rows of a transposed A as a register has lanes, rounded as a form asks.
+template <class Form> LAMINA_INLINE void round_columns(long k, const float* from, long column, typename Form::x* to) {
+  constexpr int lanes = width<float>;
+  constexpr long together = 4 * lanes;
+  alignas(64) float held[lanes][together];
+  for (long p = 0; p < k; p += together) {
+    const long left = k - p < together ? k - p : together;
+    LAMINA_NO_UNROLL for (long s = 0; s < left; s += lanes) {
+      vec<float> r[lanes];
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] =
+          s + i < left ? load(from + (p + s + i) * column) : zero<float>();
+      transpose<float>(r);
+      LAMINA_UNROLL for (int i = 0; i < lanes; ++i) store(held[i] + s, r[i]);
+    }
+    LAMINA_NO_UNROLL for (int i = 0; i < lanes; ++i)
+        Form::round(held[i], left, to + i * steps_of<Form>(k) * Form::numbers + p);
+  }
+}
+
 /// Rows of A, rounded as a form asks, one after the other in whole steps.
 template <class Form>
 LAMINA_INLINE void round_a(long k, long count, const float* from, long row, long column, typename Form::x* to) {
-  for (long i = 0; i < count; ++i, from += row, to += steps_of<Form>(k) * Form::numbers) {
+  const long packed_row = steps_of<Form>(k) * Form::numbers;
+  constexpr int lanes = width<float>;
+  for (; row == 1 && count >= lanes; count -= lanes, from += lanes, to += lanes * packed_row)
+    round_columns<Form>(k, from, column, to);
+  for (long i = 0; i < count; ++i, from += row, to += packed_row) {
     if (column == 1) {
       Form::round(from, k, to);
       continue;

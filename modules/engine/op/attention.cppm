@@ -15,11 +15,16 @@ import lamina.std;
 
 namespace lamina {
 
-/// `causal`: query i sees keys j <= i + keys - queries, so that the last query sees all. `scale` 0: 1 / sqrt(depth).
+/// `causal`: query i sees keys j <= i + keys - queries, so that the last query sees all. `scale` 0: 1 / sqrt(depth). `compute`: as of
+/// `matmul_attributes`, for both products; softmax stays float32.
 export struct attention_attributes {
   bool causal = false;
   double scale = 0;
-  static constexpr void members(auto& a, auto&& f) { f("causal", a.causal), f("scale", a.scale); }
+  dtype compute = dtype::float32;
+  static constexpr std::string_view later = "compute";
+  static constexpr void members(auto& a, auto&& f) {
+    f("causal", a.causal), f("scale", a.scale), f("compute", a.compute);
+  }
   bool operator==(const attention_attributes&) const = default;
 };
 /// `scale` 0: 1 / sqrt(depth).
@@ -71,14 +76,17 @@ namespace op {
 export struct attention {
   static constexpr std::string_view name = "attention";
   static constexpr int operands = -1;
+  static constexpr bool rounds_operands = true;
   using attributes = attention_attributes;
-  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+  static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     if (in.size() < 3 || in.size() > 4) {
       out.why << "takes queries, keys, values and a mask or none, not " << in.size() << " operands";
       return;
     }
     const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
-    if (!detail::same_elements({in.first, 3}, out) || !detail::takes(domain::real, in[0].element, out)) return;
+    if (!detail::same_elements({in.first, 3}, out) || !detail::takes(domain::real, in[0].element, out) ||
+        !detail::may_compute_in(at.compute, in[0].element, out))
+      return;
     if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) {
       out.why << "queries, keys and values of one rank [..., T, D] are expected";
       return;
@@ -347,9 +355,11 @@ inline constexpr const operation& record<Op> = attention_records.of[attention_op
 
 namespace detail {
 /// The weights of attention: softmax(query key^T + mask) over the keys that a query sees, zeros for one that sees none.
-/// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, where it is not null, broadcasts to that.
-template <class V> constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask) {
-  V scores(lamina::matmul(query, key, {.transpose_b = true}));
+/// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, where it is not null, broadcasts to that. `compute`: as of
+/// `matmul_attributes`.
+template <class V> constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask,
+                                                 dtype compute = dtype::float32) {
+  V scores(lamina::matmul(query, key, {.transpose_b = true, .compute = compute}));
   if (!mask && !causal) return V(lamina::softmax(scores));
   // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
   constexpr double unseen = -1e30;

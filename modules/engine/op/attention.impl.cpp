@@ -10,6 +10,7 @@ import :op.attention;
 import :op.box;
 import :op.elementwise;
 import :op.linear;
+import :op.products;
 import :op.reduce;
 import :op.shape;
 import :op.view;
@@ -61,7 +62,10 @@ void attention::emit(emission& e) {
   a.causal = at.causal;
   const auto& kernels = kernels::kernels_of(static_cast<kernels::isa>(e.isa()));
   a.product = kernels.gemm[static_cast<int>(element)];
-  if (e.compute() == dtype::bfloat16 && element == dtype::float32) {
+  const dtype compute = at.compute == dtype::float32 ? e.compute() : at.compute;
+  buffer_ref given[3];
+  for (std::size_t i = 0; i < 3; ++i) given[i] = compute == dtype::float16 ? detail::half_operand(e, i) : e.in(i);
+  if (compute == dtype::bfloat16 && element == dtype::float32) {
     a.product = kernels.bfloat->products[kernels.bfloat->form()].gemm;
     a.packs_values = 1;
     e.note("bfloat16");
@@ -74,6 +78,7 @@ void attention::emit(emission& e) {
   a.mask_column = mask.axis[rank - 1];
   a.mask_is_bool = masked && e.in_type(3).element == dtype::boolean;
 
+  if (compute == dtype::float16) e.stage();
   const std::int64_t heads = q.size(0, rank - 2), shared = heads / k.size(0, rank - 2);
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
   // Each part packs the keys of its head: a head is cut only as far as threads need parts.
@@ -88,9 +93,9 @@ void attention::emit(emission& e) {
           kernels::attention_args part = a;
           part.first = first;
           part.count = count;
-          std::vector<address> where{{&part.q, e.in(0).at(h * a.queries * a.depth * size)},
-                                     {&part.k, e.in(1).at(h / shared * a.keys * a.depth * size)},
-                                     {&part.v, e.in(2).at(h / shared * a.keys * a.width * size)},
+          std::vector<address> where{{&part.q, given[0].at(h * a.queries * a.depth * size)},
+                                     {&part.k, given[1].at(h / shared * a.keys * a.depth * size)},
+                                     {&part.v, given[2].at(h / shared * a.keys * a.width * size)},
                                      {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
           if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
           e.step(functions(e).attention[static_cast<int>(element)], part, where,
@@ -130,16 +135,20 @@ void attention::gradient(gradient_call& c) {
     value n = lamina::reshape(lamina::slice(lamina::shape_of(c(0)), {.start = rank - 1, .stop = rank}), shape{});
     return value(x / lamina::sqrt(apply<op::cast>({x.type().element}, n)));
   };
-  const value scaled = scale(q), p = detail::attention_weights(scaled, k, at.causal, masked ? &mask : nullptr);
+  const auto product = [&](const value& a, const value& b, bool transpose_a, bool transpose_b) {
+    return value(lamina::matmul(a, b, {transpose_a, transpose_b, at.compute}));
+  };
+  const value scaled = scale(q),
+              p = detail::attention_weights(scaled, k, at.causal, masked ? &mask : nullptr, at.compute);
   const auto back = [](const value& x, const value& part, const value& whole) {
     return value(lamina::reshape_like(lamina::sum_like(x, part), whole));
   };
-  c(2, [&] { return back(lamina::matmul(p, g, {.transpose_a = true}), v, c(2)); });
+  c(2, [&] { return back(product(p, g, true, false), v, c(2)); });
   if (!c.wanted[0] && !c.wanted[1] && !(added && c.wanted[3])) return;
-  value dp = lamina::matmul(g, v, {.transpose_b = true}), weighted = p * dp;
+  value dp = product(g, v, false, true), weighted = p * dp;
   value ds = weighted - p * lamina::reduce_sum(weighted, {.axes = {-1}, .keepdim = true});
-  c(0, [&] { return back(scale(lamina::matmul(ds, k)), q, c(0)); });
-  c(1, [&] { return back(lamina::matmul(ds, scaled, {.transpose_a = true}), k, c(1)); });
+  c(0, [&] { return back(scale(product(ds, k, false, false)), q, c(0)); });
+  c(1, [&] { return back(product(ds, scaled, true, false), k, c(1)); });
   if (added) c(3, [&] { return back(ds, mask, c(3)); });
 }
 

@@ -14,10 +14,15 @@ import lamina.std;
 
 namespace lamina {
 
-/// Whether the last two axes of an operand are exchanged; never a copy.
+/// Whether the last two axes of an operand are exchanged; never a copy. `compute` is what float32 operands are rounded to before
+/// they are multiplied: float32, bfloat16 or float16. Sums and result stay float32, gradients round as the product does.
 export struct matmul_attributes {
   bool transpose_a = false, transpose_b = false;
-  static constexpr void members(auto& a, auto&& f) { f("transpose_a", a.transpose_a), f("transpose_b", a.transpose_b); }
+  dtype compute = dtype::float32;
+  static constexpr std::string_view later = "compute";
+  static constexpr void members(auto& a, auto&& f) {
+    f("transpose_a", a.transpose_a), f("transpose_b", a.transpose_b), f("compute", a.compute);
+  }
   bool operator==(const matmul_attributes&) const = default;
 };
 
@@ -28,10 +33,22 @@ struct dot_attributes {
   bool operator==(const dot_attributes&) const = default;
 };
 
+namespace detail {
+/// Whether a product of operands of this type may round them to `compute`; says why not.
+constexpr bool may_compute_in(dtype compute, dtype element, inference& out) {
+  if (compute == dtype::float32) return true;
+  if (element == dtype::float32 && (compute == dtype::bfloat16 || compute == dtype::float16)) return true;
+  out.why << "`compute` is " << compute << " and the operands are " << element
+          << "; float32 operands may be rounded to bfloat16 or float16";
+  return false;
+}
+}  // namespace detail
+
 namespace op {
 export struct matmul {
   static constexpr std::string_view name = "matmul";
   static constexpr int operands = 2;
+  static constexpr bool rounds_operands = true;
   static channel_axes channels(const matmul_attributes& a, const shape& result, const shape& w) {
     return {result.rank - 1, w.rank - (a.transpose_b ? 2 : 1)};
   }
@@ -40,6 +57,7 @@ export struct matmul {
     const shape &a = in[0].dims, &b = in[1].dims;
     if (!detail::same_elements(in, out)) return;
     if (!detail::takes(domain::numbers, in[0].element, out)) return;
+    if (!detail::may_compute_in(at.compute, in[0].element, out)) return;
     if (a.rank < 2 || b.rank < 2) {
       out.why << "both operands must be matrices";
       return;

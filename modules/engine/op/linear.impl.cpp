@@ -18,14 +18,16 @@ import lamina.std;
 namespace lamina::op {
 
 void matmul::gradient(gradient_call& c) {
-  auto [ta, tb] = c.attributes<matmul_attributes>();
+  auto [ta, tb, half] = c.attributes<matmul_attributes>();
   const value& g = c.gradient();
   c(0, [&] {
-    value d = ta ? value(lamina::matmul(c(1), g, {tb, true})) : value(lamina::matmul(g, c(1), {false, !tb}));
+    value d =
+        ta ? value(lamina::matmul(c(1), g, {tb, true, half})) : value(lamina::matmul(g, c(1), {false, !tb, half}));
     return lamina::sum_like(d, c(0));
   });
   c(1, [&] {
-    value d = tb ? value(lamina::matmul(g, c(0), {true, ta})) : value(lamina::matmul(c(0), g, {!ta, false}));
+    value d =
+        tb ? value(lamina::matmul(g, c(0), {true, ta, half})) : value(lamina::matmul(c(0), g, {!ta, false, half}));
     return lamina::sum_like(d, c(1));
   });
 }
@@ -71,11 +73,19 @@ buffer_ref packed_b(emission& e, const kernels::gemm_functions& gemm, const prod
       !rounds);
 }
 
-// How products are computed: their kernels, B as those have packed it, and A where it is rounded before, once for all parts.
+// Matrices of an operand in a form of their own, side by side.
+struct formed {
+  buffer_ref at;          // empty: the operand as it lies
+  std::int64_t from = 0;  // elements from one matrix of the operand to the next; 0: there is one
+  std::int64_t each = 0;  // the same of the form: bytes of B, numbers of A
+  std::int64_t of(std::int64_t element) const { return each == 0 ? element : from == 0 ? 0 : element / from * each; }
+};
+// How products are computed: their kernels, and the forms of their operands.
 struct way {
   const kernels::gemm_functions& gemm;
-  buffer_ref packed, rounded = {};
-  std::int64_t number_bytes = 0;
+  formed a{}, b{};
+  bool packed = false;       // the form of B is the kernels'
+  std::int64_t a_bytes = 0;  // of a number of A
 };
 
 // A call for rows and columns of a product from these on, or for as many products as `part` has.
@@ -87,10 +97,9 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
              c_at = (first.c + row * part.c_row + column) * size;
   const auto run = gemm.prepare_kernel(&part, e.compact());
   std::vector<address> where{
-      {&part.a, by.rounded ? by.rounded.at(row * part.a_row * by.number_bytes)
-                           : e.in(0).at((first.a + row * part.a_row) * size)},
-      {&part.b, by.packed ? by.packed.at(static_cast<std::int64_t>(gemm.packed_bytes(part.k, column)))
-                          : e.in(1).at((first.b + column * part.b_column) * size)},
+      {&part.a, (by.a.at ? by.a.at : e.in(0)).at((by.a.of(first.a) + row * part.a_row) * by.a_bytes)},
+      {&part.b, by.packed ? by.b.at.at(by.b.of(first.b) + static_cast<std::int64_t>(gemm.packed_bytes(part.k, column)))
+                          : (by.b.at ? by.b.at : e.in(1)).at((first.b + column * part.b_column) * size)},
       {&part.c, e.out(0).at(c_at)}};
   if (tail.bias) where.push_back({&part.bias_column, e.operand(tail.bias).at(column * size)});
   if (tail.residual) where.push_back({&part.residual, e.operand(tail.residual).at(c_at)});
@@ -149,37 +158,86 @@ void emit_integers(emission& e, const products& all) {
   }
 }
 
-// Rounds A before a product whose parts would each round it.
-void round_rows(emission& e, kernels::gemm_args& p, way& by) {
+// Rounds A before products whose parts would each round it. The products run after the next stage.
+void round_rows(emission& e, products& all, way& by) {
   const auto& f = bfloat_functions(e);
-  const std::int64_t row = (p.k + 1) / 2 * 2;
-  by.number_bytes = static_cast<std::int64_t>(f.number_bytes);
-  by.rounded = e.temporary(static_cast<std::size_t>(p.m * row) * f.number_bytes);
-  e.cut_for_threads(p.m, 8 * static_cast<double>(p.k), [&](std::int64_t first, std::int64_t count) {
-    kernels::bfloat_round_args a{};
-    a.rows = count;
-    a.k = p.k;
-    a.row = p.a_row;
-    a.column = p.a_column;
-    e.step(f.round, a,
-           {{&a.in, e.in(0).at(first * p.a_row * 4)}, {&a.out, by.rounded.at(first * row * by.number_bytes)}});
-  });
-  e.stage();
+  auto& p = all.one;
+  const std::int64_t row = (p.k + 1) / 2 * 2, count = all.count == 1 ? 1 : all.a.size(), each = p.m * row;
+  by.a_bytes = static_cast<std::int64_t>(f.number_bytes);
+  by.a = {e.temporary(static_cast<std::size_t>(each * count * by.a_bytes)), count == 1 ? 0 : all.step.a, each};
+  for (std::int64_t i = 0; i < count; ++i)
+    e.cut_for_threads(
+        p.m, 8 * static_cast<double>(p.k),
+        [&](std::int64_t first, std::int64_t rows) {
+          kernels::bfloat_round_args a{};
+          a.rows = rows;
+          a.k = p.k;
+          a.row = p.a_row;
+          a.column = p.a_column;
+          e.step(f.round, a,
+                 {{&a.in, e.in(0).at((i * all.step.a + first * p.a_row) * 4)},
+                  {&a.out, by.a.at.at((i * each + first * row) * by.a_bytes)}});
+        },
+        400e3, 16);
   p.a_row = row;
   p.a_column = 1;
   p.rounded = 1;
 }
 
-way way_of(emission& e, const products& all, bool transposed) {
-  if (e.compute() == dtype::bfloat16 && e.out_type(0).element == dtype::float32) {
-    const auto& f = bfloat_functions(e);
-    if (const buffer_ref packed = packed_b(e, *f.gemm, all, transposed)) {
-      e.note("bfloat16");
-      return {*f.gemm, packed};
-    }
-  }
+// Packs each B for products that run after the next stage.
+void pack_now(emission& e, const products& all, way& by) {
+  const auto& p = all.one;
+  const auto each = static_cast<std::int64_t>((by.gemm.packed_bytes(p.k, p.n) + 63) / 64 * 64);
+  const std::int64_t count = all.one_b ? 1 : all.b.size();
+  by.b = {e.temporary(static_cast<std::size_t>(each * count)), count == 1 ? 0 : all.step.b, each};
+  by.packed = true;
+  for (std::int64_t i = 0; i < count; ++i)
+    e.cut_for_threads(
+        p.n, 8 * static_cast<double>(p.k),
+        [&](std::int64_t column, std::int64_t columns) {
+          kernels::gemm_prepack_args q{};
+          q.k = p.k;
+          q.n = columns;
+          q.b_row = p.b_row;
+          q.b_column = p.b_column;
+          e.step(by.gemm.prepack, q,
+                 {{&q.b, e.in(1).at((i * all.step.b + column * p.b_column) * 4)},
+                  {&q.packed, by.b.at.at(i * each + static_cast<std::int64_t>(by.gemm.packed_bytes(p.k, column)))}});
+        },
+        400e3, by.gemm.panel_columns);
+}
+
+// Products of operands that are rounded to bfloat16; nothing where they stay float32.
+std::optional<way> bfloat_way(emission& e, products& all, const matmul_attributes& at) {
+  const auto& gemm = *bfloat_functions(e).gemm;
+  way by{gemm, {}, {packed_b(e, gemm, all, at.transpose_b)}, true, 4};
+  const bool known = static_cast<bool>(by.b.at);
+  if (!known) {
+    if (at.compute == dtype::float32 || all.column) return {};
+    pack_now(e, all, by);
+  } else by.b.each = 1;
+  e.note("bfloat16");
+  const auto& p = all.one;
+  const bool many_parts = all.count == 1 && p.m >= 2 * gemm.tile_rows && p.n > 2 * gemm.panel_columns,
+             rounds = many_parts || p.a_column != 1;
+  if (rounds) round_rows(e, all, by);
+  if (rounds || !known) e.stage();
+  return by;
+}
+
+way way_of(emission& e, products& all, const matmul_attributes& at) {
+  const dtype element = e.out_type(0).element, compute = at.compute == dtype::float32 ? e.compute() : at.compute;
+  const auto size = static_cast<std::int64_t>(size_of(element));
+  if (compute == dtype::bfloat16 && element == dtype::float32)
+    if (auto by = bfloat_way(e, all, at)) return *by;
   const auto& gemm = functions(e);
-  return {gemm, packed_b(e, gemm, all, transposed)};
+  if (at.compute == dtype::float16) {
+    way by{gemm, {detail::half_operand(e, 0)}, {detail::half_operand(e, 1)}, false, size};
+    e.stage();
+    return by;
+  }
+  const buffer_ref packed = packed_b(e, gemm, all, at.transpose_b);
+  return {gemm, {}, {packed, 0, packed ? 1 : 0}, static_cast<bool>(packed), size};
 }
 
 }  // namespace
@@ -195,8 +253,8 @@ void matmul::emit(emission& e) {
   p.low = tail.low;
   p.high = tail.high;
   p.relaxed_summation = e.relaxed_summation();
-  way by = way_of(e, all, at.transpose_b);
-  p.prepacked = static_cast<bool>(by.packed);
+  const way by = way_of(e, all, at);
+  p.prepacked = by.packed;
 
   const double flops = all.flops();
   constexpr double least = 4e5;  // flops of a product that is cut
@@ -218,8 +276,6 @@ void matmul::emit(emission& e) {
         1e6);
     return;
   }
-  const bool rounds = by.packed && &by.gemm != &functions(e);
-  if (rounds && all.count == 1 && p.m >= 2 * by.gemm.tile_rows && p.n > 2 * by.gemm.panel_columns) round_rows(e, p, by);
   for (std::int64_t i = 0; i < all.count; ++i) {
     if (small) emit_part(e, p, by, all.at(i));
     else emit_product(e, p, flops, by, all.at(i));

@@ -43,9 +43,24 @@ template <class T> std::uint64_t hash_member(const T& v) {
   } else if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(v);
   else return static_cast<std::uint64_t>(v);
 }
+/// Whether a member is the one that the attributes got later, `later`, and has its default: ids of programs and files are then as they
+/// were without it.
+template <class A, class M> bool is_omitted(std::string_view name, const M& m) {
+  bool same = false;
+  if constexpr (requires { A::later; }) {
+    const A defaults{};
+    if (name == A::later)
+      A::members(defaults, [&]<class D>(std::string_view other, const D& d) {
+        if constexpr (std::same_as<D, M>) same = same || (other == name && d == m);
+      });
+  }
+  return same;
+}
 template <class A> std::uint64_t hash_attributes(const void* p) {
   std::uint64_t h = 17;
-  A::members(*static_cast<const A*>(p), [&](std::string_view, const auto& v) { h = mix(h, hash_member(v)); });
+  A::members(*static_cast<const A*>(p), [&](std::string_view name, const auto& v) {
+    if (!is_omitted<A>(name, v)) h = mix(h, hash_member(v));
+  });
   return h;
 }
 template <class A> bool equal_attributes(const void* a, const void* b) {
@@ -79,6 +94,7 @@ template <class A> std::shared_ptr<const void> visit_attributes(const void* p, c
   A a = p ? *static_cast<const A*>(p) : A{};
   A::members(a, [&]<class M>(std::string_view name, M& m) {
     attribute_value v = to_attribute(m);
+    v.omitted = is_omitted<A>(name, m);
     each(name, v);
     m = from_attribute<M>(v);
     if constexpr (std::is_integral_v<M>)
@@ -331,6 +347,13 @@ template <Operation Op> struct recorded {
         return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
                                 weights);
       };
+    if constexpr (requires { Op::rounds_operands; })
+      if (Op::rounds_operands)
+        r.rounded = [](const void* a, dtype to) -> std::shared_ptr<const void> {
+          auto with = *static_cast<const attributes*>(a);
+          with.compute = to;
+          return std::make_shared<const attributes>(with);
+        };
     if constexpr (requires { &Op::images; })
       r.images = [](const image_call& c) { return checked_images(Op::name, Op::images(c), c); };
   }

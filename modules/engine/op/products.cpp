@@ -3,8 +3,11 @@ module;
 #include "../kernels/table.h"
 module lamina:op.products;
 import :core;
+import :dtype;
+import :emission;
 import :op.linear;
 import :shape;
+import :tensor;
 import lamina.std;
 
 namespace lamina::detail {
@@ -67,6 +70,21 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
   }
   all.column = p.n == 1 && p.a_column == 1;
   return all;
+}
+
+/// A float32 operand rounded to float16 and kept as float32: a product of such operands is that of float16 numbers with sums in
+/// float32. The steps that read it come after the next stage.
+buffer_ref half_operand(emission& e, std::size_t i) {
+  const std::int64_t count = e.in_type(i).dims.size();
+  const buffer_ref from = e.in(i), to = e.temporary(static_cast<std::size_t>(count) * sizeof(float));
+  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
+  e.cut_for_threads(count, 2, [&](std::int64_t first, std::int64_t part) {
+    kernels::half_round_args a{};
+    a.count = part;
+    e.step(family.round_to_half, a, {{&a.in, from.at(first * 4)}, {&a.out, to.at(first * 4)}});
+  });
+  e.note("float16");
+  return to;
 }
 
 }  // namespace lamina::detail

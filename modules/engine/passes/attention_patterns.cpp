@@ -241,6 +241,10 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!s) return miss(why_no_scores(g, scores));
   m.number = s->scale;
   const auto& inside = g.at(s->product).attributes_as<matmul_attributes>();
+  m.compute = inside.compute;
+  if (g.at(v).attributes_as<matmul_attributes>().compute != m.compute)
+    return miss("its products round their operands to ", m.compute, " and ",
+                g.at(v).attributes_as<matmul_attributes>().compute);
   // Operands in the form of the scores.
   const auto in_its_form = [&](value_id x) {
     const value_id whole = without_view(g, x);
@@ -312,7 +316,7 @@ value make_attention(const pattern_match& m, operands_of_match in) {
     mask = mask.empty() ? one : value(mask + one);
   }
   if (!mask.empty()) all.push_back(m.least ? value(max(mask, number(*m.least))) : mask);
-  const value made = apply_all<op::attention>(attention_attributes{false, m.number}, all),
+  const value made = apply_all<op::attention>(attention_attributes{false, m.number, m.compute}, all),
               turned = m.turned[3] ? with_axes_swapped(made) : made;
   return turned.shape() == m.result ? turned : value(reshape(turned, m.result));
 }

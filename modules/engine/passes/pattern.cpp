@@ -60,6 +60,7 @@ struct pattern_match {
   // Of an attention: what its mask adds where its condition holds, and elsewhere; the least that masks may be; the scores' form, and the
   // result's; which of queries, keys, values and result lie with their last two axes swapped.
   std::optional<double> kept{}, masked{}, least{};
+  dtype compute = dtype::float32;  // of its products
   shape form{}, result{};
   bool turned[4]{};
   // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of

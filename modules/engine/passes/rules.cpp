@@ -122,7 +122,7 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
   bool a = swaps_last(in[0]), b = swaps_last(in[1]);
   if (!a && !b) return {};
   return matmul(a ? operand(node_of(in[0]), 0, p) : in[0], b ? operand(node_of(in[1]), 0, p) : in[1],
-                {at.transpose_a != a, at.transpose_b != b});
+                {at.transpose_a != a, at.transpose_b != b, at.compute});
 }
 
 /// A product with a number: the other operand and the number.

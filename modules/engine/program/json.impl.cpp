@@ -157,6 +157,7 @@ class program_writer {
         << ", \"version\": " << n.op->version << ", \"attributes\": {";
     bool first = true;
     n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) {
+      if (v.omitted) return;
       attribute(quoted(t_ << (std::exchange(first, false) ? "" : ", "), name) << ": ", v);
     });
     t_ << "}, \"inputs\": [";

@@ -79,6 +79,7 @@ export struct attribute_value {
   dtype element = dtype::float32;
   shape dims;
   lamina::axes list;
+  bool omitted = false;  // at the default of a member that files of earlier versions lack: it is not written
   bool operator==(const attribute_value&) const = default;
 };
 /// Is told an attribute's name and value, which it may change for another one of the same form.
@@ -185,6 +186,8 @@ export struct operation {
   channel_axes (*channels)(const void* attributes, const shape& result, const shape& weights) = nullptr;
   /// The bounds of an operation that limits operand 0, from the numbers that its other operands are, where they are constants.
   std::optional<value_bounds> (*bounds)(view<const std::optional<double>> operands) = nullptr;
+  /// Of a product of float32 operands: its attributes where it rounds them to a half type before it multiplies; null: it does not.
+  std::shared_ptr<const void> (*rounded)(const void* attributes, dtype to) = nullptr;
   /// The neighboring positions of operand 0, which has these extents, that the result is.
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;

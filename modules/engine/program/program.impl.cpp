@@ -646,6 +646,7 @@ struct numbering {
   text& attributes(text& t, const node& n) const {
     text a;
     n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) {
+      if (v.omitted) return;
       spell_attribute(a << (a.empty() ? "" : ", ") << name << "=", v);
     });
     if (!a.empty()) t << " {" << a << "}";

@@ -281,7 +281,7 @@ class program_reader {
       unsupported("the attribute `", printable(name), "` is not known", t);
     });
     return op.visit(nullptr, [&](std::string_view name, attribute_value& a) {
-      if (const json_value v = given[name]; v || version == op.version) attribute(v, name, a);
+      if (const json_value v = given[name]; v || (version == op.version && !a.omitted)) attribute(v, name, a);
     });
   }
   value_id reference(const json_value& v, std::string_view what) const {
