@@ -86,11 +86,14 @@ class scheduler {
       is_late[static_cast<std::size_t>(a.value.node)] = 1;
     }
     for (const auto& o : p_.outputs()) visit(o.value.node);
-    // Everything that the assigned values need comes before the first of them: assignments run last.
+    // Everything that the assigned values need comes before the first of them: assignments run last. In the order of the program,
+    // as gradients of weights are found where the reverse walk meets them: what they read is not kept for later ones.
+    std::set<std::int32_t> needed;
     for (auto n : late)
       each_dependency(n, [&](value_id d) {
-        if (!is_late[static_cast<std::size_t>(d.node)]) visit(d.node);
+        if (!is_late[static_cast<std::size_t>(d.node)]) needed.insert(d.node);
       });
+    for (auto n : needed) visit(n);
     late_ = true;
     for (auto n : late) visit(n);
     put_once_first();
