@@ -120,7 +120,9 @@ export import :train.optim;           // optimizers
 export import :train.compose;         // optimizers made of optimizers
 export import :train.replicas;        // processes that train one model together
 export import :train.observe;         // observers of training
+export import :train.chart;           // pictures of numbers
 export import :train;                 // fit, checkpoints
+export import :train.search;          // looking for a learning rate
 export import :gradcheck;             // gradients against central differences
 export import :graph.scope;           // names and devices of what is added to nets
 export import :graph.fill;            // how blobs begin

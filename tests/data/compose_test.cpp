@@ -116,6 +116,27 @@ BOOST_AUTO_TEST_CASE(shuffle_and_split_have_each_sample_once) {
   BOOST_CHECK_EQUAL(seen.size(), 1000u);
 }
 
+BOOST_AUTO_TEST_CASE(folds_validate_each_sample_once) {
+  for (const std::int64_t k : {2, 3, 7, 20}) {
+    const auto pairs = dataset::folds(numbers(20), k, 5);
+    BOOST_CHECK_EQUAL(pairs.size(), static_cast<std::size_t>(k));
+    std::vector<std::int64_t> validated;
+    for (const auto& [train, validation] : pairs) {
+      BOOST_CHECK(validation.size() == 20 / k || validation.size() == 20 / k + 1);
+      const auto held = all_of(validation), rest = all_of(train);
+      validated.insert(validated.end(), held.begin(), held.end());
+      std::set<std::int64_t> both(held.begin(), held.end());
+      both.insert(rest.begin(), rest.end());
+      BOOST_CHECK_EQUAL(both.size(), 20u);
+      BOOST_CHECK_EQUAL(held.size() + rest.size(), 20u);
+    }
+    BOOST_TEST(validated == permutation(20, 5, 0), boost::test_tools::per_element());
+  }
+  const auto piped = numbers(6) | dataset::folds(2, 1);
+  BOOST_CHECK_EQUAL(piped[1].first.size(), 3);
+  BOOST_CHECK(all_of(piped[0].second) != all_of((numbers(6) | dataset::folds(2, 2))[0].second));
+}
+
 BOOST_AUTO_TEST_CASE(a_cache_makes_each_sample_once) {
   std::atomic<int> made = 0;
   const auto data = numbers(64) | dataset::map([&made](std::int64_t x) {
@@ -142,6 +163,10 @@ BOOST_AUTO_TEST_CASE(errors_say_what_is_wrong) {
   BOOST_CHECK_EQUAL(message_of([&] { dataset::take(data, -1); }),
                     "dataset::take: the count is -1; expected at least 0");
   BOOST_CHECK_EQUAL(message_of([&] { dataset::split(data, 1.5, 0); }), "dataset::split: ratio is 1.5; expected 0 to 1");
+  for (const std::int64_t k : {1, 5})
+    BOOST_CHECK_EQUAL(message_of([&] { dataset::folds(data, k, 0); }),
+                      "dataset::folds: k is " + std::to_string(k) +
+                          " and there are 4 samples; expected 2 or more folds, and no more than samples");
   BOOST_CHECK_EQUAL(message_of([&] { dataset::zip(data, numbers(3)); }),
                     "dataset::zip: the data sets have 4 and 3 samples; expected as many, as dataset::take(n) gives");
   BOOST_CHECK_EQUAL(message_of([&] { static_cast<void>(dataset::take(data, 2)[2]); }),

@@ -57,6 +57,22 @@ std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int
           selection(std::vector<std::int64_t>(middle, order.end()))};
 }
 
+std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed) {
+  text t;
+  if (k < 2 || k > size)
+    raise(error_kind::value, t << "dataset::folds: k is " << k << " and there are " << size
+                               << " samples; expected 2 or more folds, and no more than samples");
+  const auto order = permutation(size, seed, 0);
+  std::vector<std::pair<selection, selection>> all;
+  for (std::int64_t f = 0; f < k; ++f) {
+    const auto first = order.begin() + f * size / k, last = order.begin() + (f + 1) * size / k;
+    std::vector<std::int64_t> outside(order.begin(), first);
+    outside.insert(outside.end(), last, order.end());
+    all.emplace_back(selection(std::move(outside)), selection(std::vector<std::int64_t>(first, last)));
+  }
+  return all;
+}
+
 void check_sizes(std::int64_t a, std::int64_t b) {
   if (a == b) return;
   text t;

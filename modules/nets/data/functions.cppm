@@ -138,6 +138,18 @@ template <class D> requires detail::accepted_samples<D> auto split(const D& data
 inline auto split(double ratio, std::int64_t seed) {
   return detail::dataset_step{[ratio, seed](const auto& data) { return split(data, ratio, seed); }};
 }
+/// Cross-validation: `k` pairs of data sets, to train on and to validate with. Each sample is in one of the second ones, whose sizes
+/// differ by one at most; the first one of a pair has all others. The order is one of chance, and samples are not copied.
+/// Errors: value_error unless 2 <= k <= the number of samples.
+template <class D> requires detail::accepted_samples<D> auto folds(const D& data, std::int64_t k, std::int64_t seed) {
+  std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
+  for (auto& [train, validation] : detail::fold_parts(detail::size_of_data(data), k, seed))
+    all.emplace_back(detail::selected<D>(data, std::move(train)), detail::selected<D>(data, std::move(validation)));
+  return all;
+}
+inline auto folds(std::int64_t k, std::int64_t seed) {
+  return detail::dataset_step{[k, seed](const auto& data) { return folds(data, k, seed); }};
+}
 /// Keeps each sample once it was made.
 template <class D> requires detail::accepted_samples<D> auto cache(const D& data) { return detail::cached<D>(data); }
 inline auto cache() {

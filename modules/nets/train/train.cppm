@@ -176,8 +176,8 @@ template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }
 /// The part of a model that is no template; that of a net from a file is the model.
-template <class M> model_core& trained_core(M& net) {
-  if constexpr (std::same_as<M, model_core>) return net;
+template <class M> auto& trained_core(M& net) {
+  if constexpr (std::same_as<std::remove_const_t<M>, model_core>) return net;
   else return net.core();
 }
 }  // namespace detail
