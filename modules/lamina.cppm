@@ -123,6 +123,7 @@ export import :train.observe;         // observers of training
 export import :train.chart;           // pictures of numbers
 export import :train;                 // fit, checkpoints
 export import :train.search;          // looking for a learning rate
+export import :train.inspect;         // what is in weights, gradients and predictions
 export import :gradcheck;             // gradients against central differences
 export import :graph.scope;           // names and devices of what is added to nets
 export import :graph.fill;            // how blobs begin

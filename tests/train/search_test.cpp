@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(the_curve_of_a_training) {
   BOOST_TEST(count_of(s, "<circle") == 12u);
   BOOST_TEST(count_of(s, ">validation</text>") == 2u);
   BOOST_TEST(holds(s, ">90.00 %</text>"));
-  BOOST_TEST(holds(s, ">0.400</text>"));
+  BOOST_TEST(holds(s, ">0.4000</text>"));
   for (auto& e : r.epochs)
     e.validation_loss.reset(), e.validation_accuracy.reset(), e.accuracy = std::numeric_limits<double>::quiet_NaN();
   s = learning_curve(r);

@@ -192,7 +192,7 @@ std::string learning_curve(const training_report& report, std::string_view title
     return validated ? std::vector<chart_curve>{both[0], both[1]} : std::vector<chart_curve>{both[0]};
   };
   std::vector<chart_panel> panels;
-  if (!report.epochs.empty()) panels.push_back({.title = std::string(loss_name), .curves = shown(loss)});
+  if (!report.epochs.empty()) panels.push_back({.title = std::string(loss_name), .curves = shown(loss), .digits = 4});
   if (classifies) panels.push_back({.title = "Accuracy", .curves = shown(accuracy), .unit = " %", .digits = 2});
   return draw_chart(title, subtitle, view<const chart_panel>(panels));
 }
