@@ -9,7 +9,7 @@ set(rooms
   engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/passes engine/plan
   engine/execute engine/quantize
   nets/layer nets/topology nets/model nets/protocol nets/serve nets/data nets/text nets/sound nets/train nets/graph
-  doors/pictures doors/onnx doors/bundle doors/mpi)
+  doors/pictures doors/onnx doors/bundle doors/mpi doors/tensorboard)
 
 file(GLOB_RECURSE units RELATIVE ${MODULES} ${MODULES}/*.cppm ${MODULES}/*.cpp)
 list(SORT units)

@@ -1,0 +1,9 @@
+// A module beside lamina, in a library of its own.
+import lamina;
+import lamina.tensorboard;
+
+int main() {
+  lamina::event_file events("run");
+  events.scalar("loss", 0.5, 1);
+  return events.path().empty() ? 1 : 0;
+}
