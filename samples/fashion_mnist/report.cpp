@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "../plot/svg.h"
+import lamina;
 
 std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
                                      std::size_t most) {
@@ -27,7 +27,7 @@ std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, con
 
 namespace {
 
-using svg::fixed;
+std::string fixed(double x, int digits) { return lamina::decimals_of(x, digits); }
 // 1234567 as 1,234,567.
 std::string grouped(double x) {
   std::string s = fixed(x, 0);

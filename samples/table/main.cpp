@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "../plot/curves.h"
-#include "../plot/svg.h"
 import lamina;
 
 using namespace lamina;
@@ -29,19 +27,6 @@ struct scale {
     return evaluate((row - mean) / deviation);
   }
 };
-
-std::string picture(const training_report& report) {
-  std::vector<std::int64_t> epochs;
-  svg::curve loss{"training", "#2563eb", {}}, validation{"validation", "#d9480f", {}};
-  for (const auto& e : report.epochs) {
-    epochs.push_back(e.epoch);
-    loss.values.push_back(e.loss);
-    validation.values.push_back(*e.validation_loss);
-  }
-  return svg::begin(540, 380, "Learning curve") +
-         svg::draw({90, 60, 320, 240, "Mean squared error, in deviations", "", 4}, epochs, {loss, validation}) +
-         "</svg>\n";
-}
 
 }  // namespace
 
@@ -67,7 +52,10 @@ int main(int argc, char** argv) try {
   std::printf("%d rows trained on, %d held back: R2 %.4f, errors %.3f (root mean square) and %.3f (mean)\n",
               static_cast<int>(train.size()), static_cast<int>(test.size()), found[0].value, deviation * found[1].value,
               deviation * found[2].value);
-  if (argc > 2) write_file_atomically(argv[2], [&](writer& file) { file.write(picture(report)); });
+  if (argc > 2)
+    write_file_atomically(argv[2], [&](writer& file) {
+      file.write(learning_curve(report, "How far beams bend", {}, "Mean squared error, in deviations"));
+    });
   return found[0].value >= 0.98 ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "table: %s\n", e.what());
