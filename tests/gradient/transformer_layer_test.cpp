@@ -44,6 +44,7 @@ struct test_scope {
     asked->emplace_back(whole, dims);
     return owner->input(whole, {element, dims});
   }
+  value constant(const shape&, double v) const { return owner->number(v, element); }
   bool training() const { return false; }
   value random_state() const { return {}; }
   std::int64_t next_site() const { return 0; }

@@ -130,7 +130,7 @@ void keeps_bits(std::string_view name, Make make, const Data& data, const Loss& 
     BOOST_TEST(nets_test::same_bits(resumed.parameters(), one.parameters()), "resumed");
 
     for (int count : {1, 2, 4, 8}) {
-      const auto all = replicas_test::trained_by(optimizer, first, count, data, o, loss);
+      const auto all = replicas_test::trained_by(optimizer, first, count, data, o, nullptr, nullptr, {}, loss);
       for (const auto& net : all)
         BOOST_TEST(nets_test::same_bits(net.parameters(), one.parameters()), count << " replicas");
     }

@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_those_of_one_process) {
   // Files that observers have written.
   options.resume = false;
   options.checkpoint.clear();
-  options.observer = checkpoints{.folder = work / "kept", .last = 3};
+  options.observer = keep_checkpoints{.folder = work / "kept", .last = 3};
   trained_by(adam, regular_model({.seed = 1}), 4, data, options);
   BOOST_TEST(same_states(work / "one", work / "kept/epoch-0003.safetensors"));
 }

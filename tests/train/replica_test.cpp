@@ -36,7 +36,7 @@ const loss::cross_entropy by_entropy;
 template <class Model> std::vector<Model> trained(const Model& net, int count, const image_dataset& data,
                                                   const fit_options& options, std::string* why = nullptr,
                                                   std::vector<training_report>* reports = nullptr) {
-  return trained_by(optim::adam{.lr = 0.01}, net, count, data, options, loss::cross_entropy{}, why, reports);
+  return trained_by(optim::adam{.lr = 0.01}, net, count, data, options, why, reports);
 }
 
 }  // namespace

@@ -94,9 +94,9 @@ class thread_replicas final : public replicas {
 // Trains copies of a model in threads, and gives that of each, or what one of them says is wrong. `after` is called in each thread.
 template <class Model, Optimizer O, class Data, class Loss = loss::cross_entropy>
 std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, const Data& data,
-                              const fit_options& options, const Loss& loss = {}, std::string* why = nullptr,
+                              const fit_options& options, std::string* why = nullptr,
                               std::vector<training_report>* reports = nullptr,
-                              const std::function<void(Model&, thread_replicas&)>& after = {}) {
+                              const std::function<void(Model&, thread_replicas&)>& after = {}, const Loss& loss = {}) {
   meeting all(count);
   std::vector<Model> nets(static_cast<std::size_t>(count), net);
   if (reports) reports->resize(nets.size());

@@ -217,7 +217,7 @@ struct trainer::implementation {
     const dtype element = net.definition().element;
     const auto [p, l, hits] = forward(true);
     trainable_weights(*p, store);
-    auto parts = in_parts ? std::make_unique<optimizer_parts>(*others, step.name, store.size()) : nullptr;
+    auto parts = in_parts && others ? std::make_unique<optimizer_parts>(*others, step.name, store.size()) : nullptr;
     const auto update = [&](program& into, view<const value> weights, view<const value> g) {
       add_updates(into, store, element, weights, g, step, parts.get());
     };
