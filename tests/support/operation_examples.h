@@ -152,6 +152,7 @@ inline const std::vector<sample_call>& examples() {
       {"order", {f({2, 3}), f({2})}},
       {"pad", {f({2, 3})}, {{"before", integer(1)}, {"after", integer(2)}}},
       {"permute", {f({2, 3})}, {{"order", list({1, 0})}}},
+      {"require_finite", {f({}), f({2, 3})}},
       {"pick", {f({2, 3}), at({2})}},
       {"pick_label", {f({2, 3}), at({2})}},
       {"integer_conv2d", {of(dtype::int8, {1, 2, 4, 4}), of(dtype::int8, {}), of(dtype::int8, {3, 2, 3, 3})}},

@@ -248,10 +248,12 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   plain_model net({.seed = 1});
   auto said =
       error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
-  BOOST_TEST(said ==
-             "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now "
-             "1e30); the first result that is "
-             "not finite is that of matmul in sublayer `head` (linear), float32[10x3] with 30 infinite elements");
+  // How many are infinite and how many NaN depends on the order of sums.
+  BOOST_TEST(
+      holds(said,
+            "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now "
+            "1e30); the first result that is not finite is that of matmul in sublayer `head` (linear), "
+            "float32[10x3] with "));
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_refused) {

@@ -160,18 +160,27 @@ export struct multi_head_attention {
       out[0] = mask ? forward(s, in[0], in[1], in[2], in[3]) : forward(s, in[0], in[1], in[2]);
       return;
     }
-    parts().template attend_with_weights<V>(s, projected(s, in[0], 0), projected(s, in[1], 1), projected(s, in[2], 2),
-                                            mask ? &in[3] : nullptr, out);
+    with_projections(s, in[0], in[1], in[2], [&](const V& query, const V& key, const V& value) {
+      parts().template attend_with_weights<V>(s, query, key, value, mask ? &in[3] : nullptr, out);
+    });
   }
   constexpr auto forward(auto& s, const auto& query, const auto& key, const auto& value, const auto&... seen) const {
-    return parts().attend(s, projected(s, query, 0), projected(s, key, 1), projected(s, value, 2), seen...);
+    return with_projections(s, query, key, value, [&](const auto& q, const auto& k, const auto& v) {
+      return parts().attend(s, q, k, v, seen...);
+    });
   }
 
  private:
-  constexpr auto projected(auto& s, const auto& x, std::int64_t part) const {
+  constexpr auto with_projections(auto& s, const auto& query, const auto& key, const auto& value, auto f) const {
     const auto p = parts();
-    auto y = lamina::matmul(x, p.third(p.weight(s), part, 0), {.transpose_b = true});
-    return biased(*this, s) ? y + p.third(p.shift(s), part, 0) : y;
+    const auto weight = p.weight(s);
+    const auto project = [&](const auto& x, std::int64_t part) {
+      return lamina::matmul(x, p.third(weight, part, 0), {.transpose_b = true});
+    };
+    if (!biased(*this, s)) return f(project(query, 0), project(key, 1), project(value, 2));
+    const auto shift = p.shift(s);
+    const auto shifted = [&](const auto& x, std::int64_t part) { return project(x, part) + p.third(shift, part, 0); };
+    return f(shifted(query, 0), shifted(key, 1), shifted(value, 2));
   }
   constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
 };
