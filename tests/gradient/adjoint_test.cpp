@@ -58,6 +58,9 @@ BOOST_AUTO_TEST_CASE(of_slices_parts_and_joins) {
   for (const auto& s : {shape{3}, shape{2, 1}, shape{0, 3}, shape{1}, shape{2, 2, 2}})
     check_twice("gradient_like", {real(s, 1), real(s, 2)},
                 [](const values& v) { return values{apply<op::gradient_like>({}, v[0], v[1])}; });
+  for (const auto& s : {shape{3}, shape{2, 1}, shape{0, 3}, shape{1}, shape{2, 2, 2}})
+    check_twice("computed_after", {real(s, 1), real(s, 2)},
+                [](const values& v) { return values{square(apply<op::computed_after>({}, v[0], square(v[1])))}; });
   struct joined {
     shape x, a, b;
     std::int64_t axis;

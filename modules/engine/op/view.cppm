@@ -259,10 +259,23 @@ export struct as_matrix {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
+/// The first operand, once the second one is there: what reads it is not computed before, and is no equal of what reads the operand
+/// itself.
+export struct computed_after {
+  static constexpr std::string_view name = "computed_after";
+  static constexpr int operands = 2, alias = 0;
+  static constexpr auto identity = identity_rule::never;
+  using attributes = no_attributes;
+  static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
+    out.result(in[0].element, in[0].dims);
+  }
+  static void gradient(gradient_call&);
+  static void emit(emission&);
+};
 }  // namespace op
 
-using view_operations =
-    operation_list<op::as_matrix, op::equal_part, op::section, op::select, op::split_grad, op::squeeze, op::unsqueeze>;
+using view_operations = operation_list<op::as_matrix, op::computed_after, op::equal_part, op::section, op::select,
+                                       op::split_grad, op::squeeze, op::unsqueeze>;
 extern const view_operations::table view_records;
 template <Operation Op> requires view_operations::has<Op>
 inline constexpr const operation& record<Op> = view_records.of[view_operations::position<Op>()];

@@ -88,6 +88,10 @@ void squeeze::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), 
 void squeeze::emit(emission& e) { detail::emit_copy(e); }
 void as_matrix::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void as_matrix::emit(emission& e) { detail::emit_copy(e); }
+void computed_after::gradient(gradient_call& c) {
+  c(0, [&] { return c.gradient(); });
+}
+void computed_after::emit(emission& e) { detail::emit_copy(e); }
 
 void select::gradient(gradient_call& c) {
   const auto& a = c.attributes<select_attributes>();

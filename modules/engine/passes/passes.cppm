@@ -185,4 +185,22 @@ struct precomputed_program {
 /// what they are. Without `factors` nothing moves, and only what reads parameters is computed: results keep their bits.
 precomputed_program precomputed(const program& p, bool factors = true);
 
+/// Which results of layers the backward pass computes again instead of keeping them: bits stay, and an arena is smaller.
+export struct recomputation {
+  /// Cuts the net into about sqrt(n) parts of equal bytes where few values pass from one to the next; those are kept.
+  bool automatic = false;
+  /// Patterns of layers' paths (`block*`): inside of each such layer nothing is kept, beside what other layers read.
+  std::vector<std::string> layers{};
+  explicit operator bool() const { return automatic || !layers.empty(); }
+  bool operator==(const recomputation&) const = default;
+};
+
+/// The program with its float32 products on operands that are rounded to a half type, those in called programs too; what is not a
+/// product, and bodies of scans, stay. Gradients that are taken then round as their products do.
+std::shared_ptr<program> with_rounded_products(const program& p, dtype to);
+
+/// The program with values of its forward part, the first `forward` nodes, computed again where later nodes read them.
+/// Assignments of the forward part run once. Errors: value_error for a pattern that no layer's path fits.
+std::shared_ptr<program> with_recomputation(const program& p, std::int32_t forward, const recomputation& how);
+
 }  // namespace lamina

@@ -27,6 +27,17 @@ void matmul_of_vector() {
 #endif
 }
 
+// case: matmul_of_other_types_in_half
+// expect: matmul: `compute` is bfloat16 and the operands are float64; float32 operands may be rounded to bfloat16 or float16: [2x3] [3x4]
+void matmul_of_other_types_in_half() {
+  constexpr matmul_attributes half{.compute = dtype::bfloat16};
+#ifdef BAD
+  auto y = apply_fixed<op::matmul, half>(matrix<double, 2, 3>(), matrix<double, 3, 4>());
+#else
+  auto y = apply_fixed<op::matmul, half>(matrix<float, 2, 3>(), matrix<float, 3, 4>());
+#endif
+}
+
 // case: dot_axes
 // expect: dot: the last axes of the first are not the first ones of the second: [2x3x4] [4x3x2]
 void dot_axes() {
