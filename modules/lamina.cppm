@@ -121,6 +121,7 @@ export import :train.compose;         // optimizers made of optimizers
 export import :train.replicas;        // processes that train one model together
 export import :train.observe;         // observers of training
 export import :train.chart;           // pictures of numbers
+export import :train.precision;       // half precision, scaling of losses
 export import :train;                 // fit, checkpoints
 export import :train.search;          // looking for a learning rate
 export import :train.inspect;         // what is in weights, gradients and predictions

@@ -407,6 +407,8 @@ class ir::program : found_in_lamina {
                std::vector<std::shared_ptr<const program>> subprograms = {});
   /// Errors: state_error for a value of another program.
   void output(std::string_view name, const value& v);
+  /// Gives output `i` another value. Errors: state_error for a value of another program.
+  void replace_output(std::size_t i, const value& v);
   /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error, type_error.
   void assign(const value& state, const value& v);
 

@@ -471,6 +471,11 @@ void program::output(std::string_view name, const value& v) {
   outputs_.push_back({std::string(name), v.id()});
 }
 
+void program::replace_output(std::size_t i, const value& v) {
+  check_owner(v, "replace_output: the value");
+  outputs_[i].value = v.id();
+}
+
 void program::assign(const value& state, const value& v) {
   check_owner(state, "assign: the state");
   check_owner(v, "assign: the value");

@@ -33,6 +33,9 @@ export struct training_report {
   double seconds = 0;                // of training and validation in this call
   double images_per_second = 0;      // of training alone, in all epochs of the report
   bool stopped = false;              // an observer ended it before its last batch
+  std::size_t arena_bytes = 0;       // of results, of the plan of a step (of a shard) that has the most
+  double loss_scale = 0;             // that the next step would have; 0: losses are not scaled
+  std::int64_t skipped_updates = 0;  // whose gradients were not finite, since scaling began
   std::int64_t best_epoch = 0;       // whose weights `keep_best` has put into the model; 0: no observer did
 };
 

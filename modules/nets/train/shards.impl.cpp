@@ -12,6 +12,7 @@ import :op;
 import :op.elementwise;
 import :op.shape;
 import :parameter;
+import :passes;
 import :program;
 import :rewriter;
 import :session;
@@ -99,8 +100,14 @@ void share_update(shard_programs& made, const optimizer_parts& parts, view<const
 ///   outputs: the loss, hits, then gradients and statistics, all but hits times the share.
 /// update: inputs: gradients, statistics, the rate.
 using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
+/// `scale` gives the loss whose gradients are taken; `recompute` says which values of the forward pass are computed again.
+using loss_scale = std::function<value(const value& loss)>;
+struct step_figures {
+  value_id loss, hits;
+};
 shard_programs in_shards(const program& forward, const parameter_store& store, dtype element, std::int64_t shards,
-                         value_id loss, value_id hits, const shard_update& update, optimizer_parts* parts) {
+                         const step_figures& figures, const loss_scale& scale, const shard_update& update,
+                         const recomputation& recompute, optimizer_parts* parts) {
   shard_programs made{std::make_shared<program>(), std::make_shared<program>()};
   program &p = *made.gradients, &q = *made.update;
   rewriter copy(forward, p);
@@ -118,11 +125,14 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
       copy.set({s, 0}, copy.at({s, 0}) * p.constant(factor) + shift);
     } else if (of->role() == state_role::parameter && of->trainable()) weights.push_back(copy.at({s, 0}));
   }
-  const value l = copy.reach(loss) * share;
+  const value l = copy.reach(figures.loss) * share;
   p.output("loss", l);
-  p.output("hits", copy.reach(hits));
+  p.output("hits", copy.reach(figures.hits));
+  for (const auto& a : forward.assignments()) copy.reach(a.value);
+  const value of_gradients = scale(l);
+  const auto forward_nodes = static_cast<std::int32_t>(p.nodes().size());
   std::vector<value> of, sums, found;  // what the update reads, by its input
-  for (const auto& g : gradients(l, view<const value>(weights))) {
+  for (const auto& g : gradients(of_gradients, view<const value>(weights))) {
     found.push_back(g);
     sums.push_back(q.input("gradient", g.type()));
   }
@@ -160,6 +170,10 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   }
   update(q, of, sums);
   if (parts) share_update(made, *parts, of, sums);
+  if (recompute && shards_wait(p))
+    detail::raise(error_kind::unsupported,
+                  "fit: `recompute` with layers whose statistics are `across_shards`; expected one of them alone");
+  if (recompute) made.gradients = with_recomputation(p, forward_nodes, recompute);
   return made;
 }
 
@@ -247,6 +261,7 @@ class shard_steps {
         sums_(element, programs_.numbers),
         figures_(dtype::float64, 3) {}
 
+  std::size_t arena_bytes() const { return arena_bytes_; }
   /// The shards of an update of `count` samples that this process computes.
   std::vector<batch_part> parts(std::int64_t count) const {
     const std::int64_t ranks = others_ ? others_->count() : 1, rank = others_ ? others_->rank() : 0,
@@ -463,6 +478,7 @@ class shard_steps {
   void run(const shard& s, view<const shape> extents, view<const void* const> data, number_block& block,
            number_block& figures, const executor::output_ready& ready) {
     executor& e = gradients_.at(extents);
+    arena_bytes_ = std::max(arena_bytes_, e.plan().arena_bytes());
     for (std::size_t i = 0; i < data.size(); ++i) e.bind_input(i, data[i]);
     double loss64 = 0;
     float loss32 = 0;
@@ -483,6 +499,7 @@ class shard_steps {
   std::unique_ptr<optimizer_parts> parts_;
   std::unique_ptr<lockstep_stages> lockstep_;  // where the program has sums over shards
   session gradients_, update_;
+  std::size_t arena_bytes_ = 0;
   dtype element_;
   batch_cut cut_;
   replicas* others_;

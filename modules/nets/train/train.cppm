@@ -6,6 +6,7 @@ import :data.set;
 import :dtype;
 import :model;
 import :parameter;
+import :passes;
 import :program;
 import :reference;
 import :session;
@@ -15,6 +16,7 @@ import :topology.check;
 import :train.metric;
 import :train.observe;
 import :train.optim;
+import :train.precision;
 import :train.replicas;
 import lamina.std;
 
@@ -120,6 +122,10 @@ export struct fit_options {
   /// whole parameters, as even in bytes as those allow. Bits and checkpoints are the same; afterwards `gather_slots` brings all slots to
   /// each process. Without replicas it changes nothing.
   bool shard_optimizer = false;
+  /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
+  dtype compute = dtype::float32;
+  std::optional<loss_scaling> scaling{};
+  recomputation recompute{};
 };
 
 /// Has each of several processes take the optimizer's slots that others keep since a training with `.shard_optimizer`. All call it.
@@ -189,7 +195,7 @@ template <class M> auto& trained_core(M& net) {
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
 /// Errors: shape_error where data and model do not fit; type_error where a field is of another element type than the model's input, and
 /// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
-/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for `resume` without `checkpoint`, for a checkpoint of another seed, another batch size, other shards, another number of
+/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for `resume` without `checkpoint`, for options of a step that are wrong, for a checkpoint of another seed, another batch size, other shards, another number of
 /// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; not_finite_error, a value_error, for a loss or a parameter that is not
 /// finite: it names the batch and the first result that is not finite, and where that is the loss, the model is as the batch before left it; sample_error for a sample that cannot be read; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
 /// checkpoint as the last whole epoch left it.
@@ -208,6 +214,10 @@ export struct training_options {
   /// How many batches make one update, 1 to 4096: each counts as much as another, and the last one updates. With batches of one size an update
   /// is that of a batch of all their samples, with the bits of `accumulate` in `fit`.
   std::int64_t accumulate = 1;
+  /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
+  dtype compute = dtype::float32;
+  std::optional<loss_scaling> scaling{};
+  recomputation recompute{};
 };
 
 class shard_steps;
@@ -222,6 +232,8 @@ class training_core {
   double rate() const { return rate_; }
   /// Errors: value_error unless it is a finite number >= 0.
   void rate(double r);
+  std::size_t arena_bytes() const { return arena_bytes_; }
+  scaling_state scaling() const;
 
  private:
   void here() const;
@@ -229,8 +241,10 @@ class training_core {
   model_core& net_;
   trainer::loss_rule loss_;
   trainer::step_rule step_;
+  step_options how_;
   double rate_ = 0;
   std::int64_t accumulate_;
+  std::size_t arena_bytes_ = 0;
   std::vector<shape> extents_;        // of the last step, with the rate's
   std::vector<tensor_type> targets_;  // that the programs were traced for
   std::uint64_t parameters_ = 0;      // identity of those that they were traced with
@@ -288,6 +302,11 @@ export template <class Model> class training {
   double rate() const { return core_.rate(); }
   /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
   void rate(double r) { core_.rate(r); }
+  /// Bytes of the results of the last step that lie in memory at once; 0 before the first.
+  std::size_t arena_bytes() const { return core_.arena_bytes(); }
+  /// The scale of the next step's loss, 0 where losses are not scaled, and the steps whose gradients were not finite.
+  double loss_scale() const { return core_.scaling().scale; }
+  std::int64_t skipped_updates() const { return core_.scaling().skipped; }
 
  private:
   training_core core_;

@@ -28,6 +28,7 @@ import :train.checkpoint.impl;
 import :train.observe;
 import :train.optim;
 import :train.parts.impl;
+import :train.precision;
 import :train.probe.impl;
 import :train.replicas;
 import :train.shards.impl;
@@ -76,23 +77,55 @@ std::vector<value> trainable_weights(program& p, const parameter_store& store) {
 
 // An assignment of each weight by the optimizer's rule; the learning rate is an input.
 void add_updates(program& p, parameter_store& store, dtype element, view<const value> weights, view<const value> g,
-                 const trainer::step_rule& step, optimizer_parts* parts = nullptr) {
+                 const trainer::step_rule& step, const step_options& how, optimizer_parts* parts = nullptr) {
   value rate = p.input("learning rate", {element, {}});
   if (!store.find(step_name))
     store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
   value count = p.state(step_name, {dtype::float32, {}});
   value next = count + 1;
-  p.assign(count, next);
   joint_update all{{}, {weights.begin(), weights.end()}, {g.begin(), g.end()}, next};
+  value finite;
+  if (how.scaling) finite = unscaled_gradients(all.gradients, *how.scaling, store);
+  const auto guarded = [&](const value& v, const value& before) {
+    return finite.empty() ? v : where(finite, v, before);
+  };
+  p.assign(count, guarded(next, count));
   for (const auto& w : weights) all.parameters.push_back(p.at(w.id()).name);
   if (step.prepare) step.prepare(all);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::size_t states = p.states().size();
     auto scope =
         update_scope(p, store, all.parameters[i], rate, next, !parts || parts->is_own(i)).prepared(all.prepared);
-    p.assign(weights[i], step.step(scope, weights[i], all.gradients[i]));
+    if (!finite.empty()) scope = scope.guarded(finite, next);
+    p.assign(weights[i], guarded(step.step(scope, weights[i], all.gradients[i]), weights[i]));
     if (parts) parts->add_slots(p, states, i, store);
   }
+}
+
+// The forward pass with products in half precision, where they are asked for.
+std::shared_ptr<program> in_precision(std::shared_ptr<program> p, const step_options& how) {
+  return how.compute == dtype::float32 ? p : with_rounded_products(*p, how.compute);
+}
+
+// What of a step is checked before its update.
+enum class finite_checks { none, loss, gradients };
+
+// A whole step of a forward pass, whose output 0 is the loss.
+std::shared_ptr<program> with_update(const std::shared_ptr<program>& p, const value& loss, parameter_store& store,
+                                     dtype element, const trainer::step_rule& step, const step_options& how,
+                                     finite_checks checks) {
+  const auto weights = trainable_weights(*p, store);
+  const value scaled = how.scaling ? scaled_loss(loss, *how.scaling, store) : loss;
+  const auto forward = static_cast<std::int32_t>(p->nodes().size());
+  const auto g = gradients(scaled, view<const value>(weights));
+  if (checks != finite_checks::none) {
+    value checked = apply<op::require_finite>({}, loss, loss);
+    if (checks == finite_checks::gradients)
+      for (const auto& one : g) checked = apply<op::require_finite>({}, checked, one);
+    p->replace_output(0, checked);
+  }
+  add_updates(*p, store, element, view<const value>(weights), view<const value>(g), step, how);
+  return how.recompute ? with_recomputation(*p, forward, how.recompute) : p;
 }
 }  // namespace
 
@@ -101,6 +134,8 @@ struct trainer::implementation {
   model_core& net;
   loss_rule loss;
   step_rule step;
+  step_options how{};
+  std::size_t arena_bytes = 0;
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
@@ -189,39 +224,37 @@ struct trainer::implementation {
                                   : p->number(std::int64_t(0), dtype::int64);
     counts_hits = classifies;
     p->path.clear();
-    return {p, l, hits};
+    p->output("loss", l);
+    p->output("hits", hits);
+    if (training) p = in_precision(p, how);
+    const auto output = [&](std::size_t i) { return value(p.get(), p->outputs()[i].value); };
+    return {p, output(0), output(1)};
   }
   bool counts_hits = true, checks_gradients = false;
   // The same with the loss and the hits as outputs, and for training with the learning rate and the update. The run of a step fails, and
   // assigns nothing, where its loss is not finite, or a gradient, where they are checked.
   std::shared_ptr<program> traced(bool training) {
     const auto [p, l, hits] = forward(training);
-    if (!training) {
-      p->output("loss", l);
-      p->output("hits", hits);
-      return p;
-    }
-    auto& store = net.parameters();
-    const auto weights = trainable_weights(*p, store);
-    const auto g = gradients(l, view<const value>(weights));
-    value checked = apply<op::require_finite>({}, l, l);
-    if (checks_gradients)
-      for (const auto& one : g) checked = apply<op::require_finite>({}, checked, one);
-    p->output("loss", checked);
-    p->output("hits", hits);
-    add_updates(*p, store, net.definition().element, view<const value>(weights), view<const value>(g), step);
-    return p;
+    if (!training) return p;
+    return with_update(p, l, net.parameters(), net.definition().element, step, how,
+                       checks_gradients ? finite_checks::gradients : finite_checks::loss);
   }
-  std::unique_ptr<shard_steps> steps_in_shards(const batch_cut& cut, replicas* others, std::int64_t bucket_bytes) {
+  // `scaled`: gradients are those of the scaled loss, as the update takes them.
+  std::unique_ptr<shard_steps> steps_in_shards(const batch_cut& cut, replicas* others, std::int64_t bucket_bytes,
+                                               bool scaled = true) {
     auto& store = net.parameters();
     const dtype element = net.definition().element;
     const auto [p, l, hits] = forward(true);
     trainable_weights(*p, store);
     auto parts = in_parts && others ? std::make_unique<optimizer_parts>(*others, step.name, store.size()) : nullptr;
     const auto update = [&](program& into, view<const value> weights, view<const value> g) {
-      add_updates(into, store, element, weights, g, step, parts.get());
+      add_updates(into, store, element, weights, g, step, how, parts.get());
     };
-    auto programs = in_shards(*p, store, element, cut.shards, l.id(), hits.id(), update, parts.get());
+    const auto scale = [&](const value& loss_of) {
+      return scaled && how.scaling ? scaled_loss(loss_of, *how.scaling, store) : loss_of;
+    };
+    auto programs =
+        in_shards(*p, store, element, cut.shards, {l.id(), hits.id()}, scale, update, how.recompute, parts.get());
     return std::make_unique<shard_steps>(std::move(programs), net, where, element, cut, others, bucket_bytes,
                                          std::move(parts));
   }
@@ -313,6 +346,7 @@ struct trainer::implementation {
     if (training) e.bind_input(batch.data().size(), wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, &hits);
+    if (training) arena_bytes = std::max(arena_bytes, e.plan().arena_bytes());
     const auto loss_found = [&] { return wide ? loss64 : static_cast<double>(loss32); };
     try {
       with_labels_named([&] { e.run(); });
@@ -377,7 +411,7 @@ struct trainer::implementation {
 };
 
 trainer::trainer(model_core& net, loss_rule loss, step_rule step, double rate)
-    : impl_(new implementation{net, std::move(loss), std::move(step), rate, {}, {}, net.where()}) {
+    : impl_(new implementation{net, std::move(loss), std::move(step), {}, 0, rate, {}, {}, net.where()}) {
   detail::check_rate("fit", "`lr`", rate, net.definition().element);
   implementation::check_model(net.definition());
 }
@@ -636,6 +670,10 @@ class trainer::implementation::fitting {
     }
     report.seconds = seconds_since(begin_);
     report.images_per_second = mean_speed(report.epochs);
+    report.arena_bytes = steps_ ? steps_->arena_bytes() : at_.arena_bytes;
+    const scaling_state scaling = scaling_in(at_.net.parameters(), at_.how.scaling);
+    report.loss_scale = scaling.scale;
+    report.skipped_updates = scaling.skipped;
     if (tells_) alone(others_, [&] { o_.observer.ended(report); });
     if (others_) share_states(), shared(report.best_epoch);
     return report;
@@ -874,7 +912,7 @@ class trainer::implementation::fitting {
     if (!probe_) {
       auto how = at_.reading_of(o_, "fit", " of the training data");
       how.threads = 0;
-      probe_ = std::make_unique<batch_probe>(at_.steps_in_shards(cut(), nullptr, 0), at_.net, at_.where,
+      probe_ = std::make_unique<batch_probe>(at_.steps_in_shards(cut(), nullptr, 0, false), at_.net, at_.where,
                                              at_.batch.types(), data_, how);
     }
     return *probe_;
@@ -950,6 +988,12 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
     detail::raise(error_kind::value,
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
+  if (o.scaling && o.check_gradients)
+    detail::raise(error_kind::value,
+                  "fit: `check_gradients` with `scaling`, which leaves out updates whose gradients are not finite; "
+                  "expected one of them alone");
+  if (o.scaling && o.shard_optimizer)
+    detail::raise(error_kind::unsupported, "fit: `shard_optimizer` with `scaling`; expected one of them alone");
   shards_of(o);
   if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are made again
   at.checks_gradients = o.check_gradients;
@@ -959,6 +1003,10 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
   }
   at.in_parts = o.shard_optimizer && o.replicas && o.replicas->count() > 1;
   together(o.replicas.get(), [&] {
+    const step_options how{o.compute, o.scaling, o.recompute};
+    check_step_options("fit", how, at.net.definition().element);
+    if (how != at.how) at.parameters = 0;
+    at.how = how;
     at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
     if (o.on_error == sample_failure::skip && at.batch_of_model(0) != 0)
@@ -979,18 +1027,27 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
 
 // ---- step by step ---------------------------------------------------------------------------------------------------
 
+scaling_state training_core::scaling() const {
+  here();
+  return scaling_in(net_.parameters(), how_.scaling);
+}
 void training_core::here() const {
   if (!loss_) [[unlikely]]
     detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
 }
 training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
                              const training_options& o)
-    : net_(net), loss_(std::move(loss)), step_(std::move(step)), accumulate_(o.accumulate) {
+    : net_(net),
+      loss_(std::move(loss)),
+      step_(std::move(step)),
+      how_{o.compute, o.scaling, o.recompute},
+      accumulate_(o.accumulate) {
   if (o.accumulate < 1 || o.accumulate > most_accumulated) {
     text t;
     detail::raise(error_kind::value, t << "training: `accumulate` is " << o.accumulate << "; expected 1 to "
                                        << most_accumulated << " batches");
   }
+  check_step_options("training", how_, net.definition().element);
   this->rate(rate);
 }
 void training_core::rate(double r) {
@@ -1007,22 +1064,25 @@ void training_core::trace_for(view<const tensor_type> targets) {
   for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
   for (const auto& t : targets) wanted.push_back(p->input("targets", t));
   auto outputs = trace(d, *p, store, net_.options().seed, true, view<const value>(in));
-  const value l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
-  p->output("loss", l);
+  const value found = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
+  p->output("loss", found);
   p->path.clear();
-  const auto weights = trainable_weights(*p, store);
+  p = in_precision(p, how_);
+  const value l(p.get(), p->outputs()[0].value);
   if (accumulate_ > 1) {
+    trainable_weights(*p, store);
     const batch_cut cut{1, 1, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(accumulate_)))};
     const auto update = [&](program& into, view<const value> of, view<const value> g) {
-      add_updates(into, store, d.element, of, g, step_);
+      add_updates(into, store, d.element, of, g, step_, how_);
     };
-    group_ = std::make_shared<shard_steps>(in_shards(*p, store, d.element, cut.shards, l.id(),
-                                                     p->number(std::int64_t(0), dtype::int64).id(), update, nullptr),
-                                           net_, net_.where(), d.element, cut, nullptr, 0, nullptr);
+    const auto scale = [&](const value& loss) { return how_.scaling ? scaled_loss(loss, *how_.scaling, store) : loss; };
+    const value no_hits = p->number(std::int64_t(0), dtype::int64);
+    auto programs =
+        in_shards(*p, store, d.element, cut.shards, {l.id(), no_hits.id()}, scale, update, how_.recompute, nullptr);
+    group_ =
+        std::make_shared<shard_steps>(std::move(programs), net_, net_.where(), d.element, cut, nullptr, 0, nullptr);
   } else {
-    const auto g = gradients(l, view<const value>(weights));
-    add_updates(*p, store, d.element, view<const value>(weights), view<const value>(g), step_);
-    session_ = net_.session_of(p, net_.where());
+    session_ = net_.session_of(with_update(p, l, store, d.element, step_, how_, finite_checks::none), net_.where());
   }
   targets_.assign(targets.begin(), targets.end());
   parameters_ = store.identity();
@@ -1054,11 +1114,13 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
   if (accumulate_ > 1) {
     const double loss = group_->add(extents, data, accumulate_);
     if (group_->added() == 0) group_->update(rate_);
+    arena_bytes_ = group_->arena_bytes();
     return loss;
   }
   extents_.assign(extents.begin(), extents.end());
   extents_.emplace_back();
   executor& run = session_.at(view<const shape>(extents_));
+  arena_bytes_ = run.plan().arena_bytes();
   for (std::size_t i = 0; i < data.size(); ++i) run.bind_input(i, data[i]);
   const float single = static_cast<float>(rate_);
   if (d.element == dtype::float64) run.bind_input(data.size(), &rate_);
