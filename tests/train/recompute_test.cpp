@@ -59,10 +59,11 @@ inline constexpr auto transformer =
 using transformer_model = model<transformer, input<"N", 12, 32>>;
 
 // Trains with and without; gives the share of the arena that is left.
-template <class Model, class Loss, class X, class Y>
-double share_of_arena(const Loss& loss, const X& x, const Y& y, const recomputation& how, const step_options& o = {}) {
+template <class Model, class Loss, class X, class Y> double share_of_arena(const Loss& loss, const X& x, const Y& y,
+                                                                           const recomputation& how,
+                                                                           const training_options& o = {}) {
   Model kept({.seed = 1}), again({.seed = 1});
-  step_options other = o;
+  training_options other = o;
   other.recompute = how;
   training plain(kept, loss, optim::adam{.lr = 1e-3}, o), less(again, loss, optim::adam{.lr = 1e-3}, other);
   for (int i = 0; i < 3; ++i) {

@@ -910,10 +910,10 @@ class trainer::implementation::fitting {
   // What computes gradients and does no update, of whole batches also where others train along.
   batch_probe& probe() {
     if (!probe_) {
-      auto how = at_.reading_of(o_, "fit", " of the training data");
-      how.threads = 0;
+      auto reading = at_.reading_of(o_, "fit", " of the training data");
+      reading.threads = 0;
       probe_ = std::make_unique<batch_probe>(at_.steps_in_shards(cut(), nullptr, 0, false), at_.net, at_.where,
-                                             at_.batch.types(), data_, how);
+                                             at_.batch.types(), data_, reading);
     }
     return *probe_;
   }
