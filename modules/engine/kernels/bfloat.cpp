@@ -108,7 +108,7 @@ void LAMINA_KERNEL(gemm_bf16_prepack)(const void* args, void*) noexcept {
 
 void LAMINA_KERNEL(round_to_half)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const half_round_args*>(args);
-  LAMINA_VECTORS for (long i = 0; i < a.count; ++i) a.out[i] = to_float(to_half(a.in[i]));
+  for (long i = 0; i < a.count; ++i) a.out[i] = to_float(to_half(a.in[i]));
 }
 
 void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
