@@ -313,6 +313,7 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   refuses("pick_grad", {f({3}), at({2}), f({2, 3})}, {}, "pick_grad: operand 0 must be float32[2], as `pick` gives it");
   refuses("one_hot", {at({2}), f({}), f({4})}, {}, "one_hot: the position has 2 elements, and one is expected");
   refuses("one_hot", {f({}), f({}), f({4})}, {}, "one_hot: takes an int64 position, not float32");
+  refuses("require_finite", {f({2}), f({2})}, {}, "require_finite: the first operand must be one number");
   refuses("dot_result", {f({2, 2}), f({2, 3}), f({3, 4})}, {}, "dot_result: the product must be [2x4]");
   refuses("dot_result", {f({2, 4}), f({2, 3}), f({3, 4})}, {{"count", number(-3)}},
           "dot_result: both shapes must have -3 axes or more");
