@@ -47,10 +47,15 @@ bool takes_plain_images(const image_call& c) {
   return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa));
 }
 
+// Channels with those that fill up the last of their blocks.
+std::int64_t in_whole_blocks(const emission& e, std::int64_t channels) {
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  return (channels + lanes - 1) / lanes * lanes;
+}
+
 // Bytes between the images of a buffer.
 std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
-  std::int64_t channels = s.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  if (form == layout::blocked) channels = (channels + lanes - 1) / lanes * lanes;
+  const std::int64_t channels = form == layout::blocked ? in_whole_blocks(e, s.at(1)) : s.at(1);
   return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
 }
 
@@ -258,10 +263,8 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
 
 // Where plain images would be taken through a matrix of columns, blocks of channels cost less, unless they are mostly padding.
 bool goes_through_blocks(emission& e, const kernels::window& plain, const kernels::window& w, role r) {
-  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  const auto padded = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; };
   if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
-      2 * padded(w.channels) * padded(w.out_channels) > 3 * w.channels * w.out_channels)
+      2 * in_whole_blocks(e, w.channels) * in_whole_blocks(e, w.out_channels) > 3 * w.channels * w.out_channels)
     return false;
   const auto& f = functions(e).plain[0];
   auto a = plain_args(e, plain);
@@ -272,15 +275,14 @@ bool goes_through_blocks(emission& e, const kernels::window& plain, const kernel
 void emit_through_blocks(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image,
                          bool turned) {
   const auto& f = blocked_functions(e, w);
-  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
-                     blocks = (w.out_channels + lanes - 1) / lanes;
-  const buffer_ref weight = packed_weights(e, w, false, turned), bias = padded_bias(e, w.out_channels, blocks * lanes);
+  const std::int64_t channels = in_whole_blocks(e, w.channels), outs = in_whole_blocks(e, w.out_channels);
+  const buffer_ref weight = packed_weights(e, w, false, turned), bias = padded_bias(e, w.out_channels, outs);
   kernels::conv_through_args a{};
   a.conv = blocked_args(e, w, false);
   a.conv.count = 1;
   a.conv_run = f.prepare(&a.conv);
-  a.in_bytes = static_cast<std::size_t>((w.channels + lanes - 1) / lanes * lanes * w.height * w.width * 4);
-  a.out_bytes = static_cast<std::size_t>(blocks * lanes * w.out_height * w.out_width * 4);
+  a.in_bytes = static_cast<std::size_t>(channels * w.height * w.width * 4);
+  a.out_bytes = static_cast<std::size_t>(outs * w.out_height * w.out_width * 4);
   e.cut_for_threads(
       images, flops_per_image,
       [&](std::int64_t first, std::int64_t count) {
