@@ -2,7 +2,10 @@
 //
 //   mpirun -n 2 bench_distributed [--width N] [--batch N] [--shards N] [--steps N] [--bucket KB] [--parts 1]
 //     [--latency US] [--rate MB/S]   adds to each sum what its messages would take on such a network, beside computing
+//     [--net perceptron|lenet|resnet]
+//     [--probe 1]   the time of fused multiply-adds in all processes at once, too; scaling.py compares the two
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstdint>
@@ -10,11 +13,15 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 import lamina;
 import lamina.mpi;
+
+#include "../training/nets.h"
+#include "machine.h"
 
 using namespace lamina;
 
@@ -26,17 +33,15 @@ template <std::int64_t Width> constexpr auto perceptron =
                sublayer<"c">(nn::linear{.in_features = Width, .out_features = Width}), nn::relu{},
                sublayer<"head">(nn::linear{.in_features = Width, .out_features = 10}));
 
-image_dataset noise(std::int64_t count) {
-  image_dataset::images_type images(count, 1, 28, 28);
-  lamina::vector<std::int64_t> labels(count);
-  std::uint32_t state = 1;
-  for (auto& x : images.writable()) x = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
-  for (auto& x : labels.writable()) x = (state = state * 1664525u + 1013904223u) >> 28 & 7;
-  return {std::move(images), std::move(labels), {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
+auto samples(std::array<std::int64_t, 3> pictures, std::int64_t count) {
+  tensor_of_rank<float, 4> images(count, pictures[0], pictures[1], pictures[2]);
+  return dataset::of_tensors(bench::numbers(std::move(images), 1), bench::numbers(vector<std::int64_t>(count), 2, 10));
 }
 
 struct settings {
-  std::int64_t width = 1024, batch = 64, shards = 2, steps = 40, bucket = 25 << 10, parts = 0, latency = 0, rate = 0;
+  std::int64_t width = 1024, batch = 64, shards = 2, steps = 40, bucket = 25 << 10, parts = 0, latency = 0, rate = 0,
+               probe = 0;
+  std::string_view net = "perceptron";
 };
 
 // Replicas on a network that is slower: a sum is over no sooner than its messages would be, one sum after the other.
@@ -82,11 +87,25 @@ class slower final : public replicas {
   clock::time_point over_{};
 };
 
-template <std::int64_t Width> void measure(const settings& s) {
+// The least time of a probe of fused multiply-adds that all processes run at once.
+double probe_seconds(replicas& all) {
+  std::vector<double> seconds;
+  for (int i = 0; i < 40; ++i) {
+    float together = 0;
+    all.sum(view<float>(&together, 1));  // all begin together
+    seconds.push_back(bench::fma_probe());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  double sum = seconds[seconds.size() / 2];  // a median of each, their mean
+  all.sum(view<double>(&sum, 1));
+  return sum / all.count();
+}
+
+template <class Net> void measure(const settings& s, Net net, std::array<std::int64_t, 3> pictures) {
   std::shared_ptr<replicas> all = mpi::world();
   if (s.latency > 0 || s.rate > 0) all = std::make_shared<slower>(all, s);
-  const auto data = noise(s.batch * s.steps);
-  model<perceptron<Width>, input<"N", 1, 28, 28>> net({.seed = 1, .threads = 1});
+  const auto data = samples(pictures, s.batch * s.steps);
+  const double probe = s.probe ? probe_seconds(*all) : 0;
   std::vector<double> seconds;
   auto last = std::chrono::steady_clock::now();
   const auto watch = [&](const training_progress& p) {
@@ -108,10 +127,31 @@ template <std::int64_t Width> void measure(const settings& s) {
   for (const auto& p : net.parameters())
     if (p.role() == state_role::parameter) bytes += p.value().bytes();
   std::printf(
-      "%d processes, %.2f MB, %lld shards, parts of %lld KB%s, %lld us, %lld MB/s: %.2f ms a step, %.2f at best\n",
-      all->count(), static_cast<double>(bytes) / 1e6, static_cast<long long>(s.shards),
+      "%d processes, %s, %.2f MB, %lld shards, parts of %lld KB%s, %lld us, %lld MB/s: %.3f ms a step, %.3f at best",
+      all->count(), std::string(s.net).c_str(), static_cast<double>(bytes) / 1e6, static_cast<long long>(s.shards),
       static_cast<long long>(s.bucket), s.parts ? ", optimizer in parts" : "", static_cast<long long>(s.latency),
       static_cast<long long>(s.rate), 1e3 * seconds[seconds.size() / 2], 1e3 * seconds[0]);
+  if (s.probe) std::printf(", probe %.4f ms", 1e3 * probe);
+  std::printf("\n");
+}
+
+const model_options one_thread{.seed = 1, .threads = 1};
+template <std::int64_t Width> void measure_perceptron(const settings& s) {
+  measure(s, model<perceptron<Width>, input<"N", 1, 28, 28>>(one_thread), {1, 28, 28});
+}
+int run(const settings& s) {
+  if (s.net == "lenet") return measure(s, model<lenet, input<"N", 1, 28, 28>>(one_thread), {1, 28, 28}), 0;
+  if (s.net == "resnet") return measure(s, model<bench::resnet, input<"N", 3, 32, 32>>(one_thread), {3, 32, 32}), 0;
+  if (s.net != "perceptron")
+    return std::fprintf(stderr, "bench_distributed: `--net` is %s; expected perceptron, lenet or resnet\n",
+                        std::string(s.net).c_str()),
+           2;
+  if (s.width == 2048) return measure_perceptron<2048>(s), 0;
+  if (s.width == 1024) return measure_perceptron<1024>(s), 0;
+  if (s.width == 512) return measure_perceptron<512>(s), 0;
+  return std::fprintf(stderr, "bench_distributed: `--width` is %lld; expected 512, 1024 or 2048\n",
+                      static_cast<long long>(s.width)),
+         2;
 }
 
 }  // namespace
@@ -129,15 +169,11 @@ int main(int argc, char** argv) try {
     else if (word == "--parts") s.parts = number;
     else if (word == "--latency") s.latency = number;
     else if (word == "--rate") s.rate = number;
+    else if (word == "--probe") s.probe = number;
+    else if (word == "--net") s.net = argv[i + 1];
     else return std::fprintf(stderr, "bench_distributed: `%s` is no option\n", argv[i]), 2;
   }
-  if (s.width == 2048) measure<2048>(s);
-  else if (s.width == 1024) measure<1024>(s);
-  else if (s.width == 512) measure<512>(s);
-  else
-    return std::fprintf(stderr, "bench_distributed: `--width` is %lld; expected 512, 1024 or 2048\n",
-                        static_cast<long long>(s.width)),
-           2;
+  return run(s);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "bench_distributed: %s\n", e.what());
   return 2;
