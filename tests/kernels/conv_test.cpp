@@ -431,6 +431,58 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
   BOOST_TEST(functions_of({.form = 0}).supports(&planes, 1) == 0);
 }
 
+// The gradient of the weights from numbers that are rounded to bfloat16, in every form that the machine has.
+BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
+  std::vector<std::vector<float>> found[2];
+  for (int form = 0; form <= bfloat().form(); ++form) {
+    generator().seed(11);
+    const auto& f = bfloat().products[form].weight_grad;
+    int taken = 0;
+    for (int i = 0; i < 300; ++i) {
+      window w =
+          i % 3 ? random_window() : sized({random_to(1, 20), 9, 11, random_to(1, 40), 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
+      if (!f.supports(&w)) {
+        BOOST_TEST(w.stride_w > 1);
+        continue;
+      }
+      ++taken;
+      const blocked_options how{.form = form};
+      const long images = random_to(1, 3), first = images > 1 ? 1 : 0;
+      auto in = random_values<float>(images * in_size(w)), gradient = random_values<float>(images * out_size(w));
+      spoil(gradient, i % 5 ? numbers::finite : numbers::any);
+      sums<float> expected(weight_size(w));
+      for (long n = first; n < images; ++n)
+        each_product(w, [&](long r, long at_in, long k) {
+          expected.add(k, read_by(how, gradient[at(n * out_size(w) + r)]),
+                       read_by(how, in[at(n * in_size(w) + at_in)]));
+        });
+      conv_plain_args a{};
+      a.w = w;
+      a.first = first, a.count = images - first;
+      a.in = in.data(), a.weight = gradient.data();
+      buffer<float> change(at(weight_size(w)), 1);
+      a.out = change.data();
+      const kernel run = f.prepare(&a);
+      buffer<std::byte> scratch(f.scratch_bytes(&a));
+      run(&a, scratch.data());
+      BOOST_TEST(scratch.guards_intact(), name(w));
+      BOOST_TEST(change.guards_intact(), name(w));
+      // Sums that padding spoiled are computed again, from numbers that are not rounded.
+      if (i % 5) BOOST_TEST(mismatches(change.data(), expected) == 0, name(w) << "form " << form);
+      else
+        for (long k = 0; k < weight_size(w); ++k)
+          BOOST_TEST(std::isfinite(change[at(k)]) == std::isfinite(expected.value[at(k)]), name(w));
+      found[form].emplace_back(change.data(), change.data() + weight_size(w));
+    }
+    BOOST_TEST(taken > 150);
+  }
+  if (found[1].empty()) return;
+  long differing = 0;
+  for (std::size_t i = 0; i < found[0].size(); ++i)
+    differing += std::memcmp(found[0][i].data(), found[1][i].data(), found[0][i].size() * sizeof(float)) != 0;
+  BOOST_TEST(differing == 0);
+}
+
 BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }
 
 // Padding contributes nothing, in either layout and in each gradient, to a sum with an element that is infinite or NaN.

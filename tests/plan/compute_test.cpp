@@ -242,6 +242,69 @@ BOOST_AUTO_TEST_CASE(gradients_round_as_their_products_do) {
     }
 }
 
+// A convolution, the gradients of its operands, and theirs, beside float32 ones of operands that are rounded beforehand.
+BOOST_AUTO_TEST_CASE(convolutions_round_operands_of_any_kind) {
+  struct {
+    shape image, weight;
+    conv2d_attributes how;
+    bool winograd = false;  // whose transforms are rounded, too
+  } const cases[] = {{{3, 8, 9, 11}, {12, 8, 3, 3}, {.padding = 1}},
+                     {{2, 20, 12, 13}, {33, 20, 1, 1}, {}},
+                     {{2, 17, 12, 13}, {20, 17, 3, 3}, {.stride = 2, .padding = 1}},
+                     {{2, 12, 10, 9}, {8, 3, 3, 3}, {.padding = 1, .groups = 4}},
+                     {{1, 3, 14, 15}, {16, 3, 5, 5}, {.padding = 2}},
+                     {{2, 1, 28, 28}, {6, 1, 5, 5}, {.padding = 2}},
+                     {{2, 16, 9, 9}, {24, 16, 3, 3}, {.padding = 2, .dilation = 2}},
+                     {{1, 48, 16, 16}, {40, 48, 3, 3}, {.padding = 1}, true}};
+  for (const dtype half : {dtype::bfloat16, dtype::float16})
+    for (const auto& c : cases) {
+      const auto run = [&](dtype compute, bool rounds, int threads) {
+        auto how = c.how;
+        how.compute = compute;
+        const auto operand = [&](const shape& s, int seed) {
+          return rounds ? rounded_to(half, real(s, seed)) : real(s, seed);
+        };
+        small_graph g;
+        const value x = g.input(operand(c.image, 1), "x"), w = g.state("w", operand(c.weight, 2));
+        const value y = conv2d(x, w, how), wanted[] = {x, w};
+        g.output(y);
+        for (const auto& d : gradients(value(reduce_sum(y * g.input(operand(y.shape(), 3), "up"))), wanted))
+          g.output(d);
+        return g.run({}, threads);
+      };
+      const auto found = run(half, false, 1), of_rounded = run(dtype::float32, true, 1),
+                 whole = run(dtype::float32, false, 1);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        BOOST_TEST_CONTEXT(name_of(half) << " " << c.image.string() << " by " << c.weight.string() << ", result "
+                                         << i) {
+          BOOST_TEST(relative_error(found[i], of_rounded[i]) < (c.winograd && half == dtype::bfloat16 ? 1e-2 : 1e-6));
+          BOOST_TEST(relative_error(found[i], whole[i]) > 1e-5);
+        }
+      for (int threads = 2; threads <= 4; ++threads) {
+        const auto again = run(half, false, threads);
+        for (std::size_t i = 0; i < found.size(); ++i) BOOST_TEST(same_bits(found[i], again[i]));
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(transposed_convolutions_round_their_operands) {
+  for (const dtype half : {dtype::bfloat16, dtype::float16})
+    for (const std::int64_t stride : {1, 2}) {
+      const auto run = [&](dtype compute, bool rounds) {
+        const auto operand = [&](const shape& s, int seed) {
+          return rounds ? rounded_to(half, real(s, seed)) : real(s, seed);
+        };
+        small_graph g;
+        const value x = g.input(operand({2, 20, 7, 9}, 1), "x"), w = g.state("w", operand({20, 17, 3, 3}, 2));
+        g.output(conv_transpose2d(x, w, {.stride = stride, .padding = 1, .compute = compute}));
+        return g.run()[0];
+      };
+      const array found = run(half, false);
+      BOOST_TEST(relative_error(found, run(dtype::float32, true)) < 1e-6);
+      BOOST_TEST(relative_error(found, run(dtype::float32, false)) > 1e-5);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(float16_is_rounded_as_casts_do) {
   std::vector<double> all{0, -0.0, 65504, 65519, 65520, 1e30, -1e30, 6e-8, 2.9e-8, 3e-5, 6.1e-5, 1.0009765625};
   for (int i = 0; i < 4000; ++i) all.push_back(std::ldexp(1 + i / 4000., i % 45 - 26) * (i % 3 ? 1 : -1));
@@ -302,6 +365,11 @@ BOOST_AUTO_TEST_CASE(what_products_cannot_compute_in) {
       message_of([&] { matmul(y, w, {.compute = dtype::bfloat16}); })
           .find("`compute` is bfloat16 and the operands are float64; float32 operands may be rounded to bfloat16 or "
                 "float16") != std::string::npos);
+  const value image = g.input(random_array(dtype::float64, {1, 2, 5, 5}, 3), "image"),
+              filter = g.input(random_array(dtype::float64, {2, 2, 3, 3}, 4), "filter");
+  BOOST_TEST(message_of([&] {
+               conv2d(image, filter, {.compute = dtype::bfloat16});
+             }).find("`compute` is bfloat16 and the operands are float64") != std::string::npos);
   BOOST_TEST(message_of([&] {
                matmul(x, x, {.transpose_b = true, .compute = dtype::int8});
              }).find("`compute` is int8") != std::string::npos);

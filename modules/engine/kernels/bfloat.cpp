@@ -3,6 +3,7 @@
 
 #include "casts.h"
 #include "conv_border.h"
+#include "conv_plain.h"
 #include "conv_prepare.h"
 #include "conv_reorder.h"
 #include "gemm_driver.h"
@@ -59,6 +60,19 @@ int takes_window(const window* w, int planar_in) noexcept { return !planar_in &&
 int cuts_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows<bfloat_floats>(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
+/// Neighbors of a row of results have neighbors of the input under a tap.
+int takes_weight_grad(const window* w) noexcept { return w->stride_w == 1; }
+LAMINA_INLINE void prepare_weight_grad(conv_plain_args& a, const outer_tiles& tiles,
+                                       void (*mend)(const void*) noexcept) {
+  const plain::outer_sizes s(a.w);
+  for (auto& d : a.decision) d = 0;
+  for (auto& t : a.tile) t = nullptr;
+  a.decision[plain::method] = plain::by_outer_products;
+  a.tile[0] = tiles.at[s.taps / 2][s.tile_blocks - 1];
+  a.mend = plain::sums_padding(a, plain::weight_grad) ? mend : nullptr;
+  a.product_run = nullptr;
+}
+
 }  // namespace bfloat_product
 }  // namespace LAMINA_KERNEL_SET
 
@@ -107,8 +121,16 @@ void LAMINA_KERNEL(gemm_bf16_prepack)(const void* args, void*) noexcept {
 }
 
 void LAMINA_KERNEL(round_to_half)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const half_round_args*>(args);
+  const auto& a = *static_cast<const rounded_floats_args*>(args);
   for (long i = 0; i < a.count; ++i) a.out[i] = to_float(to_half(a.in[i]));
+}
+
+void LAMINA_KERNEL(round_to_bfloat)(const void* args, void*) noexcept {
+  const auto& a = *static_cast<const rounded_floats_args*>(args);
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + width<float> <= a.count; i += width<float>) bfloat_floats::put(a.out + i, load(a.in + i));
+  const auto left = first<float>(static_cast<int>(a.count - i));
+  store(a.out + i, from_bits(bfloat_bits(load(a.in + i, left))), left);
 }
 
 void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
@@ -171,6 +193,43 @@ LAMINA_ALL_TILES(LAMINA_CONV_TILE_dots)
 LAMINA_CONV_FORM(_dots, bfloat_dots)
 #endif
 
+void LAMINA_KERNEL(conv_mend_weight_grad_f32)(const void* args) noexcept;
+#define LAMINA_OUTER_TILE_NAME(form, b, r, j) LAMINA_KERNEL(conv_bf16_outer_##b##_##r##_##j##form)
+#define LAMINA_OUTER_TILE(form, type, b, r, j)                                  \
+  void LAMINA_OUTER_TILE_NAME(form, b, r, j)(const void* q) noexcept {          \
+    outer::tile<type, b, r, j>(*static_cast<const outer::tile_args<type>*>(q)); \
+  }
+#define LAMINA_WEIGHT_GRAD(form, type)                                                                   \
+  void LAMINA_KERNEL(conv_bf16_weight_grad##form)(const void* args, void* scratch) noexcept {            \
+    const auto& a = *static_cast<const conv_plain_args*>(args);                                          \
+    plain::run_outer<type>(a, scratch);                                                                  \
+    if (a.mend) a.mend(&a);                                                                              \
+  }                                                                                                      \
+  kernel LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form)(conv_plain_args * args) noexcept {           \
+    static constexpr outer_tiles tiles = [] {                                                            \
+      outer_tiles all;                                                                                   \
+      LAMINA_OUTER_ENTER##form return all;                                                               \
+    }();                                                                                                 \
+    bfloat_product::prepare_weight_grad(*args, tiles, LAMINA_KERNEL(conv_mend_weight_grad_f32));         \
+    return LAMINA_KERNEL(conv_bf16_weight_grad##form);                                                   \
+  }                                                                                                      \
+  std::size_t LAMINA_KERNEL(conv_bf16_weight_grad_scratch##form)(const conv_plain_args* args) noexcept { \
+    return static_cast<std::size_t>(plain::outer_scratch_bytes<type>(*args));                            \
+  }
+#define LAMINA_OUTER_ENTER_(b, r, j) all.at[j / 2][b - 1] = &LAMINA_OUTER_TILE_NAME(, b, r, j);
+#define LAMINA_OUTER_ENTER_dots_(b, r, j) all.at[j / 2][b - 1] = &LAMINA_OUTER_TILE_NAME(_dots, b, r, j);
+#define LAMINA_OUTER_ENTER LAMINA_OUTERS(LAMINA_OUTER_ENTER_)
+#define LAMINA_OUTER_ENTER_dots LAMINA_OUTERS(LAMINA_OUTER_ENTER_dots_)
+#define LAMINA_OUTER_TILE_floats(b, r, j) LAMINA_OUTER_TILE(, bfloat_floats, b, r, j)
+#define LAMINA_OUTER_TILE_dots(b, r, j) LAMINA_OUTER_TILE(_dots, bfloat_dots, b, r, j)
+
+LAMINA_OUTERS(LAMINA_OUTER_TILE_floats)
+LAMINA_WEIGHT_GRAD(, bfloat_floats)
+#if defined(__AVX512BW__)
+LAMINA_OUTERS(LAMINA_OUTER_TILE_dots)
+LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
+#endif
+
 #define LAMINA_BFLOAT_FORM(form, type)                                                                             \
   LAMINA_HEIGHTS(LAMINA_WIDTHS, LAMINA_TILE, form, type)                                                           \
   void LAMINA_KERNEL(gemm_bf16_row##form)(LAMINA_TILE_PARAMETERS) noexcept {                                       \
@@ -231,12 +290,14 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there(); }
 int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 #endif
 
-#define LAMINA_BFLOAT_PRODUCTS(form, type)                                                \
-  {&LAMINA_KERNEL(gemm_bf16_functions##form),                                             \
-   {bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window, \
-    LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),       \
-    LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                \
-   LAMINA_KERNEL(bf16_round##form),                                                       \
+#define LAMINA_BFLOAT_PRODUCTS(form, type)                                                 \
+  {&LAMINA_KERNEL(gemm_bf16_functions##form),                                              \
+   {bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window,  \
+    LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),        \
+    LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                 \
+   {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \
+    LAMINA_KERNEL(conv_bf16_weight_grad_scratch##form)},                                   \
+   LAMINA_KERNEL(bf16_round##form),                                                        \
    sizeof(type::x)}
 
 extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
@@ -247,6 +308,7 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
 #endif
     LAMINA_KERNEL(bfloat_form),
     LAMINA_KERNEL(round_to_half),
+    LAMINA_KERNEL(round_to_bfloat),
 };
 
 }  // extern "C"

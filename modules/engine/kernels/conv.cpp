@@ -145,7 +145,7 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
   if constexpr (plain::has_tiles<T>) {
     if (a->decision[plain::method] == plain::by_outer_products)
-      return static_cast<std::size_t>(plain::outer_scratch_bytes<T>(*a));
+      return static_cast<std::size_t>(plain::outer_scratch_bytes<whole_numbers<T>>(*a));
     if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
       return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
     if (a->decision[plain::method] == plain::by_tiles)

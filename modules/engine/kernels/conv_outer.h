@@ -3,23 +3,33 @@
 #pragma once
 #include "conv_matrix.h"
 #include "conv_reorder.h"
+#include "product_form.h"
+
+// Tiles of outer products: X(blocks of output channels, rows of kernels, taps of a row), as `outer::rows_of_tile` says.
+#if LAMINA_REGISTERS == 32
+#define LAMINA_OUTERS(X) X(1, 8, 1) X(2, 8, 1) X(1, 8, 3) X(2, 4, 3) X(1, 4, 5) X(2, 2, 5)
+#else
+#define LAMINA_OUTERS(X) X(1, 8, 1) X(2, 4, 1) X(1, 4, 3) X(2, 2, 3) X(1, 2, 5) X(2, 1, 5)
+#endif
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace outer {
 
-/// Sums over images and pixels of gradient[pixel][lane] * source[pixel + row + j] for some rows of the kernels.
-template <class T> struct tile_args {
-  const T* source;    // padded planes
-  const T* gradient;  // [image][pixel][lanes] of a block of output channels
+/// Sums over images and pixels of gradient[pixel][lane] * source[pixel + row + j] for some rows of the kernels. Forms of several numbers
+/// in a step take as many neighbors of a row at once, whose gradients are packed in the lanes.
+template <class Form> struct tile_args {
+  const typename Form::x* source;         // padded planes
+  const typename Form::number* gradient;  // [image][row][step][lanes] of a block of output channels
   long source_image, gradient_image, gradient_block;
   const long* row;  // offset of each row of the kernels in the padded planes
-  long images, height, width;
-  long row_step, column_step;  // between neighboring results in the padded planes
-  T* sum;                      // [rows][taps of a row][blocks][lanes]
+  long images, height, steps;
+  long row_step, column_step;  // between rows of results, and between steps, in the padded planes
+  typename Form::number* sum;  // [rows][taps of a row][blocks][lanes]
 };
 
-template <class T, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(const tile_args<T>& q) {
+template <class Form, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(const tile_args<Form>& q) {
+  using T = typename Form::number;
   vec<T> sum[Rows][Taps][Blocks];
   LAMINA_UNROLL for (int r = 0; r < Rows; ++r) LAMINA_UNROLL for (int j = 0; j < Taps; ++j)
       LAMINA_UNROLL for (int b = 0; b < Blocks; ++b) sum[r][j][b] = zero<T>();
@@ -27,14 +37,16 @@ template <class T, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(const
   for (long n = 0; n < q.images; ++n) {
     const T* gradient = q.gradient + n * q.gradient_image;
     for (long y = 0; y < q.height; ++y) {
-      const T* row[Rows];
+      const typename Form::x* row[Rows];
       LAMINA_UNROLL for (int r = 0; r < Rows; ++r) row[r] = q.source + n * q.source_image + y * q.row_step + q.row[r];
-      LAMINA_NO_UNROLL for (long x = 0, at = 0; x < q.width; ++x, at += step, gradient += width<T>) {
+      LAMINA_NO_UNROLL for (long x = 0, at = 0; x < q.steps; ++x, at += step, gradient += width<T>) {
         vec<T> g[Blocks];
         LAMINA_UNROLL for (int b = 0; b < Blocks; ++b) g[b] = load(gradient + b * q.gradient_block);
-        LAMINA_UNROLL for (int r = 0; r < Rows; ++r) LAMINA_UNROLL for (int j = 0; j < Taps; ++j) {
-          const auto s = broadcast(row[r] + at + j);
-          LAMINA_UNROLL for (int b = 0; b < Blocks; ++b) sum[r][j][b] = fma<T>(g[b], s, sum[r][j][b]);
+        LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) LAMINA_UNROLL for (int r = 0; r < Rows; ++r)
+            LAMINA_UNROLL for (int j = 0; j < Taps; ++j) {
+          const auto s = Form::everywhere(row[r] + at + j, part);
+          LAMINA_UNROLL for (int b = 0; b < Blocks; ++b) sum[r][j][b] =
+              Form::plus(sum[r][j][b], s, Form::weights(g[b], part));
         }
       }
     }
@@ -52,6 +64,11 @@ constexpr long rows_of_tile(long blocks, long taps) {
 }
 
 }  // namespace outer
+
+/// [half of the taps of a row][blocks of output channels - 1]
+struct outer_tiles {
+  void (*at[3][2])(const void*) noexcept {};
+};
 
 namespace plain {
 
@@ -72,21 +89,64 @@ struct outer_sizes {
 /// Padded planes and gradients of several images at a time, in bytes, over which the sums go before they are put in their places.
 inline constexpr long outer_bytes = 512 * 1024;
 
-template <class T> struct outer_image {
+template <class Form> struct outer_image {
+  using number = typename Form::number;
+  using x = typename Form::x;
   long planes, gradients;  // in elements
+  long plane, block;       // of those that are packed from, where steps take several numbers
   constexpr outer_image(const window& w, const outer_sizes& s)
-      : planes(padded_bytes<T>(padded_input(w)) / static_cast<long>(sizeof(T))),
-        gradients(s.blocks * w.out_height * w.out_width * width<T>) {}
+      : planes(padded_bytes<number>(padded_input(w)) / static_cast<long>(sizeof(number))),
+        gradients(s.blocks * w.out_height * steps_of<Form>(w.out_width) * width<number>),
+        plane(Form::numbers == 1 ? 0 : padded_input(w).height * padded_input(w).width + 2 * width<number>),
+        block(Form::numbers == 1 ? 0 : w.out_height * w.out_width * width<number>) {}
   constexpr long together(long images) const {
-    return larger(1, smaller(images, outer_bytes / ((planes + gradients) * static_cast<long>(sizeof(T)))));
+    const long bytes = planes * static_cast<long>(sizeof(x)) + gradients * static_cast<long>(sizeof(number));
+    return larger(1, smaller(images, outer_bytes / bytes));
   }
 };
-template <class T> constexpr long outer_scratch_bytes(const conv_plain_args& a) {
+template <class Form> constexpr long outer_scratch_bytes(const conv_plain_args& a) {
+  using T = typename Form::number;
   const outer_sizes s(a.w);
-  const outer_image<T> image(a.w, s);
+  const outer_image<Form> image(a.w, s);
   const long images = image.together(a.count);
-  return aligned<T>(image.planes * images) + aligned<T>(image.gradients * images) +
-         aligned<long>(larger(s.rows, s.tile_rows)) + aligned<T>(s.tile_rows * s.taps * s.tile_blocks * width<T>);
+  return aligned<typename Form::x>(image.planes * images) + aligned<T>(image.gradients * images) +
+         aligned<T>(image.plane) + aligned<T>(image.block) + aligned<long>(larger(s.rows, s.tile_rows)) +
+         aligned<T>(s.tile_rows * s.taps * s.tile_blocks * width<T>);
+}
+
+/// Padded planes of an image as a form reads them; `plane` holds one.
+template <class Form> LAMINA_COMPACT void pad_image(const typename Form::number* from, const window& w, const padded& p,
+                                                    typename Form::number* plane, typename Form::x* to) {
+  if constexpr (Form::numbers == 1) {
+    pad_planes(from, w.height, w.width, p, to);
+    static_cast<void>(plane);
+  } else {
+    const padded one{1, p.height, p.width, p.top, p.left};
+    const long size = p.height * p.width;
+    for (long c = 0; c < p.planes; ++c, to += size) {
+      pad_planes(from + c * w.height * w.width, w.height, w.width, one, plane);
+      Form::round(plane, size, to);
+    }
+    __builtin_memset(to, 0, static_cast<std::size_t>(2 * width<float>) * sizeof(typename Form::x));
+  }
+}
+/// The gradients of a block of `count` output channels as a form reads them; `block` holds them as they are.
+template <class Form> LAMINA_COMPACT void gather_gradients(const typename Form::number* from, const window& w,
+                                                           long count, typename Form::number* block,
+                                                           typename Form::number* to) {
+  using T = typename Form::number;
+  const long pixels = w.out_height * w.out_width;
+  if constexpr (Form::numbers == 1) {
+    blocked::gather_block(from, pixels, count, to);
+    static_cast<void>(block);
+  } else {
+    blocked::gather_block(from, pixels, count, block);
+    for (long y = 0; y < w.out_height; ++y)
+      for (long x = 0; x < w.out_width; x += 2, to += width<T>) {
+        const T* pair = block + (y * w.out_width + x) * width<T>;
+        store(to, bfloat_pairs(load(pair), x + 1 < w.out_width ? load(pair + width<T>) : zero<T>()));
+      }
+  }
 }
 
 /// Adds the lanes of a tile to the gradient: out[channel][row][tap], but for what the tile before has given already.
@@ -107,16 +167,20 @@ template <class T> LAMINA_COMPACT void add_outer(const outer_places<T>& p, const
     }
 }
 
-template <class T> void run_outer(const conv_plain_args& a, void* scratch) {
+template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
+  using T = typename Form::number;
+  using source = typename Form::x;
   const window& w = a.w;
   const padded p = padded_input(w);
   const outer_sizes s(w);
-  const outer_image<T> image(w, s);
+  const outer_image<Form> image(w, s);
   const long together = image.together(a.count), pixels = w.out_height * w.out_width;
   const long channels = w.out_channels / w.groups, row_taps = s.rows * s.taps;
   scratch_parts parts(scratch);
-  T* planes = parts.take<T>(aligned<T>(image.planes * together));
+  source* planes = parts.take<source>(aligned<source>(image.planes * together));
   T* gradients = parts.take<T>(aligned<T>(image.gradients * together));
+  T* plane = parts.take<T>(aligned<T>(image.plane));
+  T* block = parts.take<T>(aligned<T>(image.block));
   long* row = parts.take<long>(aligned<long>(larger(s.rows, s.tile_rows)));
   T* sum = parts.take<T>(0);
   for (long c = 0, k = 0; c < p.planes; ++c)
@@ -125,11 +189,11 @@ template <class T> void run_outer(const conv_plain_args& a, void* scratch) {
         row[k] = (c * p.height + i * w.dilation_h) * p.width + j * w.dilation_w;
   for (long k = s.rows; k < s.tile_rows; ++k) row[k] = row[0];  // of a tile that has more rows than there are
 
-  outer::tile_args<T> q;
+  outer::tile_args<Form> q;
   q.source = planes;
-  q.source_image = image.planes, q.gradient_image = image.gradients, q.gradient_block = pixels * width<T>;
-  q.height = w.out_height, q.width = w.out_width;
-  q.row_step = w.stride_h * p.width, q.column_step = w.stride_w;
+  q.source_image = image.planes, q.gradient_image = image.gradients, q.gradient_block = image.gradients / s.blocks;
+  q.height = w.out_height, q.steps = steps_of<Form>(w.out_width);
+  q.row_step = w.stride_h * p.width, q.column_step = w.stride_w * Form::numbers;
   q.sum = sum;
   T* out = static_cast<T*>(a.out);
   __builtin_memset(out, 0, static_cast<std::size_t>(w.out_channels * row_taps) * sizeof(T));
@@ -139,11 +203,11 @@ template <class T> void run_outer(const conv_plain_args& a, void* scratch) {
       q.images = smaller(together, a.count - done);
       for (long n = 0; n < q.images; ++n) {
         const long at = (a.first + done + n) * w.groups + g;
-        pad_planes(static_cast<const T*>(a.in) + at * in_group, w.height, w.width, p, planes + n * image.planes);
+        pad_image<Form>(static_cast<const T*>(a.in) + at * in_group, w, p, plane, planes + n * image.planes);
         const T* gradient = static_cast<const T*>(a.weight) + at * channels * pixels;
         for (long b = 0; b < s.blocks; ++b)
-          blocked::gather_block(gradient + b * width<T> * pixels, pixels, channels - b * width<T>,
-                                gradients + n * image.gradients + b * q.gradient_block);
+          gather_gradients<Form>(gradient + b * width<T> * pixels, w, channels - b * width<T>, block,
+                                 gradients + n * image.gradients + b * q.gradient_block);
       }
       // The last tile of rows or blocks may repeat sums of the one before.
       for (long v = 0; v < s.row_tiles(); ++v) {

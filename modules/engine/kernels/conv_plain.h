@@ -244,7 +244,7 @@ template <class T, role Role> LAMINA_INLINE void run(const void* args, void* scr
   bool done = false;
   if constexpr (has_tiles<T>) {
     if (Role == weight_grad && a.decision[method] == by_outer_products) {
-      run_outer<T>(a, scratch);
+      run_outer<whole_numbers<T>>(a, scratch);
       done = true;
     }
     if (a.decision[method] == by_tiles) {

@@ -58,17 +58,13 @@ LAMINA_DIRECT_TILES(LAMINA_DEFINE)
 LAMINA_CORRELATIONS(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
 
-// Tiles of outer products: X(blocks of output channels, rows of kernels, taps of a row), as `outer::rows_of_tile` says.
-#if LAMINA_REGISTERS == 32
-#define LAMINA_OUTERS(X) X(1, 8, 1) X(2, 8, 1) X(1, 8, 3) X(2, 4, 3) X(1, 4, 5) X(2, 2, 5)
-#else
-#define LAMINA_OUTERS(X) X(1, 8, 1) X(2, 4, 1) X(1, 4, 3) X(2, 2, 3) X(1, 2, 5) X(2, 1, 5)
-#endif
+// Tiles of outer products.
 #define LAMINA_OUTER_NAME(b, r, j) LAMINA_KERNEL(conv_outer_f32_##b##_##r##_##j)
-#define LAMINA_DEFINE(b, r, j)                                                                                      \
-  static_assert(lamina::kernels::outer::rows_of_tile(b, j) == r);                                                   \
-  extern "C" void LAMINA_OUTER_NAME(b, r, j)(const void* q) noexcept {                                              \
-    lamina::kernels::outer::tile<float, b, r, j>(*static_cast<const lamina::kernels::outer::tile_args<float>*>(q)); \
+#define LAMINA_DEFINE(b, r, j)                                                                                    \
+  static_assert(lamina::kernels::outer::rows_of_tile(b, j) == r);                                                 \
+  extern "C" void LAMINA_OUTER_NAME(b, r, j)(const void* q) noexcept {                                            \
+    using form = lamina::kernels::whole_numbers<float>;                                                           \
+    lamina::kernels::outer::tile<form, b, r, j>(*static_cast<const lamina::kernels::outer::tile_args<form>*>(q)); \
   }
 LAMINA_OUTERS(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
@@ -96,16 +92,6 @@ struct correlation_tiles {
   }
 };
 
-/// [half of the taps of a row][blocks of output channels - 1]
-struct outer_tiles {
-  conv_tile at[3][2]{};
-  constexpr outer_tiles() {
-#define LAMINA_ENTER(b, r, j) at[j / 2][b - 1] = &LAMINA_OUTER_NAME(b, r, j);
-    LAMINA_OUTERS(LAMINA_ENTER)
-#undef LAMINA_ENTER
-  }
-};
-
 constexpr blocked_tiles tiles_of_blocked = [] {
   blocked_tiles all;
 #define LAMINA_ENTER(c, r) all.at[c - 1][r - 1] = &LAMINA_TILE_NAME(c, r);
@@ -115,7 +101,13 @@ constexpr blocked_tiles tiles_of_blocked = [] {
 }();
 constexpr correlation_tiles tiles_of_correlation{};
 constexpr direct_tiles tiles_of_direct{};
-constexpr outer_tiles tiles_of_outer{};
+constexpr outer_tiles tiles_of_outer = [] {
+  outer_tiles all;
+#define LAMINA_ENTER(b, r, j) all.at[j / 2][b - 1] = &LAMINA_OUTER_NAME(b, r, j);
+  LAMINA_OUTERS(LAMINA_ENTER)
+#undef LAMINA_ENTER
+  return all;
+}();
 
 }  // namespace LAMINA_KERNEL_SET
 }  // namespace lamina::kernels

@@ -64,7 +64,8 @@ void attention::emit(emission& e) {
   a.product = kernels.gemm[static_cast<int>(element)];
   const dtype compute = at.compute == dtype::float32 ? e.compute() : at.compute;
   buffer_ref given[3];
-  for (std::size_t i = 0; i < 3; ++i) given[i] = compute == dtype::float16 ? detail::half_operand(e, i) : e.in(i);
+  for (std::size_t i = 0; i < 3; ++i)
+    given[i] = compute == dtype::float16 ? detail::rounded_operand(e, i, dtype::float16) : e.in(i);
   if (compute == dtype::bfloat16 && element == dtype::float32) {
     a.product = kernels.bfloat->products[kernels.bfloat->form()].gemm;
     a.packs_values = 1;

@@ -33,17 +33,6 @@ struct dot_attributes {
   bool operator==(const dot_attributes&) const = default;
 };
 
-namespace detail {
-/// Whether a product of operands of this type may round them to `compute`; says why not.
-constexpr bool may_compute_in(dtype compute, dtype element, inference& out) {
-  if (compute == dtype::float32) return true;
-  if (element == dtype::float32 && (compute == dtype::bfloat16 || compute == dtype::float16)) return true;
-  out.why << "`compute` is " << compute << " and the operands are " << element
-          << "; float32 operands may be rounded to bfloat16 or float16";
-  return false;
-}
-}  // namespace detail
-
 namespace op {
 export struct matmul {
   static constexpr std::string_view name = "matmul";

@@ -232,7 +232,11 @@ way way_of(emission& e, products& all, const matmul_attributes& at) {
     if (auto by = bfloat_way(e, all, at)) return *by;
   const auto& gemm = functions(e);
   if (at.compute == dtype::float16) {
-    way by{gemm, {detail::half_operand(e, 0)}, {detail::half_operand(e, 1)}, false, size};
+    way by{gemm,
+           {detail::rounded_operand(e, 0, dtype::float16)},
+           {detail::rounded_operand(e, 1, dtype::float16)},
+           false,
+           size};
     e.stage();
     return by;
   }

@@ -23,15 +23,19 @@ export struct extent2d {
   constexpr bool operator==(const extent2d&) const = default;
 };
 
-/// `padding_more`: rows below and columns to the right that padding has more (negative: less) than above and to the left.
+/// `padding_more`: rows below and columns to the right that padding has more (negative: less) than above and to the left. `compute` is
+/// what float32 operands are rounded to before they are multiplied, as that of `matmul_attributes`.
 export struct conv2d_attributes {
   extent2d stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
   extent2d padding_more = 0;
+  dtype compute = dtype::float32;
+  static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
     f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
     f("padding_more_h", a.padding_more.h), f("padding_more_w", a.padding_more.w);
+    f("compute", a.compute);
   }
   bool operator==(const conv2d_attributes&) const = default;
 };
@@ -50,17 +54,19 @@ export struct pool2d_attributes {
   bool operator==(const pool2d_attributes&) const = default;
 };
 
-/// `output_padding`: rows and columns more at the end, for strides that leave the size open.
+/// `output_padding`: rows and columns more at the end, for strides that leave the size open. `compute`: as that of `conv2d_attributes`.
 export struct conv_transpose2d_attributes {
   extent2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
+  dtype compute = dtype::float32;
+  static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
     f("output_padding_h", a.output_padding.h), f("output_padding_w", a.output_padding.w);
-    f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups);
+    f("dilation_h", a.dilation.h), f("dilation_w", a.dilation.w), f("groups", a.groups), f("compute", a.compute);
   }
   constexpr conv2d_attributes forward() const {
-    return {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups};
+    return {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .compute = compute};
   }
   bool operator==(const conv_transpose2d_attributes&) const = default;
 };
@@ -162,6 +168,7 @@ export struct conv2d {
   static constexpr std::string_view name = "conv2d";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 2;
+  static constexpr bool rounds_operands = true;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
   static image_layouts images(const image_call&);
   static bool joins_pools(const image_call&);
@@ -173,7 +180,7 @@ export struct conv2d {
       out.why << "weights [O, C / groups, H, W] are expected";
       return;
     }
-    if (!detail::convolution_numbers_fit(a, 0, out)) return;
+    if (!detail::convolution_numbers_fit(a, 0, out) || !detail::may_compute_in(a.compute, in[0].element, out)) return;
     if (w[1] == dim(0)) {
       out.why << "the weights have no input channels";
       return;
@@ -244,6 +251,7 @@ export struct conv2d_weight_grad {
 export struct conv_transpose2d {
   static constexpr std::string_view name = "conv_transpose2d";
   static constexpr int operands = 2;
+  static constexpr bool rounds_operands = true;
   using attributes = conv_transpose2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
@@ -252,7 +260,9 @@ export struct conv_transpose2d {
       out.why << "weights [C, O / groups, H, W] are expected";
       return;
     }
-    if (!detail::convolution_numbers_fit(a.forward(), a.output_padding, out)) return;
+    if (!detail::convolution_numbers_fit(a.forward(), a.output_padding, out) ||
+        !detail::may_compute_in(a.compute, in[0].element, out))
+      return;
     if (a.output_padding.h >= a.stride.h || a.output_padding.w >= a.stride.w) {
       out.why << "output padding must be smaller than the stride";
       return;

@@ -9,6 +9,7 @@ import :op;
 import :op.box;
 import :op.elementwise;
 import :op.nn;
+import :op.products;
 import :op.reduce;
 import :op.shape;
 import :program;
@@ -24,6 +25,12 @@ const kernels::conv_functions& functions(const emission& e) {
   return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv;
 }
 
+// The products of numbers that are rounded to bfloat16, in the form that this machine has.
+const kernels::bfloat_products& bfloat_products(isa set) {
+  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(set)).bfloat;
+  return family.products[family.form()];
+}
+
 // Columns of one pixel lie in memory as rows do, and kernels are made for long rows.
 kernels::window with_long_rows(const kernels::window& w) {
   if (w.width != 1 || w.out_width != 1 || w.kernel_w != 1 || w.pad_w != 0) return w;
@@ -32,9 +39,20 @@ kernels::window with_long_rows(const kernels::window& w) {
           w.groups,   w.more_w,   w.more_h};
 }
 
+/// A convolution to be emitted: its window, what its operands are rounded to, and whether they are also where no kernel of products does
+/// so on its way.
+struct convolution : kernels::window {
+  dtype compute = dtype::float32;
+  bool rounds = false;
+};
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
   return with_long_rows({x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
                          a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups});
+}
+convolution convolution_of(const emission& e, const conv2d_attributes& a, const shape& x, const shape& w,
+                           const shape& y) {
+  const bool rounds = a.compute != dtype::float32;
+  return {window_of(a, x, w, y), rounds ? a.compute : e.compute(), rounds};
 }
 kernels::window window_of(const pool2d_attributes& a, const shape& x, const shape& y) {
   const auto step = a.step();
@@ -71,12 +89,21 @@ kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   return a;
 }
 
+// The operands of a convolution, rounded where its kernels do not.
+std::array<buffer_ref, 2> operands_of(emission& e, const convolution& w) {
+  if (!w.rounds) return {e.in(0), e.in(1)};
+  const std::array<buffer_ref, 2> rounded{detail::rounded_operand(e, 0, w.compute),
+                                          detail::rounded_operand(e, 1, w.compute)};
+  e.stage();
+  return rounded;
+}
+
 /// A part of a convolution: whole images, or rows (0: all of them) of the results of one.
 struct plain_part {
   std::int64_t first, count, first_row = 0, rows = 0;
 };
-void emit_plain(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, role r,
-                std::initializer_list<buffer_ref> operands) {
+void emit_plain(emission& e, const convolution& w, std::int64_t images, double flops_per_image, role r) {
+  const auto operands = operands_of(e, w);
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
   const auto emit = [&](const plain_part& part) {
     auto a = plain_args(e, w);
@@ -87,7 +114,7 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
     a.low = tail.low;
     a.high = tail.high;
     f.prepare(&a, r);
-    std::vector<address> where{{&a.in, operands.begin()[0]}, {&a.weight, operands.begin()[1]}, {&a.out, e.out(0)}};
+    std::vector<address> where{{&a.in, operands[0]}, {&a.weight, operands[1]}, {&a.out, e.out(0)}};
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
     e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
   };
@@ -98,19 +125,23 @@ void emit_plain(emission& e, const kernels::window& w, std::int64_t images, doub
 }
 
 // The kernels of a convolution in blocks of channels: of float32 numbers, or of those rounded to bfloat16.
-const kernels::conv_blocked_functions& blocked_functions(emission& e, const kernels::window& w) {
-  if (e.compute() == dtype::bfloat16) {
-    const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
-    const auto& f = family.products[family.form()].conv;
-    if (f.supports(&w, e.in(0).form == layout::plain)) return f;
+const kernels::conv_blocked_functions& blocked_functions(const emission& e, const convolution& w, bool planar) {
+  if (w.compute == dtype::bfloat16) {
+    const auto& f = bfloat_products(e.isa()).conv;
+    if (f.supports(&w, planar)) return f;
   }
   return functions(e).blocked;
 }
 
+// Whether the kernels that were chosen round the operands of a convolution.
+bool rounds_operands(const emission& e, const kernels::conv_blocked_functions& f) {
+  return &f != &functions(e).blocked;
+}
+
 // Weights packed for a convolution in blocks of channels, or, `turned`, for the gradient of its input.
-buffer_ref packed_weights(emission& e, const kernels::window& w, bool planar, bool turned = false) {
-  const auto& f = blocked_functions(e, w);
-  const bool rounds = &f != &functions(e).blocked, computed = f.by_winograd(&w, planar) != 0;
+buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool turned = false) {
+  const auto& f = blocked_functions(e, w, planar);
+  const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
                       static_cast<unsigned>(e.isa()) << 8;
@@ -146,7 +177,7 @@ struct blocked_part {
 };
 
 // The arguments of a convolution in blocks of channels, but for its addresses.
-kernels::conv_blocked_args blocked_args(const emission& e, const kernels::window& w, bool planar) {
+kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w, bool planar) {
   const auto& tail = e.epilogue();
   kernels::conv_blocked_args a{};
   a.w = w;
@@ -157,8 +188,8 @@ kernels::conv_blocked_args blocked_args(const emission& e, const kernels::window
   return a;
 }
 
-void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
-  const auto& f = blocked_functions(e, w);
+void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
+  const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
   const auto blocks_of = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes; };
@@ -195,9 +226,9 @@ void emit_part(emission& e, const kernels::window& w, buffer_ref weight, buffer_
 constexpr std::int64_t band_bytes = 192 * 1024;
 
 // A convolution and the pool that takes its results, in bands of rows.
-void emit_pooled(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image, buffer_ref weight,
+void emit_pooled(emission& e, const convolution& w, std::int64_t images, double flops_per_image, buffer_ref weight,
                  buffer_ref bias) {
-  const auto& f = blocked_functions(e, w);
+  const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const node& pool = *e.epilogue().pool;
   const shape& y = pool.results[0].dims;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
@@ -238,11 +269,11 @@ void emit_pooled(emission& e, const kernels::window& w, std::int64_t images, dou
       });
 }
 
-void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+void emit_blocked(emission& e, const convolution& w, std::int64_t images, double flops_per_image) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
-  const auto& f = blocked_functions(e, w);
-  if (&f != &functions(e).blocked) e.note("bfloat16");
+  const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
+  if (rounds_operands(e, f)) e.note("bfloat16");
   const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
                    bias = padded_bias(e, w.out_channels, blocks * lanes);
   if (e.epilogue().pool) return emit_pooled(e, w, images, flops_per_image, weight, bias);
@@ -262,19 +293,21 @@ void emit_blocked(emission& e, const kernels::window& w, std::int64_t images, do
 }
 
 // Where plain images would be taken through a matrix of columns, blocks of channels cost less, unless they are mostly padding.
-bool goes_through_blocks(emission& e, const kernels::window& plain, const kernels::window& w, role r) {
+bool goes_through_blocks(emission& e, const convolution& plain, const convolution& w, role r) {
   if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
       2 * in_whole_blocks(e, w.channels) * in_whole_blocks(e, w.out_channels) > 3 * w.channels * w.out_channels)
     return false;
+  const auto& blocks = blocked_functions(e, w, false);
+  if (w.rounds) return rounds_operands(e, blocks);
   const auto& f = functions(e).plain[0];
   auto a = plain_args(e, plain);
   a.count = 1;
   f.prepare(&a, r);
-  return f.by_columns(&a) && blocked_functions(e, w).supports(&w, 0);
+  return f.by_columns(&a) && blocks.supports(&w, 0);
 }
-void emit_through_blocks(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image,
-                         bool turned) {
-  const auto& f = blocked_functions(e, w);
+void emit_through_blocks(emission& e, const convolution& w, std::int64_t images, double flops_per_image, bool turned) {
+  const auto& f = blocked_functions(e, w, false);
+  if (rounds_operands(e, f)) e.note("bfloat16");
   const std::int64_t channels = in_whole_blocks(e, w.channels), outs = in_whole_blocks(e, w.out_channels);
   const buffer_ref weight = packed_weights(e, w, false, turned), bias = padded_bias(e, w.out_channels, outs);
   kernels::conv_through_args a{};
@@ -295,28 +328,30 @@ void emit_through_blocks(emission& e, const kernels::window& w, std::int64_t ima
 }
 
 // The gradient of a convolution's input: with stride 1 it is a convolution of the result's gradient with the kernels turned round.
-void emit_input_grad(emission& e, const kernels::window& w, std::int64_t images, double flops_per_image) {
+void emit_input_grad(emission& e, const convolution& w, std::int64_t images, double flops_per_image) {
   if (w.stride_h == 1 && w.stride_w == 1) {
-    kernels::window back = w;
+    convolution back = w;
     back.channels = w.out_channels, back.height = w.out_height, back.width = w.out_width;
     back.out_channels = w.channels, back.out_height = w.height, back.out_width = w.width;
     back.pad_h = w.dilation_h * (w.kernel_h - 1) - w.pad_h, back.pad_w = w.dilation_w * (w.kernel_w - 1) - w.pad_w;
     back.more_h = back.more_w = 0;
     if (goes_through_blocks(e, w, back, input_grad)) return emit_through_blocks(e, back, images, flops_per_image, true);
   }
-  emit_plain(e, w, images, flops_per_image, input_grad, {e.in(0), e.in(1)});
+  emit_plain(e, w, images, flops_per_image, input_grad);
 }
 
 }  // namespace
 
 image_layouts conv2d::images(const image_call& c) {
-  const kernels::window w =
-      window_of(*static_cast<const conv2d_attributes*>(c.attributes), c.in[0].dims, c.in[1].dims, c.out[0].dims);
-  // Blocks of few channels are mostly padding.
+  const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
+  const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  // Blocks of few channels are mostly padding; of what is rounded to float16 there are no kernels.
+  if (a.compute == dtype::float16) return {};
+  const auto& blocks = a.compute == dtype::bfloat16
+                           ? bfloat_products(c.isa).conv
+                           : kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(c.isa));
-  const bool plain = takes_plain_images(c),
-             taken = w.out_channels * 2 > lanes &&
-                     kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked.supports(&w, plain) != 0;
+  const bool plain = takes_plain_images(c), taken = w.out_channels * 2 > lanes && blocks.supports(&w, plain) != 0;
   return {taken, taken && !plain};
 }
 
@@ -332,11 +367,11 @@ bool conv2d::joins_pools(const image_call& c) {
 void conv2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  auto w = window_of(e.attributes<conv2d_attributes>(), x, weights, y);
+  const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, y);
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
   if (e.out(0).form == layout::blocked) emit_blocked(e, w, x.at(0), flops);
   else if (goes_through_blocks(e, w, w, forward)) emit_through_blocks(e, w, x.at(0), flops, false);
-  else emit_plain(e, w, x.at(0), flops, forward, {e.in(0), e.in(1)});
+  else emit_plain(e, w, x.at(0), flops, forward);
 }
 void conv2d::gradient(gradient_call& c) {
   const auto& a = c.attributes<conv2d_attributes>();
@@ -355,7 +390,7 @@ void conv2d_input_grad::emit(emission& e) {
     emit_zeros(e);
     return;
   }  // no output channels
-  emit_input_grad(e, window_of(e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
+  emit_input_grad(e, convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
                   2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
 }
 void conv2d_input_grad::gradient(gradient_call& c) {
@@ -371,7 +406,7 @@ void conv_transpose2d::emit(emission& e) {
     emit_zeros(e);
     return;
   }  // no input channels
-  emit_input_grad(e, window_of(e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
+  emit_input_grad(e, convolution_of(e, e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
                   2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
 }
 void conv_transpose2d::gradient(gradient_call& c) {
@@ -387,8 +422,7 @@ void conv2d_weight_grad::infer(const attributes& a, view<const tensor_type> in, 
 void conv2d_weight_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &x = e.in_type(1).dims, &weights = e.out_type(0).dims;
   dtype element = e.out_type(0).element;
-  const auto& f = functions(e).plain[static_cast<int>(element)];
-  auto w = window_of(e.attributes<conv2d_attributes>(), x, weights, g);
+  const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g);
   double flops = 2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4));
   // Each run of images writes its own part; the parts are added in order.
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
@@ -398,15 +432,20 @@ void conv2d_weight_grad::emit(emission& e) {
     emit_zeros(e);
     return;
   }
+  const auto& rounding = bfloat_products(e.isa()).weight_grad;
+  const bool rounds = w.rounds && w.compute == dtype::bfloat16 && rounding.supports(&w);
+  if (rounds) e.note("bfloat16");
+  const auto read = rounds ? std::array{e.in(0), e.in(1)} : operands_of(e, w);
+  const auto& f = functions(e).plain[static_cast<int>(element)];
   buffer_ref parts = runs.size() == 1 ? e.out(0) : e.temporary(runs.size() * static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto a = plain_args(e, w);
     a.first = runs[i].first;
     a.count = runs[i].second;
-    f.prepare(&a, weight_grad);
-    e.step(f.weight_grad, a,
-           {{&a.in, e.in(1)}, {&a.weight, e.in(0)}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
-           f.scratch_bytes(&a, weight_grad));
+    const auto run = rounds ? rounding.prepare(&a) : (f.prepare(&a, weight_grad), f.weight_grad);
+    e.step(run, a,
+           {{&a.in, read[1]}, {&a.weight, read[0]}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
+           rounds ? rounding.scratch_bytes(&a) : f.scratch_bytes(&a, weight_grad));
   }
   if (runs.size() == 1) return;
   e.stage();

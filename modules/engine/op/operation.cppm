@@ -785,6 +785,14 @@ constexpr bool same_elements(view<const tensor_type> in, inference& out) {
     }
   return true;
 }
+/// Whether a product of operands of this type may round them to `compute`; says why not.
+constexpr bool may_compute_in(dtype compute, dtype element, inference& out) {
+  if (compute == dtype::float32) return true;
+  if (element == dtype::float32 && (compute == dtype::bfloat16 || compute == dtype::float16)) return true;
+  out.why << "`compute` is " << compute << " and the operands are " << element
+          << "; float32 operands may be rounded to bfloat16 or float16";
+  return false;
+}
 /// Broadcast of operands that have one element type; `element` is the result's.
 constexpr void infer_broadcast(view<const tensor_type> in, dtype element, inference& out) {
   shape s = in[0].dims;

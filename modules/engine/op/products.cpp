@@ -72,19 +72,20 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
   return all;
 }
 
-/// A float32 operand rounded to float16 and kept as float32: a product of such operands is that of float16 numbers with sums in
-/// float32. The steps that read it come after the next stage.
-buffer_ref half_operand(emission& e, std::size_t i) {
+/// A float32 operand rounded to float16 or bfloat16 and kept as float32: a product of such operands is that of the rounded numbers with
+/// sums in float32. The steps that read it come after the next stage.
+buffer_ref rounded_operand(emission& e, std::size_t i, dtype to) {
   const std::int64_t count = e.in_type(i).dims.size();
-  const buffer_ref from = e.in(i), to = e.temporary(static_cast<std::size_t>(count) * sizeof(float));
+  const buffer_ref from = e.in(i), rounded = e.temporary(static_cast<std::size_t>(count) * sizeof(float));
   const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
+  const auto run = to == dtype::float16 ? family.round_to_half : family.round_to_bfloat;
   e.cut_for_threads(count, 2, [&](std::int64_t first, std::int64_t part) {
-    kernels::half_round_args a{};
+    kernels::rounded_floats_args a{};
     a.count = part;
-    e.step(family.round_to_half, a, {{&a.in, from.at(first * 4)}, {&a.out, to.at(first * 4)}});
+    e.step(run, a, {{&a.in, from.at(first * 4)}, {&a.out, rounded.at(first * 4)}});
   });
-  e.note("float16");
-  return to;
+  e.note(name_of(to));
+  return rounded;
 }
 
 }  // namespace lamina::detail

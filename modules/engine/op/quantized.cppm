@@ -54,6 +54,7 @@ struct integer_linear_attributes {
 struct quantized_conv2d_attributes {
   conv2d_attributes conv;
   std::int64_t low = -128, high = 127;
+  static constexpr std::string_view later = conv2d_attributes::later;
   static constexpr void members(auto& a, auto&& f) {
     conv2d_attributes::members(a.conv, f);
     f("low", a.low), f("high", a.high);

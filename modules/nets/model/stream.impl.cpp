@@ -392,7 +392,8 @@ class stream_maker {
   }
   // Positions are remembered one behind the other, each with all its channels, so that they are copied as a whole.
   value one_window(const node& n, std::int64_t history) {
-    const std::int64_t step = static_cast<const conv2d_attributes*>(n.attributes.get())->dilation.w;
+    const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
+    const std::int64_t step = a.dilation.w;
     const tensor_type& x = type(n.inputs[0]);
     const shape& w = type(n.inputs[1]).dims;
     const value now = reshape(moved(n.inputs[0]), shape{1, x.dims[1]});
@@ -400,7 +401,7 @@ class stream_maker {
     const value taps = step > 1 ? value(slice(all, {.axis = 0, .step = step})) : all;
     const std::int64_t row = w.size(1, 4);
     const value y = matmul(reshape(permute(taps, axes(1, 0)), shape{1, row}),
-                           reshape(moved(n.inputs[1]), shape{w[0], row}), {.transpose_b = true});
+                           reshape(moved(n.inputs[1]), shape{w[0], row}), {.transpose_b = true, .compute = a.compute});
     return reshape(y, shape{1, w[0], 1, 1});
   }
 
