@@ -3,6 +3,7 @@ process of its own on the same cores, turn by turn."""
 import dataclasses
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -181,6 +182,24 @@ def whole_models(run):
                       for (name, number), (model, measured) in own_models(run).items() if number == threads]
         if of_threads:
             rows += of_threads + [report.geomean(of_threads, floor)]
+    return rows + beside_a_busy_core(run)
+
+
+def beside_a_busy_core(run):
+    """Rows of answers on two threads while another program keeps the second core busy: medians, the least of several turns."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        return []
+    bench, rows = Bench(run), []
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cores[1:2]))
+    try:
+        for model in bench.written(titles_of(["bert_tiny", "minilm"][:run.repetitions(2, 1)])):
+            measured = bench.measured(model, 2)
+            if measured:
+                rows.append(row_of("12 whole models, one of two cores busy", model, 2, "median", 1e6, "us", measured, "ratio >= 0.91", "ratio >= 1.11"))
+    finally:
+        busy.kill()
+        busy.wait()
     return rows
 
 

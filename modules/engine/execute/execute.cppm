@@ -29,6 +29,27 @@ export struct state_source {
 namespace detail {
 /// What a plan could not get, with its numbers, and what is planned: a workspace of `planned` bytes.
 [[noreturn]] void no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e);
+/// Whether the runs of an executor are shared with the threads of its pool. Where other programs have their processors, a run that waits for
+/// what a thread has begun takes longer than one alone: this follows the times of runs, and from time to time tries what is faster.
+/// Results have the same bits.
+class thread_use {
+ public:
+  using clock = std::chrono::steady_clock;
+  /// Whether the next run is to be alone.
+  bool alone(clock::time_point now) const {
+    return doing_ == trying_alone || (doing_ == staying_alone && now < until_);
+  }
+  /// After a run of so long.
+  void ran(bool alone, clock::duration took, clock::time_point now);
+
+ private:
+  enum state { sharing, trying_alone, staying_alone, trying_to_share };
+  void begin(state s) { doing_ = s, runs_ = 0, sum_ = {}; }
+  state doing_ = sharing;
+  int runs_ = 0, slow_ = 0;
+  clock::duration sum_{}, usual_{}, alone_time_{}, stay_{};
+  clock::time_point until_{}, next_try_{};
+};
 }  // namespace detail
 
 /// Guards the packed forms of a store that several threads share, and remembers the plans that made them.
@@ -157,6 +178,8 @@ export class executor {
 
   std::shared_ptr<const lamina::plan> plan_;
   thread_pool* pool_ = nullptr;
+  detail::thread_use use_;
+  bool alone_ = false;                 // while a run leaves the pool alone
   storage own_;                        // arguments
   std::shared_ptr<workspace> memory_;  // arena, scratch of each worker
   std::byte *arguments_ = nullptr, *arena_ = nullptr, *scratch_ = nullptr;

@@ -312,7 +312,7 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
   if (stop && stop->requested()) [[unlikely]]
     stopped(from);
   if (from == to) return;
-  if (pool_ && pool_->threads() > 1) return run_parallel(from, to, stop);
+  if (pool_ && pool_->threads() > 1 && !alone_) return run_parallel(from, to, stop);
   const detail::denormals_as_zero zeros(without_denormals_);
   const auto& stages = plan_->stages();
   if (stop) [[unlikely]] {
@@ -484,7 +484,19 @@ void executor::refresh() {
 void executor::run_whole() {
   refresh();
   if (plain_ && !detail::innermost_stop) return run_plain();  // states were brought up to date
-  run_with([this](std::size_t from, std::size_t to, const detail::stop_link* stop) { run_stages(from, to, stop); });
+  const auto stages = [this](std::size_t from, std::size_t to, const detail::stop_link* stop) {
+    run_stages(from, to, stop);
+  };
+  if (!pool_ || pool_->threads() == 1) return run_with(stages);
+  const auto begin = detail::thread_use::clock::now();
+  struct scope {
+    bool& alone;
+    ~scope() { alone = false; }
+  } after{alone_};
+  alone_ = use_.alone(begin);
+  run_with(stages);
+  const auto end = detail::thread_use::clock::now();
+  use_.ran(alone_, end - begin, end);
 }
 
 void executor::run_undivided() {
