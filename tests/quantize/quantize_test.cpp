@@ -2,12 +2,14 @@
 // what it refuses.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,16 @@ double relative(const any_tensor& a, const any_tensor& b) {
     apart = std::max(apart, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
   }
   return a.shape() == b.shape() ? apart / most : 1e9;
+}
+/// The root of the sum of squares of a - b, over that of a.
+double root_error(const any_tensor& a, const any_tensor& b) {
+  double errors = 0, squares = 0;
+  const auto x = a.elements<float>(), y = b.elements<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double v = static_cast<double>(x[i]), d = v - static_cast<double>(y[i]);
+    errors += d * d, squares += v * v;
+  }
+  return std::sqrt(errors / squares);
 }
 std::int64_t count(const program& p, std::string_view name) {
   std::int64_t n = 0;
@@ -352,6 +364,188 @@ BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
   }
 }
 
+// ---- calibration
+
+namespace {
+
+/// A histogram of numbers, in so many bins between their ends.
+value_range counted(const std::vector<double>& x, std::size_t bins) {
+  value_range r{"x", *std::min_element(x.begin(), x.end()), *std::max_element(x.begin(), x.end())};
+  r.counts.assign(bins, 0);
+  for (const double v : x)
+    ++r.counts[std::min(bins - 1,
+                        static_cast<std::size_t>((v - r.low) / (r.high - r.low) * static_cast<double>(bins)))];
+  return r;
+}
+/// The sum of squared errors of int8 numbers of a range, number by number.
+double error_of_range(const std::vector<double>& x, double low, double high) {
+  const double step = (high - low) / 255;
+  double sum = 0;
+  for (const double v : x) {
+    const double q = low + std::nearbyint((std::clamp(v, low, high) - low) / step) * step;
+    sum += (v - q) * (v - q);
+  }
+  return sum;
+}
+/// Numbers of a bell of width 1 with a few far away.
+std::vector<double> bell(int count, bool positive, double far) {
+  std::vector<double> x;
+  for (int i = 0; i < count; ++i) {
+    const philox random(7);
+    const auto at = static_cast<std::size_t>(2 * i);
+    const double v = std::sqrt(-2 * std::log(1 - random.uniform<double>(at))) *
+                     std::cos(6.283185307179586 * random.uniform<double>(at + 1));
+    x.push_back(positive ? std::abs(v) : v);
+  }
+  x[11] = far;
+  return x;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(histograms_count_every_number_of_every_sample) {
+  two_layers net;
+  auto samples = net.samples();
+  samples.push_back({to_tensor(random_array(dtype::float32, {3, 6}, 8, -3, 1))});
+  const auto plain = profile(net.p, net.states, samples), counts = profile(net.p, net.states, samples, {.bins = 64});
+  BOOST_TEST(plain.values.size() == counts.values.size());
+  for (std::size_t i = 0; i < counts.values.size(); ++i) {
+    const auto& v = counts.values[i];
+    BOOST_TEST((v.low == plain.values[i].low && v.high == plain.values[i].high));
+    BOOST_TEST(plain.values[i].counts.empty());
+    BOOST_TEST(v.counts.size() == 64u);
+    const std::int64_t columns = v.name == "a.weight:in" ? 6 : v.name == "b.weight:out" ? 3 : 5;
+    BOOST_TEST(std::accumulate(v.counts.begin(), v.counts.end(), std::int64_t(0)) == 10 * columns, v.name);
+    BOOST_TEST((v.counts.front() > 0 && v.counts.back() > 0));
+  }
+  std::vector<double> x;  // the operand is the input
+  for (const auto& s : samples)
+    for (const float v : s[0].elements<float>()) x.push_back(static_cast<double>(v));
+  BOOST_TEST((counts.find("a.weight:in")->counts == counted(x, 64).counts));
+  BOOST_TEST((read_profile(counts.to_json()) == counts));
+  BOOST_TEST(holds(error_of([&] { profile(net.p, net.states, samples, {.bins = -1}); }),
+                   "value_error: profile: `bins` is -1; expected 0 to 65536"));
+}
+
+BOOST_AUTO_TEST_CASE(calibration_keeps_what_it_says) {
+  const auto x = bell(400000, false, 40);
+  const auto r = counted(x, 4096);
+  const auto all = calibrated(r, calibration::extrema);
+  BOOST_TEST((all.low == r.low && all.high == 40));
+  // Half a percent of 400,000 numbers at each end; a bin is a hundredth wide.
+  auto sorted = x;
+  std::sort(sorted.begin(), sorted.end());
+  const auto most = calibrated(r, calibration::percentile, 99);
+  BOOST_TEST(std::abs(most.low - sorted[2000]) < 0.03);
+  BOOST_TEST(std::abs(most.high - sorted[398000]) < 0.03);
+  BOOST_TEST((calibrated(r, calibration::percentile, 100) == value_range{"x", r.low, r.high}));
+  // No range between -t and t has a smaller error, counted number by number, than the one that is found has within a percent.
+  const auto least = calibrated(r, calibration::squared_error);
+  const double found = error_of_range(x, least.low, least.high);
+  for (int i = 1; i <= 40; ++i)
+    BOOST_TEST(found <= 1.01 * error_of_range(x, std::max(r.low, -1.0 * i), std::min(r.high, 1.0 * i)));
+  BOOST_TEST(found < 0.8 * error_of_range(x, r.low, r.high));
+}
+
+BOOST_AUTO_TEST_CASE(entropy_cuts_what_is_far_away_and_nothing_else) {
+  for (const bool positive : {false, true}) {
+    const auto r = counted(bell(20000, positive, 60), 4096), near = counted(bell(20000, positive, 1), 4096);
+    const auto kept = calibrated(r, calibration::entropy);
+    BOOST_TEST((kept.high > 1.5 && kept.high < 12), kept.high);
+    BOOST_TEST((positive ? kept.low == 0 : kept.low < -1.5), kept.low);
+    BOOST_TEST(calibrated(near, calibration::entropy).high > 0.5 * near.high);
+  }
+  // As many numbers in each of 256 parts: nothing is better than all of it.
+  value_range flat{"x", 0, 1};
+  flat.counts.assign(256, 100);
+  BOOST_TEST(calibrated(flat, calibration::entropy).high == 1);
+}
+
+BOOST_AUTO_TEST_CASE(zero_stays_in_a_range_and_empty_ones_are_whole) {
+  value_range r{"x", 2, 5};
+  r.counts.assign(64, 10);
+  for (const auto how :
+       {calibration::extrema, calibration::percentile, calibration::entropy, calibration::squared_error}) {
+    BOOST_TEST(calibrated(r, how).low == 0);
+    BOOST_TEST(calibrated(r, how).high <= 5);
+    BOOST_TEST((calibration_of(name_of(how)) == how));
+    BOOST_TEST((calibrated({"x", 3, 3}, how) == value_range{"x", 0, 3}));
+  }
+  BOOST_TEST(holds(error_of([] { calibration_of("entrpy"); }), "`entrpy` is no calibration; there are `extrema`"));
+  BOOST_TEST(holds(error_of([&] { calibrated(r, calibration::percentile, 50); }),
+                   "`percentile` is 50; expected more than 50 and at most 100 percent"));
+  BOOST_TEST(holds(error_of([] { calibrated({"x", -1, 1}, calibration::entropy); }),
+                   "quantize: calibration by entropy needs histograms, and the profile has none of `x`; profile this "
+                   "net with bins"));
+}
+
+// One number far away spoils the extrema, and is cut by the others.
+BOOST_AUTO_TEST_CASE(calibration_makes_a_net_better_where_a_number_is_far_away) {
+  two_layers net;
+  std::vector<std::vector<any_tensor>> samples;
+  for (int i = 0; i < 8; ++i) samples.push_back({to_tensor(random_array(dtype::float32, {50, 6}, 20 + i, -1, 1))});
+  const std::vector<any_tensor> usual = samples[0];
+  reinterpret_cast<float*>(samples[3][0].mutable_data())[8] = 400;
+  const auto ranges = profile(net.p, net.states, samples, {.bins = 8192});
+  const auto exact = run(net.p, net.states, usual)[0];
+  const auto error = [&](calibration how) {
+    return relative(exact, run(quantize(net.p, net.states, ranges, {.calibration = how, .percentile = 99}), usual)[0]);
+  };
+  const double whole = error(calibration::extrema);
+  BOOST_TEST(whole > 0.5);
+  BOOST_TEST(error(calibration::percentile) < 0.2 * whole);
+  BOOST_TEST(error(calibration::entropy) < 0.1 * whole);
+}
+
+// ---- errors of products
+
+BOOST_AUTO_TEST_CASE(products_that_lose_too_much_stay_float) {
+  two_layers net;
+  // One weight of the second layer leaves nothing of the others in its row but zeros.
+  float* weight = reinterpret_cast<float*>(net.states.find("b.weight")->mutable_data());
+  for (int row = 0; row < 3; ++row) weight[5 * row] = 1000, weight[5 * row + 4] = -1000;
+  auto samples = net.samples();
+  const auto ranges = profile(net.p, net.states, samples);
+  const auto all = quantize(net.p, net.states, ranges, {}, samples);
+  BOOST_TEST(all.report.quantized == 2);
+  const double a = *all.report.products[0].error, b = *all.report.products[1].error;
+  BOOST_TEST((a > 1e-4 && a < 0.02), a);
+  BOOST_TEST(all.report.outputs.size() == 1u);
+  BOOST_TEST(all.report.outputs[0].first == "y");
+  const auto exact = run(net.p, net.states, samples[0])[0], got = run(all, samples[0])[0];
+  BOOST_TEST(all.report.outputs[0].second == root_error(exact, got), boost::test_tools::tolerance(1e-5));
+  const double between = std::sqrt(a * b);
+  BOOST_TEST_REQUIRE(b != a);
+  const auto some = quantize(net.p, net.states, ranges, {.largest_error = between}, samples);
+  BOOST_TEST(some.report.quantized == 1);
+  const auto& lost = some.report.products[a > b ? 0 : 1];
+  BOOST_TEST(!lost.quantized);
+  BOOST_TEST(holds(lost.why, "its error on the samples is "));
+  BOOST_TEST(holds(some.report.text(), ", more than "));
+  BOOST_TEST(holds(some.report.text(), "output `y`: error "));
+  const auto none = quantize(net.p, net.states, ranges, {.largest_error = 0}, samples);
+  BOOST_TEST(none.report.quantized == 0);
+  BOOST_TEST(none.report.outputs[0].second == 0);
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {.largest_error = 0.1}); }),
+                   "value_error: quantize: `largest_error` needs samples to measure errors on, and there are none"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {.largest_error = -1}, samples); }),
+                   "quantize: `largest_error` is -1; expected 0 or more"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {}, std::vector<std::vector<any_tensor>>{{}}); }),
+                   "quantize: the program has 1 inputs, and sample 0 has 0"));
+}
+
+// The error of a product is that of its own rounding: in a chain each has that of a net in which it alone is quantized.
+BOOST_AUTO_TEST_CASE(errors_are_those_of_each_product_alone) {
+  const lenet_model net({.seed = 42});
+  const auto samples = some_pictures();
+  const auto ranges = profile(net, samples);
+  const auto all = quantize(net, ranges, {}, samples);
+  BOOST_TEST_REQUIRE(all.report.products.size() == 5u);
+  const auto last = quantize(net, ranges, {.keep_float = {"0", "3", "7", "9"}}, samples);
+  BOOST_TEST(*all.report.products[4].error == last.report.outputs[0].second, boost::test_tools::tolerance(1e-3));
+  BOOST_TEST(all.report.outputs[0].second > last.report.outputs[0].second);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
   two_layers net;
   const auto ranges = profile(net.p, net.states, net.samples());
@@ -416,6 +610,9 @@ BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
   BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are of `a.weight:in`"));
   BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer, and objects are expected"));
   BOOST_TEST(holds(with("\"samples\": 1,", ""), "`samples` is missing"));
+  BOOST_TEST(holds(with("\"low\": ", "\"counts\": [1, -2], \"low\": "),
+                   "`counts` of `a.weight:in` are to be at most 65536 numbers from 0 on"));
+  BOOST_TEST(holds(with("\"low\": ", "\"counts\": 3, \"low\": "), "`counts` is to be an array, and is an integer"));
   for (std::size_t end = 0; end < good.size() - 2; end += 7)
     BOOST_TEST(holds(error_of([&] { read_profile(std::string_view(good).substr(0, end), "p.json"); }),
                      "file_error: p.json: "));

@@ -190,6 +190,8 @@ void add_conversions(CLI::App& app) {
   profile->add_option(
       "--input", p->inputs,
       "an input of a sample, NAME=FILE.npy; once for each sample. NAME= is left out where the net has one input");
+  profile->add_option("--bins", p->bins, "parts of a range that numbers are counted in, for --calibration; 0: none")
+      ->capture_default_str();
   profile->add_flag("--json", p->json, one_line_of_json);
   profile->add_option("--out", p->out, "profile to write, as in net.profile.json")->required();
 
@@ -201,6 +203,15 @@ void add_conversions(CLI::App& app) {
       ->capture_default_str();
   quantize->add_option("--keep-float", q->keep_float,
                        "name of the parameter of a product or layer that stays in float");
+  quantize->add_option("--calibration", q->calibration, "which part of a range the numbers stand for")
+      ->check(CLI::IsMember({"extrema", "percentile", "entropy", "squared_error"}))
+      ->capture_default_str();
+  quantize->add_option("--percentile", q->percentile, "percent of the numbers that --calibration percentile keeps")
+      ->capture_default_str();
+  quantize->add_option("--input", q->inputs,
+                       "an input of a sample to measure errors on, NAME=FILE.npy, as `profile` takes them");
+  quantize->add_option("--largest-error", q->largest_error,
+                       "products with a larger relative error on the samples stay in float");
   quantize->add_flag("--json", q->json, one_line_of_json);
   quantize->add_option("--out", q->out, "net to write: NAME.onnx, or NAME for NAME.json and NAME.safetensors")
       ->required();

@@ -19,8 +19,15 @@ void quantize(const quantize_arguments& a) {
   const saved_net net = load_model(a);
   const signals noted;  // all files are written, or none
   const stop_scope until(noted_signal{});
+  const auto samples =
+      a.inputs.empty() ? std::vector<std::vector<any_tensor>>() : samples_of(a.model, *net.program, a.inputs);
   const auto made = lamina::quantize(net, load_profile(a.profile),
-                                     {.schema = quantization_schema_of(a.schema), .keep_float = a.keep_float});
+                                     {.schema = quantization_schema_of(a.schema),
+                                      .keep_float = a.keep_float,
+                                      .calibration = calibration_of(a.calibration),
+                                      .percentile = a.percentile,
+                                      .largest_error = a.largest_error},
+                                     samples);
   auto said = net.metadata;
   said["quantized"] = a.schema;
   signals::check();
@@ -30,8 +37,11 @@ void quantize(const quantize_arguments& a) {
     for (const auto& p : made.report.products) {
       products.push_back({{"name", p.name}, {"operation", p.operation}, {"quantized", p.quantized}});
       if (!p.quantized) products.back()["why"] = p.why;
+      if (p.error) products.back()["error"] = *p.error;
     }
-    print_line({{"files", files}, {"products", products}});
+    json outputs = json::object();
+    for (const auto& [name, error] : made.report.outputs) outputs[name] = error;
+    print_line({{"files", files}, {"products", products}, {"output_errors", outputs}});
     return;
   }
   std::printf("%s", made.report.text().c_str());

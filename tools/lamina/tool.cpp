@@ -308,4 +308,26 @@ void print_table(const std::vector<std::vector<std::string>>& lines, std::size_t
   }
 }
 
+std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const program& p,
+                                                const std::vector<std::string>& options) {
+  std::vector<std::vector<std::string>> files(p.inputs().size());
+  for (const auto& option : options) {
+    const auto [input, file] = given_for(model, p, option);
+    files[input].push_back(file);
+  }
+  std::vector<std::vector<any_tensor>> samples(files.empty() ? 0 : files[0].size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = printable(p.at(p.inputs()[i]).name);
+    if (files[i].empty())
+      throw value_error(words(model, ": input `", name, "` (", p.at(p.inputs()[i]).results[0],
+                              ") is not given; write --input NAME=FILE.npy"));
+    if (files[i].size() != samples.size())
+      throw value_error(words(model, ": input `", name, "` has ", files[i].size(), " files, and input `",
+                              printable(p.at(p.inputs()[0]).name), "` ", samples.size(),
+                              "; each sample needs all inputs"));
+    for (std::size_t k = 0; k < samples.size(); ++k) samples[k].push_back(read_npy(files[i][k]));
+  }
+  return samples;
+}
+
 }  // namespace tool

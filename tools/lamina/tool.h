@@ -58,11 +58,13 @@ struct train_arguments : model_arguments {
 struct profile_arguments : model_arguments {
   std::string out;
   std::vector<std::string> inputs;
+  int bins = 2048;
   bool json = false;
 };
 struct quantize_arguments : model_arguments {
-  std::string profile, schema = "asymmetric", out;
-  std::vector<std::string> keep_float;
+  std::string profile, schema = "asymmetric", calibration = "extrema", out;
+  double percentile = 99.99, largest_error = std::numeric_limits<double>::infinity();
+  std::vector<std::string> keep_float, inputs;
   bool json = false;
 };
 struct export_arguments : model_arguments {
@@ -114,6 +116,9 @@ struct given {
   std::string value;
 };
 given given_for(const std::string& model, const lamina::ir::program& p, const std::string& option);
+/// The samples of options NAME=FILE.npy: the k-th files of all inputs are the k-th one.
+std::vector<std::vector<lamina::any_tensor>> samples_of(const std::string& model, const lamina::ir::program& p,
+                                                        const std::vector<std::string>& options);
 
 /// The inputs that options name, NAME=FILE.npy; the others are empty. Errors: value_error for one that is given twice,
 /// unsupported_error for a net with an input that is no tensor.

@@ -44,6 +44,23 @@ struct mean_site {
   std::string out() const { return name + ":out"; }
 };
 
+/// Errors: value_error and type_error for samples that are no inputs of a program.
+void check_samples(std::string_view who, const program& p, view<const std::vector<any_tensor>> samples) {
+  text t;
+  for (std::size_t k = 0; k < samples.size(); ++k) {
+    const auto& inputs = samples[k];
+    if (inputs.size() != p.inputs().size())
+      raise(error_kind::value, t << who << ": the program has " << p.inputs().size() << " inputs, and sample " << k
+                                 << " has " << inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const node& n = p.at(p.inputs()[i]);
+      if (inputs[i].element() != n.results[0].element)
+        raise(error_kind::type, t << who << ": input `" << n.name << "` is " << n.results[0] << ", and in sample " << k
+                                  << " " << inputs[i].type());
+    }
+  }
+}
+
 /// A program made ready to be quantized: calls in place, batch norms folded, products found.
 class product_finder {
  public:

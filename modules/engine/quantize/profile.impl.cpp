@@ -68,6 +68,56 @@ program with_extrema(const program& p, const std::vector<char>& needed, const st
   return to;
 }
 
+// A program of the same inputs with some values as its outputs.
+std::shared_ptr<const program> with_values(const detail::product_finder& found, view<const observed> some) {
+  const auto to = std::make_shared<program>();
+  rewriter copy(found.of(), *to);
+  copy.copy_inputs();
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(found.of().nodes().size()); ++i)
+    if (found.needed()[static_cast<std::size_t>(i)] && found.of().at(i).kind != node_kind::input) copy.copy(i);
+  for (const auto& o : some) to->output(o.name, copy.at(o.of));
+  return to;
+}
+
+void count(const any_tensor& x, value_range& r) {
+  const double per_bin = static_cast<double>(r.counts.size()) / (r.high - r.low);
+  const std::size_t last = r.counts.size() - 1;
+  for (const float v : x.elements<float>())
+    ++r.counts[std::min(last, static_cast<std::size_t>(std::max(0.0, (static_cast<double>(v) - r.low) * per_bin)))];
+}
+
+// Counts the numbers of each value in equal parts of its range, some values at a time, so that their tensors do not take too much memory.
+void count_values(detail::product_finder& found, view<const observed> values, int bins,
+                  view<const std::vector<any_tensor>> samples, quantization_profile& to) {
+  constexpr std::size_t most = std::size_t(256) << 20;
+  const auto bytes_of = [&](const observed& o) {
+    std::size_t bytes = sizeof(float);
+    const shape& s = found.of().type(o.of).dims;
+    for (int i = 0; i < s.rank; ++i)
+      if (__builtin_mul_overflow(bytes, s[i].is_number() ? static_cast<std::size_t>(s[i].code) : 32, &bytes))
+        return most;
+    return bytes;
+  };
+  for (std::size_t from = 0, end = 0; from < values.size(); from = end) {
+    std::size_t bytes = 0;
+    while (end < values.size() && (end == from || bytes + bytes_of(values[end]) <= most))
+      bytes += bytes_of(values[end++]);
+    session watching(with_values(found, values.subview(from, end - from)), {&found.states(), nullptr});
+    std::vector<any_tensor> all;
+    for (std::size_t i = from; i < end; ++i) {
+      value_range& r = to.values[i];
+      r.counts.assign(r.low < r.high ? static_cast<std::size_t>(bins) : 0, 0);
+    }
+    for (const auto& sample : samples) {
+      watching.run(sample, all);
+      for (std::size_t i = from; i < end; ++i)
+        if (!to.values[i].counts.empty()) count(all[i - from], to.values[i]);
+    }
+  }
+}
+
+constexpr int most_bins = 65536;
+
 }  // namespace
 
 const program& detail::program_of(const program* p) {
@@ -76,10 +126,13 @@ const program& detail::program_of(const program* p) {
 }
 
 quantization_profile profile(const program& p, const parameter_store& states,
-                             view<const std::vector<any_tensor>> samples) {
+                             view<const std::vector<any_tensor>> samples, const profile_options& o) {
   text t;
+  if (o.bins < 0 || o.bins > most_bins)
+    detail::raise(error_kind::value, t << "profile: `bins` is " << o.bins << "; expected 0 to " << most_bins);
   if (samples.empty()) detail::raise(error_kind::value, "profile: there are no samples to run the net on");
   refuse_host(p, "profile");
+  detail::check_samples("profile", p, samples);
   detail::product_finder found(p, states);
   const auto values = observed_values(found);
   const auto observing = std::make_shared<const program>(with_extrema(found.of(), found.needed(), values));
@@ -91,17 +144,7 @@ quantization_profile profile(const program& p, const parameter_store& states,
         {v.name, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
   std::vector<any_tensor> extrema;
   for (std::size_t k = 0; k < samples.size(); ++k) {
-    const auto& inputs = samples[k];
-    if (inputs.size() != p.inputs().size())
-      detail::raise(error_kind::value, t << "profile: the program has " << p.inputs().size() << " inputs, and sample "
-                                         << k << " has " << inputs.size());
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const node& n = p.at(p.inputs()[i]);
-      if (inputs[i].element() != n.results[0].element)
-        detail::raise(error_kind::type, t << "profile: input `" << n.name << "` is " << n.results[0]
-                                          << ", and in sample " << k << " " << inputs[i].type());
-    }
-    observer.run(inputs, extrema);
+    observer.run(samples[k], extrema);
     const auto number = [&](std::size_t i) { return static_cast<double>(extrema[i].elements<float>()[0]); };
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double low = number(2 * i), high = number(2 * i + 1);
@@ -113,6 +156,7 @@ quantization_profile profile(const program& p, const parameter_store& states,
     }
     ++result.samples;
   }
+  if (o.bins > 0) count_values(found, values, o.bins, samples, result);
   return result;
 }
 
@@ -131,7 +175,9 @@ std::string quantization_profile::to_json() const {
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
     detail::quoted(t, v.name, "profile") << ", \"low\": ";
     detail::spelled(t, v.low) << ", \"high\": ";
-    detail::spelled(t, v.high) << "}";
+    detail::spelled(t, v.high);
+    for (std::size_t k = 0; k < v.counts.size(); ++k) t << (k ? ", " : ", \"counts\": [") << v.counts[k];
+    t << (v.counts.empty() ? "}" : "]}");
   }
   t << "\n]}\n";
   return t.string();
@@ -175,6 +221,12 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
     if (!std::isfinite(r.low) || !std::isfinite(r.high) || r.low > r.high)
       fail("the range of `", printable(r.name), "` is [", r.low, ", ", r.high,
            "], whose ends are to be finite, the smaller one first");
+    if (v["counts"])
+      member(v, "counts", json_kind::array).each([&](const json_value& count) {
+        if (!count.is(json_kind::integer) || count.integer() < 0 || r.counts.size() == most_bins)
+          fail("`counts` of `", printable(r.name), "` are to be at most ", most_bins, " numbers from 0 on");
+        r.counts.push_back(count.integer());
+      });
     if (!names.insert(r.name).second) fail("two ranges are of `", printable(r.name), "`");
     p.values.push_back(std::move(r));
   });

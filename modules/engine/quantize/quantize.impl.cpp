@@ -7,12 +7,14 @@ import :op.elementwise;
 import :op.linear;
 import :op.nn;
 import :op.quantized;
+import :op.reduce;
 import :op.view;
 import :parameter;
 import :program;
 import :quantize;
 import :quantize.products;
 import :rewriter;
+import :session;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -37,6 +39,33 @@ class rewriting {
     made_->common_subexpressions = found.of().common_subexpressions;
   }
 
+  // The float program, with two outputs for each product that can be quantized: the sum of squared errors of its int8 form, whose
+  // operands are the float ones, and the sum of the squares of its results.
+  struct measured_program {
+    std::shared_ptr<const program> program;
+    std::vector<std::string> products;
+    parameter_store states;
+  };
+  measured_program errors() {
+    choose();
+    copy_.copy_inputs();
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(found_.of().nodes().size()); ++i)
+      if (found_.needed()[static_cast<std::size_t>(i)] && found_.of().at(i).kind != node_kind::input) copy_.copy(i);
+    measured_program result;
+    for (const auto& [node, site] : site_at_) {
+      int8_.clear();
+      product(*site);
+      const auto& [q, numbers] = int8_.at(site->result);
+      const value exact = copy_.at(site->result), error = dequantize(q, scalars(numbers)) - exact;
+      made_->output(site->name, reduce_sum(error * error));
+      made_->output(site->name, reduce_sum(exact * exact));
+      result.products.push_back(site->name);
+    }
+    result.states = states_of_made();
+    result.program = made_;
+    return result;
+  }
+
   quantized_program run() {
     const program& p = found_.of();
     choose();
@@ -53,13 +82,7 @@ class rewriting {
     for (const auto& o : p.outputs()) made_->output(o.name, as_float(o.value));
     for (const auto& a : p.assignments()) made_->assign(as_float({a.state, 0}), as_float(a.value));
     quantized_program result;
-    for (const auto& kept = made_->reachable(); auto i : made_->states()) {
-      const auto& name = made_->at(i).name;
-      if (!kept[static_cast<std::size_t>(i)] && !states_.find(name)) continue;
-      if (const parameter* s = states_.find(name)) result.states.add(name, s->value(), s->role(), false);
-      else if (const parameter* given = found_.states().find(name))
-        result.states.add(name, given->value(), given->role(), given->trainable());
-    }
+    result.states = states_of_made();
     for (const node& n : made_->nodes()) {
       report_.quantize += is_call_of<op::quantize>(n);
       report_.dequantize += is_call_of<op::dequantize>(n);
@@ -70,6 +93,17 @@ class rewriting {
   }
 
  private:
+  parameter_store states_of_made() {
+    parameter_store all;
+    for (const auto& kept = made_->reachable(); auto i : made_->states()) {
+      const auto& name = made_->at(i).name;
+      if (!kept[static_cast<std::size_t>(i)] && !states_.find(name)) continue;
+      if (const parameter* s = states_.find(name)) all.add(name, s->value(), s->role(), false);
+      else if (const parameter* given = found_.states().find(name))
+        all.add(name, given->value(), given->role(), given->trainable());
+    }
+    return all;
+  }
   // Which products are quantized, and why the others are not.
   void choose() {
     std::vector<std::string_view> names;
@@ -108,7 +142,8 @@ class rewriting {
     if (!r)
       detail::raise(error_kind::value,
                     t << "quantize: the profile has no range of `" << name << "`; profile this net again");
-    return numbers_for(r->low, r->high, options_.schema);
+    const value_range kept = calibrated(*r, options_.calibration, options_.percentile);
+    return numbers_for(kept.low, kept.high, options_.schema);
   }
 
   // ---- values ---------------------------------------------------------------------------------------------------------
@@ -299,15 +334,101 @@ class rewriting {
 
 }  // namespace
 
+namespace {
+
+// Three significant digits.
+double short_number(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(x))) - 2);
+  return std::nearbyint(x / unit) * unit;
+}
+// The root of a sum of squared errors over that of squares; 0 where there is no error.
+double relative(double errors, double squares) {
+  return errors == 0 ? 0 : squares == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(errors / squares);
+}
+
+// The error of each product on samples, by its name.
+std::map<std::string, double> errors_of(detail::product_finder& found, const quantization_profile& ranges,
+                                        const quantization_options& o, view<const std::vector<any_tensor>> samples) {
+  auto made = rewriting(found, ranges, o).errors();
+  session measuring(made.program, {&made.states, nullptr});
+  std::vector<double> errors(made.products.size()), squares(errors);
+  std::vector<any_tensor> sums;
+  for (const auto& sample : samples) {
+    measuring.run(sample, sums);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      errors[i] += static_cast<double>(sums[2 * i].elements<float>()[0]);
+      squares[i] += static_cast<double>(sums[2 * i + 1].elements<float>()[0]);
+    }
+  }
+  std::map<std::string, double> all;
+  for (std::size_t i = 0; i < errors.size(); ++i) all[made.products[i]] = relative(errors[i], squares[i]);
+  return all;
+}
+
+// The error of each output on samples.
+std::vector<std::pair<std::string, double>> output_errors(const program& p, const parameter_store& states,
+                                                          const quantized_program& q,
+                                                          view<const std::vector<any_tensor>> samples) {
+  parameter_store of_exact = states, of_rounded = q.states;  // sessions add packed forms
+  session exact({std::shared_ptr<const program>(), &p}, {&of_exact, nullptr}),
+      rounded(q.program, {&of_rounded, nullptr});
+  std::vector<double> errors(p.outputs().size()), squares(errors);
+  std::vector<any_tensor> left, right;
+  for (const auto& sample : samples) {
+    exact.run(sample, left);
+    rounded.run(sample, right);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      if (left[i].element() != dtype::float32) continue;
+      const auto a = left[i].elements<float>(), b = right[i].elements<float>();
+      for (std::size_t k = 0; k < a.size(); ++k) {
+        const double x = static_cast<double>(a[k]), d = static_cast<double>(b[k]) - x;
+        errors[i] += d * d, squares[i] += x * x;
+      }
+    }
+  }
+  std::vector<std::pair<std::string, double>> all;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    if (p.type(p.outputs()[i].value).element == dtype::float32)
+      all.emplace_back(p.outputs()[i].name, relative(errors[i], squares[i]));
+  return all;
+}
+
+}  // namespace
+
 quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges,
-                           const quantization_options& o) {
+                           const quantization_options& o, view<const std::vector<any_tensor>> samples) {
   if (ranges.of != p.id())
     detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
   if (ranges.samples < 1)
     detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
+  text t;
+  if (!(o.largest_error >= 0))
+    detail::raise(error_kind::value, t << "quantize: `largest_error` is " << o.largest_error << "; expected 0 or more");
+  if (std::isfinite(o.largest_error) && samples.empty())
+    detail::raise(error_kind::value,
+                  "quantize: `largest_error` needs samples to measure errors on, and there are none");
   refuse_host(p, "quantize");
   detail::product_finder found(p, states);
-  return rewriting(found, ranges, o).run();
+  if (samples.empty()) return rewriting(found, ranges, o).run();
+  detail::check_samples("quantize", p, samples);
+  const auto errors = errors_of(found, ranges, o, samples);
+  quantization_options chosen = o;
+  for (const auto& [name, error] : errors)
+    if (error > o.largest_error) chosen.keep_float.push_back(name);
+  quantized_program made = rewriting(found, ranges, chosen).run();
+  for (auto& product : made.report.products) {
+    const auto error = errors.find(product.name);
+    if (error == errors.end()) continue;
+    product.error = error->second;
+    if (!(error->second > o.largest_error)) continue;
+    text why;
+    why << "its error on the samples is " << short_number(error->second) << ", more than "
+        << short_number(o.largest_error);
+    product.why = why.string();
+  }
+  made.report.outputs = output_errors(p, states, made, samples);
+  return made;
 }
 
 std::string quantization_report::text() const {
@@ -316,9 +437,12 @@ std::string quantization_report::text() const {
     << " quantize, " << dequantize << " dequantize\n";
   for (const auto& p : products) {
     t << "  " << p.operation << " " << p.name << ": ";
-    if (p.quantized) t << "int8\n";
-    else t << "float, because " << p.why << "\n";
+    if (p.quantized) t << "int8";
+    else t << "float, because " << p.why;
+    if (p.error && p.quantized) t << ", error " << short_number(*p.error);
+    t << "\n";
   }
+  for (const auto& [name, error] : outputs) t << "output `" << name << "`: error " << short_number(error) << "\n";
   return t.string();
 }
 
