@@ -124,6 +124,29 @@ BOOST_AUTO_TEST_CASE(convolutions_round_their_operands) {
   BOOST_TEST(relative_error(all.rounds, all.of_whole) < 1e-2);
 }
 
+// Fewer multiplications: a small error, the same bits for threads and batches, and nothing else changes.
+BOOST_AUTO_TEST_CASE(fast_convolutions_are_nearly_as_accurate) {
+  const array image = real({3, 40, 30, 33}, 1);
+  const auto run = [&](const pass_options& o, int threads, std::int64_t images, bool pooled) {
+    array part = image;
+    part.type.dims = shape{images, 40, 30, 33};
+    part.values.resize(static_cast<std::size_t>(images * 40 * 30 * 33));
+    small_graph g;
+    value y = conv2d(g.input(part), g.state("w", real({48, 40, 3, 3}, 2)), {.padding = {1, 1}});
+    y = relu(y + g.state("b", real({1, 48, 1, 1}, 3)));
+    g.output(pooled ? max_pool2d(y, {.kernel_size = 2}) : y);
+    return g.run(o, threads)[0];
+  };
+  for (const bool pooled : {false, true}) {
+    const array exact = run({}, 1, 3, pooled), fast = run({.fast_convolutions = true}, 1, 3, pooled);
+    BOOST_TEST(relative_error(fast, exact) < 1e-5);
+    BOOST_TEST(same_bits(fast, run({.fast_convolutions = true}, 4, 3, pooled)));
+    const array one = run({.fast_convolutions = true}, 2, 1, pooled);
+    BOOST_TEST(std::equal(one.values.begin(), one.values.end(), fast.values.begin()));
+    if (target_isa() >= isa::avx2 && !pooled) BOOST_TEST(!same_bits(fast, exact));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(bits_depend_on_neither_threads_nor_rows) {
   const array x = real({70, 200}, 1), image = real({2, 32, 20, 21}, 4);
   const auto run = [&](int threads, std::int64_t rows) {

@@ -99,6 +99,8 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
     made->add_option("--compute", a->compute, "what operands of products with weights are rounded to; sums are float32")
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
+  if constexpr (requires { a->fast; })
+    made->add_flag("--fast", a->fast, "fewer multiplications for convolutions of 3x3, with larger errors");
   return {made, std::move(a)};
 }
 

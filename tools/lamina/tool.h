@@ -21,8 +21,10 @@ struct show_arguments : given_inputs {
 /// Of a net that is planned.
 struct planned_arguments : model_arguments {
   std::string compute = "float32";
+  bool fast = false;
   lamina::pass_options passes() const {
-    return {.compute = compute == "bfloat16" ? lamina::dtype::bfloat16 : lamina::dtype::float32};
+    return {.compute = compute == "bfloat16" ? lamina::dtype::bfloat16 : lamina::dtype::float32,
+            .fast_convolutions = fast};
   }
 };
 struct run_arguments : planned_arguments {

@@ -57,7 +57,7 @@ LAMINA_INLINE void run_tile(long k, const void* a, long a_step, const void* b, l
 }
 
 int takes_window(const window* w, int planar_in) noexcept { return !planar_in && blocked::takes_window(*w); }
-int cuts_rows(const window* w, int planar_in) noexcept { return blocked::cuts_rows<bfloat_floats>(*w, planar_in != 0); }
+int row_unit(const window* w, int planar_in) noexcept { return blocked::row_unit<bfloat_floats>(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
 /// Neighbors of a row of results have neighbors of the input under a tap.
@@ -292,7 +292,7 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 
 #define LAMINA_BFLOAT_PRODUCTS(form, type)                                                 \
   {&LAMINA_KERNEL(gemm_bf16_functions##form),                                              \
-   {bfloat_product::cuts_rows, bfloat_product::by_winograd, bfloat_product::takes_window,  \
+   {bfloat_product::row_unit, bfloat_product::by_winograd, bfloat_product::takes_window,   \
     LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),        \
     LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                 \
    {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \

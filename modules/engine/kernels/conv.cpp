@@ -66,8 +66,8 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
   else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
 }
 
-int by_rows(const window* w, int planar_in) noexcept {
-  return blocked::cuts_rows<whole_numbers<float>>(*w, planar_in != 0);
+int row_unit(const window* w, int planar_in) noexcept {
+  return blocked::row_unit<whole_numbers<float>>(*w, planar_in != 0);
 }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
@@ -302,7 +302,7 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {by_rows, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
+    {row_unit, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},

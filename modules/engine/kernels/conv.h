@@ -11,6 +11,7 @@ namespace lamina::kernels {
 struct window {
   long channels, height, width, out_channels, out_height, out_width;
   long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, more_h = 0, more_w = 0;
+  long large_tiles = 0;  // 1: results may be made in tiles of 4x4, which takes fewer multiplications and is less accurate
 
   /// Rows and columns, with those of padding, that `count` neighboring rows or columns of results read.
   [[gnu::always_inline]] constexpr long rows_under(long count) const {
@@ -92,7 +93,7 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  long first_row, row_count;  // of a part by rows: from an even row on, to an even one or the last; 0: all of them
+  long first_row, row_count;  // of a part by rows: from a multiple of `row_unit` to one or the last; 0: all of them
   long whole_out_channels;    // of the image that this is a part of, where it is: sums go as in the whole
   void (*tile[12])(const void*) noexcept;  // decided by `prepare`
   void (*mend)(const void*) noexcept;  // decided by `prepare`: follows where padding may have met what is not finite
@@ -103,8 +104,8 @@ struct conv_blocked_args {
   }
 };
 struct conv_blocked_functions {
-  /// Whether parts of an image are rows of its results, which `prepare` is told, and not blocks of its channels.
-  int (*by_rows)(const window* w, int planar_in) noexcept;
+  /// Of how many rows of its results parts of an image are multiples, which `prepare` is told; 0: parts are blocks of its channels.
+  int (*row_unit)(const window* w, int planar_in) noexcept;
   /// Whether it is computed by Winograd's way, from weights that are no copies of the filters' elements.
   int (*by_winograd)(const window* w, int planar_in) noexcept;
   /// 1 if this window can be run here: depthwise, or without groups, and with dilation along columns, or along the

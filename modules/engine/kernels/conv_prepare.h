@@ -100,9 +100,9 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
 /// Points of so many tiles at a time, in whole pieces, as stay near.
 template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
   const window& w = a->w;
-  const long tiles = divide_up(rows_of_part(*a), 2) * winograd_columns(w);
+  const long tiles = divide_up(rows_of_part(*a), winograd_size(w)) * winograd_columns(w);
   const long bytes_of_tile =
-                 winograd_points * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
+                 winograd_points(w) * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
              near = 1024 * 1024;
   conv_blocked_args product{};
   product.w = winograd_product(w, tiles);
@@ -130,7 +130,7 @@ template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked
   const long* d = a->decision;
   constexpr long size = sizeof(typename Form::x);
   if (d[winograd_together])
-    return static_cast<std::size_t>(winograd_points * d[winograd_together] * block *
+    return static_cast<std::size_t>(winograd_points(w) * d[winograd_together] * block *
                                     (divide_up(w.channels, block) * size + divide_up(w.out_channels, block) * 4));
   const bool rounds = Form::numbers > 1;
   if (!d[has_copy] && !rounds) return 0;
@@ -154,18 +154,19 @@ template <class Form, sweep Way> LAMINA_INLINE void run_images(const conv_blocke
 /// Bytes of packed weights.
 template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, int planar_in) {
   if (takes_winograd(*w, planar_in != 0))
-    return static_cast<std::size_t>(winograd_points * winograd_filter<Form>(*w)) * sizeof(float);
+    return static_cast<std::size_t>(winograd_points(*w) * winograd_filter<Form>(*w)) * sizeof(float);
   const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
   const long outs = divide_up(w->out_channels, block) * block;
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
-/// Whether parts of an image are rows of its results: all of them read the weights again, and parts by channels the image.
-template <class Form> LAMINA_INLINE bool cuts_rows(const window& w, bool planar) {
-  if (w.groups > 1) return false;
+/// Of how many rows of its results parts of an image are multiples, or 0 where parts are of channels: parts by rows all read the weights
+/// again, and parts by channels the image.
+template <class Form> LAMINA_INLINE int row_unit(const window& w, bool planar) {
+  if (w.groups > 1) return 0;
+  if (takes_winograd(w, planar)) return static_cast<int>(winograd_size(w));
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  return takes_winograd(w, planar) || w.out_channels <= block ||
-         (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image);
+  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? 2 : 0;
 }
 
 }  // namespace blocked

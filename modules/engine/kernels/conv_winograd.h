@@ -2,6 +2,9 @@
 // what takes 36.  Results are made in tiles of 2x2: a transform of the 4x4 inputs below each, for each of its 16 points a
 // product over the channels of many tiles (which is a 1x1 convolution), and a transform back.  As accurate as the direct
 // sum, whose chains are longer.  An input that is not finite makes NaN of all results of the tiles that read it.
+// Where a window allows `large_tiles` they are of 4x4, F(4x4, 3x3): 36 multiplications for what takes 144, and errors that are
+// some ten times as large.
+// Source: Lavin, Gray, "Fast algorithms for convolutional neural networks" (2015), arXiv:1509.09308.
 #pragma once
 #include "casts.h"
 #include "conv_blocked.h"
@@ -11,15 +14,19 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-inline constexpr long winograd_points = 16;
 /// Least tiles of an image: with fewer, the filters, which grow by 16 / 9, take longer to read than they save.
 inline constexpr long winograd_tiles = 40;
 
-constexpr long winograd_columns(const window& w) { return divide_up(w.out_width, 2); }
+/// Rows of the results of a tile: 2, or 4 where those are allowed and enough.
+constexpr long winograd_size(const window& w) {
+  return w.large_tiles && divide_up(w.out_height, 4) * divide_up(w.out_width, 4) >= winograd_tiles ? 4 : 2;
+}
+constexpr long winograd_points(const window& w) { return (winograd_size(w) + 2) * (winograd_size(w) + 2); }
+constexpr long winograd_columns(const window& w) { return divide_up(w.out_width, winograd_size(w)); }
 constexpr bool takes_winograd(const window& w, bool planar) {
   return block >= 8 && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
          w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 && w.channels >= 2 * block &&
-         w.out_channels >= 2 * block && divide_up(w.out_height, 2) * winograd_columns(w) >= winograd_tiles;
+         w.out_channels >= 2 * block && divide_up(w.out_height, 2) * divide_up(w.out_width, 2) >= winograd_tiles;
 }
 
 /// The 1x1 convolution of one point of `tiles` tiles.
@@ -31,28 +38,36 @@ template <class Form> constexpr long winograd_filter(const window& w) {
   return divide_up(w.channels, block) * steps_of<Form>(block) * divide_up(w.out_channels, block) * block;
 }
 
-/// weight [O, C, 3, 3] -> [16][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.  Zeros beyond O and C.
+/// weight [O, C, 3, 3] -> [point][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.  Zeros beyond O and C.
 template <class Form> LAMINA_APART void pack_winograd(const window& w, const filters& from, float* packed) {
   using number = packed_number<Form>;
   auto* to = reinterpret_cast<number*>(packed);
   const long out_blocks = divide_up(w.out_channels, block), in_blocks = divide_up(w.channels, block);
   const long point = out_blocks * in_blocks * block * block;
   constexpr long together = Form::numbers;
-  constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  constexpr double of_2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  constexpr double of_4[6][3] = {{1. / 4, 0, 0},
+                                 {-1. / 6, -1. / 6, -1. / 6},
+                                 {-1. / 6, 1. / 6, -1. / 6},
+                                 {1. / 24, 1. / 12, 1. / 6},
+                                 {1. / 24, -1. / 12, 1. / 6},
+                                 {0, 0, 1}};
+  const long size = winograd_size(w), edge = size + 2;
+  const double(*g)[3] = size == 2 ? of_2 : of_4;
   for (long o = 0; o < out_blocks; ++o)
     for (long c = 0; c < in_blocks * block; ++c) {
       number* at = to + ((o * in_blocks + c / block) * block + c % block / together * together) * block + c % together;
       const long lanes = c < w.channels ? smaller(block, w.out_channels - o * block) : 0;
-      double f[9][block], rows[4][3][block];
+      double f[9][block], rows[6][3][block];
       for (long l = 0; l < block; ++l)
         for (int t = 0; t < 9; ++t) f[t][l] = l < lanes ? static_cast<double>(from(o * block + l, c, t)) : 0;
-      for (int i = 0; i < 4; ++i)
+      for (long i = 0; i < edge; ++i)
         for (int x = 0; x < 3; ++x)
           LAMINA_VECTORS for (long l = 0; l < block; ++l) rows[i][x][l] =
               g[i][0] * f[x][l] + g[i][1] * f[3 + x][l] + g[i][2] * f[6 + x][l];
-      for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j)
-          LAMINA_VECTORS for (long l = 0; l < block; ++l) at[(i * 4 + j) * point + l * together] = convert<number>(
+      for (long i = 0; i < edge; ++i)
+        for (long j = 0; j < edge; ++j)
+          LAMINA_VECTORS for (long l = 0; l < block; ++l) at[(i * edge + j) * point + l * together] = convert<number>(
               static_cast<float>(rows[i][0][l] * g[j][0] + rows[i][1][l] * g[j][1] + rows[i][2][l] * g[j][2]));
     }
 }
@@ -63,34 +78,57 @@ LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[4], vec<float> (&to
   to[2] = d[2] - d[1];
   to[3] = d[1] - d[3];
 }
-/// The 16 points of the 4x4 inputs d, `point` numbers apart.
-template <class Form> LAMINA_INLINE void winograd_input(const vec<float> (&d)[4][4], typename Form::x* to, long point) {
-  vec<float> t[4][4];
-  LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
-    const vec<float> column[4] = {d[0][j], d[1][j], d[2][j], d[3][j]};
-    vec<float> made[4];
+LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[6], vec<float> (&to)[6]) {
+  const vec<float> two(2), four(4), five(5);
+  const auto even = fma<float>(-four, d[2], d[4]), odd = fma<float>(-four, d[1], d[3]);
+  const auto apart = d[4] - d[2], twice = two * (d[3] - d[1]);
+  to[0] = fma<float>(four, d[0], fma<float>(-five, d[2], d[4]));
+  to[1] = even + odd;
+  to[2] = even - odd;
+  to[3] = apart + twice;
+  to[4] = apart - twice;
+  to[5] = fma<float>(four, d[1], fma<float>(-five, d[3], d[5]));
+}
+/// The points of the inputs d below a tile, `point` numbers apart.
+template <class Form, int Edge>
+LAMINA_INLINE void winograd_input(const vec<float> (&d)[Edge][Edge], typename Form::x* to, long point) {
+  vec<float> t[Edge][Edge];
+  LAMINA_UNROLL for (int j = 0; j < Edge; ++j) {
+    vec<float> column[Edge], made[Edge];
+    LAMINA_UNROLL for (int i = 0; i < Edge; ++i) column[i] = d[i][j];
     winograd_input_line(column, made);
-    LAMINA_UNROLL for (int i = 0; i < 4; ++i) t[i][j] = made[i];
+    LAMINA_UNROLL for (int i = 0; i < Edge; ++i) t[i][j] = made[i];
   }
-  LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
-    vec<float> made[4];
+  LAMINA_UNROLL for (int i = 0; i < Edge; ++i) {
+    vec<float> made[Edge];
     winograd_input_line(t[i], made);
-    LAMINA_UNROLL for (int j = 0; j < 4; ++j) Form::put(to + (i * 4 + j) * point, made[j]);
+    LAMINA_UNROLL for (int j = 0; j < Edge; ++j) Form::put(to + (i * Edge + j) * point, made[j]);
   }
 }
-/// The 2x2 results of the 16 points.
-LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[2][2]) {
-  vec<float> t[2][4];
-  LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
-    const auto a = load(from + j * point), b = load(from + (4 + j) * point), c = load(from + (8 + j) * point),
-               d = load(from + (12 + j) * point);
-    t[0][j] = a + b + c;
-    t[1][j] = b - c - d;
+
+LAMINA_INLINE void winograd_output_line(const vec<float> (&p)[4], vec<float> (&to)[2]) {
+  to[0] = p[0] + p[1] + p[2];
+  to[1] = p[1] - p[2] - p[3];
+}
+LAMINA_INLINE void winograd_output_line(const vec<float> (&p)[6], vec<float> (&to)[4]) {
+  const vec<float> two(2), four(4), eight(8);
+  const auto near = p[1] + p[2], far = p[3] + p[4], near_apart = p[1] - p[2], far_apart = p[3] - p[4];
+  to[0] = p[0] + near + far;
+  to[1] = fma<float>(two, far_apart, near_apart);
+  to[2] = fma<float>(four, far, near);
+  to[3] = fma<float>(eight, far_apart, near_apart) + p[5];
+}
+/// The results of a tile's points.
+template <int Size> LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[Size][Size]) {
+  constexpr int edge = Size + 2;
+  vec<float> t[Size][edge];
+  LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
+    vec<float> column[edge], made[Size];
+    LAMINA_UNROLL for (int i = 0; i < edge; ++i) column[i] = load(from + (i * edge + j) * point);
+    winograd_output_line(column, made);
+    LAMINA_UNROLL for (int i = 0; i < Size; ++i) t[i][j] = made[i];
   }
-  LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
-    y[i][0] = t[i][0] + t[i][1] + t[i][2];
-    y[i][1] = t[i][1] - t[i][2] - t[i][3];
-  }
+  LAMINA_UNROLL for (int i = 0; i < Size; ++i) winograd_output_line(t[i], y[i]);
 }
 
 /// Tiles [first, first + count) of an image, counted along its rows.
@@ -98,29 +136,31 @@ struct winograd_group {
   long first, count;
 };
 
-template <class Form> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g, const float* in,
-                                                         typename Form::x* to, long point) {
+template <class Form, int Size> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g,
+                                                                   const float* in, typename Form::x* to, long point) {
+  constexpr int edge = Size + 2;
   const long columns = winograd_columns(w), blocks = divide_up(w.channels, block);
   for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
     for (long t = 0; t < g.count; ++t, to += block) {
-      const long y0 = (g.first + t) / columns * 2 - w.pad_h, x0 = (g.first + t) % columns * 2 - w.pad_w;
-      vec<float> d[4][4];
-      if (y0 >= 0 && x0 >= 0 && y0 + 4 <= w.height && x0 + 4 <= w.width) {
-        LAMINA_UNROLL for (int i = 0; i < 4; ++i) LAMINA_UNROLL for (int j = 0; j < 4; ++j) d[i][j] =
+      const long y0 = (g.first + t) / columns * Size - w.pad_h, x0 = (g.first + t) % columns * Size - w.pad_w;
+      vec<float> d[edge][edge];
+      if (y0 >= 0 && x0 >= 0 && y0 + edge <= w.height && x0 + edge <= w.width) {
+        LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) d[i][j] =
             load(in + ((y0 + i) * w.width + x0 + j) * block);
       } else {
-        LAMINA_UNROLL for (int i = 0; i < 4; ++i) LAMINA_UNROLL for (int j = 0; j < 4; ++j) {
+        LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
           const long y = y0 + i, x = x0 + j;
           const bool inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
           d[i][j] = inside ? load(in + (y * w.width + x) * block) : zero<float>();
         }
       }
-      winograd_input<Form>(d, to, point);
+      winograd_input<Form, edge>(d, to, point);
     }
 }
 
-LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_group& g, const float* from, long point,
-                                    const float* residual, float* out) {
+template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_group& g,
+                                                        const float* from, long point, const float* residual,
+                                                        float* out) {
   const window& w = a.w;
   const long columns = winograd_columns(w), blocks = divide_up(w.out_channels, block);
   const bool clamps = a.clamp != 0;
@@ -128,10 +168,10 @@ LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_g
   for (long o = 0; o < blocks; ++o) {
     const auto bias = a.bias ? load(a.bias + o * block) : zero<float>();
     for (long t = 0; t < g.count; ++t, from += block) {
-      const long y0 = (g.first + t) / columns * 2, x0 = (g.first + t) % columns * 2;
-      vec<float> made[2][2];
-      winograd_output(from, point, made);
-      LAMINA_UNROLL for (int i = 0; i < 2; ++i) LAMINA_UNROLL for (int j = 0; j < 2; ++j) {
+      const long y0 = (g.first + t) / columns * Size, x0 = (g.first + t) % columns * Size;
+      vec<float> made[Size][Size];
+      winograd_output<Size>(from, point, made);
+      LAMINA_UNROLL for (int i = 0; i < Size; ++i) LAMINA_UNROLL for (int j = 0; j < Size; ++j) {
         if (y0 + i >= w.out_height || x0 + j >= w.out_width) continue;
         const long at = ((o * w.out_height + y0 + i) * w.out_width + x0 + j) * block;
         if (residual) made[i][j] += load(residual + at);
@@ -142,11 +182,12 @@ LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_g
 }
 
 /// Rows of tiles of images [first, first + count): those of the whole image, or of a part of it.
-template <class Form> LAMINA_APART void run_winograd(const conv_blocked_args& a, void* scratch) {
+template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
+  constexpr long points = (Size + 2) * (Size + 2);
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
-  const long columns = winograd_columns(w), first = a.first_row / 2 * columns,
-             end = divide_up(a.first_row + rows_of_part(a), 2) * columns;
+  const long columns = winograd_columns(w), first = a.first_row / Size * columns,
+             end = divide_up(a.first_row + rows_of_part(a), Size) * columns;
   const long together = a.decision[winograd_together], filter = winograd_filter<Form>(w);
   auto* const inputs = static_cast<typename Form::x*>(scratch);
   for (long n = a.first; n < a.first + a.count; ++n) {
@@ -155,21 +196,28 @@ template <class Form> LAMINA_APART void run_winograd(const conv_blocked_args& a,
     for (long t = first; t < end; t += together) {
       const winograd_group g{t, smaller(together, end - t)};
       const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
-      float* const products = reinterpret_cast<float*>(inputs + winograd_points * in_point);
-      winograd_inputs<Form>(w, g, in, inputs, in_point);
+      float* const products = reinterpret_cast<float*>(inputs + points * in_point);
+      winograd_inputs<Form, Size>(w, g, in, inputs, in_point);
       conv_blocked_args product = a;
       product.w = winograd_product(w, g.count);
       product.clamp = 0;
       product.first_row = product.row_count = 0;
       product.bias = nullptr;
       product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
-      for (long p = 0; p < winograd_points; ++p) {
+      for (long p = 0; p < points; ++p) {
         product.weight = a.weight + p * filter;
         run_image<Form, sweep::flat, false>(product, inputs + p * in_point, nullptr, products + p * out_point, nullptr);
       }
-      winograd_outputs(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
+      winograd_outputs<Size>(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
     }
   }
+}
+
+template <class Form> LAMINA_INLINE void run_winograd(const conv_blocked_args& a, void* scratch) {
+  if constexpr (Form::numbers == 1) {
+    if (winograd_size(a.w) == 4) return run_winograd_tiles<Form, 4>(a, scratch);
+  }
+  run_winograd_tiles<Form, 2>(a, scratch);
 }
 
 }  // namespace blocked

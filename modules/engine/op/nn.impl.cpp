@@ -144,7 +144,7 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
   const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
-                      static_cast<unsigned>(e.isa()) << 8;
+                      (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
       e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
@@ -269,7 +269,9 @@ void emit_pooled(emission& e, const convolution& w, std::int64_t images, double 
       });
 }
 
-void emit_blocked(emission& e, const convolution& w, std::int64_t images, double flops_per_image) {
+void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_per_image) {
+  // Bands of a pool are maps of their own, whose tiles would be others than those of the weights.
+  w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().pool;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
@@ -280,14 +282,14 @@ void emit_blocked(emission& e, const convolution& w, std::int64_t images, double
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
-  // Blocks of output channels, by twos where a tile has two, or pairs of rows.
-  const bool by_rows = f.by_rows(&w, e.in(0).form == layout::plain) != 0;
-  const std::int64_t unit = w.groups > 1 ? 1 : 2, whole = by_rows ? (w.out_height + 1) / 2 : (blocks + unit - 1) / unit;
+  // Blocks of output channels, by twos where a tile has two, or some rows.
+  const std::int64_t rows = f.row_unit(&w, e.in(0).form == layout::plain), unit = w.groups > 1 ? 1 : 2,
+                     whole = rows ? (w.out_height + rows - 1) / rows : (blocks + unit - 1) / unit;
   detail::cut_images(
       e, images, flops_per_image, 3e6, part_flops, whole,
       [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
-        if (by_rows) emit({image, 1, 0, blocks, 2 * first, std::min(2 * count, w.out_height - 2 * first)});
+        if (rows) emit({image, 1, 0, blocks, rows * first, std::min(rows * count, w.out_height - rows * first)});
         else emit({image, 1, unit * first, std::min(unit * count, blocks - unit * first)});
       });
 }
@@ -443,8 +445,7 @@ void conv2d_weight_grad::emit(emission& e) {
     a.first = runs[i].first;
     a.count = runs[i].second;
     const auto run = rounds ? rounding.prepare(&a) : (f.prepare(&a, weight_grad), f.weight_grad);
-    e.step(run, a,
-           {{&a.in, read[1]}, {&a.weight, read[0]}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
+    e.step(run, a, {{&a.in, read[1]}, {&a.weight, read[0]}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
            rounds ? rounding.scratch_bytes(&a) : f.scratch_bytes(&a, weight_grad));
   }
   if (runs.size() == 1) return;

@@ -134,6 +134,9 @@ export struct pass_options {
   /// What attention and products with weights that the plan does not assign round their operands to, unless it takes gradients of
   /// convolutions: float32 or bfloat16. Sums and results stay float32.
   dtype compute = dtype::float32;
+  /// Convolutions of 3x3 filters over large maps in float32 take fewer multiplications (Winograd's F(4x4, 3x3)), whose results are off by some ten times
+  /// as much. Bits depend on neither threads nor batch.
+  bool fast_convolutions = false;
   bool compact = false;  ///< for one thread: kernels of less code where they take little more time; the same bits
   memory_sharing memory = memory_sharing::best;
   bool operator==(const pass_options&) const = default;

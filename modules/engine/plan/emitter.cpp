@@ -49,6 +49,7 @@ class emitter final : public emission {
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return r_.isa; }
   bool relaxed_summation() const override { return r_.options.relaxed_summation; }
+  bool fast_convolutions() const override { return r_.options.fast_convolutions; }
   dtype compute() const override { return d_.used.gradients ? dtype::float32 : r_.options.compute; }
   bool compact() const override { return r_.options.compact; }
   const lamina::epilogue& epilogue() const override;

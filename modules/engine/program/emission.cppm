@@ -71,6 +71,8 @@ export class emission {
   virtual lamina::isa isa() const = 0;
   /// Whether the sums of a single row may be added in another order than those of a batch.
   virtual bool relaxed_summation() const = 0;
+  /// Whether convolutions may take fewer multiplications with larger errors.
+  virtual bool fast_convolutions() const = 0;
   /// What the operands of float32 products with weights are rounded to: float32 or bfloat16.
   virtual dtype compute() const = 0;
   /// Whether one thread runs the plan, and kernels of less code are taken where they need little more time.
