@@ -237,6 +237,25 @@ BOOST_AUTO_TEST_CASE(plateau) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_schedules_observed_is_restored) {
+  const optim::plateau first({.patience = 0}), second({.factor = 0.5, .patience = 1});
+  const auto both = [](const optim::plateau& a, const optim::plateau& b) -> optim::schedule {
+    return optim::sequential{.schedules = {optim::warm_up{.steps = 2, .then = a}, optim::constant{}, b},
+                             .milestones = {5, 10}};
+  };
+  for (const double x : {3.0, 4.0, 5.0}) first.observe(x);
+  for (const double x : {3.0, 4.0, 5.0, 6.0}) second.observe(x);
+  const optim::plateau a({.patience = 0}), b({.factor = 0.5, .patience = 1});
+  const auto state = both(first, second).state();
+  both(a, b).restore(view<const double>(state));
+  BOOST_TEST(a.factor() == first.factor());
+  BOOST_TEST(b.factor() == second.factor());
+  BOOST_TEST(b.factor() == 0.5);
+  BOOST_TEST(b.observe(7) == second.observe(7));
+  BOOST_TEST(b.observe(7) == 0.25);  // the second one without a gain since it fell
+  BOOST_TEST(optim::schedule(optim::constant{}).state().empty());
+}
+
 BOOST_AUTO_TEST_CASE(mistakes_of_new_ones) {
   const auto refused = [](const auto& f, const std::string& part) {
     const std::string said = message_of(f);
@@ -257,6 +276,20 @@ BOOST_AUTO_TEST_CASE(mistakes_of_new_ones) {
   refused([] { optim::plateau({.factor = 1}); }, "plateau: `factor` is 1; expected a finite number >= 0 and < 1");
   refused([] { optim::plateau().observe(std::numeric_limits<double>::quiet_NaN()); },
           "plateau: the observed value is nan");
+  const auto restored = [](const optim::schedule& s, const std::vector<double>& state) {
+    return [s, state] { s.restore(view<const double>(state)); };
+  };
+  refused(restored(optim::plateau(), {1, 2}), "plateau: a state of 2 numbers; expected 5");
+  for (const std::vector<double>& state : {std::vector<double>{1.5, 0, 0, 0, 0},
+                                           {1, 0, -1, 0, 0},
+                                           {1, 0, 0.5, 0, 0},
+                                           {1, 0, 0, 0, 2},
+                                           {1, std::nan(""), 0, 0, 1}})
+    refused(restored(optim::plateau(), state), "plateau: a state of a factor of");
+  refused(restored(optim::constant{}, {1}),
+          "schedule: a state of 1 numbers is given to a schedule that observes nothing");
+  refused(restored(optim::sequential{.schedules = {optim::plateau(), optim::constant{}}, .milestones = {5}}, {1}),
+          "sequential: a state of 1 numbers; expected 5");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -91,12 +91,14 @@ class thread_replicas final : public replicas {
   std::function<void()> pending_;
 };
 
-// Trains copies of a model in threads, and gives that of each, or what one of them says is wrong. `after` is called in each thread.
+// Trains copies of a model in threads, and gives that of each, or what one of them says is wrong. `after` is called in each thread, and
+// `own` gives it options of its own.
 template <class Model, Optimizer O, class Data, class Loss = loss::cross_entropy>
 std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, const Data& data,
                               const fit_options& options, std::string* why = nullptr,
                               std::vector<training_report>* reports = nullptr,
-                              const std::function<void(Model&, thread_replicas&)>& after = {}, const Loss& loss = {}) {
+                              const std::function<void(Model&, thread_replicas&)>& after = {}, const Loss& loss = {},
+                              const std::function<void(fit_options&, int rank)>& own = {}) {
   meeting all(count);
   std::vector<Model> nets(static_cast<std::size_t>(count), net);
   if (reports) reports->resize(nets.size());
@@ -108,6 +110,7 @@ std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, c
       fit_options o = options;
       o.replicas = self;
       if (rank != 0) o.observer = {};
+      if (own) own(o, rank);
       try {
         auto report = fit(nets[i], data, loss, optimizer, o);
         if (reports) (*reports)[i] = report;

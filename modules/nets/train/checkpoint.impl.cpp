@@ -13,7 +13,8 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view figures_name = "report.epochs";
+constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state";
+constexpr std::int64_t most_observed = 1 << 20;           // numbers of a schedule
 constexpr std::int64_t figures = 9, earlier_figures = 7;  // of one epoch; files of earlier versions have fewer
 
 // The figures of epochs as float64 [epochs x 9]; nan where there was no validation.
@@ -27,6 +28,12 @@ any_tensor table_of(const std::vector<epoch_report>& epochs) {
           e.validation_accuracy.value_or(none), e.waited, static_cast<double>(e.skipped)})
       *out++ = x;
   return table;
+}
+
+any_tensor numbers_of(const std::vector<double>& numbers) {
+  any_tensor all(tensor_type{dtype::float64, shape{static_cast<std::int64_t>(numbers.size())}});
+  std::copy(numbers.begin(), numbers.end(), reinterpret_cast<double*>(all.mutable_data()));
+  return all;
 }
 
 std::vector<epoch_report> epochs_of(const any_tensor& table) {
@@ -59,8 +66,14 @@ void write_checkpoint(const parameter_store& store, const checkpoint_position& a
                       const absent_state& absent) {
   std::vector<safetensors_reader::entry> all;
   for (const auto& p : store) all.push_back({p.name(), p.value().type()});
-  const any_tensor table = table_of(at.epochs);
-  if (!at.epochs.empty()) all.push_back({std::string(figures_name), table.type()});
+  // What is written after the states.
+  std::vector<any_tensor> rest;
+  const auto add = [&](std::string_view name, const any_tensor& v) {
+    all.push_back({std::string(name), v.type()});
+    rest.push_back(v);
+  };
+  if (!at.epochs.empty()) add(figures_name, table_of(at.epochs));
+  if (!at.schedule.empty()) add(schedule_name, numbers_of(at.schedule));
   write_safetensors(path, view<const safetensors_reader::entry>(all.data(), all.size()),
                     {{"format", "lamina checkpoint 1"},
                      {"epoch", std::to_string(at.epoch)},
@@ -72,7 +85,7 @@ void write_checkpoint(const parameter_store& store, const checkpoint_position& a
                      {"shards", std::to_string(at.shards)}},
                     [&](std::size_t i, writer& out) {
                       if (i < store.size() && !store[i].has_elements()) return absent(store[i], out);
-                      const any_tensor& v = i < store.size() ? store[i].value() : table;
+                      const any_tensor& v = i < store.size() ? store[i].value() : rest[i - store.size()];
                       out.write(v.data(), v.bytes());
                     });
 }
@@ -143,6 +156,15 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   return epochs;
 }
 
+// What a schedule had observed.
+std::vector<double> schedule_in(const any_tensor& state, const std::string& path) {
+  const auto& dims = state.shape();
+  if (state.element() != dtype::float64 || dims.rank != 1 || dims.at(0) > most_observed)
+    refuse_state(path, schedule_name, "is no list of float64 numbers of a schedule");
+  const auto numbers = state.elements<double>();
+  return {numbers.begin(), numbers.end()};
+}
+
 }  // namespace
 
 checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
@@ -152,6 +174,7 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     refuse(path, "metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
   c.at = position_in(file, path);
   if (const any_tensor* table = file.find(figures_name)) c.at.epochs = epochs_in(*table, c.at, path);
+  if (const any_tensor* state = file.find(schedule_name)) c.at.schedule = schedule_in(*state, path);
   for (std::size_t i = 0; i < store.size(); ++i) {
     const any_tensor* v = file.find(store[i].name());
     if (!v) refuse_state(path, store[i].name(), "is missing");
@@ -163,7 +186,7 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     c.found.emplace_back(&store[i], v);
   }
   for (const auto& t : file.tensors)
-    if (t.name != figures_name && !store.find(t.name))
+    if (t.name != figures_name && t.name != schedule_name && !store.find(t.name))
       refuse_state(path, t.name, "is in the file, but not in the model");
   return c;
 }

@@ -7,11 +7,42 @@ import lamina.std;
 
 namespace lamina {
 
+/// A schedule whose rates depend on more than the number of a step: `state` gives what it has observed, as many numbers each time, and
+/// `restore` takes that back.
+template <class F>
+concept ObservingSchedule = requires(const F& f, view<const double> state) {
+  { f.state() } -> std::convertible_to<std::vector<double>>;
+  f.restore(state);
+};
+
 export namespace optim {
 
 /// A learning rate as a function of progress: f(base, step, steps) for step in 0..steps - 1. `fit` refuses a result that is no
-/// finite number >= 0; the schedules of the library raise a value_error for such numbers of their own.
-using schedule = std::function<double(double base, std::int64_t step, std::int64_t steps)>;
+/// finite number >= 0; the schedules of the library raise a value_error for such numbers of their own. A class with `state()` and
+/// `restore(view<const double>)` goes on from a checkpoint of `fit` with what it had observed. Copies share their function.
+class schedule {
+ public:
+  template <class F> requires(!std::same_as<F, schedule>) && requires(F& f) {
+    { f(1.0, std::int64_t(), std::int64_t()) } -> std::convertible_to<double>;
+  } schedule(F f) {
+    const auto shared = std::make_shared<F>(std::move(f));
+    rate_ = [shared](double base, std::int64_t step, std::int64_t steps) { return (*shared)(base, step, steps); };
+    if constexpr (ObservingSchedule<F>) {
+      state_ = [shared] { return std::vector<double>(shared->state()); };
+      restore_ = [shared](view<const double> state) { shared->restore(state); };
+    }
+  }
+  double operator()(double base, std::int64_t step, std::int64_t steps) const { return rate_(base, step, steps); }
+  /// What it has observed; empty where it observes nothing.
+  std::vector<double> state() const { return state_ ? state_() : std::vector<double>(); }
+  /// Errors: value_error for numbers that are no state of it; nothing is changed then.
+  void restore(view<const double> state) const;
+
+ private:
+  std::function<double(double, std::int64_t, std::int64_t)> rate_;
+  std::function<std::vector<double>()> state_;
+  std::function<void(view<const double>)> restore_;
+};
 
 /// The base rate throughout.
 struct constant {
@@ -135,6 +166,8 @@ struct warm_up {
   schedule then = constant{};
   double start = 0;
   double operator()(double base, std::int64_t step, std::int64_t all) const;
+  std::vector<double> state() const { return then.state(); }
+  void restore(view<const double> state) const { then.restore(state); }
 };
 /// One schedule after the other: the next one begins at each milestone, and counts its own steps.
 /// Errors: value_error unless milestones rise and there is one less than schedules.
@@ -142,6 +175,8 @@ struct sequential {
   std::vector<schedule> schedules{};
   std::vector<std::int64_t> milestones{};
   double operator()(double base, std::int64_t step, std::int64_t steps) const;
+  std::vector<double> state() const;
+  void restore(view<const double> state) const;
 };
 
 struct plateau_options {
@@ -154,7 +189,8 @@ struct plateau_options {
   bool maximize = false;      ///< larger values are better
 };
 /// Falls where a number has not become better for a while, `observe(loss)` after each epoch. Copies share what was observed, so
-/// that one is the schedule of `fit` and another observes.   Source: PyTorch's ReduceLROnPlateau.
+/// that one is the schedule of `fit` and an observer has another one observe; checkpoints of `fit` keep it. With `replicas` the
+/// rates are those of rank 0, whose observer is told.   Source: PyTorch's ReduceLROnPlateau.
 class plateau {
  public:
   plateau(const plateau_options& o = {});
@@ -162,10 +198,14 @@ class plateau {
   double observe(double value) const;
   double factor() const;
   double operator()(double base, std::int64_t, std::int64_t) const { return base * factor(); }
+  /// The factor, the best number and what is counted, for `restore`.
+  std::vector<double> state() const;
+  /// Errors: value_error for numbers that no `state` gives; nothing is changed then.
+  void restore(view<const double> state) const;
 
  private:
-  struct state;
-  std::shared_ptr<state> state_;
+  struct observed;
+  std::shared_ptr<observed> observed_;
 };
 
 /// What `learning_rate` takes: a factor as a function of the number of a run, float64 [].

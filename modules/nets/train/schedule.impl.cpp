@@ -161,6 +161,14 @@ namespace {
 [[noreturn]] void refuse(text& t) { detail::raise(error_kind::value, t); }
 }  // namespace
 
+void schedule::restore(view<const double> state) const {
+  if (restore_) return restore_(state);
+  if (state.empty()) return;
+  text t;
+  refuse(t << origin::words() << "schedule: a state of " << static_cast<std::int64_t>(state.size())
+           << " numbers is given to a schedule that observes nothing");
+}
+
 double warm_up::operator()(double base, std::int64_t step, std::int64_t all) const {
   detail::check_numbers("warm_up", {{"steps", static_cast<double>(steps)}, {"start", start}});
   const std::int64_t left = std::max<std::int64_t>(all - steps, 1);
@@ -187,7 +195,29 @@ double sequential::operator()(double base, std::int64_t step, std::int64_t steps
   return schedules[i](base, step - begin, end - begin);
 }
 
-struct plateau::state {
+std::vector<double> sequential::state() const {
+  std::vector<double> all;
+  for (const auto& s : schedules) {
+    const auto own = s.state();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+void sequential::restore(view<const double> state) const {
+  if (const auto all = this->state().size(); all != state.size()) {
+    text t;
+    refuse(t << origin::words() << "sequential: a state of " << static_cast<std::int64_t>(state.size())
+             << " numbers; expected " << static_cast<std::int64_t>(all));
+  }
+  std::size_t at = 0;
+  for (const auto& s : schedules) {
+    const auto own = s.state().size();
+    s.restore(state.subview(at, own));
+    at += own;
+  }
+}
+
+struct plateau::observed {
   plateau_options options;
   double factor = 1, best = 0;
   std::int64_t bad = 0, resting = 0;
@@ -199,17 +229,17 @@ struct plateau::state {
     return options.maximize ? x > best + gain : x < best - gain;
   }
 };
-plateau::plateau(const plateau_options& o) : state_(std::make_shared<state>()) {
+plateau::plateau(const plateau_options& o) : observed_(std::make_shared<observed>()) {
   detail::check_numbers("plateau", {{"factor", o.factor, 1},
                                     {"patience", static_cast<double>(o.patience)},
                                     {"threshold", o.threshold},
                                     {"cooldown", static_cast<double>(o.cooldown)},
                                     up_to_1("floor", o.floor)});
-  state_->options = o;
+  observed_->options = o;
 }
-double plateau::factor() const { return state_->factor; }
+double plateau::factor() const { return observed_->factor; }
 double plateau::observe(double value) const {
-  auto& s = *state_;
+  auto& s = *observed_;
   text t;
   if (std::isnan(value)) refuse(t << origin::words() << "plateau: the observed value is nan");
   if (s.better(value)) {
@@ -227,6 +257,26 @@ double plateau::observe(double value) const {
     s.bad = 0;
   }
   return s.factor;
+}
+std::vector<double> plateau::state() const {
+  const auto& s = *observed_;
+  return {s.factor, s.best, static_cast<double>(s.bad), static_cast<double>(s.resting), s.begun ? 1.0 : 0.0};
+}
+void plateau::restore(view<const double> state) const {
+  text t;
+  t << origin::words() << "plateau: a state of ";
+  if (state.size() != 5) refuse(t << static_cast<std::int64_t>(state.size()) << " numbers; expected 5");
+  const auto counts = [](double x) { return x >= 0 && x < 1e15 && x == std::floor(x); };
+  if (!(state[0] >= 0 && state[0] <= 1) || std::isnan(state[1]) || !counts(state[2]) || !counts(state[3]) ||
+      !(state[4] == 0 || state[4] == 1))
+    refuse(t << "a factor of " << state[0] << ", a best value of " << state[1] << " and counts of " << state[2] << ", "
+             << state[3] << " and " << state[4] << " cannot be");
+  auto& s = *observed_;
+  s.factor = state[0];
+  s.best = state[1];
+  s.bad = static_cast<std::int64_t>(state[2]);
+  s.resting = static_cast<std::int64_t>(state[3]);
+  s.begun = state[4] == 1;
 }
 
 }  // namespace optim

@@ -361,6 +361,7 @@ struct checkpoint_position {
   std::int64_t batch_size = 0, images = 0;                // of training; 0 where it is not known
   std::int64_t shards = 1;                                // of each batch
   std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
+  std::vector<double> schedule{};                         // what a schedule that observes had observed
 };
 /// Errors: file_error; state_error for slots that are in another process.
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);

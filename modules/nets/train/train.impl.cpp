@@ -299,9 +299,15 @@ struct trainer::implementation {
     detail::raise(error_kind::value, t);
   }
 
-  // The rate that a schedule gives for batch `at` of `all`.
-  double scheduled_rate(const optim::schedule& schedule, std::int64_t at, std::int64_t all) const {
-    const double rate = schedule(base_rate, at, all);
+  // The rate that a schedule gives for batch `at` of `all`; with others that of rank 0, whose schedule may have observed more.
+  double scheduled_rate(const optim::schedule& schedule, std::int64_t at, std::int64_t all, replicas* others) const {
+    double rate = std::numeric_limits<double>::quiet_NaN();
+    std::exception_ptr error;
+    try {
+      if (!others || others->rank() == 0) rate = schedule(base_rate, at, all);
+    } catch (...) { error = std::current_exception(); }
+    if (others) others->broadcast(&rate, sizeof rate);  // of an error, NaN, which the others refuse
+    if (error) std::rethrow_exception(error);
     // A name is made for a rate that may be wrong alone: this is called for each batch.
     if (!(rate >= 0) || rate > static_cast<double>(std::numeric_limits<float>::max()))
       detail::check_rate("fit", "the schedule's rate for step " + std::to_string(at), rate, net.definition().element);
@@ -654,15 +660,9 @@ class trainer::implementation::fitting {
       report.stopped = e.done < batches_;
       at_.check_states(i + 1, e.now.learning_rate);
       report.epochs.push_back(figures(e));
-      const auto save_to = [&](const std::string& path) { save(e, report, path); };
-      if (writes_) alone(others_, [&] { save_to(o_.checkpoint); });
       // After the last epoch nothing is left to be ended.
       bool ends = stop;
-      if (tells_ && !report.stopped) {
-        save_ = save_to;
-        alone(others_, [&] { ends = !observe(e, report.epochs.back()) || ends; });
-        save_ = nullptr;
-      }
+      alone(others_, [&] { ends = end_epoch(e, report) || ends; });
       last_ = {};
       if (const auto* parts = parts_of_optimizer())
         others_->rank() == 0 ? parts->end_fetching() : parts->hand_over(at_.net.parameters());
@@ -792,6 +792,9 @@ class trainer::implementation::fitting {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
     check_position(found.at, o_, data_.size(), shards_ * o_.accumulate);
+    // Files of earlier versions have no state of the schedule; one of another kind of schedule is left alone.
+    if (!found.at.schedule.empty() && !o_.schedule.state().empty())
+      o_.schedule.restore(view<const double>(found.at.schedule));
     found.take([this](const parameter& state) { return !is_in_part(state); });
     const checkpoint_position at = found.at;
     if (parts_of_optimizer()) resumed_ = std::make_unique<checkpoint>(std::move(found));
@@ -820,7 +823,7 @@ class trainer::implementation::fitting {
     while (e.done < batches_ && !stop) {
       const std::int64_t n = std::min(size_, data_.size() - e.done * size_),
                          before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;
-      e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all);
+      e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all, others_);
       e.now.batch = e.done + 1;
       follow();
       last_ = {samples_of(order, e.done), e.now.epoch - 1};
@@ -941,8 +944,29 @@ class trainer::implementation::fitting {
     const std::int64_t whole = e.now.epoch - 1;
     write_checkpoint(at_.net.parameters(),
                      {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
-                      o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs},
+                      o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs, o_.schedule.state()},
                      path, [this](const parameter& slot, writer& out) { parts_of_optimizer()->fetch(slot, out); });
+  }
+  // Tells the observer of the end of an epoch, and then writes the checkpoint, with what the schedule has observed by now; also where
+  // the observer fails. Whether the observer ends training.
+  bool end_epoch(epoch& e, const training_report& report) {
+    bool ends = false;
+    const auto write = [&] {
+      if (writes_) save(e, report, o_.checkpoint);
+    };
+    if (tells_ && !report.stopped) {
+      save_ = [&](const std::string& path) { save(e, report, path); };
+      try {
+        ends = !observe(e, report.epochs.back());
+      } catch (...) {
+        save_ = nullptr;
+        write();
+        throw;
+      }
+      save_ = nullptr;
+    }
+    write();
+    return ends;
   }
   // Tells the observer of the end of an epoch. Whether training goes on.
   bool observe(epoch& e, const epoch_report& r) const {
