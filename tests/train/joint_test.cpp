@@ -1,11 +1,13 @@
 // Optimizers that see all gradients of an update together: limits of their length, sharpness-aware steps, patterns of groups.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,27 +124,108 @@ BOOST_AUTO_TEST_CASE(nets_by_name) {
   run(optim::clipped{.base = optim::sgd{.lr = 1}, .value = 12, .together = true}, {-11.5, -11.5, -10});
 }
 
+// Both steps of sam on the gradients that `of` gives at some weights.
+template <class F> void sam_step(numbers& w, F of, double rate, double rho, double limit_at_first, double limit) {
+  const auto length = [](const numbers& g) {
+    double size = 0;
+    for (double x : g) size += x * x;
+    return std::sqrt(size);
+  };
+  const numbers before = w, first = limited(of(w), 0, limit_at_first, 2);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] += rho * first[i] / (length(first) + 1e-12);
+  const numbers down = limited(of(w), 0, limit, 2);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = before[i] - rate * down[i];
+}
+
 BOOST_AUTO_TEST_CASE(sam_goes_uphill_by_the_length_of_all) {
-  numbers before;
-  const auto rule = [&before](double limit) {
-    return [&before, limit](numbers& w, int t) {
-      const numbers g = gradient(w, plane{24});
-      double size = 0;
-      for (double x : g) size += x * x;
-      if (t % 2 == 1) {
-        before = w;
-        for (std::size_t i = 0; i < w.size(); ++i) w[i] += 0.2 * g[i] / (std::sqrt(size) + 1e-12);
-      } else {
-        const numbers down = limited(g, 0, limit, 2);
-        for (std::size_t i = 0; i < w.size(); ++i) w[i] = before[i] - 0.1 * down[i];
-      }
+  const auto rule = [](double limit_at_first, double limit) {
+    return [=](numbers& w, int) {
+      sam_step(w, [](const numbers& at) { return gradient(at, plane{24}); }, 0.1, 0.2, limit_at_first, limit);
     };
   };
-  follows(optim::sam{optim::sgd{.lr = 0.1}, 0.2}, rule(0), 6);
+  follows(optim::sam{optim::sgd{.lr = 0.1}, 0.2}, rule(0, 0), 6);
   // The limit inside is one of the second gradient.
-  follows(optim::sam{optim::clipped{.base = optim::sgd{.lr = 0.1}, .norm = 0.3, .together = true}, 0.2}, rule(0.3), 6);
+  follows(optim::sam{optim::clipped{.base = optim::sgd{.lr = 0.1}, .norm = 0.3, .together = true}, 0.2}, rule(0, 0.3),
+          6);
   // The limit outside is one of both; a direction has no length.
-  follows(optim::clipped{.base = optim::sam{optim::sgd{.lr = 0.1}, 0.2}, .norm = 0.3, .together = true}, rule(0.3), 6);
+  follows(optim::clipped{.base = optim::sam{optim::sgd{.lr = 0.1}, 0.2}, .norm = 0.3, .together = true}, rule(0.3, 0.3),
+          6);
+}
+
+// Both gradients of an update are of one batch, also where that is in shards, or of several batches.
+BOOST_AUTO_TEST_CASE(sam_takes_each_batch_twice) {
+  const plane data{42};
+  const std::int64_t batch = 12, epochs = 13;
+  const auto order_of = [&](std::int64_t epoch) { return permutation(data.count, 5, epoch); };
+  wide_model by_hand({.seed = 1});
+  numbers w = weights_of(by_hand);
+  int steps = 0;
+  for (std::int64_t e = 0; e < epochs; ++e) {
+    const auto order = order_of(e);
+    for (std::int64_t first = 0; first < data.count; first += batch, ++steps) {
+      const std::int64_t n = std::min(batch, data.count - first);
+      const auto of = [&](const numbers& at) {
+        numbers g(4);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const numbers one = gradient(at, plane{1, order[static_cast<std::size_t>(first + i)]});
+          for (std::size_t k = 0; k < 4; ++k) g[k] += one[k] / static_cast<double>(n);
+        }
+        return g;
+      };
+      sam_step(w, of, 0.05, 0.1, 0, 0);
+    }
+  }
+  BOOST_TEST(steps > 50);
+  const optim::sam rule{optim::sgd{.lr = 0.05}, 0.1};
+  for (const auto& [size, shards, accumulate] : {std::tuple(12, 1, 1), {12, 4, 1}, {6, 1, 2}, {3, 2, 4}}) {
+    wide_model net({.seed = 1});
+    fit_options o{.epochs = epochs, .batch = size, .seed = 5, .shards = shards};
+    o.accumulate = accumulate;
+    fit(net, data, squared, rule, o);
+    BOOST_TEST(distance(weights_of(net), w) < 1e-12, shards << " shards, " << accumulate << " batches");
+    BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == static_cast<float>(2 * steps));
+  }
+}
+
+// An update of two gradients is done or not at all, and begins with the first one whatever was done before.
+BOOST_AUTO_TEST_CASE(sam_that_fails_half_way_leaves_the_weights) {
+  const plane data{24};
+  for (const std::int64_t shards : {1, 2}) {
+    wide_model net({.seed = 1});
+    const numbers before = weights_of(net);
+    // Uphill the square of a weight is infinite.
+    const optim::sam far{optim::adam{.lr = 0.1}, 1e200};
+    BOOST_CHECK_THROW(fit(net, data, squared, far, {.batch = 24, .shards = shards}), not_finite_error);
+    BOOST_TEST(distance(weights_of(net), before) == 0);
+    BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 0.f);
+  }
+  wide_model one({.seed = 1}), other({.seed = 1});
+  for (auto* net : {&one, &other}) {
+    const int steps = net == &one ? 1 : 2;  // an odd number, and an even one, that change nothing
+    fit(*net, data, squared, optim::sgd{.lr = 0}, {.epochs = steps, .batch = 24});
+    fit(*net, data, squared, optim::sam{optim::sgd{.lr = 0.1}, 0.2}, {.epochs = 3, .batch = 24});
+  }
+  BOOST_TEST(distance(weights_of(one), weights_of(other)) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_takes_two_gradients_is_refused_where_it_cannot_be) {
+  const plane data{24};
+  wide_model net({.seed = 1});
+  const optim::sam rule{optim::sgd{.lr = 0.1}};
+  const auto said = [](const auto& f) { return message_of(f); };
+  const std::string takes = "takes 2 gradients of each batch; ";
+  BOOST_TEST(said([&] { fit(net, data, squared, rule, {.scaling = loss_scaling{}}); }).find(takes + "`scaling`") !=
+             std::string::npos);
+  BOOST_TEST(said([&] { training(net, squared, rule, {.accumulate = 2}); }).find(takes + "with `accumulate`") !=
+             std::string::npos);
+  BOOST_TEST(
+      said([&] { fit(net, data, squared, optim::averaged{rule}); }) ==
+      "averaged: the optimizer inside takes 2 gradients of each batch, and parameters between them are not to be "
+      "kept; expected `averaged` inside of it");
+  BOOST_TEST(said([&] { fit(net, data, squared, optim::lookahead{optim::maximize{rule}}); }).find("lookahead: ") == 0u);
+  fit(net, data, squared, optim::sam{optim::averaged{optim::sgd{.lr = 0.1}}}, {.batch = 24});
+  static_assert(optim::sam<optim::sgd>::gradients_per_batch == 2);
+  static_assert(optim::clipped<optim::sam<optim::sgd>>::gradients_per_batch == 2);
 }
 
 namespace {

@@ -112,6 +112,7 @@ BOOST_AUTO_TEST_CASE(optimizers_that_see_all_gradients) {
   check_bits(optim::clipped{.base = optim::adam{.lr = 0.01}, .norm = 0.1, .together = true}, two);
   check_bits(optim::clipped{.base = optim::lamb{.lr = 0.01}, .norm = 0.1, .together = true}, two);
   check_bits(optim::sam{.base = optim::sgd{.lr = 0.01, .momentum = 0.9}}, two);
+  check_bits(optim::sam{.base = optim::adam{.lr = 0.01}}, {.epochs = 2, .batch = 8, .accumulate = 2});
 }
 
 // Sums are for the process that needs them, unless all do.

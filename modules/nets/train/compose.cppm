@@ -22,6 +22,8 @@ void check_averaging(double decay, std::int64_t start, std::int64_t every);
 /// The parameter after an update, given what it was and what the optimizer inside makes of it.
 value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha);
 void check_lookahead(std::int64_t k, double alpha);
+/// Refuses an optimizer that keeps something of each step around one that takes several of a batch.
+void check_is_innermost(std::string_view owner, int gradients_per_batch);
 /// Which of two steps an update is.
 struct sam_phase {
   sam_phase(update_scope& s, const value& w);
@@ -39,6 +41,7 @@ void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& in
 export template <Optimizer O> struct maximize {
   O base{};
   double lr = base.lr;
+  static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
   static constexpr bool by_rows = RowOptimizer<O>;
   void check() const { detail::check_optimizer(base); }
   void prepare(joint_update& all) const {
@@ -58,6 +61,7 @@ export template <Optimizer O> struct clipped {
   double value = 0, norm = 0, p = 2;
   bool together = false;
   double lr = base.lr;
+  static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
   void check() const {
     detail::check_optimizer(base);
     check_clipping(value, norm, p);
@@ -99,6 +103,7 @@ export template <Optimizer O> struct groups {
   O base{};
   std::vector<parameter_group> list{};
   double lr = base.lr;
+  static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
   static constexpr bool decays = requires(O o) { o.weight_decay = 0.0; };
   static constexpr bool by_rows = RowOptimizer<O>;
   void check() const {
@@ -132,6 +137,7 @@ export template <Optimizer O> struct averaged {
   double lr = base.lr;
   void check() const {
     detail::check_optimizer(base);
+    check_is_innermost("averaged", detail::gradients_per_batch<O>);
     check_averaging(decay, start, every);
   }
   void prepare(joint_update& all) const { detail::prepare_update(base, all); }
@@ -151,6 +157,7 @@ export template <Optimizer O> struct lookahead {
   double lr = base.lr;
   void check() const {
     detail::check_optimizer(base);
+    check_is_innermost("lookahead", detail::gradients_per_batch<O>);
     check_lookahead(k, alpha);
   }
   void prepare(joint_update& all) const { detail::prepare_update(base, all); }
@@ -159,14 +166,16 @@ export template <Optimizer O> struct lookahead {
   }
 };
 
-/// Sharpness-aware minimization in two steps, for loops that take each batch twice: an odd update moves each parameter uphill by
-/// rho g / |all g|, by the length of all gradients together, the even one goes back and updates it by the gradient found there. The
-/// optimizer inside counts pairs. Between the two the parameters are those uphill: evaluate and save after even numbers of steps.
+/// Sharpness-aware minimization by two gradients of each batch: the first step moves each parameter uphill by rho g / |all g|, by the
+/// length of all gradients together, the second one goes back and updates it by the gradient found there. `fit` and `training` take both
+/// on one batch, whose loss and figures are those before the first. Statistics of batches and random numbers go on in both. The optimizer
+/// inside counts pairs; averages and slow parameters are kept inside: `sam{averaged{o}}`. A `graph::model` takes one step in each run.
 /// Source: Foret et al., "Sharpness-aware minimization" (2021), arXiv:2010.01412.
 export template <Optimizer O> struct sam {
   O base{};
   double rho = 0.05;
   double lr = base.lr;
+  static constexpr int gradients_per_batch = 2 * detail::gradients_per_batch<O>;
   void check() const {
     detail::check_optimizer(base);
     check_sam(rho);

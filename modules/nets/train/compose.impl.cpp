@@ -95,6 +95,14 @@ value looked_ahead(update_scope& s, const value& w, const value& next, std::int6
   return where(back, synced, next);
 }
 
+void check_is_innermost(std::string_view owner, int gradients_per_batch) {
+  if (gradients_per_batch == 1) return;
+  text t;
+  detail::raise(error_kind::value, t << origin::words() << owner << ": the optimizer inside takes "
+                                     << gradients_per_batch
+                                     << " gradients of each batch, and parameters between them are not to be kept; "
+                                     << "expected `" << owner << "` inside of it");
+}
 void check_sam(double rho) { check_numbers("sam", {detail::positive("rho", rho)}); }
 sam_phase::sam_phase(update_scope& s, const value& w) : at(w) {
   uphill = is_uphill(s.step());

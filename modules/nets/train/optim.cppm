@@ -77,6 +77,9 @@ export struct joint_update {
 /// Those of the library raise a value_error for numbers that are not finite or below 0, and for a beta of 1 or more.
 /// A member `prepare(joint_update&)` is called once for each update, before the steps of its parameters: it sees all gradients together.
 /// An optimizer made of another one hands `prepare` on to it, with the gradients that its `step` would hand on.
+/// A constant `gradients_per_batch` above 1 says that it takes so many gradients of each batch, one after the other, each at the parameters
+/// that the step before has left: `fit` and `training` take as many steps on a batch, and where one fails they leave the states as they
+/// were before the first.
 export template <class O>
 concept Optimizer = std::copyable<O> && requires(const O& o, update_scope& s, const value& v) {
   { o.lr } -> std::convertible_to<double>;
@@ -103,6 +106,11 @@ template <class O> inline constexpr bool prepares = requires(const O& o, joint_u
 template <Optimizer O> void prepare_update(const O& o, joint_update& all) {
   if constexpr (prepares<O>) o.prepare(all);
 }
+/// How many gradients of one batch an optimizer takes.
+template <class O> inline constexpr int gradients_per_batch = 1;
+template <class O> requires requires {
+  { O::gradients_per_batch } -> std::convertible_to<int>;
+} inline constexpr int gradients_per_batch<O> = O::gradients_per_batch;
 }  // namespace detail
 
 /// An optimizer as a rule: what it does with all gradients of an update, and with each parameter.
@@ -111,12 +119,14 @@ struct update_rule {
   step_function step;
   std::function<void(joint_update&)> prepare{};  // empty: nothing
   std::string_view name{};                       // of its type
+  int gradients_per_batch = 1;
   update_rule(std::nullptr_t) {}
   update_rule(step_function s) : step(std::move(s)) {}
   template <Optimizer O> static update_rule of(const O& o) {
     update_rule r([o](update_scope& s, const value& w, const value& g) { return value(o.step(s, w, g)); });
     if constexpr (detail::prepares<O>) r.prepare = [o](joint_update& all) { o.prepare(all); };
     r.name = type_name<O>();
+    r.gradients_per_batch = detail::gradients_per_batch<O>;
     return r;
   }
   explicit operator bool() const { return static_cast<bool>(step); }

@@ -221,6 +221,7 @@ export struct training_options {
 };
 
 class shard_steps;
+class state_copies;
 /// Training step by step, the part that is no template.
 class training_core {
  public:
@@ -238,6 +239,7 @@ class training_core {
  private:
   void here() const;
   void trace_for(view<const tensor_type> targets);
+  double run_once(view<const void* const> data);
   model_core& net_;
   trainer::loss_rule loss_;
   trainer::step_rule step_;
@@ -249,7 +251,8 @@ class training_core {
   std::vector<tensor_type> targets_;  // that the programs were traced for
   std::uint64_t parameters_ = 0;      // identity of those that they were traced with
   session session_;
-  std::shared_ptr<shard_steps> group_;  // where several batches make an update; else `session_`
+  std::shared_ptr<shard_steps> group_;    // where several batches make an update; else `session_`
+  std::shared_ptr<state_copies> before_;  // where an update takes several gradients
 };
 
 /// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});

@@ -31,6 +31,7 @@ import :train.parts.impl;
 import :train.precision;
 import :train.probe.impl;
 import :train.replicas;
+import :train.rollback.impl;
 import :train.shards.impl;
 import lamina.std;
 
@@ -38,7 +39,6 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view step_name = "optimizer.step";
 constexpr std::int64_t validation_batch = 256, most_accumulated = 4096;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -107,6 +107,16 @@ std::shared_ptr<program> in_precision(std::shared_ptr<program> p, const step_opt
   return how.compute == dtype::float32 ? p : with_rounded_products(*p, how.compute);
 }
 
+// Refuses what an optimizer of several gradients of a batch cannot have.
+void check_gradients_per_batch(std::string_view owner, const update_rule& step, bool scaling, std::int64_t accumulate) {
+  if (step.gradients_per_batch == 1 || (!scaling && accumulate == 1)) return;
+  text t;
+  t << owner << ": `" << step.name << "` takes " << step.gradients_per_batch << " gradients of each batch; ";
+  if (scaling) t << "`scaling`, which leaves out steps whose gradients are not finite, cannot leave out some of them";
+  else t << "with `accumulate` batches before the last one would be needed again; expected `accumulate` of `fit`";
+  detail::raise(error_kind::unsupported, t);
+}
+
 // What of a step is checked before its update.
 enum class finite_checks { none, loss, gradients };
 
@@ -144,6 +154,7 @@ struct trainer::implementation {
   batch_operands batch{{}};                              // the current one
   std::uint64_t parameters = 0;                          // identity of those that the programs were traced with
   bool in_parts = false;                                 // each of several processes keeps its part of the optimizer
+  state_copies earlier{};                                // where an update takes several gradients of a batch
 
   // How many samples the model takes at a time; `otherwise` where that is open.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
@@ -859,8 +870,9 @@ class trainer::implementation::fitting {
     batch_plan plan;
     for (std::int64_t b = from; b < batches_; ++b) {
       const auto samples = samples_of(order, b);
-      if (steps_) steps_->add_parts(plan, samples);
-      else plan.add(samples);
+      // Shards are read again for each gradient of the batch.
+      for (int i = 0; steps_ && i < at_.step.gradients_per_batch; ++i) steps_->add_parts(plan, samples);
+      if (!steps_) plan.add(samples);
     }
     return plan;
   }
@@ -877,12 +889,22 @@ class trainer::implementation::fitting {
     r.loss *= static_cast<double>(samples);  // of a mean
     return r;
   }
-  // Sums over the samples of a batch.
+  // Sums over the samples of a batch, before its update.
   shard_sums train_batch(const training_progress& now, std::int64_t samples) {
+    const int gradients = at_.step.gradients_per_batch;
+    if (gradients == 1) return train_once(now, samples, false);
+    return at_.earlier.whole(at_.net.parameters(), gradients, [&] {
+      const shard_sums found = train_once(now, samples, false);
+      for (int i = 1; i < gradients; ++i) train_once(now, samples, true);
+      return found;
+    });
+  }
+  // A step on a batch, or on the same one `again`.
+  shard_sums train_once(const training_progress& now, std::int64_t samples, bool again) {
     text t;
     try {
       if (steps_) return train_shards(now, samples);
-      const std::int64_t n = next_samples().count();
+      const std::int64_t n = again ? at_.batch.count() : next_samples().count();
       if (n == 0) return {};
       const auto found = at_.run_batch(updates_, now.learning_rate, true);
       if (!std::isfinite(found.loss)) refuse(now, "the loss", probe().not_finite(last_));
@@ -1018,6 +1040,7 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
                   "expected one of them alone");
   if (o.scaling && o.shard_optimizer)
     detail::raise(error_kind::unsupported, "fit: `shard_optimizer` with `scaling`; expected one of them alone");
+  check_gradients_per_batch("fit", at.step, o.scaling.has_value(), 1);
   shards_of(o);
   if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are made again
   at.checks_gradients = o.check_gradients;
@@ -1072,6 +1095,8 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
                                        << most_accumulated << " batches");
   }
   check_step_options("training", how_, net.definition().element);
+  check_gradients_per_batch("training", step_, how_.scaling.has_value(), accumulate_);
+  if (step_.gradients_per_batch > 1) before_ = std::make_shared<state_copies>();
   this->rate(rate);
 }
 void training_core::rate(double r) {
@@ -1114,7 +1139,6 @@ void training_core::trace_for(view<const tensor_type> targets) {
 
 double training_core::run(view<const shape> extents, view<const void* const> data, view<const dtype> targets) {
   here();
-  const auto& d = net_.definition();
   const std::size_t inputs = extents.size() - targets.size();
   const auto same = [&](std::size_t i) {
     return targets_[i].element == targets[i] && targets_[i].dims.rank == extents[inputs + i].rank;
@@ -1143,6 +1167,17 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
   }
   extents_.assign(extents.begin(), extents.end());
   extents_.emplace_back();
+  if (!before_) return run_once(data);
+  return before_->whole(net_.parameters(), step_.gradients_per_batch, [&] {
+    const double loss = run_once(data);
+    for (int i = 1; i < step_.gradients_per_batch; ++i) run_once(data);
+    return loss;
+  });
+}
+
+// A step on operands of the extents that were met last.
+double training_core::run_once(view<const void* const> data) {
+  const auto& d = net_.definition();
   executor& run = session_.at(view<const shape>(extents_));
   arena_bytes_ = run.plan().arena_bytes();
   for (std::size_t i = 0; i < data.size(); ++i) run.bind_input(i, data[i]);

@@ -1,0 +1,54 @@
+// Updates that take several gradients of one batch: all of them, or nothing is changed.
+module lamina:train.rollback.impl;
+import :core;
+import :parameter;
+import :tensor;
+import lamina.std;
+
+namespace lamina {
+
+constexpr std::string_view step_name = "optimizer.step";
+
+/// Copies of the states of a training from before an update.
+class state_copies {
+ public:
+  /// Runs an update that assigns the states `parts` times. Where it fails, they are as they were. The number of updates is a multiple of
+  /// `parts` before: another optimizer may have counted it.
+  template <class F> auto whole(parameter_store& store, int parts, F update) {
+    if (parameter* count = store.find(step_name)) {
+      auto* n = reinterpret_cast<float*>(count->mutable_data());
+      *n = std::ceil(*n / static_cast<float>(parts)) * static_cast<float>(parts);
+      count->changed();
+    }
+    copy(store);
+    try {
+      return update();
+    } catch (...) {
+      put_back(store);
+      throw;
+    }
+  }
+
+ private:
+  void copy(const parameter_store& store) {
+    bool fits = copies_.size() == store.size();
+    for (std::size_t i = 0; fits && i < store.size(); ++i) fits = copies_[i].type() == store[i].value().type();
+    if (!fits) {
+      copies_.clear();
+      for (const auto& p : store) copies_.emplace_back(p.value().type());
+    }
+    for (std::size_t i = 0; i < store.size(); ++i)
+      if (store[i].has_elements() && copies_[i].bytes())
+        std::memcpy(copies_[i].mutable_data(), store[i].value().data(), copies_[i].bytes());
+  }
+  void put_back(parameter_store& store) const {
+    for (std::size_t i = 0; i < copies_.size() && i < store.size(); ++i) {
+      if (!store[i].has_elements() || !copies_[i].bytes()) continue;
+      std::memcpy(store[i].mutable_data(), copies_[i].data(), copies_[i].bytes());
+      store[i].changed();
+    }
+  }
+  std::vector<any_tensor> copies_;
+};
+
+}  // namespace lamina
