@@ -306,44 +306,46 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
       }
     else std::erase_if(tensors, [](const auto& t) { return t.name == "report.epochs"; });
     write_safetensors(dir / "figures", {tensors.data(), tensors.size()}, good.metadata);
-    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x9] is expected"
+    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x11] is expected"
                              : "lacks the figures of its epochs");
   }
 
-  for (const std::size_t figure : {0u, 1u, 3u, 4u, 7u, 8u})
+  for (const std::size_t figure : {0u, 1u, 3u, 4u, 7u, 8u, 9u, 10u})
     for (double x : {std::nan(""), 1e300 * 1e300, -1e300 * 1e300}) {
       tensors = good.tensors;
       for (auto& t : tensors) {
         if (t.name != "report.epochs") continue;
         any_tensor table(t.value.type());
         std::memcpy(table.mutable_data(), t.value.data(), table.bytes());
-        std::memcpy(table.mutable_data() + (9 + figure) * sizeof x, &x, sizeof x);
+        std::memcpy(table.mutable_data() + (11 + figure) * sizeof x, &x, sizeof x);
         t.value = table;
       }
       write_safetensors(dir / "odd_figures", {tensors.data(), tensors.size()}, good.metadata);
       refuses("odd_figures", "state `report.epochs` holds figures of epoch 2 that cannot be");
     }
 
-  // Files of earlier versions have seven figures of an epoch.
-  tensors = good.tensors;
-  for (auto& t : tensors) {
-    if (t.name != "report.epochs") continue;
-    any_tensor table(tensor_type{dtype::float64, shape{2, 7}});
-    for (std::size_t e = 0; e < 2; ++e)
-      std::memcpy(table.mutable_data() + e * 7 * sizeof(double), t.value.data() + e * 9 * sizeof(double),
-                  7 * sizeof(double));
-    t.value = table;
+  // Files of earlier versions have seven or nine figures of an epoch.
+  for (const std::size_t figures : {7u, 9u}) {
+    tensors = good.tensors;
+    for (auto& t : tensors) {
+      if (t.name != "report.epochs") continue;
+      any_tensor table(tensor_type{dtype::float64, shape{2, static_cast<std::int64_t>(figures)}});
+      for (std::size_t e = 0; e < 2; ++e)
+        std::memcpy(table.mutable_data() + e * figures * sizeof(double), t.value.data() + e * 11 * sizeof(double),
+                    figures * sizeof(double));
+      t.value = table;
+    }
+    write_safetensors(dir / "earlier", {tensors.data(), tensors.size()}, good.metadata);
+    regular_model older({.seed = 3}), newer({.seed = 3});
+    fit(older, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});
+    fit(newer, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});
+    const auto a = load_checkpoint(older.parameters(), dir / "earlier"),
+               b = load_checkpoint(newer.parameters(), dir / "good");
+    BOOST_TEST(a.epochs.size() == 2u);
+    BOOST_TEST(a.epochs[1].loss == b.epochs[1].loss);
+    BOOST_TEST(a.epochs[1].waited == (figures == 7 ? 0 : b.epochs[1].waited));
+    BOOST_TEST(same_bits(older.parameters(), newer.parameters()));
   }
-  write_safetensors(dir / "earlier", {tensors.data(), tensors.size()}, good.metadata);
-  regular_model older({.seed = 3}), newer({.seed = 3});
-  fit(older, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});
-  fit(newer, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});
-  const auto a = load_checkpoint(older.parameters(), dir / "earlier"),
-             b = load_checkpoint(newer.parameters(), dir / "good");
-  BOOST_TEST(a.epochs.size() == 2u);
-  BOOST_TEST(a.epochs[1].loss == b.epochs[1].loss);
-  BOOST_TEST(a.epochs[1].waited == 0);
-  BOOST_TEST(same_bits(older.parameters(), newer.parameters()));
 
   // Where it cannot be written, the error says so.
   auto o = options(dir / "absent/checkpoint");

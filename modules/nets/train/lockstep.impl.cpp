@@ -33,7 +33,8 @@ struct lockstep_shard {
   std::vector<std::vector<std::byte>> memory{};
   std::vector<any_tensor> kept{};
   double loss = 0;                     // times the share
-  std::int64_t hits = 0, samples = 0;  // samples: 0 where it has none, and adds nothing
+  std::array<std::int64_t, 2> hits{};  // and what is left out of them
+  std::int64_t samples = 0;            // 0 where it has none, and adds nothing
 
   /// Copies samples; `share` is their share of the batch, `shift` what is added to the step of random numbers.
   void take(const batch_operands& from, dtype element, const std::array<std::int64_t, 2>& shift, double share) {
@@ -214,7 +215,7 @@ class lockstep_stages {
                   case result_kind::loss:
                     has_loss = true;
                     return element_ == dtype::float64 ? static_cast<void*>(&loss64) : &loss32;
-                  case result_kind::hits: return &shard.hits;
+                  case result_kind::hits: return shard.hits.data();
                   case result_kind::kept:
                     shard.kept[g.index] = any_tensor(storage(type.bytes()), type);
                     return shard.kept[g.index].mutable_data();

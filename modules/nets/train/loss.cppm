@@ -12,6 +12,9 @@ namespace lamina::loss {
 
 // Every loss has a `reduction`: the mean (of all elements, unless said otherwise), the sum, or none. Errors of all: shape_error,
 // type_error where results and targets do not fit, value_error for a number that is not finite or out of range.
+//
+// `weight` of a loss, which takes the same operands, is what the mean of a batch is divided by, []; empty: its number of samples. A mean
+// under weights whose sum is 0 is 0.
 
 // ---- classes --------------------------------------------------------------------------------------------------------
 
@@ -26,6 +29,7 @@ export struct cross_entropy {
   std::optional<std::int64_t> ignore_index{};
   loss_reduction reduction = loss_reduction::mean;
   value operator()(const value& logits, const value& targets) const;
+  value weight(const value& logits, const value& targets) const;
 };
 /// Negative log likelihood of log-probabilities [..., C] and classes [...].   Options and errors: as `cross_entropy`.
 export struct nll {
@@ -33,6 +37,7 @@ export struct nll {
   std::optional<std::int64_t> ignore_index{};
   loss_reduction reduction = loss_reduction::mean;
   value operator()(const value& log_probabilities, const value& labels) const;
+  value weight(const value& log_probabilities, const value& labels) const;
 };
 /// Negative log likelihood of probabilities [..., C], as a softmax gives them, and classes [...].   Options and errors: as `nll`.
 /// Numerics: a probability below 1e-30 counts as 1e-30 and takes no gradient.
@@ -41,6 +46,7 @@ export struct log_loss {
   std::optional<std::int64_t> ignore_index{};
   loss_reduction reduction = loss_reduction::mean;
   value operator()(const value& probabilities, const value& labels) const;
+  value weight(const value& probabilities, const value& labels) const;
 };
 /// -weight (1 - p)^gamma log p of the probability p of each sample's class: easy samples count less.
 /// Shapes:  logits [..., C], classes [...] int64.   Options and errors: as `nll`.
@@ -51,6 +57,7 @@ export struct focal {
   std::optional<std::int64_t> ignore_index{};
   loss_reduction reduction = loss_reduction::mean;
   value operator()(const value& logits, const value& labels) const;
+  value weight(const value& logits, const value& labels) const;
 };
 /// The mean over classes i other than the sample's class y of max(0, margin - x[y] + x[i])^p, p = 1 or 2, times the weight of y;
 /// the sum is divided by all C classes.   Shapes: scores [..., C], classes [...] int64.   Source: PyTorch's MultiMarginLoss.
@@ -190,8 +197,11 @@ export struct ctc {
 
 // ---- weights of samples ---------------------------------------------------------------------------------------------
 
-/// Losses of samples times weights, which have their shape or its first extents: the sum, or sum(weights losses) / sum(weights).
+/// Losses of samples times weights, which have their shape or its first extents: the sum, or sum(weights losses) / sum(weights), 0 where
+/// the weights are.
 export value weigh(const value& losses, const value& weights, loss_reduction reduction = loss_reduction::mean);
+/// The sum of weights, in the type of the results.
+value sum_of_weights(const value& results, const value& weights);
 /// A loss of results, targets and weights of samples: `weighted{loss::mse{}}(results, targets, weights)`.   Errors: as `weigh`.
 export template <class L> struct weighted {
   L loss{};
@@ -200,6 +210,9 @@ export template <class L> struct weighted {
     L each = loss;
     each.reduction = loss_reduction::none;
     return weigh(each(results, targets), weights, reduction);
+  }
+  value weight(const value& results, const value&, const value& weights) const {
+    return reduction == loss_reduction::mean ? sum_of_weights(results, weights) : value();
   }
 };
 export template <class L> weighted(L) -> weighted<L>;

@@ -47,6 +47,12 @@ value class_weights(std::string_view owner, const std::vector<double>& weights, 
   }
   return constant_list(scores.owner(), scores.type().element, weights, {dim(n)});
 }
+/// The losses of targets under their weights, reduced; where no target counts, their mean is 0.
+value reduced_under(const value& losses, const value& weights, loss_reduction r) {
+  if (weights.empty() || r != loss_reduction::mean) return reduced_loss(losses, weights, r);
+  const value all = reduce_sum(weights, reduce_attributes{});
+  return reduced_loss(losses, {}, loss_reduction::sum) / where(all == 0, 1, all);
+}
 /// Classes, of which those that count nothing are 0.
 struct class_labels {
   value at, counts;
@@ -56,12 +62,14 @@ struct class_labels {
     at = where(counts, labels, 0);
   }
   value counted(const value& x) const { return counts.empty() ? x : value(where(counts, x, 0)); }
+  /// The weight of each target, by the weights of classes; empty where all count alike.
+  value weights_of(const value& weights, dtype element) const {
+    if (weights.empty()) return counts.empty() ? value() : converted(counts, element);
+    return counted(gather(weights, at, 0));
+  }
   /// Losses of samples under the weights of their classes.
-  value reduced(value losses, const value& weights, loss_reduction r) const {
-    value weight;
-    if (!weights.empty()) weight = gather(weights, at, 0);
-    if (!counts.empty()) weight = weight.empty() ? converted(counts, losses.type().element) : counted(weight);
-    return reduced_loss(counted(losses), weight, r);
+  value reduced(const value& losses, const value& weights, loss_reduction r) const {
+    return reduced_under(counted(losses), weights_of(weights, losses.type().element), r);
   }
 };
 /// Log-probabilities of the classes of samples.
@@ -74,6 +82,14 @@ value weighted_classes(std::string_view owner, const value& losses, const value&
   if (weights.empty()) return at.reduced(losses, {}, r);
   const value each = class_weights(owner, weights, scores);
   return at.reduced(losses * gather(each, at.at, 0), each, r);
+}
+
+/// The sum of the weights of classes [...] whose scores are [..., C]; empty where it is no mean under weights.
+template <class Loss>
+value weight_of_classes(std::string_view owner, const Loss& o, const value& scores, const value& labels) {
+  if (o.reduction != loss_reduction::mean || (o.weights.empty() && !o.ignore_index)) return {};
+  const value each = o.weights.empty() ? value() : class_weights(owner, o.weights, scores);
+  return reduce_sum(class_labels(labels, o.ignore_index).weights_of(each, scores.type().element), reduce_attributes{});
 }
 
 using cross_entropy_rule = rule::loss_of_classes<"cross_entropy", "logits without their">;
@@ -112,6 +128,14 @@ value cross_entropy::operator()(const value& logits, const value& targets) const
   return at.reduced(own * (1 - label_smoothing) + all * label_smoothing, each, reduction);
 }
 
+value cross_entropy::weight(const value& logits, const value& targets) const {
+  if (is_floating(targets.type().element)) return {};
+  return weight_of_classes("cross_entropy", *this, logits, targets);
+}
+
+value nll::weight(const value& log_probabilities, const value& labels) const {
+  return weight_of_classes("nll", *this, log_probabilities, labels);
+}
 value nll::operator()(const value& log_probabilities, const value& labels) const {
   if (weights.empty() && !ignore_index && reduction == loss_reduction::mean)
     return lamina::nll(log_probabilities, labels);
@@ -120,11 +144,17 @@ value nll::operator()(const value& log_probabilities, const value& labels) const
   return weighted_classes("nll", -picked(log_probabilities, at, false), log_probabilities, at, weights, reduction);
 }
 
+value log_loss::weight(const value& probabilities, const value& labels) const {
+  return weight_of_classes("log_loss", *this, probabilities, labels);
+}
 value log_loss::operator()(const value& probabilities, const value& labels) const {
   obey<log_loss_rule>({}, probabilities, labels);
   return nll{weights, ignore_index, reduction}(log(max(probabilities, 1e-30)), labels);
 }
 
+value focal::weight(const value& logits, const value& labels) const {
+  return weight_of_classes("focal", *this, logits, labels);
+}
 value focal::operator()(const value& logits, const value& labels) const {
   check_numbers("focal", {{"gamma", gamma}});
   obey<focal_rule>({}, logits, labels);
@@ -355,7 +385,10 @@ value weigh(const value& losses, const value& weights, loss_reduction r) {
   }
   while (w.shape().rank < all.rank) w = with_new_axis(w);
   w = broadcast_like(w, losses);
-  return reduced_loss(losses * w, w, r);
+  return reduced_under(losses * w, w, r);
+}
+value sum_of_weights(const value& results, const value& weights) {
+  return reduce_sum(converted(weights, results.type().element), reduce_attributes{});
 }
 
 }  // namespace lamina::loss

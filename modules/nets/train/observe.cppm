@@ -27,6 +27,8 @@ export struct epoch_report {
   std::optional<double> validation_loss, validation_accuracy;
   double waited = 0;         // seconds in which steps waited for their samples
   std::int64_t skipped = 0;  // samples that could not be read
+  double weight = 0;         // of all samples, by which batches count in the loss
+  std::int64_t ignored = 0;  // classes that the loss leaves out, as the accuracy does
 };
 export struct training_report {
   std::vector<epoch_report> epochs;  // also those before training was continued from a checkpoint

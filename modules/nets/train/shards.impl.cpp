@@ -70,6 +70,9 @@ struct shard_programs {
   };
   std::vector<place> places{};
   std::int64_t numbers = 0;
+  // Of a mean under weights the place of its weight, the last one: gradients are those of sums, which the update divides.
+  std::optional<place> weight{};
+  bool is_sum = false;                 // of losses: they are added, and there is no mean
   std::vector<std::string> trained{};  // names of the parameters whose gradients are the first inputs of the update
   // Where the optimizer is in parts: each parameter and its numbers in a block, and the rank that updates it. The numbers of a rank lie
   // side by side, in the order of the ranks.
@@ -97,14 +100,27 @@ void share_update(shard_programs& made, const optimizer_parts& parts, view<const
 /// Takes a traced step apart. `loss` and `hits` are values of `forward`, whose inputs are those of the model and the targets; `step`
 /// adds the update of the weights by their gradients to a program.
 /// gradients: inputs of `forward`, the share of the batch that the shard has, and what is added to the step of random numbers, int64 [2];
-///   outputs: the loss, hits, then gradients and statistics, all but hits times the share.
-/// update: inputs: gradients, statistics, the rate.
+///   outputs: the loss, hits, then gradients and statistics, all but hits times the share. Where a loss has weights, loss and gradients are
+///   times its weight instead, which is the last output; sums are as they are.
+/// update: inputs: gradients, statistics, the weight where there is one, the rate.
 using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
 /// `scale` gives the loss whose gradients are taken; `recompute` says which values of the forward pass are computed again.
 using loss_scale = std::function<value(const value& loss)>;
 struct step_figures {
   value_id loss, hits;
+  std::optional<value_id> weight{};  // of a mean under weights
+  bool is_sum = false;
 };
+/// Gradients of sums, divided by the sum of the weights, which is output `at` of the gradients and input `at` of the update.
+std::vector<value> divided_by_weight(shard_programs& made, const value& weight, std::size_t at,
+                                     std::vector<value> sums) {
+  made.gradients->output("weight", weight);
+  made.weight = {{made.numbers++, 1}, at};
+  made.places.push_back(*made.weight);
+  const value all = made.update->input("weight", weight.type()), by = where(all == 0, 1, all);
+  for (auto& g : sums) g = g / by;
+  return sums;
+}
 shard_programs in_shards(const program& forward, const parameter_store& store, dtype element, std::int64_t shards,
                          const step_figures& figures, const loss_scale& scale, const shard_update& update,
                          const recomputation& recompute, optimizer_parts* parts) {
@@ -125,7 +141,11 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
       copy.set({s, 0}, copy.at({s, 0}) * p.constant(factor) + shift);
     } else if (of->role() == state_role::parameter && of->trainable()) weights.push_back(copy.at({s, 0}));
   }
-  const value l = copy.reach(figures.loss) * share;
+  const value of_batch = figures.weight ? copy.reach(*figures.weight) : value();
+  const value mean = copy.reach(figures.loss), l = !of_batch.empty() ? mean * of_batch
+                                                   : figures.is_sum  ? mean
+                                                                     : mean * share;
+  made.is_sum = figures.is_sum;
   p.output("loss", l);
   p.output("hits", copy.reach(figures.hits));
   for (const auto& a : forward.assignments()) copy.reach(a.value);
@@ -164,11 +184,12 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
     made.places.push_back({{made.numbers, found[i].type().dims.size()}, i});
     made.numbers += made.places.back().numbers.count;
   }
+  const auto joined = of_batch.empty() ? sums : divided_by_weight(made, of_batch, found.size(), sums);
   if (parts) {
     order.resize(weights.size());
     parts->split(order, found);
   }
-  update(q, of, sums);
+  update(q, of, joined);
   if (parts) share_update(made, *parts, of, sums);
   if (recompute && shards_wait(p))
     detail::raise(error_kind::unsupported,
@@ -235,9 +256,10 @@ std::vector<number_range> ranges_of(const shard_programs& programs) {
   return ranges;
 }
 
-/// Sums of a step over the shards of a batch, of the samples that could be read.
+/// Sums of a step over the shards of a batch, of the samples that could be read. The loss is times the weight, which is that of the loss or
+/// the number of samples.
 struct shard_sums {
-  double loss = 0, hits = 0, samples = 0;
+  double loss = 0, hits = 0, samples = 0, ignored = 0, weight = 0;
 };
 
 /// Runs steps in shards.
@@ -259,7 +281,7 @@ class shard_steps {
         others_(others),
         buckets_(view<const shard_programs::place>(programs_.places), size_of(element), bucket_bytes),
         sums_(element, programs_.numbers),
-        figures_(dtype::float64, 3) {}
+        figures_(dtype::float64, 4) {}
 
   std::size_t arena_bytes() const { return arena_bytes_; }
   /// The shards of an update of `count` samples that this process computes.
@@ -304,7 +326,7 @@ class shard_steps {
         figures_.add(std::move(figures));
       }
     });
-    return found();
+    return found(count);
   }
   /// Whether the sums of the last gradients are finite.
   bool finite() { return sums_.total().finite(); }
@@ -315,6 +337,7 @@ class shard_steps {
       if (p.input >= all.size()) continue;  // a statistic
       any_tensor g(programs_.update->at(programs_.update->inputs()[p.input]).results[0]);
       if (g.bytes()) std::memcpy(g.mutable_data(), sums_.total().at(p.numbers.first), g.bytes());
+      if (const double by = weight_in(sums_.total()); programs_.weight && by != 0) divide(g, by);
       all[p.input] = {programs_.trained[p.input], std::move(g)};
     }
     return all;
@@ -332,9 +355,10 @@ class shard_steps {
   /// loss of the batch. After `batches` of them comes `update`, and the next one is the first again.
   double add(view<const shape> extents, view<const void* const> data, std::int64_t batches) {
     if (added_ == 0) sums_.restart();
-    number_block block = sums_.take(), figures(dtype::float64, 3);
+    number_block block = sums_.take(), figures(dtype::float64, 4);
     const double share = 1 / static_cast<double>(batches);
     run({added_, share, extents[0].rank > 0 ? extents[0].at(0) : 1, extents, data}, block, figures, nullptr);
+    const double own = programs_.weight ? weight_in(block) : programs_.is_sum ? 1 : share;
     sums_.add_to(block);
     sums_.take_in(std::move(block));
     ++added_;
@@ -347,7 +371,7 @@ class shard_steps {
         sums_.take_in(std::move(block));
       }
     }
-    return *static_cast<double*>(figures.at(0)) / share;
+    return own == 0 ? 0 : *static_cast<double*>(figures.at(0)) / own;
   }
   /// How many batches were added since the last update.
   std::int64_t added() const { return added_; }
@@ -363,14 +387,31 @@ class shard_steps {
   }
 
  private:
-  // Ends what was begun of sums.
-  shard_sums found() {
+  // The weight in a block; 0 where the loss has none.
+  double weight_in(number_block& block) const {
+    if (!programs_.weight) return 0;
+    const void* at = block.at(programs_.weight->numbers.first);
+    return element_ == dtype::float64 ? *static_cast<const double*>(at)
+                                      : static_cast<double>(*static_cast<const float*>(at));
+  }
+  void divide(any_tensor& g, double by) const {
+    const auto each = [&](auto* x) {
+      for (std::int64_t i = 0; i < g.shape().size(); ++i) x[i] /= static_cast<std::remove_pointer_t<decltype(x)>>(by);
+    };
+    if (element_ == dtype::float64) each(reinterpret_cast<double*>(g.mutable_data()));
+    else each(reinterpret_cast<float*>(g.mutable_data()));
+  }
+  // Ends what was begun of sums, of a batch of `count` samples.
+  shard_sums found(std::int64_t count) {
     if (others_) {
-      figures_.total().begin_sum(*others_, {0, 3});
+      figures_.total().begin_sum(*others_, {0, 4});
       others_->finish_sums();
     }
     const auto figure = [this](std::int64_t i) { return *static_cast<double*>(figures_.total().at(i)); };
-    return {figure(0), figure(1), figure(2)};
+    shard_sums s{figure(0), figure(1), figure(2), figure(3), figure(2)};
+    if (programs_.weight) s.weight = weight_in(sums_.total());
+    else s.loss *= programs_.is_sum ? s.samples : static_cast<double>(count);
+    return s;
   }
   // The same where shards wait for each other: all of this process go through the stages of the program together.
   template <class F> shard_sums gradients_in_lockstep(std::int64_t count, F load) {
@@ -391,7 +432,8 @@ class shard_steps {
       for (const auto& s : shards) {
         number_block figures = figures_.take();
         figures.clear();
-        const double of[] = {s.loss, static_cast<double>(s.hits), static_cast<double>(s.samples)};
+        const double of[] = {s.loss, static_cast<double>(s.hits[0]), static_cast<double>(s.samples),
+                             static_cast<double>(s.hits[1])};
         std::memcpy(figures.at(0), of, sizeof of);
         figures_.add(std::move(figures));
       }
@@ -401,7 +443,7 @@ class shard_steps {
       buckets_.restart();
       buckets_.all_ready([&](number_range which, int sum_for) { sums_.total().begin_sum(*others_, which, sum_for); });
     }
-    return found();
+    return found(count);
   }
   void update_own(double rate) {
     std::vector<shape> extents;
@@ -482,16 +524,17 @@ class shard_steps {
     for (std::size_t i = 0; i < data.size(); ++i) e.bind_input(i, data[i]);
     double loss64 = 0;
     float loss32 = 0;
-    std::int64_t hits = 0;
+    std::array<std::int64_t, 2> hits{};
     e.bind_output(0, element_ == dtype::float64 ? static_cast<void*>(&loss64) : &loss32);
-    e.bind_output(1, &hits);
+    e.bind_output(1, hits.data());
     for (std::size_t i = 0; i < programs_.places.size(); ++i)
       e.bind_output(2 + i, block.at(programs_.places[i].numbers.first));
     if (ready) e.run_reporting(ready);
     else e.run();
     *static_cast<double*>(figures.at(0)) = element_ == dtype::float64 ? loss64 : static_cast<double>(loss32);
-    *static_cast<double*>(figures.at(1)) = static_cast<double>(hits);
+    *static_cast<double*>(figures.at(1)) = static_cast<double>(hits[0]);
     *static_cast<double*>(figures.at(2)) = static_cast<double>(s.count);
+    *static_cast<double*>(figures.at(3)) = static_cast<double>(hits[1]);
   }
 
   shard_programs programs_;

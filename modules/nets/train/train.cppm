@@ -5,6 +5,7 @@ import :data.loader;
 import :data.set;
 import :dtype;
 import :model;
+import :op.weighted_loss;
 import :parameter;
 import :passes;
 import :program;
@@ -45,6 +46,17 @@ concept LossOfFour = requires(const L& loss, const value& v) {
 /// with the lists of several, it gives a value of rank 0.
 export template <class L>
 concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfThree<L> || LossOfFour<L> || LossOfLists<L>);
+/// The loss of a batch, and what joins those of several. A class of losses says so by members beside its call: `weight`, which takes the
+/// same operands, gives what its mean is divided by, which results do not change; `reduction` of `loss_reduction::sum` is no mean;
+/// `ignore_index` is that of targets that count for nothing.
+export struct loss_terms {
+  value loss{};         // one number
+  value weight{};       // one number; empty: the number of samples
+  bool is_sum = false;  // losses of batches are added
+  std::optional<std::int64_t> ignore_index{};
+  loss_terms() = default;
+  loss_terms(value l) : loss(std::move(l)) {}
+};
 template <class L> struct loss_check {
   static consteval text message() {
     text t;
@@ -132,7 +144,7 @@ export struct fit_options {
 /// Errors: state_error for a slot that no process has, or several but not all.
 export void gather_slots(parameter_store& store, replicas& all);
 
-/// Loss and accuracy over a data set.
+/// Loss and accuracy over a data set, as of one batch.
 export struct evaluation {
   double loss = 0, accuracy = 0;
 };
@@ -140,7 +152,7 @@ export struct evaluation {
 /// The part of training that is no template.
 export class trainer {
  public:
-  using loss_rule = std::function<value(view<const value> outputs, view<const value> targets)>;
+  using loss_rule = std::function<loss_terms(view<const value> outputs, view<const value> targets)>;
   using step_rule = update_rule;
   trainer(model_core& net, loss_rule loss, step_rule step, double rate);
   ~trainer();
@@ -160,24 +172,42 @@ export class trainer {
 namespace detail {
 /// Raises the value_error for a loss of operands where there are others.
 [[noreturn]] void refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets);
+/// Calls a loss with as many operands as it takes.
+template <class L> value loss_of_operands(const L& loss, view<const value> outputs, view<const value> targets) {
+  [[maybe_unused]] const auto operand = [&](std::size_t i) -> const value& {
+    return i < outputs.size() ? outputs[i] : targets[i - outputs.size()];
+  };
+  [[maybe_unused]] const std::size_t count = outputs.size() + targets.size();
+  if constexpr (LossOfPairs<L>)
+    if (count == 2) return value(loss(operand(0), operand(1)));
+  if constexpr (LossOfThree<L>)
+    if (count == 3) return value(loss(operand(0), operand(1), operand(2)));
+  if constexpr (LossOfFour<L>)
+    if (count == 4) return value(loss(operand(0), operand(1), operand(2), operand(3)));
+  if constexpr (LossOfLists<L>) return value(loss(outputs, targets));
+  else
+    refuse_lists(LossOfPairs<L>   ? "one output and one target"
+                 : LossOfThree<L> ? "three operands"
+                                  : "four operands",
+                 outputs.size(), targets.size());
+}
+/// `weight` of a loss, as a function of its operands.
+template <class L> struct weight_of_loss {
+  L loss;
+  template <class... V> requires requires(const L& l, const V&... v) {
+    { l.weight(v...) } -> std::convertible_to<value>;
+  } value operator()(const V&... v) const {
+    return loss.weight(v...);
+  }
+};
 template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
   return [loss](view<const value> outputs, view<const value> targets) {
-    [[maybe_unused]] const auto operand = [&](std::size_t i) -> const value& {
-      return i < outputs.size() ? outputs[i] : targets[i - outputs.size()];
-    };
-    [[maybe_unused]] const std::size_t count = outputs.size() + targets.size();
-    if constexpr (LossOfPairs<L>)
-      if (count == 2) return value(loss(operand(0), operand(1)));
-    if constexpr (LossOfThree<L>)
-      if (count == 3) return value(loss(operand(0), operand(1), operand(2)));
-    if constexpr (LossOfFour<L>)
-      if (count == 4) return value(loss(operand(0), operand(1), operand(2), operand(3)));
-    if constexpr (LossOfLists<L>) return value(loss(outputs, targets));
-    else
-      refuse_lists(LossOfPairs<L>   ? "one output and one target"
-                   : LossOfThree<L> ? "three operands"
-                                    : "four operands",
-                   outputs.size(), targets.size());
+    loss_terms t(loss_of_operands(loss, outputs, targets));
+    if constexpr (Loss<weight_of_loss<L>>) t.weight = loss_of_operands(weight_of_loss<L>{loss}, outputs, targets);
+    if constexpr (requires { requires std::same_as<std::remove_cvref_t<decltype(loss.reduction)>, loss_reduction>; })
+      t.is_sum = loss.reduction == loss_reduction::sum;
+    if constexpr (requires { std::optional<std::int64_t>(loss.ignore_index); }) t.ignore_index = loss.ignore_index;
+    return t;
   };
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }
@@ -191,7 +221,8 @@ template <class M> auto& trained_core(M& net) {
 /// Trains a model, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. The fields of a sample are the inputs
 /// of the model in their order, and then the targets that the loss takes: a picture and its class, two sentences and a number. Real
 /// targets are given in the type of the model's output, whole numbers as int64. Parameters that are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
-/// counts too; results have the same bits for any number of threads.
+/// counts too. Where a loss has weights, shards, replicas and batches of an update are joined by them, as `loss_terms` says; an update whose
+/// targets are all left out has a loss and gradients of 0; results have the same bits for any number of threads.
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
 /// Errors: shape_error where data and model do not fit; type_error where a field is of another element type than the model's input, and
 /// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
@@ -315,8 +346,9 @@ export template <class Model> class training {
   training_core core_;
 };
 
-/// Mean loss and accuracy of a model, or of a net from a file, over a data set. The accuracy is that of classes [N] by the largest of
-/// results [N, C], else NaN. Errors: as those of `fit`.
+/// Loss and accuracy of a model, or of a net from a file, over a data set, whatever the size of batches is: the loss is that of one batch
+/// of all samples, a mean by samples or under the weights of the loss, or a sum. The accuracy is that of classes [N] by the largest of
+/// results [N, C], without those that the loss ignores, else NaN. Errors: as those of `fit`.
 export template <class M, class D, class L>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()>

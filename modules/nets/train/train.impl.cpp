@@ -48,11 +48,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
-// The loss, one number of the model's element type.
-value loss_value(program& p, dtype element, view<const value> results, view<const value> targets,
-                 const trainer::loss_rule& loss) {
+// The loss, one number of the model's element type, and so its weight.
+loss_terms loss_value(program& p, dtype element, view<const value> results, view<const value> targets,
+                      const trainer::loss_rule& loss) {
   p.path = "loss";
-  const value l = loss(results, targets);
+  const loss_terms terms = loss(results, targets);
+  const value& l = terms.loss;
   if (l.empty() || l.type() != tensor_type{element, {}}) {
     text t;
     t << "loss: it must give one number, " << tensor_type{element, {}} << ", and gives ";
@@ -61,7 +62,23 @@ value loss_value(program& p, dtype element, view<const value> results, view<cons
     if (!l.empty() && l.type().dims.rank > 0) t << "; average it, as in reduce_mean(x)";
     detail::raise(!l.empty() && l.type().element != element ? error_kind::type : error_kind::shape, t);
   }
-  return l;
+  if (const value& w = terms.weight; !w.empty() && w.type() != tensor_type{element, {}}) {
+    text t;
+    detail::raise(w.type().element != element ? error_kind::type : error_kind::shape,
+                  t << "loss: its weight must be one number, " << tensor_type{element, {}} << ", and is " << w.type());
+  }
+  return terms;
+}
+
+// Classes that are the target, as int64 []; with a class that is left out int64 [2], and how often that is.
+value counted_hits(const value& scores, const value& labels, const std::optional<std::int64_t>& ignored) {
+  const value right = argmax(scores) == labels;
+  const auto count = [](const value& v) { return reduce_sum(cast<std::int64_t>(v)); };
+  if (!ignored) return count(right);
+  const value counts = labels != *ignored;
+  const value both[] = {reshape(count(where(counts, right, counts)), shape{1}),
+                        reshape(count(labels == *ignored), shape{1})};
+  return concat(view<const value>(both, 2), 0);
 }
 
 // The trainable parameters that a program reads.
@@ -213,6 +230,9 @@ struct trainer::implementation {
   struct forward_pass {
     std::shared_ptr<program> made;
     value loss, hits;  // their mean and their number
+    std::optional<value_id> weight{};
+    step_figures figures() const { return {loss.id(), hits.id(), weight, is_sum}; }
+    bool is_sum = false;
   };
   forward_pass forward(bool training) {
     const auto& d = net.definition();
@@ -226,28 +246,34 @@ struct trainer::implementation {
       wanted.push_back(p->input(t.element == dtype::int64 && t.dims.rank == 0 ? "labels" : "targets", {t.element, s}));
     }
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, view<const value>(in));
-    const value l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
+    const loss_terms l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
     p->path = "accuracy";
     const auto& dims = outputs[0].type().dims;
     const bool classifies = targets[0].element == dtype::int64 && targets[0].dims.rank == 0 && dims.rank == 2;
     classes = classifies && dims[1].is_number() ? dims[1].code : 0;
-    const value hits = classifies ? value(reduce_sum(cast<std::int64_t>(argmax(outputs[0]) == wanted[0])))
-                                  : p->number(std::int64_t(0), dtype::int64);
+    const value hits =
+        classifies ? counted_hits(outputs[0], wanted[0], l.ignore_index) : p->number(std::int64_t(0), dtype::int64);
     counts_hits = classifies;
+    ignored = l.ignore_index;
+    has_weight = !l.weight.empty();
+    is_sum = l.is_sum;
     p->path.clear();
-    p->output("loss", l);
+    p->output("loss", l.loss);
     p->output("hits", hits);
+    if (has_weight) p->output("weight", l.weight);
     if (training) p = in_precision(p, how);
     const auto output = [&](std::size_t i) { return value(p.get(), p->outputs()[i].value); };
-    return {p, output(0), output(1)};
+    return {p, output(0), output(1), has_weight ? std::optional(p->outputs()[2].value) : std::nullopt, is_sum};
   }
   bool counts_hits = true, checks_gradients = false;
+  bool has_weight = false, is_sum = false;  // of the loss
+  std::optional<std::int64_t> ignored{};    // targets that the loss leaves out
   // The same with the loss and the hits as outputs, and for training with the learning rate and the update. The run of a step fails, and
   // assigns nothing, where its loss is not finite, or a gradient, where they are checked.
   std::shared_ptr<program> traced(bool training) {
-    const auto [p, l, hits] = forward(training);
-    if (!training) return p;
-    return with_update(p, l, net.parameters(), net.definition().element, step, how,
+    const auto made = forward(training);
+    if (!training) return made.made;
+    return with_update(made.made, made.loss, net.parameters(), net.definition().element, step, how,
                        checks_gradients ? finite_checks::gradients : finite_checks::loss);
   }
   // `scaled`: gradients are those of the scaled loss, as the update takes them.
@@ -255,8 +281,8 @@ struct trainer::implementation {
                                                bool scaled = true) {
     auto& store = net.parameters();
     const dtype element = net.definition().element;
-    const auto [p, l, hits] = forward(true);
-    trainable_weights(*p, store);
+    const auto made = forward(true);
+    trainable_weights(*made.made, store);
     auto parts = in_parts && others ? std::make_unique<optimizer_parts>(*others, step.name, store.size()) : nullptr;
     const auto update = [&](program& into, view<const value> weights, view<const value> g) {
       add_updates(into, store, element, weights, g, step, how, parts.get());
@@ -265,7 +291,7 @@ struct trainer::implementation {
       return scaled && how.scaling ? scaled_loss(loss_of, *how.scaling, store) : loss_of;
     };
     auto programs =
-        in_shards(*p, store, element, cut.shards, {l.id(), hits.id()}, scale, update, how.recompute, parts.get());
+        in_shards(*made.made, store, element, cut.shards, made.figures(), scale, update, how.recompute, parts.get());
     return std::make_unique<shard_steps>(std::move(programs), net, where, element, cut, others, bucket_bytes,
                                          std::move(parts));
   }
@@ -301,8 +327,8 @@ struct trainer::implementation {
   void check_labels(const sample_source& data, std::string_view who, std::string_view name) const {
     if (classes == 0) return;
     const auto given = data.labels();
-    const auto wrong =
-        std::find_if(given.begin(), given.end(), [this](std::int64_t l) { return l < 0 || l >= classes; });
+    const auto wrong = std::find_if(given.begin(), given.end(),
+                                    [this](std::int64_t l) { return (l < 0 || l >= classes) && l != ignored; });
     if (wrong == given.end()) return;
     text t;
     t << who << ": label " << *wrong << " of image " << wrong - given.begin() << " of the " << name << " is outside 0.."
@@ -347,22 +373,24 @@ struct trainer::implementation {
   }
 
   struct batch_result {
-    double loss;
-    std::int64_t hits;
+    double loss = 0;
+    std::int64_t hits = 0, ignored = 0;
+    double weight = 0;  // of the loss, or the number of samples
   };
   // Runs the batch that is loaded.
   batch_result run_batch(session& steps, double rate, bool training) {
     std::vector<shape> shapes = batch.shapes();
     if (training) shapes.emplace_back();
     executor& e = steps.at(view<const shape>(shapes));
-    double loss64 = 0;
-    float loss32 = 0, rate32 = static_cast<float>(rate);
-    std::int64_t hits = 0;
+    double loss64 = 0, weight64 = 0;
+    float loss32 = 0, weight32 = 0, rate32 = static_cast<float>(rate);
+    std::array<std::int64_t, 2> hits{};
     bool wide = net.definition().element == dtype::float64;
     for (std::size_t i = 0; i < batch.data().size(); ++i) e.bind_input(i, batch.data()[i]);
     if (training) e.bind_input(batch.data().size(), wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
-    e.bind_output(1, &hits);
+    e.bind_output(1, hits.data());
+    if (has_weight) e.bind_output(2, wide ? static_cast<void*>(&weight64) : &weight32);
     if (training) arena_bytes = std::max(arena_bytes, e.plan().arena_bytes());
     const auto loss_found = [&] { return wide ? loss64 : static_cast<double>(loss32); };
     try {
@@ -370,7 +398,8 @@ struct trainer::implementation {
     } catch (const value_error&) {
       if (!training || std::isfinite(loss_found())) throw;
     }
-    return {loss_found(), hits};
+    const auto samples = static_cast<double>(batch.count());
+    return {loss_found(), hits[0], hits[1], !has_weight ? samples : wide ? weight64 : static_cast<double>(weight32)};
   }
   // Has an error of a run name the labels of its batch.
   template <class F> void with_labels_named(F f) const {
@@ -391,14 +420,13 @@ struct trainer::implementation {
   reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
     return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool()};
   }
-  // Mean loss and accuracy over a data set, of which others take their share of the batches.
+  // Loss and accuracy over a data set as of one batch, of which others take their share of the batches.
   evaluation measured(session& checks, batch_loader& reads, std::int64_t size, replicas* others = nullptr) {
-    evaluation r;
     const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
     const batch_plan all = in_order(reads.source().size(), size);
     batch_plan own;
     for (std::int64_t b = rank; b < all.size(); b += ranks) own.add(all[b]);
-    std::vector<double> found_of;  // loss, hits and samples of each batch
+    std::vector<double> found_of;  // loss, its weight, hits and what they are of, for each batch
     alone(others, [&] {
       reads.begin(std::move(own));
       for (std::int64_t b = 0; b < all.size(); ++b) {
@@ -410,20 +438,17 @@ struct trainer::implementation {
           batch.load(read);
           if (n > 0) found = run_batch(checks, 0, false);
         }
-        found_of.push_back(found.loss * static_cast<double>(n));
+        found_of.push_back(is_sum ? found.loss : found.loss * found.weight);
+        found_of.push_back(found.weight);
         found_of.push_back(static_cast<double>(found.hits));
-        found_of.push_back(static_cast<double>(n));
+        found_of.push_back(static_cast<double>(n - found.ignored));
       }
     });
     if (others) others->sum(view<double>(found_of));
-    double count = 0;
-    for (std::size_t i = 0; i < found_of.size(); i += 3) {
-      r.loss += found_of[i];
-      r.accuracy += found_of[i + 1];
-      count += found_of[i + 2];
-    }
-    count = std::max(count, 1.0);
-    return {r.loss / count, counts_hits ? r.accuracy / count : std::numeric_limits<double>::quiet_NaN()};
+    std::array<double, 4> sums{};
+    for (std::size_t i = 0; i < found_of.size(); ++i) sums[i % 4] += found_of[i];
+    return {is_sum ? sums[0] : sums[0] / (sums[1] == 0 ? 1 : sums[1]),
+            counts_hits ? sums[2] / std::max(sums[3], 1.0) : std::numeric_limits<double>::quiet_NaN()};
   }
 };
 
@@ -698,15 +723,16 @@ class trainer::implementation::fitting {
     std::int64_t done = 0, seen = 0;  // batches and images
     std::int64_t skipped = 0;
     double waited = 0;
-    double loss = 0;  // of all images
-    std::int64_t hits = 0;
+    double loss = 0;    // of all images, times their weight
+    double weight = 0;  // of the loss
+    std::int64_t hits = 0, ignored = 0;
     bool counts_hits = true;
     training_progress now;  // what observers are told
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-    double mean_loss() const { return loss / static_cast<double>(std::max<std::int64_t>(seen, 1)); }
+    double mean_loss() const { return loss / (weight == 0 ? 1 : weight); }
     double accuracy() const {
-      return counts_hits ? static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(seen, 1))
+      return counts_hits ? static_cast<double>(hits) / static_cast<double>(std::max<std::int64_t>(seen - ignored, 1))
                          : std::numeric_limits<double>::quiet_NaN();
     }
   };
@@ -817,8 +843,11 @@ class trainer::implementation::fitting {
     e.done = first_batch;
     e.skipped = before.skipped;
     e.earlier = e.seen = first_batch * size_ - before.skipped;
-    e.loss = before.loss * static_cast<double>(e.seen);
-    if (before.accuracy > 0) e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen) + 0.5);
+    e.weight = before.weight > 0 || at_.has_weight ? before.weight : static_cast<double>(e.seen);
+    e.loss = before.loss * e.weight;
+    e.ignored = before.ignored;
+    if (before.accuracy > 0)
+      e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen - e.ignored) + 0.5);
     e.counts_hits = at_.counts_hits;
     e.now.epoch = index + 1;
     e.now.epochs = o_.epochs;
@@ -839,8 +868,10 @@ class trainer::implementation::fitting {
       follow();
       last_ = {samples_of(order, e.done), e.now.epoch - 1};
       const auto r = train_batch(e.now, n);
-      e.now.batch_loss = r.loss / std::max(r.samples, 1.0);
+      e.now.batch_loss = r.loss / (r.weight == 0 ? 1 : r.weight);
       e.loss += r.loss;
+      e.weight += r.weight;
+      e.ignored += static_cast<std::int64_t>(r.ignored);
       e.hits += static_cast<std::int64_t>(r.hits);
       e.seen += static_cast<std::int64_t>(r.samples);
       e.skipped += n - static_cast<std::int64_t>(r.samples);
@@ -882,11 +913,10 @@ class trainer::implementation::fitting {
   }
   // A step on a batch whose shards are summed, also over others.
   shard_sums train_shards(const training_progress& now, std::int64_t samples) {
-    auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    const auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
     if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
     if (o_.check_gradients && !finite_for_all()) refuse(now, "a gradient", probe().not_finite(last_));
     steps_->update(now.learning_rate);
-    r.loss *= static_cast<double>(samples);  // of a mean
     return r;
   }
   // Sums over the samples of a batch, before its update.
@@ -908,7 +938,8 @@ class trainer::implementation::fitting {
       if (n == 0) return {};
       const auto found = at_.run_batch(updates_, now.learning_rate, true);
       if (!std::isfinite(found.loss)) refuse(now, "the loss", probe().not_finite(last_));
-      return {found.loss * static_cast<double>(n), static_cast<double>(found.hits), static_cast<double>(n)};
+      return {found.loss * found.weight, static_cast<double>(found.hits), static_cast<double>(n),
+              static_cast<double>(found.ignored), found.weight};
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
                                            << batches_ << ", whose update is not done: " << why.what());
@@ -954,6 +985,8 @@ class trainer::implementation::fitting {
     r.images_per_second = static_cast<double>(e.seen) / std::max(r.seconds, 1e-9);
     r.waited = e.before.waited + e.waited;
     r.skipped = e.skipped;
+    r.weight = e.weight;
+    r.ignored = e.ignored;
     if (o_.validation && e.done == batches_) {
       follow();
       const auto found = at_.measured(checks_, *checked_, at_.batch_of_model(validation_batch), others_);
@@ -1113,8 +1146,10 @@ void training_core::trace_for(view<const tensor_type> targets) {
   for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
   for (const auto& t : targets) wanted.push_back(p->input("targets", t));
   auto outputs = trace(d, *p, store, net_.options().seed, true, view<const value>(in));
-  const value found = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
-  p->output("loss", found);
+  const loss_terms found = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
+  p->output("loss", found.loss);
+  const bool joins = accumulate_ > 1 && !found.weight.empty();
+  if (joins) p->output("weight", found.weight);
   p->path.clear();
   p = in_precision(p, how_);
   const value l(p.get(), p->outputs()[0].value);
@@ -1126,8 +1161,9 @@ void training_core::trace_for(view<const tensor_type> targets) {
     };
     const auto scale = [&](const value& loss) { return how_.scaling ? scaled_loss(loss, *how_.scaling, store) : loss; };
     const value no_hits = p->number(std::int64_t(0), dtype::int64);
-    auto programs =
-        in_shards(*p, store, d.element, cut.shards, {l.id(), no_hits.id()}, scale, update, how_.recompute, nullptr);
+    step_figures parts{l.id(), no_hits.id(), {}, found.is_sum};
+    if (joins) parts.weight = p->outputs()[1].value;
+    auto programs = in_shards(*p, store, d.element, cut.shards, parts, scale, update, how_.recompute, nullptr);
     group_ =
         std::make_shared<shard_steps>(std::move(programs), net_, net_.where(), d.element, cut, nullptr, 0, nullptr);
   } else {
