@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -135,6 +136,34 @@ BOOST_AUTO_TEST_CASE(folds_validate_each_sample_once) {
   const auto piped = numbers(6) | dataset::folds(2, 1);
   BOOST_CHECK_EQUAL(piped[1].first.size(), 3);
   BOOST_CHECK(all_of(piped[0].second) != all_of((numbers(6) | dataset::folds(2, 2))[0].second));
+}
+
+// 13 of class 4, 7 of class 0 and 2 of class -1, in three folds.
+BOOST_AUTO_TEST_CASE(folds_by_classes_have_as_many_of_each) {
+  std::vector<std::int64_t> classes(22, 4);
+  for (std::size_t i = 0; i < 7; ++i) classes[3 * i] = 0;
+  classes[1] = classes[20] = -1;
+  const view<const std::int64_t> of(classes.data(), classes.size());
+  const auto pairs = dataset::folds(numbers(22), 3, 5, of);
+  std::set<std::int64_t> validated;
+  for (const auto& [train, validation] : pairs) {
+    BOOST_CHECK(validation.size() == 7 || validation.size() == 8);
+    std::map<std::int64_t, int> count{{4, 0}, {0, 0}, {-1, 0}};
+    const auto held = all_of(validation), rest = all_of(train);
+    for (auto i : held) ++count[classes[static_cast<std::size_t>(i)]];
+    BOOST_CHECK(count[4] == 4 || count[4] == 5);
+    BOOST_CHECK(count[0] == 2 || count[0] == 3);
+    BOOST_CHECK(count[-1] == 0 || count[-1] == 1);
+    validated.insert(held.begin(), held.end());
+    std::set<std::int64_t> both(held.begin(), held.end());
+    both.insert(rest.begin(), rest.end());
+    BOOST_CHECK_EQUAL(both.size(), 22u);
+    BOOST_CHECK_EQUAL(held.size() + rest.size(), 22u);
+  }
+  BOOST_CHECK_EQUAL(validated.size(), 22u);
+  BOOST_CHECK(all_of(pairs[0].second) != all_of(dataset::folds(numbers(22), 3, 6, of)[0].second));
+  BOOST_CHECK_EQUAL(message_of([&] { dataset::folds(numbers(21), 3, 5, of); }),
+                    "dataset::folds: there are 22 classes and 21 samples; expected one for each");
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_makes_each_sample_once) {

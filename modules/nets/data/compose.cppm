@@ -40,6 +40,9 @@ selection checked_list(std::vector<std::int64_t> indices, std::int64_t size);
 std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int64_t seed);
 /// For each of k folds the samples outside and inside of it. Errors: value_error unless 2 <= k <= size.
 std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed);
+/// The same, with as many of each class in all.
+std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed,
+                                                        view<const std::int64_t> classes);
 void check_sizes(std::int64_t a, std::int64_t b);
 /// The types of fields of which each sample is of one or the other type.
 std::vector<tensor_type> merged_types(view<const tensor_type> a, view<const tensor_type> b);

@@ -57,11 +57,17 @@ std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int
           selection(std::vector<std::int64_t>(middle, order.end()))};
 }
 
-std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed) {
+namespace {
+void check_folds(std::int64_t size, std::int64_t k) {
   text t;
   if (k < 2 || k > size)
     raise(error_kind::value, t << "dataset::folds: k is " << k << " and there are " << size
                                << " samples; expected 2 or more folds, and no more than samples");
+}
+}  // namespace
+
+std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed) {
+  check_folds(size, k);
   const auto order = permutation(size, seed, 0);
   std::vector<std::pair<selection, selection>> all;
   for (std::int64_t f = 0; f < k; ++f) {
@@ -69,6 +75,32 @@ std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::
     std::vector<std::int64_t> outside(order.begin(), first);
     outside.insert(outside.end(), last, order.end());
     all.emplace_back(selection(std::move(outside)), selection(std::vector<std::int64_t>(first, last)));
+  }
+  return all;
+}
+
+std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed,
+                                                        view<const std::int64_t> classes) {
+  check_folds(size, k);
+  if (static_cast<std::int64_t>(classes.size()) != size) {
+    text t;
+    raise(error_kind::value, t << "dataset::folds: there are " << static_cast<std::int64_t>(classes.size())
+                               << " classes and " << size << " samples; expected one for each");
+  }
+  // The samples by their classes, dealt out one by one: neither classes nor folds differ by more than one.
+  const auto order = permutation(size, seed, 0);
+  auto dealt = order;
+  std::stable_sort(dealt.begin(), dealt.end(), [&](std::int64_t a, std::int64_t b) {
+    return classes[static_cast<std::size_t>(a)] < classes[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int64_t> fold_of(dealt.size());
+  for (std::size_t i = 0; i < dealt.size(); ++i)
+    fold_of[static_cast<std::size_t>(dealt[i])] = static_cast<std::int64_t>(i) % k;
+  std::vector<std::pair<selection, selection>> all;
+  for (std::int64_t f = 0; f < k; ++f) {
+    std::vector<std::int64_t> outside, inside;
+    for (const auto i : order) (fold_of[static_cast<std::size_t>(i)] == f ? inside : outside).push_back(i);
+    all.emplace_back(selection(std::move(outside)), selection(std::move(inside)));
   }
   return all;
 }

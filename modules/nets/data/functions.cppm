@@ -147,6 +147,15 @@ template <class D> requires detail::accepted_samples<D> auto folds(const D& data
     all.emplace_back(detail::selected<D>(data, std::move(train)), detail::selected<D>(data, std::move(validation)));
   return all;
 }
+/// The same with classes, one for each sample: each validation set has as many of each class as the others, or one more or less
+/// (stratified folds).   Errors: value_error also for another number of classes than of samples.
+template <class D> requires detail::accepted_samples<D>
+auto folds(const D& data, std::int64_t k, std::int64_t seed, view<const std::int64_t> classes) {
+  std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
+  for (auto& [train, validation] : detail::fold_parts(detail::size_of_data(data), k, seed, classes))
+    all.emplace_back(detail::selected<D>(data, std::move(train)), detail::selected<D>(data, std::move(validation)));
+  return all;
+}
 inline auto folds(std::int64_t k, std::int64_t seed) {
   return detail::dataset_step{[k, seed](const auto& data) { return folds(data, k, seed); }};
 }
