@@ -88,7 +88,14 @@ BOOST_AUTO_TEST_CASE(scores_of_classes) {
   measures(metric::f1{.classes = 3}, found, there, (f[0] + f[1]) / 3);
   measures(metric::mean_iou{.classes = 3}, found, there, (u[0] + u[1]) / 3);
   measures(metric::mean_iou{.classes = 5}, found, there, (u[0] + u[1]) / 3);  // classes that are nowhere do not count
-  measures(metric::f1{.classes = 5}, found, there, (f[0] + f[1]) / 5);
+  measures(metric::f1{.classes = 5}, found, there, (f[0] + f[1]) / 3);
+  measures(metric::precision{.classes = 5}, found, there, (p[0] + p[1]) / 3);
+  measures(metric::recall{.classes = 5}, found, there, (r[0] + r[1]) / 3);
+  // Of classes 0..4: 1 is found alone, 3 a target alone, 4 neither. Right 1, found 2, there 2 of 0; 1, 1, 2 of 2.
+  const vector<std::int64_t> some_there{0, 0, 2, 2, 3}, some_found{0, 1, 2, 1, 0};
+  measures(metric::precision{.classes = 5}, some_found, some_there, (0.5 + 0 + 1 + 0) / 4);
+  measures(metric::recall{.classes = 5}, some_found, some_there, (0.5 + 0 + 0.5 + 0) / 4);
+  measures(metric::f1{.classes = 5}, some_found, some_there, (0.5 + 0 + 2.0 / 3 + 0) / 4);
   measures(metric::precision{.over = metric::average::micro, .classes = 3}, found, there, 0.5);
   measures(metric::f1{.over = metric::average::micro, .classes = 3}, found, there, 0.5);
   measures(metric::precision{.over = metric::average::weighted, .classes = 3}, found, there, (p[0] + 4 * p[1]) / 6);

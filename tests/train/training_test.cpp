@@ -107,6 +107,47 @@ constexpr auto two_heads =
              connect<"act.output", "what.input">, connect<"where.output", "place">, connect<"what.output", "kind">);
 }  // namespace
 
+// Metrics of the outputs and targets that they name.
+BOOST_AUTO_TEST_CASE(metrics_of_several_outputs) {
+  model<two_heads, port_input<"x", float, "N", 2>> net({.seed = 1});
+  const matrix<float> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, place{{1}, {2}, {3}, {0}};
+  const lamina::vector<std::int64_t> kind{0, 1, 2, 1};
+  const auto data = dataset::of_tensors(x, place, kind);
+  const auto results = predict(net, data);
+  metric::accuracy right;
+  right.add(results[1], kind);
+  metric::rmse off;
+  off.add(results[0], place);
+  BOOST_TEST(right.value() < 1);  // the net has not learned
+  const auto found =
+      evaluate(net, data, metric::of("kind", 1, metric::accuracy{}), metric::of(0, 0, metric::rmse{}), metric::rmse{},
+               metric::of(1, 1, metric::of("largest", [](const auto& y, const auto&) { return y[0]; })));
+  BOOST_TEST(found[0].name == "kind.accuracy");
+  BOOST_TEST(found[0].value == right.value());
+  BOOST_TEST(found[1].name == "0.rmse");
+  BOOST_TEST(found[1].value == off.value());
+  BOOST_TEST(found[2].name == "rmse");
+  BOOST_TEST(found[2].value == off.value());
+  BOOST_TEST(found[3].name == "1.largest");
+  const any_tensor scores = results[1];
+  BOOST_TEST(found[3].value == metric::numbers(scores)[0]);
+  const auto said = [&](const auto& m) { return message_of([&] { evaluate(net, data, m); }); };
+  BOOST_TEST(said(metric::of("sort", 1, metric::accuracy{})) ==
+             "sort.accuracy: the net has no output `sort`; it has `place`, `kind`");
+  BOOST_TEST(said(metric::of(2, 1, metric::accuracy{})) ==
+             "2.accuracy: the net has no output 2; it has `place`, `kind`");
+  BOOST_TEST(said(metric::of(-1, 1, metric::accuracy{})) ==
+             "-1.accuracy: the net has no output -1; it has `place`, `kind`");
+  BOOST_TEST(said(metric::of(1, 2, metric::accuracy{})) == "1.accuracy: samples have no target 2; expected 0 to 1");
+  auto a = metric::of(1, 1, metric::accuracy{}), b = a;
+  a.add(results[1], kind), b.add(results[1], kind);
+  a.merge(b);
+  BOOST_TEST(a.measure.samples == 8);
+  a.reset();
+  BOOST_TEST(a.value() == 0);
+  static_assert(Metric<decltype(a)>);
+}
+
 // Several outputs and targets, of other element types too, with the bits of `fit`.
 BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
   using net_type = model<two_heads, port_input<"x", T, "N", 2>, policies<element<T>>>;

@@ -111,7 +111,8 @@ struct class_counts {
   double value(std::string_view owner, class_score s, average over) const;
 };
 
-/// Precision, recall, F1 or intersection over union. A class of which nothing is found or there counts 0; for `iou` it is left out.
+/// Precision, recall, F1 or intersection over union. A class that is found nowhere and is the target nowhere is left out of means over
+/// classes, as scikit-learn does with its default `labels`; one that is only found or only a target counts.
 export template <class_score Score> struct score_of_classes {
   average over = average::macro;
   std::int64_t classes = 0;  ///< 0: as the outputs have, or 2
@@ -272,6 +273,49 @@ export template <class F>
 requires std::convertible_to<std::invoke_result_t<const F&, const numbers&, const numbers&>, double>
 function_metric<F> of(std::string name, F f) {
   return {std::move(name), std::move(f)};
+}
+
+// ---- which output and which target ----------------------------------------------------------------------------------
+
+/// An output of a net: by its position, or by its name.
+export class output_choice {
+ public:
+  template <std::integral I> output_choice(I position) : position_(static_cast<std::int64_t>(position)) {}
+  output_choice(std::string name) : name_(std::move(name)) {}
+  output_choice(const char* name) : name_(name) {}
+  /// The name that was given, or the position in digits.
+  std::string printed() const { return name_.empty() ? std::to_string(position_) : name_; }
+  /// Where it is among outputs of these names. Errors: value_error where there is none.
+  std::size_t among(view<const std::string> outputs, std::string_view metric) const;
+
+ private:
+  std::int64_t position_ = 0;
+  std::string name_;
+};
+/// Refuses a target that samples do not have.
+void check_target(std::int64_t target, std::size_t targets, std::string_view metric);
+
+/// A metric of one of several outputs and targets; its name is that of the output and its own, `kind.accuracy`.
+export template <class M> struct chosen {
+  M measure;
+  output_choice output;
+  std::int64_t target = 0;
+  std::string called = output.printed() + "." + std::string(measure.name());
+  std::string_view name() const { return called; }
+  void add(const numbers& x, const numbers& y) { measure.add(x, y); }
+  double value() const { return measure.value(); }
+  void reset() { measure.reset(); }
+  void merge(const chosen& o) { measure.merge(o.measure); }
+  /// Which output and target `evaluate` gives it. Errors: value_error where there is none.
+  std::pair<std::size_t, std::size_t> operands(view<const std::string> outputs, std::size_t targets) const {
+    check_target(target, targets, called);
+    return {output.among(outputs, called), static_cast<std::size_t>(target)};
+  }
+};
+/// A metric of an output, by position or name, and of a target, by position: `metric::of("kind", 1, metric::accuracy{})`.
+export template <class M> requires requires(M& m, const numbers& x) { m.add(x, x); }
+chosen<M> of(output_choice output, std::int64_t target, M m) {
+  return {std::move(m), std::move(output), target};
 }
 
 }  // namespace lamina::metric

@@ -1,6 +1,7 @@
 module lamina:train.metric.impl;
 import :core;
 import :dtype;
+import :io;
 import :program;
 import :shape;
 import :tensor;
@@ -171,6 +172,26 @@ void top_k::add(const numbers& output, const numbers& target) {
   samples += now;
 }
 
+// ---- which output and which target ----------------------------------------------------------------------------------
+
+std::size_t output_choice::among(view<const std::string> outputs, std::string_view metric) const {
+  const auto count = static_cast<std::int64_t>(outputs.size());
+  const auto at = std::find(outputs.begin(), outputs.end(), name_);
+  if (name_.empty() ? position_ >= 0 && position_ < count : at != outputs.end())
+    return static_cast<std::size_t>(name_.empty() ? position_ : at - outputs.begin());
+  text t = begun(metric);
+  t << "the net has no output " << (name_.empty() ? "" : "`") << printable(printed()) << (name_.empty() ? "" : "`")
+    << "; it has ";
+  for (std::int64_t i = 0; i < count; ++i)
+    t << (i ? ", `" : "`") << printable(outputs[static_cast<std::size_t>(i)]) << "`";
+  raise(error_kind::value, t);
+}
+void check_target(std::int64_t target, std::size_t targets, std::string_view metric) {
+  const auto count = static_cast<std::int64_t>(targets);
+  if (target >= 0 && target < count) return;
+  raise(error_kind::value, begun(metric) << "samples have no target " << target << "; expected 0 to " << count - 1);
+}
+
 // ---- counts of classes ----------------------------------------------------------------------------------------------
 
 namespace {
@@ -284,7 +305,7 @@ double class_counts::value(std::string_view owner, class_score s, average over) 
   }
   double total = 0, weight = 0;
   for (std::size_t i = 0; i < each.size(); ++i) {
-    if (s == class_score::iou && found[i] + there[i] == 0) continue;
+    if (found[i] + there[i] == 0) continue;
     const double w = over == average::weighted ? static_cast<double>(there[i]) : 1;
     total += w * each[i];
     weight += w;

@@ -368,16 +368,32 @@ export struct metric_value {
   std::string name;
   double value = 0;
 };
+namespace detail {
+/// Adds a batch to a metric: the output and target that it names, else the first ones.
+template <class M>
+void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outputs, view<const any_tensor> targets) {
+  if constexpr (requires { m.operands(names, targets.size()); }) {
+    const auto [output, target] = m.operands(names, targets.size());
+    m.add(outputs[output], targets[target]);
+  } else m.add(outputs[0], targets[0]);
+}
+/// The names of the outputs of a model.
+std::vector<std::string> output_names(const model_core& net);
+}  // namespace detail
+
 /// Metrics of a model, or of a net from a file, over a data set: `evaluate(net, test, metric::accuracy{}, metric::f1{})`. Each is given the
-/// first output and the first target of all batches. Errors: as those of `fit`, and those of the metrics.
+/// first output and the first target of all batches, or those that `metric::of("kind", 1, metric::accuracy{})` names. Errors: as those of
+/// `fit`, and those of the metrics; value_error for an output or a target that is not there.
 export template <class M, class D, Metric... Metrics>
 requires(sizeof...(Metrics) > 0) &&
         (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()> std::vector<metric_value> evaluate(M& net, const D& data,
                                                                                            Metrics... metrics) {
+  const auto names = detail::output_names(detail::trained_core(net));
+  const view<const std::string> named(names.data(), names.size());
   detail::each_result(detail::trained_core(net), source_of(data), 256,
                       [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
-                        (metrics.add(outputs[0], targets[0]), ...);
+                        (detail::add_chosen(metrics, named, outputs, targets), ...);
                       });
   return {{std::string(metrics.name()), metrics.value()}...};
 }

@@ -544,6 +544,12 @@ void each_inference(model_core& net, const sample_source& data, std::int64_t siz
 
 }  // namespace
 
+std::vector<std::string> output_names(const model_core& net) {
+  std::vector<std::string> all;
+  for (const auto& o : net.definition().outputs) all.push_back(o.name);
+  return all;
+}
+
 void each_result(model_core& net, const sample_source& data, std::int64_t size,
                  const std::function<void(view<const any_tensor>, view<const any_tensor>)>& f) {
   const std::size_t inputs = net.definition().inputs.size();
