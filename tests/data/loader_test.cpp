@@ -108,9 +108,18 @@ BOOST_AUTO_TEST_CASE(samples_that_fail_are_skipped_and_counted) {
     loader none(uneven{10, 1}, {.batch = 4, .threads = threads, .on_error = sample_failure::skip});
     BOOST_CHECK(none.epoch(0).begin() == none.epoch(0).end());
   }
-  // Samples that differ are an error of the batch, not of a sample.
-  loader strict(uneven{}, {.batch = 4, .pad = false, .on_error = sample_failure::skip});
+  // Samples that differ from the first of their batch, where none are padded: an error of the batch, or left out.
+  loader strict(uneven{}, {.batch = 4, .pad = false});
   BOOST_CHECK_THROW(epoch_of(strict, 0), shape_error);
+  loader alike(uneven{20}, {.batch = 10, .pad = false, .on_error = sample_failure::skip});
+  std::vector<std::int64_t> kept;
+  for (const auto& b : alike.epoch(0)) {
+    BOOST_CHECK(b.type(0).dims == (shape{2, 0}));
+    for (auto y : b.tensor(1).elements<std::int64_t>()) kept.push_back(y);
+  }
+  BOOST_TEST(kept == (std::vector<std::int64_t>{0, 5, 10, 15}), boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(alike.report().skipped, 16);
+  BOOST_CHECK_EQUAL(alike.report().first_skipped, "sample 1: field 0 is [1], and [0] in sample 0");
 }
 
 BOOST_AUTO_TEST_CASE(waiting_is_counted) {

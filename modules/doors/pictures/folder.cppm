@@ -36,6 +36,8 @@ export class folder {
   const std::vector<std::string>& class_names() const { return all_->class_names; }
   /// Errors: value_error for an index outside 0..size() - 1.
   const std::string& path(std::int64_t i) const { return at(i).path; }
+  /// What errors about the i-th picture name.
+  const std::string& location(std::int64_t i) const { return path(i); }
   std::int64_t label(std::int64_t i) const { return at(i).label; }
 
  private:

@@ -64,6 +64,10 @@ export class sample_batch {
   view<const std::int64_t> lengths(std::size_t field) const { return at(field).lengths; }
   /// Errors: type_error for a field of numbers.
   view<const std::string> strings(std::size_t field) const;
+  /// The shape of a sample's field as it came.
+  shape sample_shape(std::size_t field, std::size_t position) const;
+  /// Where the sample at a position comes from, as of `sample_source`.
+  std::string location(std::size_t position, std::size_t field = detail::no_field, std::int64_t element = -1) const;
 
  private:
   struct block {
@@ -80,6 +84,7 @@ export class sample_batch {
   void finish(block& b, std::size_t field, bool pad);
   std::vector<block> blocks_;
   std::vector<std::int64_t> indices_;
+  std::shared_ptr<const detail::sample_reader> reader_;  // that they were read from
 };
 
 /// The batches of a data set, one after another: `for (auto& b : batches(data, {.batch = 32}))`.

@@ -96,6 +96,15 @@ view<const std::string> sample_batch::strings(std::size_t field) const {
   detail::raise(error_kind::type, t);
 }
 
+shape sample_batch::sample_shape(std::size_t field, std::size_t position) const {
+  const block& b = at(field);
+  return b.ragged ? b.shapes[position] : without_first(b.type.dims);
+}
+
+std::string sample_batch::location(std::size_t position, std::size_t field, std::int64_t element) const {
+  return reader_ ? reader_->location(indices_[position], field, element) : std::string();
+}
+
 void sample_batch::take(const sample_source& source, std::size_t position, view<const detail::field_view> fields) {
   for (std::size_t k = 0; k < fields.size(); ++k) {
     block& b = blocks_[k];
@@ -128,8 +137,9 @@ void sample_batch::finish(block& b, std::size_t field, bool pad) {
     std::size_t k = 0;
     while (b.shapes[k] == b.shapes[0]) ++k;
     text t;
-    t << "batches: field " << field << " is " << b.shapes[0] << " in sample " << indices_[0] << " and " << b.shapes[k]
-      << " in sample " << indices_[k] << "; {.pad = true} fills the shorter ones with zeros";
+    t << "batches: field " << field << " is " << b.shapes[0];
+    detail::put_sample(t << " in ", indices_[0], location(0)) << " and " << b.shapes[k];
+    detail::put_sample(t << " in ", indices_[k], location(k)) << "; {.pad = true} fills the shorter ones with zeros";
     detail::raise(error_kind::shape, t);
   }
   reserve(b.padded, b.type.bytes(), 0);
@@ -178,6 +188,7 @@ void sample_batch::read(const sample_source& source, view<const std::int64_t> in
   const auto types = source.fields();
   blocks_.resize(types.size());
   indices_.assign(indices.begin(), indices.end());
+  reader_ = source.reader();
   bool known = true;
   for (std::size_t k = 0; k < types.size(); ++k) {
     block& b = blocks_[k];

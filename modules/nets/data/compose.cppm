@@ -68,6 +68,9 @@ template <class D> class selected {
   std::int64_t size() const { return which_.size(); }
   sample_of<D> operator[](std::int64_t i) const { return sample_at(data_, which_[i]); }
   auto sample_types() const requires HasTypes<D> { return data_.sample_types(); }
+  std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
+    return location_in(data_, which_[i], field, element);
+  }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const requires HasRead<D> {
     const auto types = data_.sample_types();
     std::array<std::int64_t, 64> part;
@@ -119,6 +122,7 @@ template <class D, class F> class mapped {
   mapped(D data, F f, std::int64_t seed) : data_(std::move(data)), f_(std::move(f)), seed_(seed) {}
   std::int64_t size() const { return size_of_data(data_); }
   applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i, seed_); }
+  std::string location(std::int64_t i) const { return location_in(data_, i); }  // its fields are others
 
  private:
   D data_;
@@ -137,6 +141,13 @@ template <class A, class B> class zipped {
   zipped(A a, B b) : a_(std::move(a)), b_(std::move(b)) { check_sizes(size_of_data(a_), size_of_data(b_)); }
   std::int64_t size() const { return size_of_data(a_); }
   auto operator[](std::int64_t i) const { return joined(sample_at(a_, i), sample_at(b_, i)); }
+  std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
+    constexpr std::size_t of_a = fields_of<sample_of<A>>::size;
+    if (field != no_field)
+      return field < of_a ? location_in(a_, i, field, element) : location_in(b_, i, field - of_a, element);
+    const std::string a = location_in(a_, i), b = location_in(b_, i);
+    return a.empty() || b.empty() || a == b ? (a.empty() ? b : a) : a + " and " + b;
+  }
   std::vector<tensor_type> sample_types() const requires(HasTypes<A> && HasTypes<B>) {
     std::vector<tensor_type> all;
     for (const auto& t : a_.sample_types()) all.push_back(t);
@@ -158,6 +169,10 @@ template <class A, class B> class concatenated {
     const std::int64_t n = size_of_data(a_);
     if (i < 0 || i >= size()) selection::outside(i, size());
     return i < n ? sample_at(a_, i) : sample_at(b_, i - n);
+  }
+  std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
+    const std::int64_t n = size_of_data(a_);
+    return i < n ? location_in(a_, i, field, element) : location_in(b_, i - n, field, element);
   }
   std::vector<tensor_type> sample_types() const requires(HasTypes<A> && HasTypes<B>) {
     const auto a = a_.sample_types(), b = b_.sample_types();
@@ -189,6 +204,9 @@ template <class D> class cached {
     return *place;
   }
   auto sample_types() const requires HasTypes<D> { return data_->data.sample_types(); }
+  std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
+    return location_in(data_->data, i, field, element);
+  }
 
  private:
   struct kept {

@@ -332,8 +332,10 @@ class table_builder {
     if (fields.empty()) detail::raise(error_kind::value, file_ + ": all of its columns are ignored");
     for (auto& c : columns_)
       if (c.kind == column_kind::category) words.emplace(c.name, std::move(c.words));
+    csv_table::source_lines from{file_, {}};
+    for (std::size_t r : kept_) from.lines.push_back(cells_.lines[r]);
     return {tensor_rows(std::move(fields)), std::move(names), std::move(words),
-            static_cast<std::int64_t>(cells_.rows() - first_ - kept_.size())};
+            static_cast<std::int64_t>(cells_.rows() - first_ - kept_.size()), std::move(from)};
   }
   any_tensor numbers(view<const std::size_t> mine, const shape& s) const {
     auto all = matrix<float>::uninitialized(s);

@@ -199,6 +199,8 @@ template <class D> struct dataset_check {
 /// Members more are used where a data set has them: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a range of `tensor_type`, what it knows of its
 /// fields beyond their C++ types, with `dyn` for extents that differ between samples; and `read(view<const std::int64_t>
 /// indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
+/// `location(i)`, a string that says where sample i comes from, as a file, which errors name; or `location(i, field, element)` with
+/// defaults, which also says what element of a field it is.
 /// Reading is const, and several threads read at once.
 export template <class D>
 concept Dataset = detail::dataset_check<std::remove_cvref_t<D>>::message().empty();
@@ -227,7 +229,30 @@ class sample_reader {
   virtual bool read(view<const std::int64_t> indices, view<void* const> destinations) const = 0;
   /// The classes of all samples, where the data set holds them.
   virtual view<const std::int64_t> labels() const { return {}; }
+  /// As of `sample_source`.
+  virtual std::string location(std::int64_t i, std::size_t field, std::int64_t element) const;
 };
+
+/// "sample 7", and in brackets where it comes from, where that is known.
+text& put_sample(text& t, std::int64_t index, std::string_view location, std::string_view of = {});
+
+/// Stands for no field in particular.
+inline constexpr std::size_t no_field = static_cast<std::size_t>(-1);
+template <class D>
+concept Located = requires(const D& d, std::int64_t i) {
+  { d.location(i) } -> std::convertible_to<std::string>;
+};
+template <class D>
+concept FieldsLocated = requires(const D& d, std::int64_t i, std::size_t field) {
+  { d.location(i, field, i) } -> std::convertible_to<std::string>;
+};
+/// Where a sample of a data set comes from; empty where it does not say.
+template <class D>
+std::string location_in(const D& data, std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) {
+  if constexpr (FieldsLocated<D>) return data.location(i, field, element);
+  else if constexpr (Located<D>) return data.location(i);
+  else return {};
+}
 }  // namespace detail
 
 /// A data set whose type is forgotten, as trainers and loaders read it. Copies share the data; several threads may read.
@@ -258,6 +283,13 @@ export class sample_source {
 
   /// The classes of all samples where the data set holds them; else empty.
   view<const std::int64_t> labels() const { return reader_->labels(); }
+
+  /// Where sample i comes from, as a file or a line of one, and with `field` what element of that field it is; empty where the
+  /// data set does not say.
+  std::string location(std::int64_t i, std::size_t field = detail::no_field, std::int64_t element = -1) const {
+    return reader_->location(i, field, element);
+  }
+  const std::shared_ptr<const detail::sample_reader>& reader() const { return reader_; }
 
   /// Calls `take(state, fields)` with the fields of one sample, checked against `fields()`.
   void sample(std::int64_t i, detail::sample_reader::taker take, void* state) const;
@@ -302,6 +334,9 @@ template <class D> class reader_of final : public sample_reader {
                   })
       return data_->labels();
     else return {};
+  }
+  std::string location(std::int64_t i, std::size_t field, std::int64_t element) const override {
+    return location_in(*data_, i, field, element);
   }
 
  private:

@@ -3,6 +3,7 @@ import :cache.key;
 import :core;
 import :data.set;
 import :dtype;
+import :io;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -20,6 +21,13 @@ detail::epoch_scope::epoch_scope(std::int64_t epoch) : before_(std::exchange(epo
 detail::epoch_scope::~epoch_scope() { epoch_of_thread = before_; }
 
 detail::sample_reader::~sample_reader() = default;
+std::string detail::sample_reader::location(std::int64_t, std::size_t, std::int64_t) const { return {}; }
+
+text& detail::put_sample(text& t, std::int64_t index, std::string_view location, std::string_view of) {
+  t << "sample " << index << of;
+  if (!location.empty()) t << " (" << printable(location, 300) << ")";
+  return t;
+}
 
 namespace {
 

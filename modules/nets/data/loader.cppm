@@ -8,21 +8,24 @@ import lamina.std;
 
 namespace lamina {
 
-/// A sample that could not be read.
-export class sample_error : public error {
+/// A sample that could not be read, or cannot be used: a class that there is not, a shape that the model does not take.
+export class sample_error : public value_error {
  public:
-  sample_error(const std::string& what, std::int64_t index, std::exception_ptr cause);
+  sample_error(const std::string& what, std::int64_t index, std::string location, std::exception_ptr cause);
   ~sample_error() override;
-  /// Its index in the data set, and what was thrown when it was read.
+  /// Its index in the data set, where it comes from, as a file, if the data set says so, and what was thrown when it was read; of one
+  /// that was read, what is wrong with it.
   std::int64_t index() const { return index_; }
+  const std::string& location() const { return location_; }
   const std::exception_ptr& cause() const { return cause_; }
 
  private:
   std::int64_t index_;
+  std::string location_;
   std::exception_ptr cause_;
 };
 
-/// What a loader does with a sample that cannot be read.
+/// What is done with a sample that cannot be read or used: it ends all with an error, or is left out and counted.
 export enum class sample_failure : std::uint8_t { raise, skip };
 
 export struct loader_options {
@@ -48,6 +51,27 @@ export struct loader_report {
   std::int64_t skipped = 0;
   /// Seconds in which the loop waited for data.
   double waited = 0;
+  /// Which of the skipped samples came first, and what is wrong with it; empty where none was skipped.
+  std::string first_skipped{};
+};
+
+/// What is wrong with a sample of a batch.
+struct sample_fault {
+  std::size_t position = 0;  // in the batch
+  std::size_t field = detail::no_field;
+  std::int64_t element = -1;  // of the field of the sample; -1: all of it
+  error_kind kind = error_kind::value;
+  std::string why{};
+};
+/// Finds samples that were read and cannot be used, in the order of their positions, each once.
+class sample_checker {
+ public:
+  sample_checker() = default;
+  sample_checker(const sample_checker&) = delete;
+  sample_checker& operator=(const sample_checker&) = delete;
+  virtual ~sample_checker();
+  /// Also for several threads at once. `numbers`: whether numbers that are not finite are faults.
+  virtual std::vector<sample_fault> faults(const sample_batch& batch, bool numbers) const = 0;
 };
 
 /// How batches are read.
@@ -58,7 +82,10 @@ struct reading {
   std::string_view reader = "loader";   // in messages
   std::string_view samples = {};        // " of the training data"
   lamina::thread_pool* pool = nullptr;  // reads a batch together where no thread reads ahead
+  std::shared_ptr<const sample_checker> checks{};
 };
+/// Raises the sample_error for a sample of a batch that cannot be used.
+[[noreturn]] void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong);
 
 /// Reads the batches of a plan, ahead of who takes them. Order and bits do not depend on the number of threads.
 class batch_loader {

@@ -4,39 +4,60 @@ import :data.batch;
 import :data.loader;
 import :data.set;
 import :random;
+import :shape;
 import lamina.std;
 
 namespace lamina {
 
-sample_error::sample_error(const std::string& what, std::int64_t index, std::exception_ptr cause)
-    : error(what), index_(index), cause_(std::move(cause)) {}
+sample_error::sample_error(const std::string& what, std::int64_t index, std::string location, std::exception_ptr cause)
+    : value_error(what), index_(index), location_(std::move(location)), cause_(std::move(cause)) {}
 sample_error::~sample_error() = default;
+sample_checker::~sample_checker() = default;
 
 namespace {
 
-// What is thrown when a sample is read, or null.
-std::exception_ptr failure_of(const sample_source& source, std::int64_t i) {
+// What is thrown when a sample is read, or null. `shapes` become those of its fields.
+std::exception_ptr failure_of(const sample_source& source, std::int64_t i, std::vector<shape>& shapes) {
+  shapes.clear();
   try {
-    source.sample(i, [](void*, view<const detail::field_view>) {}, nullptr);
+    source.sample(
+        i,
+        [](void* state, view<const detail::field_view> fields) {
+          for (const auto& f : fields) static_cast<std::vector<shape>*>(state)->push_back(f.type.dims);
+        },
+        &shapes);
   } catch (...) { return std::current_exception(); }
   return nullptr;
 }
 
-[[noreturn]] void raise_sample_error(const reading& how, std::int64_t i, const std::exception_ptr& cause) {
-  text t;
-  t << how.reader << ": sample " << i << how.samples << " cannot be read: ";
+// The sample that cannot be read, and why.
+std::string unreadable(const reading& how, const sample_source& source, std::int64_t i,
+                       const std::exception_ptr& cause) {
+  std::string why = "an exception of a type that is no std::exception";
   try {
     std::rethrow_exception(cause);
   } catch (const std::exception& e) {
+    why = e.what();
     // What is no error of the library has the sample's number already.
-    std::string_view why = e.what();
     constexpr std::string_view behind = " cannot be read: ";
     if (const auto at = why.find(behind); why.starts_with("data set: sample ") && at != why.npos)
-      why.remove_prefix(at + behind.size());
-    t << why;
-  } catch (...) { t << "an exception of a type that is no std::exception"; }
-  throw sample_error(t.string(), i, cause);
+      why.erase(0, at + behind.size());
+  } catch (...) {}
+  const std::string place = source.location(i);
+  text t;
+  detail::put_sample(t, i, why.find(place) == why.npos ? place : std::string(), how.samples);
+  return (t << " cannot be read: " << why).string();
 }
+
+// The sample that was read and cannot be used, and why.
+std::string unusable(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
+  text t;
+  detail::put_sample(t, batch.indices()[wrong.position], batch.location(wrong.position, wrong.field, wrong.element),
+                     how.samples);
+  return (t << ": " << wrong.why).string();
+}
+
+std::string by(const reading& how, const std::string& what) { return std::string(how.reader) + ": " + what; }
 
 void check_range(std::string_view reader, std::string_view option, std::int64_t value, std::int64_t least,
                  std::int64_t most) {
@@ -48,11 +69,21 @@ void check_range(std::string_view reader, std::string_view option, std::int64_t 
 
 }  // namespace
 
+void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
+  std::exception_ptr cause;
+  try {
+    detail::raise(wrong.kind, wrong.why);
+  } catch (...) { cause = std::current_exception(); }
+  throw sample_error(by(how, unusable(how, batch, wrong)), batch.indices()[wrong.position],
+                     batch.location(wrong.position, wrong.field, wrong.element), cause);
+}
+
 struct batch_loader::implementation {
   // A batch and what became of it.
   struct slot {
     sample_batch batch;
     std::int64_t skipped = 0;
+    std::string first_skipped;
     std::exception_ptr failure;
     bool ready = false;
   };
@@ -93,18 +124,55 @@ struct batch_loader::implementation {
       try {
         s.batch.read(source, indices, options.pad, options.pool);
       } catch (...) { read_without_failures(s, indices, std::current_exception()); }
+      if (options.checks) leave_out_faults(s);
     } catch (...) { s.failure = std::current_exception(); }
   }
-  // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one.
+  static void count(slot& s, const std::string& why) {
+    if (s.skipped++ == 0) s.first_skipped = why;
+  }
+  // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one. Where
+  // samples are not padded, those that differ from the first whole one are left out, too.
   void read_without_failures(slot& s, view<const std::int64_t> indices, const std::exception_ptr& why) const {
     std::vector<std::int64_t> whole;
+    std::vector<shape> shapes, first;
     for (auto i : indices) {
-      const auto failure = failure_of(source, i);
-      if (!failure) whole.push_back(i);
-      else if (options.on_error == sample_failure::raise) raise_sample_error(options, i, failure);
+      const auto failure = failure_of(source, i, shapes);
+      if (failure) {
+        const std::string what = unreadable(options, source, i, failure);
+        if (options.on_error == sample_failure::raise)
+          throw sample_error(by(options, what), i, source.location(i), failure);
+        count(s, what);
+        continue;
+      }
+      if (whole.empty()) first = shapes;
+      if (options.on_error == sample_failure::skip && !options.pad && shapes != first) {
+        count(s, of_another_shape(i, view<const shape>(shapes), whole[0], view<const shape>(first)));
+        continue;
+      }
+      whole.push_back(i);
     }
-    s.skipped = static_cast<std::int64_t>(indices.size() - whole.size());
     if (s.skipped == 0) std::rethrow_exception(why);  // of the batch as a whole
+    s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
+  }
+  std::string of_another_shape(std::int64_t i, view<const shape> shapes, std::int64_t other,
+                               view<const shape> expected) const {
+    std::size_t k = 0;
+    while (shapes[k] == expected[k]) ++k;
+    text t;
+    detail::put_sample(t, i, source.location(i), options.samples)
+        << ": field " << k << " is " << shapes[k] << ", and " << expected[k] << " in ";
+    return detail::put_sample(t, other, source.location(other)).string();
+  }
+  // Samples that were read and cannot be used.
+  void leave_out_faults(slot& s) const {
+    const bool skips = options.on_error == sample_failure::skip;
+    const auto wrong = options.checks->faults(s.batch, skips);
+    if (wrong.empty()) return;
+    if (!skips) raise_fault(options, s.batch, wrong[0]);
+    std::vector<std::int64_t> whole;
+    for (std::size_t k = 0, w = 0; k < s.batch.indices().size(); ++k)
+      if (w < wrong.size() && wrong[w].position == k) count(s, unusable(options, s.batch, wrong[w++]));
+      else whole.push_back(s.batch.indices()[k]);
     s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
   }
 
@@ -157,6 +225,7 @@ struct batch_loader::implementation {
       loaded.wait(lock, [&s] { return s.ready; });
     }
     done.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (s.skipped > 0 && done.first_skipped.empty()) done.first_skipped = s.first_skipped;
     done.skipped += s.skipped;
     if (s.failure) {
       last = 0;  // the epoch ends here

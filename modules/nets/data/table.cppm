@@ -70,9 +70,18 @@ export struct csv_options {
 /// int64 without an axis.
 export class csv_table {
  public:
+  /// The file that rows come from, and the lines on which they begin.
+  struct source_lines {
+    std::string file;
+    std::vector<std::int64_t> lines;
+  };
   csv_table(tensor_rows rows, std::vector<std::vector<std::string>> names,
-            std::map<std::string, std::vector<std::string>> words, std::int64_t skipped)
-      : rows_(std::move(rows)), names_(std::move(names)), words_(std::move(words)), skipped_(skipped) {}
+            std::map<std::string, std::vector<std::string>> words, std::int64_t skipped, source_lines from)
+      : rows_(std::move(rows)),
+        names_(std::move(names)),
+        words_(std::move(words)),
+        skipped_(skipped),
+        from_(std::make_shared<const source_lines>(std::move(from))) {}
   std::int64_t size() const { return rows_.size(); }
   any_sample operator[](std::int64_t i) const { return rows_[i]; }
   std::vector<tensor_type> sample_types() const { return rows_.sample_types(); }
@@ -84,6 +93,8 @@ export class csv_table {
   const std::vector<std::string>& names(std::size_t field) const;
   /// The words of all categories, by column: number i stands for word i.
   const std::map<std::string, std::vector<std::string>>& words() const { return words_; }
+  /// What errors about row i name: its file and line, "prices.csv:17", and with a field the column of its element.
+  std::string location(std::int64_t i, std::size_t field = detail::no_field, std::int64_t element = -1) const;
   /// How many rows were left out for missing numbers.
   std::int64_t skipped() const { return skipped_; }
 
@@ -92,6 +103,7 @@ export class csv_table {
   std::vector<std::vector<std::string>> names_;
   std::map<std::string, std::vector<std::string>> words_;
   std::int64_t skipped_;
+  std::shared_ptr<const source_lines> from_;
 };
 
 export namespace datasets {

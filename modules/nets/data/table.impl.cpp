@@ -72,6 +72,18 @@ const std::vector<std::string>& csv_table::names(std::size_t field) const {
   detail::raise(error_kind::value, t);
 }
 
+std::string csv_table::location(std::int64_t i, std::size_t field, std::int64_t element) const {
+  if (i < 0 || i >= size()) return {};
+  text t;
+  t << from_->file << ":" << from_->lines[static_cast<std::size_t>(i)];
+  if (field >= names_.size()) return t.string();
+  const auto& columns = names_[field];
+  if (columns.size() == 1) element = 0;
+  if (element >= 0 && element < static_cast<std::int64_t>(columns.size()))
+    t << ", column `" << printable(columns[static_cast<std::size_t>(element)]) << "`";
+  return t.string();
+}
+
 namespace {
 // Some tensors of a file, by name and in the order of the names, or all.
 tensor_rows chosen(const std::string& path, view<const named_tensor> there, const std::vector<std::string>& names) {

@@ -27,6 +27,8 @@ export class audio_dataset {
   /// The i-th sound. Errors: value_error for an index outside 0..size() - 1; those of `read_wav`.
   labeled_sound operator[](std::int64_t i) const;
   const std::string& file(std::int64_t i) const;
+  /// What errors about the i-th sound name.
+  const std::string& location(std::int64_t i) const { return file(i); }
   std::int64_t label(std::int64_t i) const;
   const std::vector<std::string>& class_names() const;
 

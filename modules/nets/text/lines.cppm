@@ -21,6 +21,8 @@ export class line_dataset {
   std::string operator[](std::int64_t i) const { return std::string(line(i)); }
   /// The same as a part of the text, which lives as long as the data set or a copy of it.
   std::string_view line(std::int64_t i) const;
+  /// What errors about the i-th line name: its file and its number there, "notes.txt:17".
+  std::string location(std::int64_t i) const;
 
  private:
   std::shared_ptr<const contents> contents_;

@@ -10,7 +10,7 @@ import lamina.std;
 namespace lamina {
 
 struct line_dataset::contents {
-  std::string text;
+  std::string text, name;
   std::vector<std::pair<std::size_t, std::size_t>> lines;  // beginning and length
 };
 
@@ -50,9 +50,15 @@ std::string_view line_dataset::line(std::int64_t i) const {
   return std::string_view(contents_->text).substr(first, length);
 }
 
+std::string line_dataset::location(std::int64_t i) const {
+  const char* const begin = contents_->text.data();
+  return contents_->name + ":" + std::to_string(1 + std::count(begin, line(i).data(), '\n'));
+}
+
 line_dataset datasets::lines_of(std::string all, const line_options& o, std::string_view name) {
   auto made = std::make_shared<line_dataset::contents>();
   made->text = std::move(all);
+  made->name = name;
   check_utf8(made->text, o, name);
   const std::string_view s = made->text;
   for (std::size_t at = s.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < s.size();) {

@@ -27,6 +27,16 @@ bool stands_for(dtype field, dtype taken) {
   return field == taken || (is_real(taken) && (is_real(field) || is_integer(field)));
 }
 
+/// Where a field of a batch lies in the type that a program takes: in the batch, or converted in `room`.
+const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, std::vector<std::byte>& room) {
+  const tensor_type& type = b.type(field);
+  if (type.element == taken) return b.data(field);
+  const std::int64_t count = type.dims.size();
+  room.resize(static_cast<std::size_t>(count) * size_of(taken));
+  convert_numbers(type.element, b.data(field), taken, room.data(), count);
+  return room.data();
+}
+
 /// The fields of a batch as operands.
 class batch_operands {
  public:
@@ -46,12 +56,7 @@ class batch_operands {
                                           << " is text; expected numbers, as `dataset::map` may make of it");
       }
       shapes_[f] = type.dims;
-      data_[f] = b.data(f);
-      if (type.element == types_[f]) continue;
-      const std::int64_t count = type.dims.size();
-      converted_[f].resize(static_cast<std::size_t>(count) * size_of(types_[f]));
-      convert_numbers(type.element, b.data(f), types_[f], converted_[f].data(), count);
-      data_[f] = converted_[f].data();
+      data_[f] = operand_of(b, f, types_[f], converted_[f]);
     }
   }
   const std::vector<shape>& shapes() const { return shapes_; }

@@ -120,11 +120,18 @@ class watched_run {
 
 }  // namespace
 
+/// An element of a row of a program's input; a row of -1 is none.
+struct input_place {
+  std::int64_t row = -1;
+  std::size_t input = 0;
+  std::int64_t element = 0;
+};
+
 /// What of a step is not finite first: an element of its inputs, a parameter, or the result of an operation, in the words of a message;
 /// empty where all is. Output 0 of the program is the loss, and what comes after it are gradients; it assigns nothing.
-/// `sample` becomes the row of an input that is named.
+/// `at` becomes the place of an input that is named.
 std::string first_not_finite(const program& step, const model_core& net, const std::shared_ptr<context>& where,
-                             view<const shape> extents, view<const void* const> data, std::int64_t& sample) {
+                             view<const shape> extents, view<const void* const> data, input_place& at) {
   text t;
   std::string infinite_input;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -135,9 +142,13 @@ std::string first_not_finite(const program& step, const model_core& net, const s
     const auto found = counted(any_tensor(storage::borrowed(data[i], type.bytes()), type), &first);
     if (found.nan + found.infinite == 0) continue;
     t << "input `" << printable(input.name) << "` has " << found;
-    const std::int64_t row = type.dims.rank > 0 ? first / (type.dims.size() / type.dims.at(0)) : -1;
-    if (found.nan) return sample = row, t.string();
-    if (infinite_input.empty()) infinite_input = t.string(), sample = row;
+    input_place place{-1, i, first};
+    if (type.dims.rank > 0) {
+      const std::int64_t each = type.dims.size() / type.dims.at(0);
+      place = {first / each, i, first % each};
+    }
+    if (found.nan) return at = place, t.string();
+    if (infinite_input.empty()) infinite_input = t.string(), at = place;
     t = text();
   }
   for (const auto& p : net.parameters()) {
@@ -148,7 +159,7 @@ std::string first_not_finite(const program& step, const model_core& net, const s
              t.string();
   }
   const auto found = watched_run(step, net, where, extents, data).first();
-  if (!found.empty()) sample = -1;
+  if (!found.empty()) at = {};
   return found.empty() ? infinite_input : found;
 }
 

@@ -45,11 +45,13 @@ class batch_probe {
           static_cast<std::int64_t>(samples.of.size()), [this]() -> const batch_operands& { return next(); },
           [&](view<const shape> extents, view<const void* const> data) {
             if (!t.empty()) return;
-            std::int64_t row = -1;
-            const auto why = first_not_finite(steps_->gradients_program(), net_, where_, extents, data, row);
+            input_place at;
+            const auto why = first_not_finite(steps_->gradients_program(), net_, where_, extents, data, at);
             if (why.empty()) return;
             t << "; " << why;
-            if (row >= 0) t << ", first in sample " << read_->indices()[static_cast<std::size_t>(row)];
+            if (at.row < 0) return;
+            const auto row = static_cast<std::size_t>(at.row);
+            detail::put_sample(t << ", first in ", read_->indices()[row], read_->location(row, at.input, at.element));
           });
     } catch (const error&) {}  // what is told is that training ends; this is the rest of it
     return t.string();

@@ -1,6 +1,7 @@
 // Training: batches, epochs, validation, observers and checkpoints.
 export module lamina:train;
 import :core;
+import :data.batch;
 import :data.loader;
 import :data.set;
 import :dtype;
@@ -253,6 +254,8 @@ export struct training_options {
 
 class shard_steps;
 class state_copies;
+class batch_operands;
+class sample_checks;
 /// Training step by step, the part that is no template.
 class training_core {
  public:
@@ -261,6 +264,7 @@ class training_core {
   /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step. On one thread it allocates
   /// nothing for extents that it met before, unless batches are accumulated.
   double run(view<const shape> extents, view<const void* const> data, view<const dtype> targets);
+  double run(const sample_batch& batch);
   double rate() const { return rate_; }
   /// Errors: value_error unless it is a finite number >= 0.
   void rate(double r);
@@ -284,6 +288,8 @@ class training_core {
   session session_;
   std::shared_ptr<shard_steps> group_;    // where several batches make an update; else `session_`
   std::shared_ptr<state_copies> before_;  // where an update takes several gradients
+  std::shared_ptr<batch_operands> operands_;
+  std::shared_ptr<const sample_checks> checks_;
 };
 
 /// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
@@ -333,6 +339,9 @@ export template <class Model> class training {
     return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)},
                      {given + traits::inputs, sizeof...(X) - traits::inputs});
   }
+  /// The same with a batch of samples, whose fields are the inputs and then the targets: `for (auto& b : batches) step(b)`.
+  /// Errors: also sample_error for a sample that the model or the loss cannot take, by its index in the data set.
+  double operator()(const sample_batch& batch) { return core_.run(batch); }
   double rate() const { return core_.rate(); }
   /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
   void rate(double r) { core_.rate(r); }

@@ -24,6 +24,7 @@ import :shape;
 import :tensor;
 import :train;
 import :train.batch.impl;
+import :train.checks.impl;
 import :train.checkpoint.impl;
 import :train.observe;
 import :train.optim;
@@ -48,6 +49,11 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
+// The type that a program takes a target in.
+dtype target_type(dtype field, dtype model) {
+  return is_real(field) ? model : is_integer(field) ? dtype::int64 : field;
+}
+
 // The loss, one number of the model's element type, and so its weight.
 loss_terms loss_value(program& p, dtype element, view<const value> results, view<const value> targets,
                       const trainer::loss_rule& loss) {
@@ -169,6 +175,7 @@ struct trainer::implementation {
   std::int64_t classes = 0;                              // that the model tells apart, where hits are counted; else 0
   std::vector<tensor_type> targets{{dtype::int64, {}}};  // of a sample, that the programs were traced for
   batch_operands batch{{}};                              // the current one
+  std::shared_ptr<const sample_checks> sample_check{};   // finds samples that cannot be used
   std::uint64_t parameters = 0;                          // identity of those that the programs were traced with
   bool in_parts = false;                                 // each of several processes keeps its part of the optimizer
   state_copies earlier{};                                // where an update takes several gradients of a batch
@@ -301,6 +308,7 @@ struct trainer::implementation {
     if (net.parameters().identity() == parameters) return false;
     if (step && !in_parts) train_program = traced(true);  // which would make all slots
     check_program = traced(false);
+    sample_check = std::make_shared<const sample_checks>(*check_program, net.definition().inputs.size());
     parameters = net.parameters().identity();
     return true;
   }
@@ -314,7 +322,7 @@ struct trainer::implementation {
     for (const auto& i : d.inputs) types.push_back(i.type.element);
     for (std::size_t f = d.inputs.size(); f < data.fields().size(); ++f) {
       const auto& field = data.fields()[f];
-      const dtype as = is_real(field.element) ? d.element : is_integer(field.element) ? dtype::int64 : field.element;
+      const dtype as = target_type(field.element, d.element);
       found.push_back({as, field.dims});
       types.push_back(as);
     }
@@ -331,8 +339,10 @@ struct trainer::implementation {
                                     [this](std::int64_t l) { return (l < 0 || l >= classes) && l != ignored; });
     if (wrong == given.end()) return;
     text t;
-    t << who << ": label " << *wrong << " of image " << wrong - given.begin() << " of the " << name << " is outside 0.."
-      << classes - 1 << "; the model has " << classes << (classes == 1 ? " class" : " classes");
+    const std::int64_t i = wrong - given.begin();
+    t << who << ": label " << *wrong << " of image " << i << " of the " << name;
+    if (const auto place = data.location(i); !place.empty()) t << " (" << printable(place, 300) << ")";
+    t << " is outside 0.." << classes - 1 << "; the model has " << classes << (classes == 1 ? " class" : " classes");
     detail::raise(error_kind::value, t);
   }
 
@@ -418,7 +428,7 @@ struct trainer::implementation {
 
   // How the batches of a data set are read.
   reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
-    return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool()};
+    return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool(), sample_check};
   }
   // Loss and accuracy over a data set as of one batch, of which others take their share of the batches.
   evaluation measured(session& checks, batch_loader& reads, std::int64_t size, replicas* others = nullptr) {
@@ -528,7 +538,9 @@ void each_inference(model_core& net, const sample_source& data, std::int64_t siz
   const auto& dims = d.inputs[0].type.dims;
   if (dims.rank > 0 && dims[0].is_number()) size = dims[0].code;
   batch_operands batch(types);
-  batch_loader reads(data, {.reader = "evaluate", .pool = &net.where()->pool()});
+  batch_loader reads(data, {.reader = "evaluate",
+                            .pool = &net.where()->pool(),
+                            .checks = std::make_shared<const sample_checks>(*p, d.inputs.size())});
   reads.begin(in_order(data.size(), size));
   while (const sample_batch* read = reads.next()) {
     batch.load(*read);
@@ -949,7 +961,9 @@ class trainer::implementation::fitting {
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
                                            << batches_ << ", whose update is not done: " << why.what());
-    } catch (const not_finite_error&) { throw; } catch (const value_error&) {
+    } catch (const not_finite_error&) { throw; } catch (const sample_error&) {
+      throw;
+    } catch (const value_error&) {
       // Of the gradients, where they are checked, or of labels.
       const auto why = o_.check_gradients ? probe().not_finite(last_) : std::string();
       if (why.empty()) throw;
@@ -1157,6 +1171,7 @@ void training_core::trace_for(view<const tensor_type> targets) {
   const bool joins = accumulate_ > 1 && !found.weight.empty();
   if (joins) p->output("weight", found.weight);
   p->path.clear();
+  checks_ = std::make_shared<const sample_checks>(*p, d.inputs.size());
   p = in_precision(p, how_);
   const value l(p.get(), p->outputs()[0].value);
   if (accumulate_ > 1) {
@@ -1177,6 +1192,36 @@ void training_core::trace_for(view<const tensor_type> targets) {
   }
   targets_.assign(targets.begin(), targets.end());
   parameters_ = store.identity();
+}
+
+double training_core::run(const sample_batch& batch) {
+  here();
+  const auto& inputs = net_.definition().inputs;
+  text t;
+  if (batch.fields() <= inputs.size())
+    detail::raise(error_kind::value, t << "training: samples have " << batch.fields()
+                                       << (batch.fields() == 1 ? " field" : " fields") << ", and the model has "
+                                       << inputs.size() << (inputs.size() == 1 ? " input" : " inputs")
+                                       << "; expected the inputs in their order, and then the targets");
+  std::vector<dtype> types;
+  for (std::size_t f = 0; f < batch.fields(); ++f) {
+    const dtype given = batch.type(f).element;
+    types.push_back(f < inputs.size() ? inputs[f].type.element : target_type(given, net_.definition().element));
+    if (!stands_for(given, types[f]))
+      detail::raise(error_kind::type, t << "training: input `" << printable(inputs[f].name) << "` of the model is "
+                                        << inputs[f].type << ", and field " << f << " of the samples is " << given);
+  }
+  if (!operands_ || operands_->types() != types) operands_ = std::make_shared<batch_operands>(types);
+  operands_->load(batch);
+  try {
+    return run(view<const shape>(operands_->shapes()), view<const void* const>(operands_->data()),
+               view<const dtype>(types).subview(inputs.size(), types.size() - inputs.size()));
+  } catch (const value_error&) {
+    if (!checks_) throw;
+    const auto wrong = checks_->faults(batch, false);
+    if (wrong.empty()) throw;
+    raise_fault({.reader = "training"}, batch, wrong[0]);
+  }
 }
 
 double training_core::run(view<const shape> extents, view<const void* const> data, view<const dtype> targets) {

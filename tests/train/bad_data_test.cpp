@@ -1,0 +1,203 @@
+// Training on data of which some is wrong: errors name file, row and field, and what is left out is counted, and nothing else is lost.
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "../io/files.h"
+
+import lamina;
+import lamina.pictures;
+
+#include "../support/message.h"
+
+using namespace lamina;
+using engine_test::message_of;
+
+namespace {
+
+constexpr auto line = sequential(sublayer<"line">(nn::linear{.in_features = 2, .out_features = 3}));
+using classifier = model<line, input<"N", 2>>;
+constexpr auto regression = sequential(sublayer<"line">(nn::linear{.in_features = 2, .out_features = 1}));
+using regressor = model<regression, input<"N", 2>>;
+
+// Sample i: numbers, a class i % 3; `wrong` has another class.
+struct classes {
+  std::int64_t count = 30, wrong = -1, label = 3;
+  std::int64_t size() const { return count; }
+  std::pair<std::array<float, 2>, std::int64_t> operator[](std::int64_t i) const {
+    return {{static_cast<float>(i % 7) / 7, static_cast<float>(i % 5) / 5}, i == wrong ? label : i % 3};
+  }
+  std::string location(std::int64_t i) const { return "row " + std::to_string(i); }
+};
+
+bool holds(const std::string& whole, std::string_view part) {
+  if (whole.find(part) != whole.npos) return true;
+  BOOST_TEST_MESSAGE(whole);
+  return false;
+}
+
+std::string table_of(std::int64_t rows, std::int64_t wrong, const std::string& row) {
+  std::string s = "a,b,kind\n";
+  for (std::int64_t i = 0; i < rows; ++i)
+    s += i == wrong ? row + "\n"
+                    : std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + "\n";
+  return s;
+}
+csv_table read(const std::string& text, const csv_options& o) { return datasets::csv_text(text, "t.csv", o); }
+const csv_options with_kind{.targets = {"kind"}, .kinds = {{"kind", column_kind::integer}}};
+
+// A picture of one color as a file of PNM.
+std::string ppm(int width, int height, char color) {
+  return "P6 " + std::to_string(width) + " " + std::to_string(height) + " 255\n" +
+         std::string(static_cast<std::size_t>(3 * width * height), color);
+}
+// A folder of two classes of `each` pictures of 4 x 4 pixels.
+void write_pictures(const test_files::folder& dir, int each) {
+  for (const std::string name : {"cat", "dog"}) {
+    std::filesystem::create_directories(dir / name);
+    for (int i = 0; i < each; ++i)
+      test_files::write_raw(dir / (name + "/" + std::to_string(i) + ".ppm"),
+                            ppm(4, 4, name == "cat" ? '\x20' : '\x60'));
+  }
+}
+constexpr auto picture_net = sequential(nn::flatten{}, nn::linear{.in_features = 48, .out_features = 2});
+using picture_classifier = model<picture_net, input<"N", 3, 4, 4>>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(bad_data)
+
+BOOST_AUTO_TEST_CASE(a_class_that_there_is_not_names_its_sample) {
+  const classes data{.wrong = 17};
+  for (const int readers : {0, 2})
+    for (const std::int64_t shards : {1, 2}) {
+      classifier net({.seed = 1});
+      const auto train = [&] {
+        fit(net, data, loss::cross_entropy{}, optim::sgd{},
+            {.batch = 8, .seed = 3, .read_threads = readers, .shards = shards});
+      };
+      BOOST_TEST(message_of(train) ==
+                 "fit: sample 17 of the training data (row 17): class 3 is outside 0..2; the "
+                 "loss has 3 classes");
+      try {
+        train();
+        BOOST_ERROR("an error is expected");
+      } catch (const sample_error& e) {
+        BOOST_TEST(e.index() == 17);
+        BOOST_TEST(e.location() == "row 17");
+        BOOST_CHECK_THROW(std::rethrow_exception(e.cause()), value_error);
+      }
+    }
+  classifier net({.seed = 1});
+  BOOST_TEST(message_of([&] { fit(net, classes{}, loss::cross_entropy{}, optim::sgd{}, {.validation = data}); }) ==
+             "fit: sample 17 of the validation data (row 17): class 3 is outside 0..2; the loss has 3 classes");
+  BOOST_TEST(message_of([&] { evaluate(net, data, loss::cross_entropy{}, 8); }) ==
+             "evaluate: sample 17 (row 17): class 3 is outside 0..2; the loss has 3 classes");
+  // An index that is left out is none of the classes; what it stands for is.
+  classifier with({.seed = 1}), without({.seed = 1});
+  fit(with, classes{.wrong = 17, .label = -100}, loss::cross_entropy{.ignore_index = -100}, optim::sgd{}, {.batch = 8});
+  BOOST_TEST(message_of([&] {
+               fit(without, data, loss::cross_entropy{.ignore_index = -100}, optim::sgd{}, {.batch = 8});
+             }) == "fit: sample 17 of the training data (row 17): class 3 is outside 0..2; the loss has 3 classes");
+}
+
+BOOST_AUTO_TEST_CASE(what_data_sets_are_made_of_is_named) {
+  const auto named = [](const auto& data, std::int64_t i) { return source_of(data).location(i); };
+  const classes data;
+  BOOST_TEST(named(data, 4) == "row 4");
+  BOOST_TEST(named(data | dataset::skip(3) | dataset::cache(), 4) == "row 7");
+  BOOST_TEST(named(dataset::subset(data, {9, 2}), 1) == "row 2");
+  BOOST_TEST(named(dataset::shuffle(data, 1), 0) == "row " + std::to_string(permutation(30, 1, 0)[0]));
+  BOOST_TEST(named(dataset::map(data, [](const auto& s) { return s; }), 5) == "row 5");
+  BOOST_TEST(named(dataset::filter(data, [](const auto& s) { return s.second == 2; }), 1) == "row 5");
+  BOOST_TEST(named(dataset::concat(data, data), 31) == "row 1");
+  BOOST_TEST(named(dataset::zip(data, std::vector<float>(30)), 3) == "row 3");
+  BOOST_TEST(named(dataset::split(data, 0.5, 1).second, 0) == "row " + std::to_string(permutation(30, 1, 0)[15]));
+  BOOST_TEST(named(std::vector<float>(3), 0) == "");
+  const auto table = read(table_of(4, -1, {}), with_kind);
+  BOOST_TEST(named(table, 2) == "t.csv:4");
+  const auto part = source_of(table | dataset::skip(1) | dataset::cache());
+  BOOST_TEST(part.location(1, 0, 1) == "t.csv:4, column `b`");
+  BOOST_TEST(part.location(1, 1, 0) == "t.csv:4, column `kind`");
+  BOOST_TEST(source_of(dataset::concat(table, table)).location(5, 0, 0) == "t.csv:3, column `a`");
+  BOOST_TEST(source_of(datasets::lines_of("x\n\ny\n", {.skip_empty = true}, "notes.txt")).location(1) == "notes.txt:3");
+}
+
+BOOST_AUTO_TEST_CASE(a_row_of_a_table_is_named) {
+  classifier net({.seed = 1});
+  BOOST_TEST(message_of([&] {
+               fit(net, read(table_of(30, 11, "1,2,7"), with_kind) | dataset::skip(2), loss::cross_entropy{},
+                   optim::sgd{}, {.batch = 8});
+             }) ==
+             "fit: sample 9 of the training data (t.csv:13, column `kind`): class 7 is outside 0..2; the loss "
+             "has 3 classes");
+  // A loop of one's own.
+  training step(net, loss::cross_entropy{}, optim::sgd{});
+  double sum = 0;
+  BOOST_TEST(message_of([&] {
+               for (const auto& b : dataset::batches(read(table_of(30, 11, "1,2,7"), with_kind), {.batch = 8}))
+                 sum += step(b);
+             }) == "training: sample 11 (t.csv:13, column `kind`): class 7 is outside 0..2; the loss has 3 classes");
+  BOOST_TEST(sum > 0);
+  // NaN in a table: a number that is missing, or what the caller put in its place.
+  BOOST_TEST(message_of([] {
+               read(table_of(30, 11, "1,nan,2"), with_kind);
+             }).starts_with("t.csv:13: column `b`: the value is missing"));
+  csv_options filled = with_kind;
+  filled.missing = missing_rule::number;
+  filled.missing_number = std::numeric_limits<double>::quiet_NaN();
+  BOOST_TEST(holds(message_of([&] {
+                     fit(net, read(table_of(30, 11, "1,nan,2"), filled), loss::cross_entropy{}, optim::sgd{},
+                         {.batch = 8});
+                   }),
+                   "has 1 NaN element, first in sample 11 (t.csv:13, column `b`)"));
+  filled.targets = {"b"};
+  filled.kinds = {{"kind", column_kind::number}};
+  regressor other({.seed = 1});
+  BOOST_TEST(holds(message_of([&] {
+                     fit(other, read(table_of(30, 11, "1,nan,2"), filled), loss::mse{}, optim::sgd{}, {.batch = 8});
+                   }),
+                   "input `targets` has 1 NaN element, first in sample 11 (t.csv:13, column `b`)"));
+}
+
+BOOST_AUTO_TEST_CASE(positions_of_inputs_are_checked) {
+  static constexpr auto words =
+      sequential(sublayer<"words">(nn::embedding{.num_embeddings = 5, .embedding_dim = 2}),
+                 nn::reduce_mean{.axes = axes(1)}, nn::linear{.in_features = 2, .out_features = 3});
+  model<words, port_input<"input", std::int64_t, "N", "T">> net({.seed = 1});
+  const auto data = dataset::map(classes{.count = 12}, [](const auto& s, std::int64_t i) {
+    return std::pair(std::vector<std::int64_t>{1, i == 7 ? 9 : 2, 3}, s.second);
+  });
+  BOOST_TEST(message_of([&] { fit(net, data, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); }) ==
+             "fit: sample 7 of the training data (row 7): position 9 is outside -5..4 in sublayer `words` (embedding)");
+  BOOST_TEST(message_of([&] { predict(net, data); }) ==
+             "evaluate: sample 7 (row 7): position 9 is outside -5..4 in sublayer `words` (embedding)");
+}
+
+BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
+  const test_files::folder dir;
+  write_pictures(dir, 6);
+  test_files::write_raw(dir / "dog/3.ppm", ppm(4, 3, 1));
+  const pictures::folder files(dir.path.string());
+  picture_classifier net({.seed = 1});
+  BOOST_TEST(message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); }) ==
+             "fit: sample 9 of the training data (" + (dir / "dog/3.ppm") +
+                 "): field 0 is [3x3x4], and the model takes [Nx3x4x4]");
+  BOOST_TEST(message_of([&] {
+               for (const auto& b : dataset::batches(files, {.batch = 4, .pad = false})) static_cast<void>(b.size());
+             }) == "batches: field 0 is [3x4x4] in sample 8 (" + (dir / "dog/2.ppm") + ") and [3x3x4] in sample 9 (" +
+                       (dir / "dog/3.ppm") + "); {.pad = true} fills the shorter ones with zeros");
+  // A file that is cut is named once.
+  test_files::write_raw(dir / "dog/3.ppm", ppm(4, 4, 1).substr(0, 30));
+  const std::string cut = message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); });
+  BOOST_TEST(holds(cut, "fit: sample 9 of the training data cannot be read: " + (dir / "dog/3.ppm") + ": "));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
