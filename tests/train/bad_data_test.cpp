@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -198,6 +199,162 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
   test_files::write_raw(dir / "dog/3.ppm", ppm(4, 4, 1).substr(0, 30));
   const std::string cut = message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); });
   BOOST_TEST(holds(cut, "fit: sample 9 of the training data cannot be read: " + (dir / "dog/3.ppm") + ": "));
+}
+
+// ---- samples that are left out ---------------------------------------------------------------------------------------
+
+namespace {
+// Of 30 samples some are wrong in all ways: reading fails, classes, shapes.
+struct mixed {
+  std::int64_t size() const { return 30; }
+  std::pair<std::vector<float>, std::int64_t> operator[](std::int64_t i) const {
+    if (i == 3) throw std::runtime_error("its file is cut");
+    if (i == 11) return {{1, 2, 3}, 0};
+    if (i == 12) return {{1}, 0};
+    if (i == 20) return {{1, std::numeric_limits<float>::quiet_NaN()}, 0};
+    const auto [x, label] = classes{}[i];
+    return {{x[0], x[1]}, i == 8 ? 3 : i == 9 ? -1 : label};
+  }
+};
+// Those of it that are right.
+const auto right =
+    dataset::map(dataset::subset(classes{},
+                                 [] {
+                                   std::vector<std::int64_t> all;
+                                   for (std::int64_t i = 0; i < 30; ++i)
+                                     if (i != 3 && i != 8 && i != 9 && i != 11 && i != 12 && i != 20) all.push_back(i);
+                                   return all;
+                                 }()),
+                 [](const auto& s) { return std::pair(std::vector<float>{s.first[0], s.first[1]}, s.second); });
+std::vector<float> weights_of(const model_core& net) {
+  const auto w = net.parameters().find("line.weight")->value();
+  return {w.elements<float>().begin(), w.elements<float>().end()};
+}
+bool near(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) < 1e-5F)) return false;
+  return a.size() == b.size();
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_kinds_of_wrong_samples_are_left_out_and_counted) {
+  classifier alone({.seed = 1});
+  fit(alone, right, loss::cross_entropy{}, optim::sgd{.lr = 0.5}, {.batch = 30});
+  for (const int readers : {0, 2})
+    for (const std::int64_t shards : {1, 2}) {
+      classifier net({.seed = 1});
+      const auto report = fit(net, mixed{}, loss::cross_entropy{}, optim::sgd{.lr = 0.5},
+                              {.batch = 30,
+                               .validation = mixed{},
+                               .read_threads = readers,
+                               .on_error = sample_failure::skip,
+                               .shards = shards});
+      BOOST_TEST(report.epochs[0].skipped == 6);
+      BOOST_TEST(report.epochs[0].validation_skipped == 6);
+      BOOST_TEST(std::isfinite(*report.epochs[0].validation_loss));
+      if (shards == 1) BOOST_TEST(near(weights_of(net.core()), weights_of(alone.core())));
+    }
+  const auto found = evaluate(alone, mixed{}, loss::cross_entropy{}, {.on_error = sample_failure::skip});
+  BOOST_TEST(found.skipped == 6);
+  BOOST_TEST(std::abs(found.loss - evaluate(alone, right, loss::cross_entropy{}).loss) < 1e-5);
+  // Real targets.
+  const auto real = dataset::map(classes{}, [](const auto& s, std::int64_t i) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return std::pair(s.first, std::array<float, 1>{i == 4   ? std::numeric_limits<float>::quiet_NaN()
+                                                   : i == 5 ? -infinity
+                                                            : s.first[0]});
+  });
+  regressor line_net({.seed = 1});
+  const auto report = fit(line_net, real, loss::mse{}, optim::sgd{},
+                          {.epochs = 2, .batch = 10, .validation = real, .on_error = sample_failure::skip});
+  BOOST_TEST(report.epochs[1].skipped == 2);
+  BOOST_TEST(report.epochs[1].validation_skipped == 2);
+  BOOST_TEST(std::isfinite(report.epochs[1].loss));
+  BOOST_TEST(evaluate(line_net, real, {.on_error = sample_failure::skip}, metric::rmse{}).left_out.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(predictions_say_what_they_are_of) {
+  classifier net({.seed = 1});
+  const auto found = predict(net, mixed{}, {.batch = 7, .on_error = sample_failure::skip});
+  // Classes are not looked at.
+  BOOST_REQUIRE(found.samples.size() == 26U);
+  BOOST_TEST((found.outputs[0].shape() == shape{26, 3}));
+  BOOST_REQUIRE(found.left_out.size() == 4U);
+  const std::int64_t left_out[] = {3, 11, 12, 20};
+  for (std::size_t k = 0; k < 4; ++k) BOOST_TEST(found.left_out[k].index == left_out[k]);
+  BOOST_TEST(found.left_out[0].why == "sample 3 cannot be read: its file is cut");
+  BOOST_TEST(found.left_out[1].why == "sample 11: field 0 is [3], and the model takes [Nx2]");
+  BOOST_TEST(found.left_out[3].why == "sample 20: field 0 has a NaN");
+  const auto all = predict(net, classes{})[0];
+  for (std::size_t r = 0; r < found.samples.size(); ++r)
+    for (std::size_t c = 0; c < 3; ++c)
+      BOOST_TEST(std::abs(found.outputs[0].elements<float>()[3 * r + c] -
+                          all.elements<float>()[3 * static_cast<std::size_t>(found.samples[r]) + c]) < 1e-6F);
+  BOOST_TEST(message_of([&] { predict(net, mixed{}); }) == "evaluate: sample 3 cannot be read: its file is cut");
+}
+
+BOOST_AUTO_TEST_CASE(metrics_name_and_leave_out_samples) {
+  classifier net({.seed = 1});
+  const classes wrong{.wrong = 17};
+  BOOST_TEST(holds(message_of([&] { evaluate(net, wrong, metric::accuracy{}, metric::confusion_matrix{}); }),
+                   "evaluate: sample 17 (row 17): accuracy: label 3"));
+  const auto report = evaluate(net, mixed{}, {.batch = 8, .on_error = sample_failure::skip}, metric::accuracy{},
+                               metric::confusion_matrix{});
+  BOOST_REQUIRE(report.left_out.size() == 6U);
+  BOOST_TEST(report.left_out[1].index == 8);
+  BOOST_TEST(report.left_out[5].index == 20);
+  const auto expected = evaluate(net, right, metric::accuracy{}, metric::confusion_matrix{});
+  for (std::size_t k = 0; k < 2; ++k) {
+    BOOST_TEST(report.values[k].name == expected[k].name);
+    BOOST_TEST(std::abs(report.values[k].value - expected[k].value) < 1e-9);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_training_without_any_sample_ends_with_an_error) {
+  const auto none = dataset::map(classes{}, [](const auto& s) { return std::pair(s.first, s.second + 3); });
+  for (const std::int64_t shards : {1, 2}) {
+    classifier net({.seed = 1});
+    const auto before = weights_of(net.core());
+    const std::string why = message_of([&] {
+      fit(net, none, loss::cross_entropy{}, optim::sgd{},
+          {.epochs = 3, .batch = 8, .on_error = sample_failure::skip, .shards = shards});
+    });
+    BOOST_TEST(
+        holds(why, "fit: no sample of the training data can be used: all 30 were left out, the first was sample"));
+    BOOST_TEST(holds(why, "is outside 0..2; the loss has 3 classes"));
+    BOOST_TEST((weights_of(net.core()) == before));
+  }
+  classifier net({.seed = 1});
+  BOOST_TEST(holds(message_of([&] {
+                     fit(net, classes{}, loss::cross_entropy{}, optim::sgd{},
+                         {.validation = none, .on_error = sample_failure::skip});
+                   }),
+                   "fit: no sample of the validation data can be used: all 30 were left out"));
+  BOOST_TEST(holds(message_of([&] { evaluate(net, none, loss::cross_entropy{}, {.on_error = sample_failure::skip}); }),
+                   "evaluate: no sample can be used: all 30 were left out, the first was sample 0 (row 0): class 3 is "
+                   "outside 0..2"));
+  model<line, input<10, 2>> fixed;
+  BOOST_TEST(holds(message_of([&] { predict(fixed, classes{}, {.on_error = sample_failure::skip}); }),
+                   "evaluate: the model takes a fixed number of samples, and `on_error` is to skip some"));
+}
+
+BOOST_AUTO_TEST_CASE(pictures_that_are_wrong_are_left_out) {
+  const test_files::folder dir;
+  write_pictures(dir, 6);
+  test_files::write_raw(dir / "dog/3.ppm", ppm(4, 3, 1));
+  test_files::write_raw(dir / "cat/5.ppm", ppm(4, 4, 1).substr(0, 30));
+  const pictures::folder files(dir.path.string());
+  picture_classifier net({.seed = 1});
+  const auto report =
+      fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 4, .on_error = sample_failure::skip});
+  BOOST_TEST(report.epochs[1].skipped == 2);
+  const auto found = predict(net, files, {.on_error = sample_failure::skip});
+  BOOST_REQUIRE(found.left_out.size() == 2U);
+  BOOST_TEST(holds(found.left_out[0].why, dir / "cat/5.ppm"));
+  BOOST_TEST(holds(found.left_out[1].why, "(" + (dir / "dog/3.ppm") + "): field 0 is [3x3x4]"));
+  std::filesystem::create_directories(dir / "empty");
+  BOOST_TEST(holds(message_of([&] { static_cast<void>(pictures::folder(dir.path.string())); }),
+                   (dir / "empty") + ": the folder of a class has no file that ends in"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,6 +25,12 @@ export class sample_error : public value_error {
   std::exception_ptr cause_;
 };
 
+/// A sample that was left out: its index in the data set, and what is wrong with it, which names where it comes from.
+export struct left_out_sample {
+  std::int64_t index = 0;
+  std::string why{};
+};
+
 /// What is done with a sample that cannot be read or used: it ends all with an error, or is left out and counted.
 export enum class sample_failure : std::uint8_t { raise, skip };
 
@@ -86,6 +92,8 @@ struct reading {
 };
 /// Raises the sample_error for a sample of a batch that cannot be used.
 [[noreturn]] void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong);
+/// The same of one that is left out.
+left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_fault& wrong);
 
 /// Reads the batches of a plan, ahead of who takes them. Order and bits do not depend on the number of threads.
 class batch_loader {
@@ -100,8 +108,11 @@ class batch_loader {
   /// The next batch of the plan, also one whose samples were all skipped, or null at its end. It stays until the next call.
   /// Errors: sample_error, in the turn of its batch.
   const sample_batch* next();
+  /// The samples that were left out of that batch, in its order.
+  view<const left_out_sample> left_out() const;
   loader_report report() const;
   const sample_source& source() const;
+  const reading& how() const;
 
  private:
   struct implementation;

@@ -49,14 +49,6 @@ std::string unreadable(const reading& how, const sample_source& source, std::int
   return (t << " cannot be read: " << why).string();
 }
 
-// The sample that was read and cannot be used, and why.
-std::string unusable(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
-  text t;
-  detail::put_sample(t, batch.indices()[wrong.position], batch.location(wrong.position, wrong.field, wrong.element),
-                     how.samples);
-  return (t << ": " << wrong.why).string();
-}
-
 std::string by(const reading& how, const std::string& what) { return std::string(how.reader) + ": " + what; }
 
 void check_range(std::string_view reader, std::string_view option, std::int64_t value, std::int64_t least,
@@ -69,21 +61,27 @@ void check_range(std::string_view reader, std::string_view option, std::int64_t 
 
 }  // namespace
 
+left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
+  text t;
+  const std::int64_t i = batch.indices()[wrong.position];
+  detail::put_sample(t, i, batch.location(wrong.position, wrong.field, wrong.element), how.samples);
+  return {i, (t << ": " << wrong.why).string()};
+}
+
 void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
   std::exception_ptr cause;
   try {
     detail::raise(wrong.kind, wrong.why);
   } catch (...) { cause = std::current_exception(); }
-  throw sample_error(by(how, unusable(how, batch, wrong)), batch.indices()[wrong.position],
-                     batch.location(wrong.position, wrong.field, wrong.element), cause);
+  const auto [index, why] = left_out_for(how, batch, wrong);
+  throw sample_error(by(how, why), index, batch.location(wrong.position, wrong.field, wrong.element), cause);
 }
 
 struct batch_loader::implementation {
   // A batch and what became of it.
   struct slot {
     sample_batch batch;
-    std::int64_t skipped = 0;
-    std::string first_skipped;
+    std::vector<left_out_sample> left_out;
     std::exception_ptr failure;
     bool ready = false;
   };
@@ -118,7 +116,7 @@ struct batch_loader::implementation {
   // Reads a batch into a slot; what fails is kept for the loop.
   void load(slot& s, view<const std::int64_t> indices) const {
     const detail::epoch_scope scope(epoch);
-    s.skipped = 0;
+    s.left_out.clear();
     s.failure = nullptr;
     try {
       try {
@@ -126,9 +124,6 @@ struct batch_loader::implementation {
       } catch (...) { read_without_failures(s, indices, std::current_exception()); }
       if (options.checks) leave_out_faults(s);
     } catch (...) { s.failure = std::current_exception(); }
-  }
-  static void count(slot& s, const std::string& why) {
-    if (s.skipped++ == 0) s.first_skipped = why;
   }
   // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one. Where
   // samples are not padded, those that differ from the first whole one are left out, too.
@@ -141,17 +136,17 @@ struct batch_loader::implementation {
         const std::string what = unreadable(options, source, i, failure);
         if (options.on_error == sample_failure::raise)
           throw sample_error(by(options, what), i, source.location(i), failure);
-        count(s, what);
+        s.left_out.push_back({i, what});
         continue;
       }
       if (whole.empty()) first = shapes;
       if (options.on_error == sample_failure::skip && !options.pad && shapes != first) {
-        count(s, of_another_shape(i, view<const shape>(shapes), whole[0], view<const shape>(first)));
+        s.left_out.push_back({i, of_another_shape(i, view<const shape>(shapes), whole[0], view<const shape>(first))});
         continue;
       }
       whole.push_back(i);
     }
-    if (s.skipped == 0) std::rethrow_exception(why);  // of the batch as a whole
+    if (s.left_out.empty()) std::rethrow_exception(why);  // of the batch as a whole
     s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
   }
   std::string of_another_shape(std::int64_t i, view<const shape> shapes, std::int64_t other,
@@ -171,8 +166,9 @@ struct batch_loader::implementation {
     if (!skips) raise_fault(options, s.batch, wrong[0]);
     std::vector<std::int64_t> whole;
     for (std::size_t k = 0, w = 0; k < s.batch.indices().size(); ++k)
-      if (w < wrong.size() && wrong[w].position == k) count(s, unusable(options, s.batch, wrong[w++]));
-      else whole.push_back(s.batch.indices()[k]);
+      if (const auto i = s.batch.indices()[k]; w < wrong.size() && wrong[w].position == k)
+        s.left_out.push_back(left_out_for(options, s.batch, wrong[w++]));
+      else whole.push_back(i);
     s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
   }
 
@@ -225,8 +221,9 @@ struct batch_loader::implementation {
       loaded.wait(lock, [&s] { return s.ready; });
     }
     done.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (s.skipped > 0 && done.first_skipped.empty()) done.first_skipped = s.first_skipped;
-    done.skipped += s.skipped;
+    if (!s.left_out.empty() && done.skipped == 0) done.first_skipped = s.left_out[0].why;
+    done.skipped += static_cast<std::int64_t>(s.left_out.size());
+    current = &s;
     if (s.failure) {
       last = 0;  // the epoch ends here
       std::rethrow_exception(std::exchange(s.failure, nullptr));
@@ -244,6 +241,7 @@ struct batch_loader::implementation {
   batch_plan plan;
   std::int64_t epoch = 0;
   std::int64_t taken = 0, claimed = 0, last = 0;
+  const slot* current = nullptr;  // that the loop reads
   int busy = 0;
   bool stopped = false;
   loader_report done;
@@ -261,6 +259,12 @@ const sample_batch* batch_loader::next() {
   return s ? &s->batch : nullptr;
 }
 
+view<const left_out_sample> batch_loader::left_out() const {
+  if (!impl_->current) return {};
+  return view<const left_out_sample>(impl_->current->left_out);
+}
+
+const reading& batch_loader::how() const { return impl_->options; }
 const sample_source& batch_loader::source() const { return impl_->source; }
 
 loader_report batch_loader::report() const {

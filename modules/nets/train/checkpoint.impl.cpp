@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state";
 constexpr std::int64_t most_observed = 1 << 20;                 // numbers of a schedule
-constexpr std::int64_t figures = 11, fewer_figures[] = {9, 7};  // of one epoch; files of earlier versions have fewer
+constexpr std::int64_t figures = 12, fewer_figures[] = {9, 7};  // of one epoch; files of earlier versions have fewer
 
-// The figures of epochs as float64 [epochs x 11]; nan where there was no validation.
+// The figures of epochs as float64 [epochs x 12]; nan where there was no validation.
 any_tensor table_of(const std::vector<epoch_report>& epochs) {
   any_tensor table(tensor_type{dtype::float64, shape{static_cast<std::int64_t>(epochs.size()), figures}});
   auto* out = reinterpret_cast<double*>(table.mutable_data());
@@ -25,7 +25,8 @@ any_tensor table_of(const std::vector<epoch_report>& epochs) {
   for (const auto& e : epochs)
     for (double x : {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second,
                      e.validation_loss.value_or(none), e.validation_accuracy.value_or(none), e.waited,
-                     static_cast<double>(e.skipped), e.weight, static_cast<double>(e.ignored)})
+                     static_cast<double>(e.skipped), static_cast<double>(e.validation_skipped), e.weight,
+                     static_cast<double>(e.ignored)})
       *out++ = x;
   return table;
 }
@@ -42,8 +43,8 @@ std::vector<epoch_report> epochs_of(const any_tensor& table) {
   const auto columns = static_cast<std::size_t>(table.shape().at(1));
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     auto x = [&](std::size_t k) { return k < columns ? in[i * columns + k] : 0; };
+    auto count = [&](std::size_t k) { return x(k) >= 0 && x(k) < 1e15 ? static_cast<std::int64_t>(x(k)) : -1; };
     auto maybe = [&](std::size_t k) { return std::isnan(x(k)) ? std::optional<double>() : x(k); };
-    const auto whole = [&](std::size_t k) { return x(k) >= 0 && x(k) < 1e15 ? static_cast<std::int64_t>(x(k)) : -1; };
     epochs[i] = {static_cast<std::int64_t>(i) + 1,
                  x(0),
                  x(1),
@@ -53,9 +54,10 @@ std::vector<epoch_report> epochs_of(const any_tensor& table) {
                  maybe(5),
                  maybe(6),
                  x(7),
-                 whole(8),
-                 x(9),
-                 whole(10)};
+                 count(8),
+                 count(9),
+                 x(10),
+                 count(11)};
   }
   return epochs;
 }
@@ -153,7 +155,8 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   for (const auto& e : epochs) {
     const bool good = std::isfinite(e.loss) && !(e.accuracy < 0 || e.accuracy > 1) &&
                       std::isnan(e.accuracy) == std::isnan(epochs[0].accuracy) && e.seconds >= 0 && e.waited >= 0 &&
-                      std::isfinite(e.waited) && e.skipped >= 0 && std::isfinite(e.weight) && e.ignored >= 0 &&
+                       std::isfinite(e.waited) && e.skipped >= 0 && e.validation_skipped >= 0 &&
+                       std::isfinite(e.weight) && e.ignored >= 0 &&
                       std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
     if (!good)
       refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");

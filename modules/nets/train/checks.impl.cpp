@@ -55,8 +55,8 @@ std::optional<checked_positions> positions_of(const program& p, const node& n) {
 /// batch, by the program's own operations.
 class sample_checks final : public sample_checker {
  public:
-  /// `inputs`: how many of the fields the model takes.
-  sample_checks(const program& p, std::size_t inputs) : inputs_(inputs) {
+  /// `inputs`: how many of the fields the model takes; `used`: and how many there are that are used.
+  sample_checks(const program& p, std::size_t inputs, std::size_t used) : inputs_(inputs), used_(used) {
     for (auto i : p.inputs()) fields_.push_back({p.at(i).results[0]});
     find_positions(p);
   }
@@ -70,7 +70,7 @@ class sample_checks final : public sample_checker {
     };
     for (std::size_t f = 0; f < std::min(inputs_, batch.fields()); ++f) check_shapes(batch, f, add);
     if (numbers)
-      for (std::size_t f = 0; f < batch.fields(); ++f) check_numbers(batch, f, add);
+      for (std::size_t f = 0; f < std::min(used_, batch.fields()); ++f) check_numbers(batch, f, add);
     if (!positions_.empty()) check_positions(batch, add);
     std::sort(all.begin(), all.end(),
               [](const sample_fault& a, const sample_fault& b) { return a.position < b.position; });
@@ -207,7 +207,7 @@ class sample_checks final : public sample_checker {
     }
   }
 
-  std::size_t inputs_;
+  std::size_t inputs_, used_;
   std::vector<field> fields_;
   std::vector<checked_positions> positions_;
   std::vector<std::size_t> order_;  // fields that the session takes

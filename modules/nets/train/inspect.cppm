@@ -51,7 +51,7 @@ requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>
 std::vector<wrong_prediction> wrong_predictions(M& net, const D& data, const prediction_options& o = {}) {
   std::vector<wrong_prediction> all;
   std::int64_t first = 0;
-  detail::each_result(detail::trained_core(net), source_of(data), 256,
+  detail::each_result(detail::trained_core(net), source_of(data), {},
                       [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
                         detail::add_wrong(all, outputs[0], targets[0], first, o);
                         first += targets[0].shape().at(0);

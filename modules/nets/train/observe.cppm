@@ -26,7 +26,8 @@ export struct epoch_report {
   double loss = 0, accuracy = 0, learning_rate = 0, seconds = 0, images_per_second = 0;
   std::optional<double> validation_loss, validation_accuracy;
   double waited = 0;         // seconds in which steps waited for their samples
-  std::int64_t skipped = 0;  // samples that could not be read
+  std::int64_t skipped = 0;  // samples of training that were left out: they could not be read or used
+  std::int64_t validation_skipped = 0;
   double weight = 0;         // of all samples, by which batches count in the loss
   std::int64_t ignored = 0;  // classes that the loss leaves out, as the accuracy does
 };

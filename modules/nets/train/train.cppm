@@ -112,7 +112,9 @@ export struct fit_options {
   /// Threads that read samples while others train, and how many batches they read ahead, at most. 0: the threads that train read
   /// each batch before its step. The bits do not depend on it.
   int read_threads = 0, read_ahead = 2;
-  /// Whether a sample that cannot be read ends training, or is left out and counted in the report.
+  /// Whether a sample that cannot be used ends training, or is left out and counted in the report: one whose reading fails, of a class
+  /// that the loss does not have, of a position outside a table, of another shape than the model takes, with a NaN, or a target that
+  /// is infinite. Samples of validation are counted apart.
   sample_failure on_error = sample_failure::raise;
   /// Into how many shards, a power of two, each batch is cut. Their gradients are computed one after the other, which takes the memory
   /// of one shard, and added in pairs; statistics of batches are those of shards, averaged. 0: one, and 8 with replicas.
@@ -145,9 +147,17 @@ export struct fit_options {
 /// Errors: state_error for a slot that no process has, or several but not all.
 export void gather_slots(parameter_store& store, replicas& all);
 
-/// Loss and accuracy over a data set, as of one batch.
+/// Loss and accuracy over a data set, as of one batch, and how many of its samples were left out.
 export struct evaluation {
   double loss = 0, accuracy = 0;
+  std::int64_t skipped = 0;
+};
+
+/// How a data set is evaluated.
+export struct evaluation_options {
+  std::int64_t batch = 256;
+  /// Whether a sample that cannot be used is an error, or left out: as of `fit_options`.
+  sample_failure on_error = sample_failure::raise;
 };
 
 /// The part of training that is no template.
@@ -159,7 +169,8 @@ export class trainer {
   ~trainer();
   training_report fit(const sample_source& data, const fit_options& o);
   /// Loss and accuracy without training.
-  evaluation evaluate(const sample_source& data, std::int64_t batch, int threads);
+  evaluation evaluate(const sample_source& data, std::int64_t batch, int threads,
+                      sample_failure on_error = sample_failure::raise);
   /// The program of one training step; before `fit` for a class of each sample.
   const program& step_program() const;
   /// The plan of a training step for a batch.
@@ -364,20 +375,30 @@ requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>
 evaluation evaluate(M& net, const D& data, const L& loss, std::int64_t batch = 256) {
   return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0).evaluate(source_of(data), batch, 0);
 }
+/// The same, which may leave out samples that cannot be used. Errors: also value_error where none is left.
+export template <class M, class D, class L>
+requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
+evaluation evaluate(M& net, const D& data, const L& loss, const evaluation_options& o) {
+  return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0)
+      .evaluate(source_of(data), o.batch, 0, o.on_error);
+}
 
-namespace detail {
-/// Calls f(outputs, targets) for each batch of a data set, in order: results of inference, and the fields that are no inputs.
-void each_result(model_core& net, const sample_source& data, std::int64_t batch,
-                 const std::function<void(view<const any_tensor> outputs, view<const any_tensor> targets)>& f);
-std::vector<any_tensor> predicted(model_core& net, const sample_source& data, std::int64_t batch);
-}  // namespace detail
-
-/// What a metric has found.
-export struct metric_value {
-  std::string name;
-  double value = 0;
+/// Results of a data set of which samples may have been left out.
+export struct predictions {
+  std::vector<any_tensor> outputs;  // along the first axis those of the samples that were used
+  std::vector<std::int64_t>
+      samples;  // which those are: row r of each output is that of sample samples[r] of the data set
+  std::vector<left_out_sample> left_out;  // the others, in order
 };
+
 namespace detail {
+using result_taker = std::function<void(view<const any_tensor> outputs, view<const any_tensor> targets)>;
+/// Calls f(outputs, targets) for each batch of a data set, in order: results of inference, and the fields that are no inputs. `probe`,
+/// where there is one, raises the error that `f` would, and changes nothing: it finds the samples that `f` cannot take. Those that were left out.
+std::vector<left_out_sample> each_result(model_core& net, const sample_source& data, const evaluation_options& o,
+                                         const result_taker& f, const result_taker& probe = {});
+predictions predicted(model_core& net, const sample_source& data, const evaluation_options& o);
 /// Adds a batch to a metric: the output and target that it names, else the first ones.
 template <class M>
 void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outputs, view<const any_tensor> targets) {
@@ -388,7 +409,29 @@ void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outp
 }
 /// The names of the outputs of a model.
 std::vector<std::string> output_names(const model_core& net);
+/// Has metrics take the outputs and targets of all batches that they name, else the first ones. Those samples that were left out.
+template <class... Metrics> std::vector<left_out_sample> measure(model_core& net, const sample_source& data,
+                                                                 const evaluation_options& o, Metrics&... metrics) {
+  const std::tuple<Metrics...> unused(metrics...);
+  const auto names = output_names(net);
+  const view<const std::string> named(names.data(), names.size());
+  return each_result(
+      net, data, o,
+      [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
+        (add_chosen(metrics, named, outputs, targets), ...);
+      },
+      [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
+        auto copies = unused;
+        std::apply([&](auto&... m) { (add_chosen(m, named, outputs, targets), ...); }, copies);
+      });
+}
 }  // namespace detail
+
+/// What a metric has found.
+export struct metric_value {
+  std::string name;
+  double value = 0;
+};
 
 /// Metrics of a model, or of a net from a file, over a data set: `evaluate(net, test, metric::accuracy{}, metric::f1{})`. Each is given the
 /// first output and the first target of all batches, or those that `metric::of("kind", 1, metric::accuracy{})` names. Errors: as those of
@@ -398,13 +441,23 @@ requires(sizeof...(Metrics) > 0) &&
         (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()> std::vector<metric_value> evaluate(M& net, const D& data,
                                                                                            Metrics... metrics) {
-  const auto names = detail::output_names(detail::trained_core(net));
-  const view<const std::string> named(names.data(), names.size());
-  detail::each_result(detail::trained_core(net), source_of(data), 256,
-                      [&](view<const any_tensor> outputs, view<const any_tensor> targets) {
-                        (detail::add_chosen(metrics, named, outputs, targets), ...);
-                      });
+  detail::measure(detail::trained_core(net), source_of(data), {}, metrics...);
   return {{std::string(metrics.name()), metrics.value()}...};
+}
+/// Metrics over a data set of which samples may have been left out.
+export struct metric_report {
+  std::vector<metric_value> values;
+  std::vector<left_out_sample> left_out;
+};
+/// The same, which may leave out samples that cannot be used, also by a metric: `evaluate(net, test, {.on_error = sample_failure::skip},
+/// metric::accuracy{})`.
+export template <class M, class D, Metric... Metrics>
+requires(sizeof...(Metrics) > 0) &&
+        (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<detail::source_check<D>>()> metric_report
+    evaluate(M& net, const D& data, const evaluation_options& o, Metrics... metrics) {
+  auto left_out = detail::measure(detail::trained_core(net), source_of(data), o, metrics...);
+  return {{{std::string(metrics.name()), metrics.value()}...}, std::move(left_out)};
 }
 /// The outputs of a model, or of a net from a file, for all samples of a data set, along the first axis; fields after the inputs are left alone.
 /// Errors: as those of `fit`; shape_error for results whose extents differ between batches.
@@ -412,7 +465,15 @@ export template <class M, class D>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()>
 std::vector<any_tensor> predict(M& net, const D& data, std::int64_t batch = 256) {
-  return detail::predicted(detail::trained_core(net), source_of(data), batch);
+  return detail::predicted(detail::trained_core(net), source_of(data), {.batch = batch}).outputs;
+}
+/// The same, which may leave out samples that cannot be used; targets are not looked at. It says which sample each row is of:
+/// `predict(net, data, {.on_error = sample_failure::skip}).samples`.
+export template <class M, class D>
+requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
+        accepted<diagnostic<detail::source_check<D>>()>
+predictions predict(M& net, const D& data, const evaluation_options& o) {
+  return detail::predicted(detail::trained_core(net), source_of(data), o);
 }
 
 /// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.

@@ -32,6 +32,7 @@ import :train.parts.impl;
 import :train.precision;
 import :train.probe.impl;
 import :train.replicas;
+import :train.results.impl;
 import :train.rollback.impl;
 import :train.shards.impl;
 import lamina.std;
@@ -52,6 +53,16 @@ namespace {
 // The type that a program takes a target in.
 dtype target_type(dtype field, dtype model) {
   return is_real(field) ? model : is_integer(field) ? dtype::int64 : field;
+}
+
+// A model of which samples can be left out.
+void check_open_batch(std::string_view who, const model_definition& d) {
+  const auto& dims = d.inputs[0].type.dims;
+  if (dims.rank == 0 || !dims[0].is_number()) return;
+  text t;
+  detail::raise(error_kind::value, t << who
+                                     << ": the model takes a fixed number of samples, and `on_error` is to skip some; "
+                                        "expected a model whose first extent is open");
 }
 
 // The loss, one number of the model's element type, and so its weight.
@@ -308,7 +319,8 @@ struct trainer::implementation {
     if (net.parameters().identity() == parameters) return false;
     if (step && !in_parts) train_program = traced(true);  // which would make all slots
     check_program = traced(false);
-    sample_check = std::make_shared<const sample_checks>(*check_program, net.definition().inputs.size());
+    sample_check = std::make_shared<const sample_checks>(*check_program, net.definition().inputs.size(),
+                                                         check_program->inputs().size());
     parameters = net.parameters().identity();
     return true;
   }
@@ -430,21 +442,30 @@ struct trainer::implementation {
   reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
     return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool(), sample_check};
   }
+  // Ends with the error for data of which each sample was left out.
+  [[noreturn]] static void refuse_none_left(const batch_loader& reads) {
+    text t;
+    const std::int64_t n = reads.source().size();
+    t << reads.how().reader << ": no sample" << reads.how().samples << " can be used: all " << n << " were left out";
+    if (const auto first = reads.report().first_skipped; !first.empty()) t << ", the first was " << first;
+    detail::raise(error_kind::value, t);
+  }
   // Loss and accuracy over a data set as of one batch, of which others take their share of the batches.
   evaluation measured(session& checks, batch_loader& reads, std::int64_t size, replicas* others = nullptr) {
     const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
     const batch_plan all = in_order(reads.source().size(), size);
     batch_plan own;
     for (std::int64_t b = rank; b < all.size(); b += ranks) own.add(all[b]);
-    std::vector<double> found_of;  // loss, its weight, hits and what they are of, for each batch
+    std::vector<double> found_of;  // loss, its weight, hits, what they are of, samples and those left out, for each batch
     alone(others, [&] {
       reads.begin(std::move(own));
       for (std::int64_t b = 0; b < all.size(); ++b) {
         batch_result found{};
-        std::int64_t n = 0;
+        std::int64_t n = 0, left_out = 0;
         if (b % ranks == rank) {
           const sample_batch& read = *reads.next();
           n = read.size();
+          left_out = static_cast<std::int64_t>(all[b].size()) - n;
           batch.load(read);
           if (n > 0) found = run_batch(checks, 0, false);
         }
@@ -452,13 +473,17 @@ struct trainer::implementation {
         found_of.push_back(found.weight);
         found_of.push_back(static_cast<double>(found.hits));
         found_of.push_back(static_cast<double>(n - found.ignored));
+        found_of.push_back(static_cast<double>(n));
+        found_of.push_back(static_cast<double>(left_out));
       }
     });
     if (others) others->sum(view<double>(found_of));
-    std::array<double, 4> sums{};
-    for (std::size_t i = 0; i < found_of.size(); ++i) sums[i % 4] += found_of[i];
+    std::array<double, 6> sums{};
+    for (std::size_t i = 0; i < found_of.size(); ++i) sums[i % 6] += found_of[i];
+    const auto skipped = static_cast<std::int64_t>(sums[5]);
+    if (sums[4] == 0 && skipped > 0) refuse_none_left(reads);
     return {is_sum ? sums[0] : sums[0] / (sums[1] == 0 ? 1 : sums[1]),
-            counts_hits ? sums[2] / std::max(sums[3], 1.0) : std::numeric_limits<double>::quiet_NaN()};
+            counts_hits ? sums[2] / std::max(sums[3], 1.0) : std::numeric_limits<double>::quiet_NaN(), skipped};
   }
 };
 
@@ -486,14 +511,15 @@ std::string trainer::explain(std::int64_t batch) const {
   return make_plan(*impl_->train_program, view<const shape>(shapes), impl_->where->isa())->explain();
 }
 
-evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int threads) {
+evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int threads, sample_failure on_error) {
   auto& at = *impl_;
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   at.trace_for(data);
-  at.check_labels(data, "evaluate", "data set");
+  if (on_error == sample_failure::raise) at.check_labels(data, "evaluate", "data set");
+  else check_open_batch("evaluate", at.net.definition());
   session checks = at.net.session_of(at.check_program, at.where);
-  batch_loader reads(data, at.reading_of({}, "evaluate", {}));
+  batch_loader reads(data, at.reading_of({.on_error = on_error}, "evaluate", {}));
   return at.measured(checks, reads, batch);
 }
 
@@ -510,11 +536,15 @@ void detail::refuse_lists(std::string_view taken, std::size_t outputs, std::size
 namespace detail {
 namespace {
 
-// Batches of inference: `f(run, inputs)` is given what runs a batch, and how many of its fields the model takes.
-void each_inference(model_core& net, const sample_source& data, std::int64_t size,
-                    const std::function<void(const batch_operands& batch, std::vector<any_tensor> outputs)>& f) {
+// Batches of inference: `f(read, batch, outputs)` is given samples, the same as operands, and results. `used`: how many fields are used.
+// Those that were left out.
+std::vector<left_out_sample> each_inference(
+    model_core& net, const sample_source& data, const evaluation_options& o, std::size_t used,
+    const std::function<void(const sample_batch& read, const batch_operands& batch, std::vector<any_tensor> outputs)>&
+        f) {
   const auto& d = net.definition();
   const auto fields = data.fields();
+  std::int64_t size = o.batch;
   if (size < 1) raise(error_kind::value, "evaluate: batch must be positive");
   text t;
   if (fields.size() < d.inputs.size())
@@ -533,16 +563,21 @@ void each_inference(model_core& net, const sample_source& data, std::int64_t siz
     if (i < d.inputs.size()) in.push_back(p->input(d.inputs[i].name, d.inputs[i].type));
   }
   const auto outputs = trace(d, *p, net.parameters(), net.options().seed, false, view<const value>(in));
-  for (std::size_t o = 0; o < outputs.size(); ++o) p->output(d.outputs[o].name, outputs[o]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) p->output(d.outputs[i].name, outputs[i]);
+  if (o.on_error == sample_failure::skip) check_open_batch("evaluate", d);
   session run = net.session_of(p, net.where());
   const auto& dims = d.inputs[0].type.dims;
   if (dims.rank > 0 && dims[0].is_number()) size = dims[0].code;
   batch_operands batch(types);
-  batch_loader reads(data, {.reader = "evaluate",
+  batch_loader reads(data, {.on_error = o.on_error,
+                            .reader = "evaluate",
                             .pool = &net.where()->pool(),
-                            .checks = std::make_shared<const sample_checks>(*p, d.inputs.size())});
+                            .checks = std::make_shared<const sample_checks>(*p, d.inputs.size(), used)});
+  std::vector<left_out_sample> left_out;
   reads.begin(in_order(data.size(), size));
   while (const sample_batch* read = reads.next()) {
+    left_out.insert(left_out.end(), reads.left_out().begin(), reads.left_out().end());
+    if (read->size() == 0) continue;
     batch.load(*read);
     std::vector<any_tensor> results(outputs.size());
     run.run({batch.shapes().data(), in.size()}, {batch.data().data(), in.size()},
@@ -550,8 +585,9 @@ void each_inference(model_core& net, const sample_source& data, std::int64_t siz
               results[i] = any_tensor(type);
               return results[i].mutable_data();
             });
-    f(batch, std::move(results));
+    f(*read, batch, std::move(results));
   }
+  return left_out;
 }
 
 }  // namespace
@@ -562,28 +598,37 @@ std::vector<std::string> output_names(const model_core& net) {
   return all;
 }
 
-void each_result(model_core& net, const sample_source& data, std::int64_t size,
-                 const std::function<void(view<const any_tensor>, view<const any_tensor>)>& f) {
+std::vector<left_out_sample> each_result(model_core& net, const sample_source& data, const evaluation_options& o,
+                                         const result_taker& f, const result_taker& probe) {
   const std::size_t inputs = net.definition().inputs.size();
   if (data.fields().size() <= inputs)
     raise(error_kind::value, "evaluate: samples have no field after the inputs of the model; metrics need a target");
-  each_inference(net, data, size, [&](const batch_operands& batch, std::vector<any_tensor> outputs) {
+  std::vector<left_out_sample> refused;
+  const auto take = [&](const sample_batch& read, const batch_operands& batch, std::vector<any_tensor> outputs) {
     std::vector<any_tensor> targets;
     for (std::size_t k = inputs; k < batch.shapes().size(); ++k) {
       any_tensor t(tensor_type{batch.types()[k], batch.shapes()[k]});
       if (t.bytes()) std::memcpy(t.mutable_data(), batch.data()[k], t.bytes());
       targets.push_back(std::move(t));
     }
-    f(view<const any_tensor>(outputs), view<const any_tensor>(targets));
-  });
+    take_results(read, {std::move(outputs), std::move(targets)}, inputs, {.on_error = o.on_error, .reader = "evaluate"},
+                 f, probe, refused);
+  };
+  auto left_out = each_inference(net, data, o, data.fields().size(), take);
+  left_out.insert(left_out.end(), refused.begin(), refused.end());
+  std::sort(left_out.begin(), left_out.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  return left_out;
 }
 
-std::vector<any_tensor> predicted(model_core& net, const sample_source& data, std::int64_t size) {
+predictions predicted(model_core& net, const sample_source& data, const evaluation_options& how) {
   std::vector<std::vector<any_tensor>> parts(net.definition().outputs.size());
-  each_inference(net, data, size, [&](const batch_operands&, std::vector<any_tensor> outputs) {
+  predictions found;
+  const auto take = [&](const sample_batch& read, const batch_operands&, std::vector<any_tensor> outputs) {
+    found.samples.insert(found.samples.end(), read.indices().begin(), read.indices().end());
     for (std::size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(std::move(outputs[o]));
-  });
-  std::vector<any_tensor> all;
+  };
+  found.left_out = each_inference(net, data, how, net.definition().inputs.size(), take);
+  std::vector<any_tensor>& all = found.outputs;
   for (std::size_t o = 0; o < parts.size(); ++o) {
     const auto& of = parts[o];
     tensor_type type = of.empty() ? net.definition().outputs[o].type : of[0].type();
@@ -610,7 +655,7 @@ std::vector<any_tensor> predicted(model_core& net, const sample_source& data, st
     }
     all.push_back(std::move(whole));
   }
-  return all;
+  return found;
 }
 
 }  // namespace detail
@@ -897,6 +942,7 @@ class trainer::implementation::fitting {
       if (tells_) alone(others_, [&] { stop = !tell(e, before, all); });
       stop = agreed(stop);
     }
+    if (e.done == batches_ && e.seen == 0) refuse_none_left(reads_);
     e.waited = reads_.report().waited - waited;
     return stop;
   }
@@ -931,7 +977,8 @@ class trainer::implementation::fitting {
   }
   // A step on a batch whose shards are summed, also over others.
   shard_sums train_shards(const training_progress& now, std::int64_t samples) {
-    const auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    if (r.samples == 0) return r;  // each was left out
     if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
     if (o_.check_gradients && !finite_for_all()) refuse(now, "a gradient", probe().not_finite(last_));
     steps_->update(now.learning_rate);
@@ -1011,6 +1058,7 @@ class trainer::implementation::fitting {
       follow();
       const auto found = at_.measured(checks_, *checked_, at_.batch_of_model(validation_batch), others_);
       r.validation_loss = found.loss;
+      r.validation_skipped = found.skipped;
       if (at_.counts_hits) r.validation_accuracy = found.accuracy;
     }
     return r;
@@ -1109,15 +1157,13 @@ training_report trainer::fit(const sample_source& data, const fit_options& o) {
     at.how = how;
     at.trace_for(data);
     at.check_batches(data, o.batch, "training data");
-    if (o.on_error == sample_failure::skip && at.batch_of_model(0) != 0)
-      detail::raise(error_kind::value,
-                    "fit: the model takes a fixed number of samples, and `on_error` is to skip some; "
-                    "expected a model whose first extent is open");
-    at.check_labels(data, "fit", "training data");
+    const bool skips = o.on_error == sample_failure::skip;
+    if (skips) check_open_batch("fit", at.net.definition());
+    else at.check_labels(data, "fit", "training data");
     if (o.validation) {
       at.check_fields(*o.validation, "validation data");
       at.check_batches(*o.validation, at.batch_of_model(validation_batch), "validation data");
-      at.check_labels(*o.validation, "fit", "validation data");
+      if (!skips) at.check_labels(*o.validation, "fit", "validation data");
     }
   });
   if (o.threads > 0 && o.threads != at.where->threads())
@@ -1171,7 +1217,7 @@ void training_core::trace_for(view<const tensor_type> targets) {
   const bool joins = accumulate_ > 1 && !found.weight.empty();
   if (joins) p->output("weight", found.weight);
   p->path.clear();
-  checks_ = std::make_shared<const sample_checks>(*p, d.inputs.size());
+  checks_ = std::make_shared<const sample_checks>(*p, d.inputs.size(), p->inputs().size());
   p = in_precision(p, how_);
   const value l(p.get(), p->outputs()[0].value);
   if (accumulate_ > 1) {
