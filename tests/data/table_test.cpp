@@ -146,6 +146,99 @@ BOOST_AUTO_TEST_CASE(errors_name_file_line_and_column) {
   BOOST_CHECK_EQUAL(datasets::csv(dir / "t.csv").size(), 3);
 }
 
+BOOST_AUTO_TEST_CASE(a_few_fields_that_are_no_numbers_make_no_words) {
+  // Where the field is does not matter.
+  for (const std::string_view text :
+       {"a,b\n1,2\n1,3o\n1,4\n", "a,b\n1,3o\n1,2\n1,4\n", "a,b\n1,2\n1,NA\n1,3o\n1,4\n"}) {
+    const std::string why = failure(text, {.missing = missing_rule::mean});
+    BOOST_TEST(why.ends_with(": column `b`: `3o` is no number, and most of the column are; {.kinds = {{\"b\", "
+                             "column_kind::category}}} has all of them be words"),
+               why);
+    BOOST_TEST(why.starts_with("t.csv:"));
+    const auto words = table(text, {.kinds = {{"b", column_kind::category}}, .missing = missing_rule::mean});
+    BOOST_TEST(words.words().at("b").size() >= 3U);
+    const auto rest = table(text, {.missing = missing_rule::mean, .on_error = sample_failure::skip});
+    BOOST_CHECK_EQUAL(rest.skipped(), 1);
+    BOOST_TEST(rest.left_out().at(0).starts_with("t.csv:"));
+    BOOST_CHECK(source_of(rest).fields()[0] == (tensor_type{dtype::float32, {2}}));
+  }
+  // Half of them are no more than half.
+  BOOST_CHECK_EQUAL(table("b\n1\nx\n").words().at("b").size(), 2u);
+  BOOST_CHECK_EQUAL(table("b\n7\nx\ny\n").words().at("b").size(), 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
+  const auto train =
+      table("x,color,n,kind\n1,red,2,a\n3,blue,,b\n5,red,6,a\n", {.targets = {"kind"}, .missing = missing_rule::mean});
+  BOOST_CHECK_EQUAL(train.schema().columns.at(2).mean, 4);
+  // Columns in another order, one more, numbers that are missing, words in another order.
+  const auto test = table("id,kind,n,color,x\n7,b,,blue,\n8,a,1,red,2\n", {.like = train});
+  BOOST_REQUIRE_EQUAL(source_of(test).fields().size(), 3u);
+  BOOST_TEST(elements<float>(test.rows().columns()[0]) == (std::vector<float>{3, 4, 2, 1}),
+             boost::test_tools::per_element());
+  BOOST_TEST(elements<std::int64_t>(test.rows().columns()[1]) == (std::vector<std::int64_t>{1, 0}),
+             boost::test_tools::per_element());
+  BOOST_TEST(elements<std::int64_t>(test.rows().columns()[2]) == (std::vector<std::int64_t>{1, 0}),
+             boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(test.location(1, 0, 1), "t.csv:3, column `n`");
+  // To be predicted: no target.
+  const auto open = table("x,color,n\n1,red,\n", {.like = train});
+  BOOST_CHECK_EQUAL(source_of(open).fields().size(), 2u);
+  BOOST_CHECK_EQUAL(elements<float>(open.rows().columns()[0])[1], 4);
+  // And a third one like the second.
+  BOOST_CHECK_EQUAL(elements<float>(table("x,color,n\n,red,1\n", {.like = open}).rows().columns()[0])[0], 3);
+  // A rule of its own.
+  BOOST_CHECK_EQUAL(table("x,color,n\n1,red,\n2,red,3\n", {.missing = missing_rule::skip, .like = train}).size(), 1);
+  // What does not fit.
+  const auto like = [&](std::string_view text) { return failure(text, {.like = train}); };
+  BOOST_CHECK_EQUAL(
+      like("x,colour,n\n1,red,2\n"),
+      "t.csv: there is no column `color`, which the table of `like` has; there are `x`, `colour`, `n`; did you "
+      "mean `colour`?");
+  BOOST_CHECK_EQUAL(like("x,color,n\n1,green,2\n"),
+                    "t.csv:2: column `color`: `green` is none of its words; there are `red`, `blue`");
+  BOOST_CHECK_EQUAL(like("x,color,n\n1,red,2\n1o,red,2\n"), "t.csv:3: column `x`: `1o` is no number");
+  BOOST_CHECK_EQUAL(failure("x\n1\n", {.targets = {"x"}, .like = train}),
+                    "csv: `like` brings targets, kinds, words and classes of its own; expected none of them beside it");
+  const auto two = table("x,u,v\n1,2,3\n", {.targets = {"u", "v"}});
+  for (const std::string_view some : {"x,u\n1,2\n", "x,v\n1,2\n"}) BOOST_TEST(!failure(some, {.like = two}).empty());
+  BOOST_CHECK_EQUAL(table("x\n1\n", {.like = two}).size(), 1);
+  const auto unnamed = table("1,x\n2,y\n", {.header = false});
+  BOOST_CHECK_EQUAL(elements<std::int64_t>(table("5,y\n", {.header = false, .like = unnamed}).rows().columns()[1])[0],
+                    1);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_cannot_be_read_are_left_out_and_counted) {
+  const csv_options o{.targets = {"kind"},
+                      .kinds = {{"kind", column_kind::integer}},
+                      .classes = 3,
+                      .words = {{"color", {"red", "blue"}}},
+                      .on_error = sample_failure::skip};
+  const auto t =
+      table("x,color,kind\n1,red,0\n1,red\n2,blue,1\n1,red,0,5\nq,red,0\n3,red,7\n4,green,0\n,red,0\n5,red,2\n", o);
+  BOOST_CHECK_EQUAL(t.size(), 3);
+  BOOST_CHECK_EQUAL(t.skipped(), 6);
+  BOOST_TEST(elements<float>(t.rows().columns()[0]) == (std::vector<float>{1, 2, 5}), boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(t.location(2), "t.csv:10");
+  const std::vector<std::string> expected{
+      "t.csv:3: the row has 2 fields; expected 3, as in the first row",
+      "t.csv:5: the row has 4 fields; expected 3, as in the first row",
+      "t.csv:6: column `x`: `q` is no number, and most of the column are; {.kinds = {{\"x\", column_kind::category}}} "
+      "has all "
+      "of them be words",
+      "t.csv:7: column `kind`: class 7 is outside 0..2",
+      "t.csv:8: column `color`: `green` is none of its words; there are `red`, `blue`",
+      "t.csv:9: column `x`: the value is missing"};
+  BOOST_TEST(t.left_out() == expected, boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(
+      failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
+      "t.csv: none of its rows can be used: 2 are left out, the first of them for t.csv:2: the row has 1 field; "
+      "expected 2, as in the first row");
+  // Words of rows that are left out are none.
+  const auto words = table("a,b\nx,1\ny,\nz,2\n", {.on_error = sample_failure::skip});
+  BOOST_TEST(words.words().at("a") == (std::vector<std::string>{"x", "z"}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(rows_of_a_table_are_read_without_allocation) {
   if (!steady_state::observed) return;
   const auto source = source_of(table(irises, {.targets = {"species"}}));

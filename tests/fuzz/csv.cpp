@@ -23,6 +23,7 @@ csv_options options_of(unsigned char c) {
   if (c & 16) o.targets = {o.header ? "a" : "0"};
   if (c & 32) o.kinds = {{o.header ? "a" : "0", column_kind::integer}};
   if (c & 128) o.classes = 3;
+  if ((c & 144) == 144) o.on_error = sample_failure::skip;
   return o;
 }
 
@@ -50,7 +51,15 @@ void check(const csv_table& t) {
 void examine(const unsigned char* data, unsigned long size) {
   if (size == 0) return;
   try {
-    check(datasets::csv_text({reinterpret_cast<const char*>(data) + 1, size - 1}, "fuzz.csv", options_of(data[0])));
+    const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+    const csv_options o = options_of(data[0]);
+    const csv_table t = datasets::csv_text(text, "fuzz.csv", o);
+    check(t);
+    // Read as itself it is itself.
+    const csv_table again = datasets::csv_text(
+        text, "fuzz.csv", {.header = o.header, .separator = o.separator, .like = t, .on_error = o.on_error});
+    if (again.size() != t.size() || again.skipped() != t.skipped()) std::abort();
+    check(again);
   } catch (const file_error&) {
   } catch (const value_error&) {}
 }

@@ -30,11 +30,23 @@ struct csv_cells {
   const cell& at(std::size_t row, std::size_t column) const { return cells[row * columns + column]; }
 };
 
-[[noreturn]] void line_failure(const std::string& file, std::int64_t line, std::string_view what) {
+std::string at_line(const std::string& file, std::int64_t line, std::string_view what) {
   text t;
-  t << file << ":" << line << ": " << what;
-  detail::raise(error_kind::file, t);
+  return (t << file << ":" << line << ": " << what).string();
 }
+[[noreturn]] void line_failure(const std::string& file, std::int64_t line, std::string_view what) {
+  detail::raise(error_kind::file, at_line(file, line, what));
+}
+
+/// Rows that are left out, and what is wrong with the first ones.
+struct rows_left_out {
+  static constexpr std::int64_t told = 100;
+  std::int64_t count = 0;
+  std::vector<std::string> why;
+  void add(const std::string& what) {
+    if (count++ < told) why.push_back(what);
+  }
+};
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 std::string_view trimmed(std::string_view s) {
@@ -46,8 +58,9 @@ std::string_view trimmed(std::string_view s) {
 /// Splits text into fields.
 class csv_scanner {
  public:
-  csv_scanner(std::string_view source, const std::string& file, char separator)
-      : text_(source), file_(file), separator_(separator) {
+  /// Rows of another number of fields than the first are added to `left_out`, or an error where that is null.
+  csv_scanner(std::string_view source, const std::string& file, char separator, rows_left_out* left_out)
+      : text_(source), file_(file), separator_(separator), left_out_(left_out) {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
   }
 
@@ -72,7 +85,10 @@ class csv_scanner {
         text t;
         t << "the row has " << found << (found == 1 ? " field" : " fields") << "; expected " << c.columns
           << ", as in the first row";
-        line_failure(file_, line, t.view());
+        if (!left_out_) line_failure(file_, line, t.view());
+        left_out_->add(at_line(file_, line, t.view()));
+        c.cells.resize(first);
+        continue;
       }
       c.lines.push_back(line);
     }
@@ -131,6 +147,7 @@ class csv_scanner {
   std::string_view text_;
   const std::string& file_;
   char separator_;
+  rows_left_out* left_out_;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
 };
@@ -149,15 +166,18 @@ std::optional<double> number_of(const cell& c) {
 }
 
 /// A column, and where its values go.
-struct column {
-  std::string name;
-  column_kind kind = column_kind::inferred;
-  bool target = false;
-  double mean = 0;
+struct column : csv_column {
+  std::size_t place = 0;  // in the file
+  bool mostly_numbers = false;
   std::vector<std::string> words;
   std::map<std::string, std::int64_t, std::less<>> number_of_word;
   bool words_given = false;
 
+  void give_words(const std::vector<std::string>& all) {
+    words_given = true;
+    for (const auto& word : all)
+      if (number_of_word.emplace(word, static_cast<std::int64_t>(words.size())).second) words.push_back(word);
+  }
   bool is_number() const { return kind == column_kind::number; }
   // The field of a sample: numbers, integers, the targets of both.
   int group() const { return (target ? 2 : 0) + (is_number() ? 0 : 1); }
@@ -166,12 +186,21 @@ struct column {
 /// Makes a table of the fields of a file.
 class table_builder {
  public:
-  table_builder(csv_cells cells, const std::string& file, const csv_options& o)
-      : cells_(std::move(cells)), file_(file), options_(o) {}
+  table_builder(csv_cells cells, const std::string& file, const csv_options& o, rows_left_out left_out)
+      : cells_(std::move(cells)),
+        file_(file),
+        options_(o),
+        missing_(o.missing ? *o.missing
+                 : o.like  ? o.like->missing
+                           : missing_rule::error),
+        missing_number_(o.missing || !o.like ? o.missing_number : o.like->missing_number),
+        classes_(o.like ? o.like->classes : o.classes),
+        left_out_(std::move(left_out)) {}
 
   csv_table build() {
     name_columns();
-    choose_columns();
+    if (options_.like) choose_columns(*options_.like);
+    else choose_columns();
     for (std::size_t c = 0; c < columns_.size(); ++c) infer(c);
     choose_rows();
     for (std::size_t c = 0; c < columns_.size(); ++c) average(c);
@@ -179,18 +208,30 @@ class table_builder {
   }
 
  private:
+  const cell& at(std::size_t row, std::size_t c) const { return cells_.at(row, columns_[c].place); }
+  [[noreturn]] void none_left(std::string_view why) const {
+    if (left_out_.count == 0) detail::file_failure(file_, why);
+    text t;
+    t << "none of its rows can be used: " << left_out_.count << (left_out_.count == 1 ? " is" : " are")
+      << " left out, the first of them for " << left_out_.why[0];
+    detail::file_failure(file_, t.view());
+  }
   [[noreturn]] void cell_failure(std::size_t row, std::size_t c, std::string_view what) const {
+    detail::raise(error_kind::file, in_cell(row, c, what));
+  }
+  std::string in_cell(std::size_t row, std::size_t c, std::string_view what) const {
     text t;
     t << "column `" << printable(columns_[c].name) << "`: " << what;
-    line_failure(file_, cells_.lines[row], t.view());
+    return at_line(file_, cells_.lines[row], t.view());
   }
   void name_columns() {
     first_ = options_.header ? 1 : 0;
-    if (cells_.rows() <= first_)
-      detail::file_failure(file_, options_.header ? "it has no row behind its header" : "it has no row");
+    if (cells_.rows() <= first_) none_left(options_.header ? "it has no row behind its header" : "it has no row");
     columns_.resize(cells_.columns);
     std::set<std::string> seen;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
+      columns_[c].place = c;
+      columns_[c].kind = column_kind::inferred;
       columns_[c].name = options_.header ? std::string(cells_.at(0, c).text) : std::to_string(c);
       if (seen.insert(columns_[c].name).second) continue;
       cell_failure(0, c, "a column of this name comes twice in the header");
@@ -213,69 +254,123 @@ class table_builder {
     for (const auto& [name, words] : options_.words) {
       column& c = named(name, "`words`");
       if (c.kind == column_kind::inferred) c.kind = column_kind::category;
-      c.words_given = true;
-      for (const auto& word : words)
-        if (c.number_of_word.emplace(word, static_cast<std::int64_t>(c.words.size())).second) c.words.push_back(word);
+      c.give_words(words);
     }
+  }
+  // Those of a table that was read before, in its order.
+  void choose_columns(const csv_schema& like) {
+    std::vector<column> chosen;
+    std::size_t targets = 0, found_targets = 0;
+    std::vector<std::string_view> known;
+    for (const auto& c : columns_) known.push_back(c.name);
+    for (const auto& c : like.columns) {
+      if (c.kind == column_kind::ignored) continue;
+      targets += c.target;
+      const auto found = std::find(known.begin(), known.end(), c.name);
+      if (found == known.end()) {
+        if (c.target && found_targets == 0) continue;
+        text t;
+        t << "there is no column `" << printable(c.name) << "`, which the table of `like` has";
+        suggest_names(t, c.name, known);
+        detail::file_failure(file_, t.view());
+      }
+      if (c.target && found_targets + 1 != targets)
+        detail::file_failure(file_,
+                             "of the targets that the table of `like` has there are some alone; expected all or none");
+      found_targets += c.target;
+      column& made = chosen.emplace_back();
+      made.name = c.name;
+      made.kind = c.kind;
+      made.target = c.target;
+      made.mean = c.mean;
+      made.place = static_cast<std::size_t>(found - known.begin());
+      if (const auto words = like.words.find(c.name); c.kind == column_kind::category && words != like.words.end())
+        made.give_words(words->second);
+    }
+    columns_ = std::move(chosen);
   }
   void infer(std::size_t c) {
     if (columns_[c].kind != column_kind::inferred) return;
-    columns_[c].kind = column_kind::number;
-    for (std::size_t r = first_; r < cells_.rows(); ++r)
-      if (const cell& x = cells_.at(r, c); !is_missing(x, true) && !number_of(x)) {
-        columns_[c].kind = column_kind::category;
-        return;
-      }
+    std::size_t numbers = 0, all = 0;
+    for (std::size_t r = first_; r < cells_.rows(); ++r) {
+      const cell& x = at(r, c);
+      if (is_missing(x, true)) continue;
+      ++all;
+      numbers += number_of(x).has_value();
+    }
+    columns_[c].mostly_numbers = numbers > 0 && numbers < all && numbers > all / 2;
+    columns_[c].kind = numbers == all || columns_[c].mostly_numbers ? column_kind::number : column_kind::category;
   }
   // Whether a value is missing for which the rule has no substitute. An empty word is a word where rows are not left out.
   bool lacks(std::size_t row, std::size_t c) const {
     const column& of = columns_[c];
-    if (of.kind == column_kind::ignored || !is_missing(cells_.at(row, c), of.kind != column_kind::category))
-      return false;
-    if (of.kind == column_kind::category && options_.missing != missing_rule::error)
-      return options_.missing == missing_rule::skip;
-    if (of.is_number() && (options_.missing == missing_rule::mean || options_.missing == missing_rule::number))
-      return false;
+    if (of.kind == column_kind::ignored || !is_missing(at(row, c), of.kind != column_kind::category)) return false;
+    if (of.kind == column_kind::category && missing_ != missing_rule::error) return missing_ == missing_rule::skip;
+    if (of.is_number() && (missing_ == missing_rule::mean || missing_ == missing_rule::number)) return false;
     return true;
   }
   void choose_rows() {
+    const bool skips = options_.on_error == sample_failure::skip;
     for (std::size_t r = first_; r < cells_.rows(); ++r) {
-      bool whole = true;
-      for (std::size_t c = 0; c < columns_.size() && whole; ++c) {
-        if (!lacks(r, c)) continue;
-        if (options_.missing != missing_rule::skip)
+      if (const auto c = first_lacking(r); c < columns_.size()) {
+        if (missing_ != missing_rule::skip && !skips)
           cell_failure(r, c, "the value is missing; {.missing = missing_rule::skip} leaves such rows out");
-        whole = false;
+        left_out_.add(in_cell(r, c, "the value is missing"));
+        continue;
       }
-      if (whole) kept_.push_back(r);
+      if (skips) try {
+          for (std::size_t c = 0; c < columns_.size(); ++c) check(r, c);
+        } catch (const file_error& why) {
+          left_out_.add(why.what());
+          continue;
+        }
+      kept_.push_back(r);
     }
-    if (kept_.empty()) detail::file_failure(file_, "each of its rows has a missing value, and all are left out");
+    if (kept_.empty()) none_left({});
+  }
+  std::size_t first_lacking(std::size_t row) const {
+    std::size_t c = 0;
+    while (c < columns_.size() && !lacks(row, c)) ++c;
+    return c;
+  }
+  // What filling a row would find wrong with a value.
+  void check(std::size_t row, std::size_t c) const {
+    const column& of = columns_[c];
+    if (of.is_number()) value_at(row, c);
+    else if (of.kind == column_kind::integer) integer_at(row, c);
+    else if (of.kind == column_kind::category && of.words_given) known_word(row, c);
   }
   double number_at(std::size_t row, std::size_t c) const {
-    const cell& x = cells_.at(row, c);
+    const cell& x = at(row, c);
     const auto n = number_of(x);
     text t;
     t << "`" << printable(x.text, 40) << "` is no ";
-    if (!n) cell_failure(row, c, (t << "number").view());
+    if (!n) {
+      t << "number";
+      if (columns_[c].mostly_numbers)
+        t << ", and most of the column are; {.kinds = {{\"" << printable(columns_[c].name)
+          << "\", column_kind::category}}} has all of them be words";
+      cell_failure(row, c, t.view());
+    }
     if (columns_[c].is_number() && !(std::abs(*n) <= static_cast<double>(std::numeric_limits<float>::max())))
       cell_failure(row, c, (t << "finite float32").view());
     return *n;
   }
   void average(std::size_t c) {
-    if (!columns_[c].is_number() || options_.missing != missing_rule::mean) return;
+    if (!columns_[c].is_number() || options_.like) return;
     double sum = 0;
     std::int64_t count = 0;
     for (std::size_t r : kept_)
-      if (!is_missing(cells_.at(r, c), true)) {
+      if (!is_missing(at(r, c), true)) {
         sum += number_at(r, c);
         ++count;
       }
-    if (count == 0) cell_failure(first_, c, "it has no number, and so no mean");
-    columns_[c].mean = sum / static_cast<double>(count);
+    if (count == 0 && missing_ == missing_rule::mean) cell_failure(first_, c, "it has no number, and so no mean");
+    columns_[c].mean = count == 0 ? 0 : sum / static_cast<double>(count);
   }
   float value_at(std::size_t row, std::size_t c) const {
-    if (is_missing(cells_.at(row, c), true))
-      return static_cast<float>(options_.missing == missing_rule::mean ? columns_[c].mean : options_.missing_number);
+    if (is_missing(at(row, c), true))
+      return static_cast<float>(missing_ == missing_rule::mean ? columns_[c].mean : missing_number_);
     return static_cast<float>(number_at(row, c));
   }
   std::int64_t integer_at(std::size_t row, std::size_t c) const {
@@ -283,26 +378,33 @@ class table_builder {
     const double n = number_at(row, c);
     text t;
     if (!detail::to_element(n, whole) || std::abs(n) > 0x1p53) {
-      t << "`" << printable(cells_.at(row, c).text, 40) << "` is no whole number";
+      t << "`" << printable(at(row, c).text, 40) << "` is no whole number";
       cell_failure(row, c, t.view());
     }
-    if (columns_[c].target && options_.classes > 0 && (whole < 0 || whole >= options_.classes)) {
-      t << "class " << whole << " is outside 0.." << options_.classes - 1;
+    if (columns_[c].target && classes_ > 0 && (whole < 0 || whole >= classes_)) {
+      t << "class " << whole << " is outside 0.." << classes_ - 1;
       cell_failure(row, c, t.view());
     }
     return whole;
   }
-  std::int64_t word_at(std::size_t row, std::size_t c) {
-    column& of = columns_[c];
-    const std::string_view word = cells_.at(row, c).text;
+  std::int64_t known_word(std::size_t row, std::size_t c) const {
+    const column& of = columns_[c];
+    const std::string_view word = at(row, c).text;
     if (const auto found = of.number_of_word.find(word); found != of.number_of_word.end()) return found->second;
-    if (of.words_given) {
-      text t;
-      t << "`" << printable(word, 40) << "` is none of its words";
+    text t;
+    t << "`" << printable(word, 40) << "` is none of its words";
+    // Of as many as are told: each costs a look at all words.
+    if (left_out_.count < rows_left_out::told) {
       const std::vector<std::string_view> known(of.words.begin(), of.words.end());
       suggest_names(t, word, known);
-      cell_failure(row, c, t.view());
     }
+    cell_failure(row, c, t.view());
+  }
+  std::int64_t word_at(std::size_t row, std::size_t c) {
+    column& of = columns_[c];
+    if (of.words_given) return known_word(row, c);
+    const std::string_view word = at(row, c).text;
+    if (const auto found = of.number_of_word.find(word); found != of.number_of_word.end()) return found->second;
     const auto next = static_cast<std::int64_t>(of.words.size());
     of.words.emplace_back(word);
     of.number_of_word.emplace(std::string(word), next);
@@ -311,7 +413,6 @@ class table_builder {
   csv_table filled() {
     std::vector<any_tensor> fields;
     std::vector<std::vector<std::string>> names;
-    std::map<std::string, std::vector<std::string>> words;
     const auto rows = static_cast<std::int64_t>(kept_.size());
     for (int group = 0; group < 4; ++group) {
       std::vector<std::size_t> mine;
@@ -330,12 +431,15 @@ class table_builder {
       fields.push_back(group % 2 == 0 ? numbers(mine, s) : integers(mine, s));
     }
     if (fields.empty()) detail::raise(error_kind::value, file_ + ": all of its columns are ignored");
-    for (auto& c : columns_)
-      if (c.kind == column_kind::category) words.emplace(c.name, std::move(c.words));
+    csv_schema schema{{}, {}, classes_, missing_, missing_number_};
+    for (auto& c : columns_) {
+      schema.columns.push_back({c.name, c.kind, c.target, c.mean});
+      if (c.kind == column_kind::category) schema.words.emplace(c.name, std::move(c.words));
+    }
     csv_table::source_lines from{file_, {}};
     for (std::size_t r : kept_) from.lines.push_back(cells_.lines[r]);
-    return {tensor_rows(std::move(fields)), std::move(names), std::move(words),
-            static_cast<std::int64_t>(cells_.rows() - first_ - kept_.size()), std::move(from)};
+    return {tensor_rows(std::move(fields)), std::move(names), std::move(schema), left_out_.count,
+            std::move(left_out_.why),       std::move(from)};
   }
   any_tensor numbers(view<const std::size_t> mine, const shape& s) const {
     auto all = matrix<float>::uninitialized(s);
@@ -355,6 +459,10 @@ class table_builder {
   csv_cells cells_;
   const std::string& file_;
   const csv_options& options_;
+  const missing_rule missing_;
+  const double missing_number_;
+  const std::int64_t classes_;
+  rows_left_out left_out_;
   std::size_t first_ = 0;
   std::vector<column> columns_;
   std::vector<std::size_t> kept_;
@@ -367,7 +475,13 @@ csv_table datasets::csv_text(std::string_view source, const std::string& name, c
     detail::raise(error_kind::value, "csv: a quote or the end of a line cannot be the separator");
   if (o.classes < 0)
     detail::raise(error_kind::value, "csv: classes is negative; expected at least 0, which is any number");
-  return table_builder(csv_scanner(source, name, o.separator).all(), name, o).build();
+  if (o.like && (!o.targets.empty() || !o.kinds.empty() || !o.words.empty() || o.classes != 0))
+    detail::raise(error_kind::value,
+                  "csv: `like` brings targets, kinds, words and classes of its own; expected none of them beside it");
+  rows_left_out left_out;
+  const bool skips = o.on_error == sample_failure::skip;
+  csv_cells cells = csv_scanner(source, name, o.separator, skips ? &left_out : nullptr).all();
+  return table_builder(std::move(cells), name, o, std::move(left_out)).build();
 }
 
 csv_table datasets::csv(const std::string& path, const csv_options& o) {

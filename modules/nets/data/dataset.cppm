@@ -205,6 +205,9 @@ template <class D> struct dataset_check {
 export template <class D>
 concept Dataset = detail::dataset_check<std::remove_cvref_t<D>>::message().empty();
 
+/// What is done with a sample that cannot be read or used: it ends all with an error, or is left out and counted.
+export enum class sample_failure : std::uint8_t { raise, skip };
+
 // ---- the type-erased form -------------------------------------------------------------------------------------------
 
 namespace detail {

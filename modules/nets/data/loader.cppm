@@ -31,9 +31,6 @@ export struct left_out_sample {
   std::string why{};
 };
 
-/// What is done with a sample that cannot be read or used: it ends all with an error, or is left out and counted.
-export enum class sample_failure : std::uint8_t { raise, skip };
-
 export struct loader_options {
   /// As of `batch_options`.
   std::int64_t batch = 32;

@@ -43,9 +43,25 @@ tensor_rows of_tensors(const T&... columns) {
 
 /// What is done with a row in which a number is missing: an empty field, `NA`, `nan`, `null` or `?`.
 export enum class missing_rule : std::uint8_t { error, skip, mean, number };
-/// What a column holds. `inferred`: numbers where all of its fields are, else words. `integer`: whole numbers that stay
-/// what they are, as classes; `category`: words, which are counted.
+/// What a column holds. `inferred`: numbers where more than half of its fields are, of those that are not missing, and then one that is
+/// none is an error; else words. `integer`: whole numbers that stay what they are, as classes; `category`: words, which are counted.
 export enum class column_kind : std::uint8_t { inferred, number, integer, category, ignored };
+
+/// What a column of a table holds.
+export struct csv_column {
+  std::string name;
+  column_kind kind = column_kind::number;
+  bool target = false;
+  double mean = 0;  // of a column of numbers that has any
+};
+/// What the columns of a table hold, so that other files are read as it was: `csv_options::like`.
+export struct csv_schema {
+  std::vector<csv_column> columns;
+  std::map<std::string, std::vector<std::string>> words{};  // of the categories, by column
+  std::int64_t classes = 0;
+  missing_rule missing = missing_rule::error;
+  double missing_number = 0;
+};
 
 /// How a CSV file is read.
 export struct csv_options {
@@ -57,12 +73,19 @@ export struct csv_options {
   std::int64_t classes = 0;
   bool header = true;
   char separator = ',';
-  missing_rule missing = missing_rule::error;
+  /// Without one `error`, or that of `like`.
+  std::optional<missing_rule> missing = {};
   /// What stands for missing numbers under `missing_rule::number`.
   double missing_number = 0;
   /// Words of categories, by column, in the order of their numbers; of other columns, the words in the order in which they
   /// come. A word that is not among them is an error. Tables of one task share them: `.words = train.words()`.
   std::map<std::string, std::vector<std::string>> words = {};
+  /// Reads a file as another one was: `datasets::csv("test.csv", {.like = train})` has its columns, by name and in its order, its kinds and
+  /// words, its rule for what is missing, and its means. Columns that it has not are left out, and targets may be missing, all of them.
+  std::optional<csv_schema> like = {};
+  /// Whether a row that cannot be read ends reading, or is left out and counted: of another number of fields, with what is no number where
+  /// one is expected, a class or a word that there is not, or a value that is missing.
+  sample_failure on_error = sample_failure::raise;
 };
 
 /// A table in memory. The fields of a sample are, of those there are: the numbers [columns] as float32, the categories
@@ -75,12 +98,13 @@ export class csv_table {
     std::string file;
     std::vector<std::int64_t> lines;
   };
-  csv_table(tensor_rows rows, std::vector<std::vector<std::string>> names,
-            std::map<std::string, std::vector<std::string>> words, std::int64_t skipped, source_lines from)
+  csv_table(tensor_rows rows, std::vector<std::vector<std::string>> names, csv_schema schema, std::int64_t skipped,
+            std::vector<std::string> left_out, source_lines from)
       : rows_(std::move(rows)),
         names_(std::move(names)),
-        words_(std::move(words)),
+        schema_(std::make_shared<const csv_schema>(std::move(schema))),
         skipped_(skipped),
+        left_out_(std::move(left_out)),
         from_(std::make_shared<const source_lines>(std::move(from))) {}
   std::int64_t size() const { return rows_.size(); }
   any_sample operator[](std::int64_t i) const { return rows_[i]; }
@@ -92,17 +116,23 @@ export class csv_table {
   /// The names of the columns of a field.   Errors: value_error for a field that there is not.
   const std::vector<std::string>& names(std::size_t field) const;
   /// The words of all categories, by column: number i stands for word i.
-  const std::map<std::string, std::vector<std::string>>& words() const { return words_; }
+  const std::map<std::string, std::vector<std::string>>& words() const { return schema_->words; }
+  /// Kinds, words and means of its columns.
+  const csv_schema& schema() const { return *schema_; }
+  operator const csv_schema&() const { return *schema_; }
   /// What errors about row i name: its file and line, "prices.csv:17", and with a field the column of its element.
   std::string location(std::int64_t i, std::size_t field = detail::no_field, std::int64_t element = -1) const;
-  /// How many rows were left out for missing numbers.
+  /// How many rows were left out, for missing numbers or under `on_error`.
   std::int64_t skipped() const { return skipped_; }
+  /// What was wrong with each of them, by file, line and column; of the first 100.
+  const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
   tensor_rows rows_;
   std::vector<std::vector<std::string>> names_;
-  std::map<std::string, std::vector<std::string>> words_;
+  std::shared_ptr<const csv_schema> schema_;
   std::int64_t skipped_;
+  std::vector<std::string> left_out_;
   std::shared_ptr<const source_lines> from_;
 };
 
