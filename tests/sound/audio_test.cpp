@@ -198,6 +198,50 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
   BOOST_CHECK_THROW(read_wav("/no/such.wav"), file_error);
 }
 
+BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
+  const auto field = [](std::size_t at, std::uint64_t v, std::size_t bytes) {  // of a header of 44 bytes and 8 frames
+    std::string s = riff(chunk("fmt ", format(1, 1, 8000, 16)) +
+                         chunk("data", std::string("\x80\0\x90\0\xa0\0\xb0\0\xc0\0\xd0\0\xe0\0\xf0\0", 16)));
+    return s.replace(at, bytes, little(v, static_cast<int>(bytes)));
+  };
+  BOOST_TEST(decoded(field(4, 52, 4)).frames() == 8);
+  // The RIFF: more than there is, and less.
+  refused<file_error>(field(4, 53, 4), "RIFF: a size of 53 is said, and the file goes on for 52 bytes");
+  refused<file_error>(field(4, 36, 4),
+                      "the chunk `data` of 16 bytes at byte 36 goes on after the end, which is at byte 44");
+  refused<file_error>(field(4, 51, 4), "the chunk `data` of 16 bytes at byte 36 goes on after the end");
+  // The format.
+  refused<file_error>(field(16, 14, 4), "fmt: a size of at least 16 bytes");
+  refused<file_error>(field(16, 200, 4), "the chunk `fmt ` of 200 bytes at byte 12 goes on after the end");
+  refused<unsupported_error>(field(20, 3, 2), "fmt: coding 3 of 16 bits is not supported");
+  refused<file_error>(field(22, 2, 2),
+                      "fmt: frames of 4 bytes are expected for 2 channels of 16 bits, and these have 2");
+  refused<file_error>(field(24, 16000, 4),
+                      "fmt: 32000 bytes a second are expected for a rate of 16000 and frames of 2 "
+                      "bytes, and these are 16000");
+  refused<file_error>(field(28, 7, 4),
+                      "fmt: 16000 bytes a second are expected for a rate of 8000 and frames of 2 bytes, and "
+                      "these are 7");
+  refused<file_error>(field(32, 4, 2),
+                      "fmt: frames of 2 bytes are expected for 1 channels of 16 bits, and these have 4");
+  refused<file_error>(field(34, 8, 2),
+                      "fmt: frames of 1 bytes are expected for 1 channels of 8 bits, and these have 2");
+  // The samples: more than there are, and less; with a RIFF that says the same, too.
+  refused<file_error>(field(40, 18, 4), "the chunk `data` of 18 bytes at byte 36 goes on after the end");
+  refused<file_error>(field(40, 8, 4), "data: a size of 8 bytes is said, and what follows at byte 52 is no chunk");
+  refused<file_error>(field(40, 7, 4), "data: a size of 7 bytes is said, and what follows at byte 52 is no chunk");
+  refused<file_error>(field(40, 0, 4).replace(4, 4, little(36, 4)),
+                      "RIFF: a size of 36 is said, and 16 bytes follow that begin no chunk");
+  refused<file_error>(field(40, 8, 4).replace(4, 4, little(44, 4)),
+                      "RIFF: a size of 44 is said, and 8 bytes follow that begin no chunk");
+  // Silence is no list of chunks.
+  refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16)) + chunk("data", "") + std::string(16, '\0')),
+                      "data: a size of 0 bytes is said, and what follows at byte 44 is no chunk");
+  // Tags after the RIFF are none of its samples.
+  for (const std::string& tag : {std::string("ID3\4\0\0", 6), std::string("TAGtitle"), chunk("LIST", "INFO")})
+    BOOST_TEST(decoded(field(4, 52, 4) + tag).frames() == 8);
+}
+
 BOOST_AUTO_TEST_CASE(what_no_wav_file_holds_is_not_written) {
   test_files::folder dir;
   const auto write = [&](const waveform& w) { write_wav(dir / "a.wav", w); };

@@ -68,6 +68,11 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
   if (align != channels * (bits / 8))
     wrong(from, "fmt: frames of ", channels * (bits / 8), " bytes are expected for ", channels, " channels of ", bits,
           " bits, and these have ", align);
+  // As much as the field holds.
+  const std::uint64_t rate_of_bytes = std::min<std::uint64_t>(std::uint64_t(rate) * align, 0xFFFFFFFF);
+  if (little_endian(b + 8, 4) != rate_of_bytes)
+    wrong(from, "fmt: ", rate_of_bytes, " bytes a second are expected for a rate of ", rate, " and frames of ", align,
+          " bytes, and these are ", little_endian(b + 8, 4));
   h.info.rate = rate;
   h.info.channels = channels;
   h.sample = bits / 8;
@@ -76,6 +81,27 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
                   : bits == 16 ? wav_format::pcm16
                   : bits == 24 ? wav_format::pcm24
                                : wav_format::pcm32;
+}
+
+// Whether bytes may be the name of a chunk; what is sound rarely may.
+bool is_name(std::string_view id) {
+  return std::all_of(id.begin(), id.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+// After the RIFF a file may have chunks and tags; other bytes are taken for sound that the header does not count.
+void check_rest(const byte_source& from, std::uint64_t end) {
+  const auto is_tag = [&](std::uint64_t at) {
+    char id[4] = {};
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(from.size - at, 4));
+    from.read(at, id, n);
+    return std::all_of(id, id + std::min<std::size_t>(n, 3), [](char c) {  // "ID3" has its version after it
+      return c == ' ' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    });
+  };
+  if (from.size <= end || is_tag(end)) return;
+  if (end % 2 == 1 && (from.size == end + 1 || is_tag(end + 1))) return;  // the byte that makes it even
+  wrong(from, "RIFF: a size of ", end - 8, " is said, and ", from.size - end,
+        " bytes follow that begin no chunk: samples that the header does not count");
 }
 
 wav_header read_header(const byte_source& from) {
@@ -91,10 +117,14 @@ wav_header read_header(const byte_source& from) {
   bool format = false, data = false;
   std::uint64_t data_bytes = 0;
   for (std::uint64_t at = 12; at < end;) {
-    if (end - at < 8) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
-    from.read(at, b, 8);
+    const bool has_room = end - at >= 8;
+    if (has_room) from.read(at, b, 8);
     const std::uint32_t size = little_endian(b + 4, 4);
     const std::string_view id(reinterpret_cast<const char*>(b), 4);
+    if (data && !(has_room && is_name(id)))
+      wrong(from, "data: a size of ", data_bytes, " bytes is said, and what follows at byte ", at, " is no chunk");
+    if (!has_room) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
+    if (!is_name(id)) wrong(from, "the chunk at byte ", at, " has no name, but `", printable(id), "`");
     if (size > end - at - 8)
       wrong(from, "the chunk `", printable(id), "` of ", size, " bytes at byte ", at,
             " goes on after the end, which is at byte ", end);
@@ -108,6 +138,7 @@ wav_header read_header(const byte_source& from) {
     }
     at += 8 + std::uint64_t(size) + size % 2;  // the last one may lack the byte that makes it even
   }
+  check_rest(from, end);
   if (!format) wrong(from, "fmt: it is missing");
   if (!data) wrong(from, "data: it is missing");
   const std::uint64_t frame = h.sample * static_cast<std::uint64_t>(h.info.channels);
