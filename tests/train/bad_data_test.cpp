@@ -357,4 +357,69 @@ BOOST_AUTO_TEST_CASE(pictures_that_are_wrong_are_left_out) {
                    (dir / "empty") + ": the folder of a class has no file that ends in"));
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_another_number_of_fields_are_left_out) {
+  const std::string ragged = table_of(30, 11, "1,2");
+  BOOST_TEST(message_of([&] { read(ragged, with_kind); }) ==
+             "t.csv:13: the row has 2 fields; expected 3, as in the first row");
+  csv_options skipping = with_kind;
+  skipping.on_error = sample_failure::skip;
+  const auto table = read(ragged, skipping);
+  BOOST_TEST(table.size() == 29);
+  BOOST_TEST(table.skipped() == 1);
+  BOOST_TEST(table.location(11) == "t.csv:14");
+  // The others are trained on as if it were not there.
+  std::string without = table_of(30, -1, {});
+  std::size_t at = 0;
+  for (int line = 0; line < 12; ++line) at = without.find('\n', at) + 1;
+  without.erase(at, without.find('\n', at) + 1 - at);
+  classifier a({.seed = 1}), b({.seed = 1});
+  const auto report = fit(a, table, loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 8});
+  fit(b, read(without, with_kind), loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 8});
+  BOOST_TEST(report.epochs[1].skipped == 0);
+  BOOST_TEST((weights_of(a.core()) == weights_of(b.core())));
+  // A table to test on, in which a word was not trained on.
+  const auto train = read("a,b,kind\n1,2,x\n2,,y\n3,6,x\n", {.targets = {"kind"}, .missing = missing_rule::mean});
+  BOOST_TEST(message_of([&] { read("a,b,kind\n1,2,x\n1,,z\n", {.like = train}); }) ==
+             "t.csv:3: column `kind`: `z` is none of its words; there are `x`, `y`");
+  const auto test = read("a,b,kind\n1,2,x\n1,,z\n1,,y\n", {.like = train, .on_error = sample_failure::skip});
+  BOOST_TEST(test.skipped() == 1);
+  BOOST_TEST(evaluate(a, test, loss::cross_entropy{}).skipped == 0);
+}
+
+BOOST_AUTO_TEST_CASE(sounds_whose_headers_lie_are_left_out) {
+  const test_files::folder dir;
+  for (const std::string name : {"high", "low"}) {
+    std::filesystem::create_directories(dir / name);
+    for (int i = 0; i < 5; ++i)
+      write_wav(dir / (name + "/" + std::to_string(i) + ".wav"),
+                {matrix<float>{{name == "low" ? -0.5F : 0.5F, 0.25F, 0.125F, 0}}, 8000});
+  }
+  const auto sounds = datasets::audio_folder(dir.path.string());
+  const auto data = dataset::map(sounds, [](const auto& s) {
+    const auto x = s.sound.samples.data();
+    return std::pair(std::array<float, 2>{x[0], x[1]}, s.label);
+  });
+  const std::string path = dir / "low/2.wav", whole = test_files::read_raw(path);
+  classifier net({.seed = 1});
+  const auto train = [&](sample_failure on_error) {
+    return fit(net, data, loss::cross_entropy{}, optim::sgd{}, {.batch = 4, .on_error = on_error});
+  };
+  BOOST_TEST(train(sample_failure::raise).epochs[0].skipped == 0);
+  // Samples, rate of bytes, bytes of a frame.
+  for (const auto& [at, byte, why] : {std::tuple(40, 4, "data: a size of 4 bytes is said"),
+                                      std::tuple(28, 1, "fmt: 16000 bytes a second are expected"),
+                                      std::tuple(32, 4, "fmt: frames of 2 bytes are expected")}) {
+    std::string lies = whole;
+    lies[static_cast<std::size_t>(at)] = static_cast<char>(byte);
+    test_files::write_raw(path, lies);
+    const std::string said = message_of([&] { train(sample_failure::raise); });
+    BOOST_TEST(holds(said, "fit: sample 7 of the training data cannot be read: " + path + ": " + why));
+    BOOST_TEST(train(sample_failure::skip).epochs[0].skipped == 1);
+    BOOST_TEST(predict(net, data, {.on_error = sample_failure::skip}).samples.size() == 9U);
+  }
+  std::filesystem::create_directories(dir / "none");
+  BOOST_TEST(holds(message_of([&] { datasets::audio_folder(dir.path.string()); }),
+                   (dir / "none") + ": the folder of a class has no file that ends in"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
