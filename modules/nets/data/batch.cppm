@@ -15,10 +15,12 @@ export struct batch_options {
   std::int64_t batch = 32;
   /// Leaves out batches of fewer samples.
   bool drop_last = false;
-  /// Whether samples of different extents are padded with zeros; where not, they are a shape_error.
+  /// Whether samples of different extents are padded; where not, they are a shape_error.
   bool pad = true;
   /// The bucket of sample i: a batch has samples of one bucket. Empty: all are one.
   std::function<std::int64_t(std::int64_t)> bucket_by = {};
+  /// What shorter samples are filled up with, a number for each field; 0 for fields without one.
+  std::vector<std::optional<double>> fill = {};
 };
 
 /// Which samples make which batch.
@@ -81,7 +83,7 @@ export class sample_batch {
   };
   const block& at(std::size_t field) const;
   void take(const sample_source& source, std::size_t position, view<const detail::field_view> fields);
-  void finish(block& b, std::size_t field, bool pad);
+  void finish(const sample_source& source, std::size_t field, bool pad);
   std::vector<block> blocks_;
   std::vector<std::int64_t> indices_;
   std::shared_ptr<const detail::sample_reader> reader_;  // that they were read from
@@ -126,10 +128,10 @@ export class batch_range {
 
 export namespace dataset {
 
-/// Errors: value_error for a batch below 1.
+/// Errors: value_error for a batch below 1, and as of `sample_source::filled_with`.
 template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 batch_range batches(const D& data, const batch_options& o = {}) {
-  sample_source source = source_of(data);
+  sample_source source = source_of(data).filled_with(view<const std::optional<double>>(o.fill));
   const std::int64_t n = source.size();
   return {std::move(source), batch_plan(n, o), o.pad};
 }

@@ -125,7 +125,8 @@ void sample_batch::take(const sample_source& source, std::size_t position, view<
   }
 }
 
-void sample_batch::finish(block& b, std::size_t field, bool pad) {
+void sample_batch::finish(const sample_source& source, std::size_t field, bool pad) {
+  block& b = blocks_[field];
   const shape one = b.type.dims;
   b.type.dims = with_first(dim(static_cast<std::int64_t>(indices_.size())), one);
   if (b.type.element == dtype::string) return;
@@ -139,7 +140,7 @@ void sample_batch::finish(block& b, std::size_t field, bool pad) {
     text t;
     t << "batches: field " << field << " is " << b.shapes[0];
     detail::put_sample(t << " in ", indices_[0], location(0)) << " and " << b.shapes[k];
-    detail::put_sample(t << " in ", indices_[k], location(k)) << "; {.pad = true} fills the shorter ones with zeros";
+    detail::put_sample(t << " in ", indices_[k], location(k)) << "; {.pad = true} fills up the shorter ones";
     detail::raise(error_kind::shape, t);
   }
   reserve(b.padded, b.type.bytes(), 0);
@@ -147,7 +148,7 @@ void sample_batch::finish(block& b, std::size_t field, bool pad) {
   const auto* from = static_cast<const std::byte*>(b.memory.data());
   auto* to = static_cast<std::byte*>(b.padded.data());
   for (std::size_t k = 0; k < indices_.size(); ++k) {
-    detail::copy_padded(from, b.shapes[k], to + k * step, one, size);
+    detail::copy_padded(from, b.shapes[k], to + k * step, one, size, source.fill(field));
     from += static_cast<std::size_t>(b.shapes[k].size()) * size;
   }
 }
@@ -218,7 +219,7 @@ void sample_batch::read(const sample_source& source, view<const std::int64_t> in
             to.batch.take(to.source, to.position, fields);
           },
           &t);
-    for (std::size_t k = 0; k < blocks_.size(); ++k) finish(blocks_[k], k, pad);
+    for (std::size_t k = 0; k < blocks_.size(); ++k) finish(source, k, pad);
     return;
   }
   std::array<void*, detail::max_fields> to{};

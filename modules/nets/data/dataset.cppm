@@ -211,9 +211,14 @@ export enum class sample_failure : std::uint8_t { raise, skip };
 // ---- the type-erased form -------------------------------------------------------------------------------------------
 
 namespace detail {
-/// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and zeros where there are none.
+/// The element that a block has where a sample has none.
+struct filler {
+  std::array<std::byte, 8> element{};
+  bool given = false;  // else zeros
+};
+/// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and the filler where there are none.
 void copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
-                 int axis = 0);
+                 const filler& fill, int axis = 0);
 /// The extent of a sample along the first axis that the pattern leaves open, or along the first axis; 1 for numbers.
 std::int64_t length_of(const shape& s, const shape& pattern);
 
@@ -270,13 +275,19 @@ export class sample_source {
   /// Whether samples may differ in an extent of this field.
   bool is_ragged(std::size_t field) const { return !fields_[field].dims.is_static(); }
 
+  /// The same samples, of which shorter ones are filled up with a number for each field in batches. Fields without a number, also those after the
+  /// last one, keep what they had: zeros at first.
+  /// Errors: value_error for more numbers than fields, and for a number that the element type of its field does not hold.
+  sample_source filled_with(view<const std::optional<double>> numbers) const;
+  const detail::filler& fill(std::size_t field) const { return fills_[field]; }
+
   /// The shape of each field of a batch: the number of samples, then the largest extents. Reads the samples where an extent
   /// is open.  Errors: value_error for an index outside 0..size() - 1; shape_error and type_error naming sample and field.
   void batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const;
   std::vector<shape> batch_shapes(view<const std::int64_t> indices) const;
 
-  /// Writes the samples of a batch, one after another, into one block of memory for each field. Shorter samples are padded
-  /// with zeros up to `shapes`, as `batch_shapes` gives them, and found where they are left out. A field of strings goes to
+  /// Writes the samples of a batch, one after another, into one block of memory for each field. Shorter samples are filled up to `shapes`
+  /// with zeros, or as `filled_with` says, as `batch_shapes` gives them, and found where they are left out. A field of strings goes to
   /// that many objects of std::string. `lengths` has, where it is given, for each field null or room for one number a
   /// sample: its extent along the first axis that is open, or along the first axis where none is; 1 for numbers.
   /// Allocates nothing for tensors and numbers, beside what the data set does.
@@ -305,6 +316,7 @@ export class sample_source {
   void check(view<const std::int64_t> indices) const;
   std::shared_ptr<const detail::sample_reader> reader_;
   std::vector<tensor_type> fields_;
+  std::vector<detail::filler> fills_;  // of each field
   std::int64_t size_ = 0;
 };
 

@@ -85,8 +85,16 @@ std::int64_t detail::length_of(const shape& s, const shape& pattern) {
   return s.rank ? s.at(0) : 1;
 }
 
+namespace {
+void fill_elements(std::byte* to, std::size_t bytes, std::size_t element, const detail::filler& fill) {
+  if (!fill.given) std::memset(to, 0, bytes);
+  else
+    for (std::size_t at = 0; at < bytes; at += element) std::memcpy(to + at, fill.element.data(), element);
+}
+}  // namespace
+
 void detail::copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
-                         int axis) {
+                         const filler& fill, int axis) {
   // Extents that agree from `axis` on are one run of bytes.
   int same = s.rank;
   while (same > axis && s[same - 1] == padded[same - 1]) --same;
@@ -96,13 +104,14 @@ void detail::copy_padded(const std::byte* from, const shape& s, std::byte* to, c
   if (same <= axis + 1) {
     const std::size_t filled = bytes(s, axis), all = bytes(padded, axis);
     if (filled) std::memcpy(to, from, filled);
-    if (all > filled) std::memset(to + filled, 0, all - filled);
+    if (all > filled) fill_elements(to + filled, all - filled, element, fill);
     return;
   }
   const std::size_t step = bytes(s, axis + 1), padded_step = bytes(padded, axis + 1);
   const auto n = static_cast<std::size_t>(s.at(axis)), all = static_cast<std::size_t>(padded.at(axis));
-  for (std::size_t i = 0; i < n; ++i) copy_padded(from + i * step, s, to + i * padded_step, padded, element, axis + 1);
-  if (all > n && padded_step) std::memset(to + n * padded_step, 0, (all - n) * padded_step);
+  for (std::size_t i = 0; i < n; ++i)
+    copy_padded(from + i * step, s, to + i * padded_step, padded, element, fill, axis + 1);
+  if (all > n && padded_step) fill_elements(to + n * padded_step, (all - n) * padded_step, element, fill);
 }
 
 sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader, view<const field_pattern> patterns,
@@ -128,6 +137,32 @@ sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader
     }
   }
   if (known.empty()) complete(*reader_, patterns, fields_);
+  fills_.resize(fields_.size());
+}
+
+sample_source sample_source::filled_with(view<const std::optional<double>> numbers) const {
+  text t;
+  if (numbers.size() > fields_.size())
+    detail::raise(error_kind::value, t << "data set: `fill` has " << numbers.size() << " numbers, and a sample has "
+                                       << fields_.size() << (fields_.size() == 1 ? " field" : " fields"));
+  sample_source filled = *this;
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    if (!numbers[k]) continue;
+    detail::filler& fill = filled.fills_[k];
+    const dtype element = fields_[k].element;
+    const bool holds = element != dtype::string && with_type(element, [&]<class T>() {
+                         T x{};
+                         if (!detail::to_element(*numbers[k], x)) return false;
+                         std::memcpy(fill.element.data(), &x, sizeof x);
+                         return true;
+                       });
+    if (!holds)
+      detail::raise(error_kind::value, t << "data set: field " << k << " is " << element
+                                         << ", and shorter samples of it are filled up with " << *numbers[k]
+                                         << "; expected a number of that type, or the field in another one");
+    fill.given = true;
+  }
+  return filled;
 }
 
 void sample_source::check(view<const std::int64_t> indices) const {
@@ -198,6 +233,7 @@ struct placing {
   view<const tensor_type> types;
   view<void* const> destinations;
   const shape* shapes;  // of one sample each, padded
+  const detail::filler* fills;
   view<std::int64_t* const> lengths;
   std::int64_t index;
   std::size_t position;
@@ -216,7 +252,7 @@ struct placing {
       auto* to =
           static_cast<std::byte*>(destinations[k]) + position * static_cast<std::size_t>(shapes[k].size()) * size;
       if (type.dims.rank == 0) std::memcpy(to, data, size);
-      else detail::copy_padded(static_cast<const std::byte*>(data), type.dims, to, shapes[k], size);
+      else detail::copy_padded(static_cast<const std::byte*>(data), type.dims, to, shapes[k], size, fills[k]);
     }
   }
 };
@@ -252,7 +288,7 @@ void sample_source::read(view<const std::int64_t> indices, view<void* const> des
       if (lengths[k]) std::fill_n(lengths[k], indices.size(), detail::length_of(fields_[k].dims, fields_[k].dims));
     return;
   }
-  placing p{fields_, destinations, padded.data(), lengths, 0, 0};
+  placing p{fields_, destinations, padded.data(), fills_.data(), lengths, 0, 0};
   for (; p.position < indices.size(); ++p.position) {
     p.index = indices[p.position];
     sample(p.index, [](void* state, view<const field_view> f) { static_cast<const placing*>(state)->put(f); }, &p);

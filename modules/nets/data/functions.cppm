@@ -46,6 +46,40 @@ template <class D, class F> struct filter_check {
     return t;
   }
 };
+
+/// The fields of a sample and then the extents of some.
+template <std::size_t... Fields> struct fields_and_lengths {
+  template <class F> static std::int64_t length(const F& f) {
+    constexpr field_pattern pattern = field_traits<F>::pattern;
+    const shape s = field_traits<F>::of(f).type.dims;
+    return length_of(s, pattern.known ? pattern.type.dims : s);
+  }
+  template <class S> auto operator()(const S& s) const {
+    return with_fields(s, [](const auto&... f) {
+      const auto all = std::tie(f...);
+      return std::tuple(f..., length(std::get<Fields>(all))...);
+    });
+  }
+};
+template <class D, std::size_t... Fields> struct lengths_check {
+  static consteval text message() {
+    text t;
+    if constexpr (!Dataset<D>) return dataset_check<D>::message();
+    else if constexpr (is_any_sample<sample_of<D>>)
+      t << "dataset::with_lengths: the number of fields of a sample is known at run time alone; map it to a tuple "
+           "first";
+    else {
+      constexpr std::size_t count = fields_of<sample_of<D>>::size;
+      for (const std::size_t field : {Fields...})
+        if (t.empty() && field >= count)
+          t << "dataset::with_lengths: field " << field << " of " << count << "; fields are counted from 0";
+      if (t.empty() && count + sizeof...(Fields) > max_fields)
+        t << "dataset::with_lengths: the samples have " << count + sizeof...(Fields)
+          << " fields with their lengths; expected at most " << max_fields;
+    }
+    return t;
+  }
+};
 template <class A, class B> struct zip_check {
   static consteval text message() {
     text t;
@@ -86,6 +120,17 @@ auto map(const D& data, F f, std::int64_t seed = 0) {
 // The seed's type is deduced, so that compilers say first what is wrong with the function.
 template <class F, std::integral Seed = std::int64_t> auto map(F f, Seed seed = 0) {
   return detail::dataset_step{[f, seed](const auto& data) { return map(data, f, static_cast<std::int64_t>(seed)); }};
+}
+
+/// The fields of each sample as a std::tuple, and then the lengths of some, by their numbers from 0: extents along the first axis that is open, or along the first
+/// where none is. So a model or a loss is given them: `fit(net, dataset::with_lengths<0, 1>(data), loss::ctc{}, ...)`.
+template <std::size_t... Fields, class D>
+requires(sizeof...(Fields) > 0) && accepted<diagnostic<detail::lengths_check<D, Fields...>>()>
+auto with_lengths(const D& data) {
+  return map(data, detail::fields_and_lengths<Fields...>{});
+}
+template <std::size_t... Fields> requires(sizeof...(Fields) > 0) auto with_lengths() {
+  return detail::dataset_step{[](const auto& data) { return with_lengths<Fields...>(data); }};
 }
 
 /// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.

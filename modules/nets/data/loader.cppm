@@ -37,6 +37,7 @@ export struct loader_options {
   bool drop_last = false;
   bool pad = true;
   std::function<std::int64_t(std::int64_t)> bucket_by = {};
+  std::vector<std::optional<double>> fill = {};
   /// Whether epoch e has the samples in the order of `permutation(size, seed, e)`.
   bool shuffle = false;
   std::int64_t seed = 0;
@@ -161,7 +162,7 @@ export class loader {
   loader_report report() const { return batches_.report(); }
 
  private:
-  loader(const loader_options& o, sample_source source);
+  loader(const loader_options& o, const sample_source& source);
   void begin(std::int64_t epoch);
   loader_options options_;
   batch_loader batches_;

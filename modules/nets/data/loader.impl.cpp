@@ -272,8 +272,9 @@ loader_report batch_loader::report() const {
   return impl_->done;
 }
 
-loader::loader(const loader_options& o, sample_source source)
-    : options_(o), batches_(std::move(source), {o.threads, o.ahead, o.pad, o.on_error}) {
+loader::loader(const loader_options& o, const sample_source& source)
+    : options_(o),
+      batches_(source.filled_with(view<const std::optional<double>>(o.fill)), {o.threads, o.ahead, o.pad, o.on_error}) {
   check_range("loader", "batch", o.batch, 1, std::numeric_limits<std::int64_t>::max());
 }
 

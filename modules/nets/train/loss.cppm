@@ -190,6 +190,8 @@ export struct ctc {
   std::int64_t blank = 0;
   bool zero_infinity = false, time_first = false;
   loss_reduction reduction = loss_reduction::mean;
+  /// What shorter targets are filled up with.
+  static constexpr double target_fill() { return -1; }
   value operator()(const value& log_probabilities, const value& targets) const;
   value operator()(const value& log_probabilities, const value& targets, const value& input_lengths,
                    const value& target_lengths) const;

@@ -141,6 +141,9 @@ export struct fit_options {
   dtype compute = dtype::float32;
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
+  /// What shorter samples are filled up with in batches, also of the validation data: a number for each field. A field without one has
+  /// zeros, or is the first target of a loss that says what it leaves out, as by `ignore_index`.
+  std::vector<std::optional<double>> fill{};
 };
 
 /// Has each of several processes take the optimizer's slots that others keep since a training with `.shard_optimizer`. All call it.
@@ -163,7 +166,18 @@ export struct evaluation_options {
 /// The part of training that is no template.
 export class trainer {
  public:
-  using loss_rule = std::function<loss_terms(view<const value> outputs, view<const value> targets)>;
+  struct loss_rule {
+    std::function<loss_terms(view<const value> outputs, view<const value> targets)> call{};
+    std::optional<double>
+        target_fill{};  // what shorter ones of the first target are filled up with, where the loss says it
+    loss_rule() = default;
+    template <class F>
+    requires(!std::same_as<F, loss_rule> &&
+             std::is_invocable_r_v<loss_terms, const F&, view<const value>, view<const value>>)
+    loss_rule(F f, std::optional<double> fill = {}) : call(std::move(f)), target_fill(fill) {}
+    loss_terms operator()(view<const value> outputs, view<const value> targets) const { return call(outputs, targets); }
+    explicit operator bool() const { return static_cast<bool>(call); }
+  };
   using step_rule = update_rule;
   trainer(model_core& net, loss_rule loss, step_rule step, double rate);
   ~trainer();
@@ -212,8 +226,22 @@ template <class L> struct weight_of_loss {
     return loss.weight(v...);
   }
 };
+/// What a loss has the first target filled up with, so that padding counts nothing: its `target_fill()`, or its `ignore_index`.
+template <class L> std::optional<double> target_fill_of(const L& loss) {
+  if constexpr (requires {
+                  { loss.target_fill() } -> std::convertible_to<std::optional<double>>;
+                })
+    return loss.target_fill();
+  else if constexpr (requires {
+                       { loss.ignore_index } -> std::convertible_to<std::optional<std::int64_t>>;
+                     }) {
+    const std::optional<std::int64_t> ignored = loss.ignore_index;
+    return ignored ? std::optional<double>(static_cast<double>(*ignored)) : std::nullopt;
+  } else if constexpr (requires { loss.loss; }) return target_fill_of(loss.loss);
+  else return std::nullopt;
+}
 template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
-  return [loss](view<const value> outputs, view<const value> targets) {
+  const auto call = [loss](view<const value> outputs, view<const value> targets) {
     loss_terms t(loss_of_operands(loss, outputs, targets));
     if constexpr (Loss<weight_of_loss<L>>) t.weight = loss_of_operands(weight_of_loss<L>{loss}, outputs, targets);
     if constexpr (requires { requires std::same_as<std::remove_cvref_t<decltype(loss.reduction)>, loss_reduction>; })
@@ -221,6 +249,7 @@ template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
     if constexpr (requires { std::optional<std::int64_t>(loss.ignore_index); }) t.ignore_index = loss.ignore_index;
     return t;
   };
+  return {call, target_fill_of(loss)};
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }
 /// The part of a model that is no template; that of a net from a file is the model.

@@ -244,6 +244,17 @@ struct trainer::implementation {
     }
   }
 
+  // A data set whose shorter samples are filled up as asked for, and the first target as the loss says otherwise.
+  sample_source filled(const sample_source& data, std::vector<std::optional<double>> numbers = {}) const {
+    const std::size_t target = net.definition().inputs.size();
+    if (loss.target_fill && numbers.size() <= target) numbers.resize(target + 1);
+    if (loss.target_fill && !numbers[target] && target < data.fields().size() && data.is_ragged(target) &&
+        !data.fill(target).given)
+      numbers[target] = loss.target_fill;
+    while (!numbers.empty() && !numbers.back()) numbers.pop_back();
+    return data.filled_with(view<const std::optional<double>>(numbers));
+  }
+
   // Inputs: those of the model, and the targets.
   struct forward_pass {
     std::shared_ptr<program> made;
@@ -511,8 +522,9 @@ std::string trainer::explain(std::int64_t batch) const {
   return make_plan(*impl_->train_program, view<const shape>(shapes), impl_->where->isa())->explain();
 }
 
-evaluation trainer::evaluate(const sample_source& data, std::int64_t batch, int threads, sample_failure on_error) {
+evaluation trainer::evaluate(const sample_source& samples, std::int64_t batch, int threads, sample_failure on_error) {
   auto& at = *impl_;
+  const sample_source data = at.filled(samples);
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   at.trace_for(data);
@@ -1122,8 +1134,11 @@ class trainer::implementation::fitting {
   std::chrono::steady_clock::time_point begin_;
 };
 
-training_report trainer::fit(const sample_source& data, const fit_options& o) {
+training_report trainer::fit(const sample_source& samples, const fit_options& options) {
   auto& at = *impl_;
+  const sample_source data = at.filled(samples, options.fill);
+  fit_options o = options;
+  if (o.validation) o.validation = at.filled(*o.validation, o.fill);
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (o.accumulate < 1 || o.accumulate > most_accumulated ||
       o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {

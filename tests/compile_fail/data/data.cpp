@@ -178,6 +178,40 @@ using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int,
 void use(const numbers& x, const std::vector<sample>& y) { dataset::zip(x, y); }
 }  // namespace dataset_zip_fields
 
+// case: dataset_lengths_rows
+// expect: dataset::with_lengths: the number of fields of a sample is known at run time alone; map it to a tuple first
+namespace dataset_lengths_rows {
+void use(const tensor_rows& rows) {
+#ifdef BAD
+  dataset::with_lengths<0>(rows);
+#else
+  dataset::with_lengths<0>(rows | dataset::map([](const any_sample& s) { return s.fields[0]; }));
+#endif
+}
+}  // namespace dataset_lengths_rows
+
+// case: dataset_lengths_field
+// expect: dataset::with_lengths: field 2 of 2; fields are counted from 0
+namespace dataset_lengths_field {
+#ifdef BAD
+inline constexpr std::size_t field = 2;
+#else
+inline constexpr std::size_t field = 1;
+#endif
+void use(const std::vector<std::pair<float, std::vector<float>>>& x) { dataset::with_lengths<field>(x); }
+}  // namespace dataset_lengths_field
+
+// case: dataset_lengths_fields
+// expect: dataset::with_lengths: the samples have 17 fields with their lengths; expected at most 16
+namespace dataset_lengths_fields {
+#ifdef BAD
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
+#else
+using sample = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int, int, int, int>;
+#endif
+void use(const std::vector<sample>& x) { dataset::with_lengths<0>(x); }
+}  // namespace dataset_lengths_fields
+
 // case: dataset_concat
 // expect: dataset::concat: the samples are a `float` and a `double`; expected one type
 namespace dataset_concat {
