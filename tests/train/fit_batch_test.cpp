@@ -1,4 +1,4 @@
-// Batches of `fit`: what shorter samples are filled up with, lengths as fields.
+// Batches of `fit`: what shorter samples are filled up with, lengths as fields, fields by their names.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -171,6 +171,128 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_filled_up_is_said) {
              "type, or the field in another one");
   BOOST_TEST(said([&] { dataset::batches(sentences{}, {.fill = {0, 0, 0}}); }) ==
              "data set: `fill` has 3 numbers, and a sample has 2 fields");
+}
+
+namespace {
+// x + 2 offset of two numbers each; the fields of a sample are not in the order of the inputs, `x` and `offset`.
+constexpr auto shifted =
+    topology(sublayer<"line">(nn::linear{.in_features = 2, .out_features = 2}), sublayer<"sum">(nn::add{}),
+             connect<"x", "line.input">, connect<"line.output", "sum.lhs">, connect<"offset", "sum.rhs">,
+             connect<"sum.output", "output">);
+using shifted_model = model<shifted, port_input<"x", float, "N", 2>, port_input<"offset", float, "N", 2>>;
+using pair_of_numbers = std::array<float, 2>;
+struct in_order {
+  pair_of_numbers x, offset, sum;
+};
+struct mixed_up {
+  pair_of_numbers sum, offset, x;
+};
+struct partly_named {
+  pair_of_numbers offset, other, sum;
+};
+struct in_place {
+  pair_of_numbers x, other, sum;
+};
+template <class Sample> struct sums {
+  std::int64_t size() const { return 40; }
+  Sample operator[](std::int64_t i) const {
+    const auto a = static_cast<float>(i % 7), b = static_cast<float>(i % 5);
+    const pair_of_numbers x{a, b}, offset{b - 2, 1 - a}, sum{2 * a + b - 2, b + 1 - a};
+    if constexpr (requires(Sample s) { s.x, s.offset; }) {
+      Sample s;
+      s.x = x, s.offset = offset, s.sum = sum;
+      return s;
+    } else if constexpr (requires(Sample s) { s.offset; }) return {offset, x, sum};
+    else return {x, offset, sum};
+  }
+};
+struct with_bits {
+  float a;
+  unsigned b : 3;
+};
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(fields_have_names) {
+  const auto names = [](const auto& data) {
+    std::string all;
+    const auto source = source_of(data);
+    for (const auto& n : source.names()) all += n + ",";
+    return all;
+  };
+  BOOST_TEST(names(sums<mixed_up>{}) == "sum,offset,x,");
+  BOOST_TEST(names(sentences{}) == "tokens,classes,");
+  BOOST_TEST(names(sounds{}) == ",,");
+  BOOST_TEST(names(sounds{} | dataset::named({"x", "said"}) | dataset::with_lengths<0, 1>()) ==
+             "x,said,x_length,said_length,");
+  BOOST_TEST(names(dataset::zip(sentences{}, sentences{})) == "tokens,classes,,,");
+  BOOST_TEST(names(dataset::split(sums<in_order>{}, 0.5, 1).first | dataset::cache()) == "x,offset,sum,");
+  BOOST_TEST(names(std::vector<with_bits>(1)) == ",,");  // a bit-field has no address
+  struct local {
+    float height = 0;
+    std::int64_t class_of_it = 0;
+  };
+  BOOST_TEST(names(std::vector<local>(1)) == "height,class_of_it,");
+  BOOST_TEST(names(datasets::csv_text("size,sort,other\n1,a,2\n", "file", {.targets = {"sort"}})) == ",sort,");
+  const matrix<float> x(3, 2);
+  BOOST_TEST(names(tensor_rows({any_tensor(x), any_tensor(x)}, {"a", "b"})) == "a,b,");
+}
+
+BOOST_AUTO_TEST_CASE(fields_are_bound_by_their_names) {
+  const auto trained = [](const auto& data) {
+    shifted_model net({.seed = 4});
+    fit(net, data, loss::mse{}, optim::adam{.lr = 0.05}, {.epochs = 3, .batch = 8, .validation = data});
+    return net;
+  };
+  auto expected = trained(sums<in_order>{});
+  auto named = trained(sums<mixed_up>{});
+  BOOST_TEST(same_bits(expected.parameters(), named.parameters()));
+  BOOST_TEST(evaluate(named, sums<mixed_up>{}, loss::mse{}).loss ==
+             evaluate(expected, sums<in_order>{}, loss::mse{}).loss);
+  BOOST_TEST(evaluate(named, sums<mixed_up>{}, metric::rmse{})[0].value ==
+             evaluate(expected, sums<in_order>{}, metric::rmse{})[0].value);
+  const auto a = predict(named, sums<mixed_up>{})[0], b = predict(expected, sums<in_order>{})[0];
+  BOOST_TEST(std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+  // Tuples have the names that they are given; without names the order counts.
+  const auto tuples = dataset::map(
+      sums<in_order>{}, [](const pair_of_numbers& x, const pair_of_numbers& offset, const pair_of_numbers& sum) {
+        return std::tuple(offset, sum, std::int64_t(1), x);
+      });
+  const auto chosen =
+      tuples | dataset::named({"offset", "sum", "weight", "x"}) | dataset::fields({"sum", "offset", "x"});
+  BOOST_TEST(same_bits(expected.parameters(), trained(chosen).parameters()));
+  // Rows of tensors are read as a whole.
+  matrix<float> x(40, 2), offset(40, 2), sum(40, 2);
+  for (std::int64_t i = 0; i < 40; ++i)
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto s = sums<in_order>{}[i];
+      const auto at = static_cast<std::size_t>(2 * i) + k;
+      x.writable()[at] = s.x[k], offset.writable()[at] = s.offset[k], sum.writable()[at] = s.sum[k];
+    }
+  const tensor_rows rows({any_tensor(sum), any_tensor(x), any_tensor(offset)}, {"sum", "x", "offset"});
+  BOOST_TEST(same_bits(expected.parameters(), trained(rows).parameters()));
+  const auto in_place_by_order = trained(sums<in_place>{});
+  BOOST_TEST(same_bits(expected.parameters(), in_place_by_order.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused) {
+  shifted_model net;
+  const auto fitted_with = [&](const auto& data) {
+    return said([&] { fit(net, data, loss::mse{}, optim::sgd{}, {.batch = 8}); });
+  };
+  const std::string why =
+      "fit: input `offset` of the model is input 1, and the field of that name is field 0 of the training data, which "
+      "has no field `x`; expected a field for the name of each input, or the fields in the order of the inputs: "
+      "`dataset::named` gives names";
+  BOOST_TEST(fitted_with(sums<partly_named>{}) == why);
+  BOOST_TEST(said([&] { predict(net, sums<partly_named>{}); }).starts_with("evaluate: input `offset` of the model"));
+  BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "offset"})) ==
+             "data set: 2 names, and a sample has 3 fields");
+  BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "x", "sum"})) == "data set: two fields are named `x`");
+  BOOST_TEST(said([&] { dataset::fields(sums<in_order>{}, {"x", "ofset"}); }) ==
+             "data set: no field is named `ofset`; there are `x`, `offset`, `sum`; did you mean `offset`?");
+  BOOST_TEST(said([&] { dataset::fields(sounds{}, {"x"}); }) ==
+             "data set: no field is named `x`: fields have no names; `dataset::named` gives some");
+  BOOST_TEST(said([&] { dataset::fields(sums<in_order>{}, {"x", "x"}); }) == "data set: field 0 is chosen twice");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -71,6 +71,7 @@ template <class D> class selected {
   std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
     return location_in(data_, which_[i], field, element);
   }
+  std::vector<std::string> field_names() const { return field_names_of(data_); }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const requires HasRead<D> {
     const auto types = data_.sample_types();
     std::array<std::int64_t, 64> part;
@@ -123,6 +124,12 @@ template <class D, class F> class mapped {
   std::int64_t size() const { return size_of_data(data_); }
   applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i, seed_); }
   std::string location(std::int64_t i) const { return location_in(data_, i); }  // its fields are others
+  /// Those that the function says of the names before it, or those of what it gives.
+  std::vector<std::string> field_names() const {
+    if constexpr (requires { f_.field_names(std::vector<std::string>()); })
+      return f_.field_names(field_names_of(data_));
+    else return member_names<applied<F, D>>();
+  }
 
  private:
   D data_;
@@ -154,10 +161,42 @@ template <class A, class B> class zipped {
     for (const auto& t : b_.sample_types()) all.push_back(t);
     return all;
   }
+  /// Of a name that both have the second one is left out.
+  std::vector<std::string> field_names() const {
+    auto all = named_or_not(a_);
+    for (auto& name : named_or_not(b_)) {
+      const bool is_new = std::find(all.begin(), all.end(), name) == all.end();
+      all.push_back(is_new ? std::move(name) : std::string());
+    }
+    return all;
+  }
 
  private:
+  template <class D> static std::vector<std::string> named_or_not(const D& d) {
+    auto names = field_names_of(d);
+    names.resize(fields_of<sample_of<D>>::size);
+    return names;
+  }
   A a_;
   B b_;
+};
+
+/// The samples of a data set, whose fields have names.
+template <class D> class named_fields {
+ public:
+  named_fields(D data, std::vector<std::string> names) : data_(std::move(data)), names_(std::move(names)) {}
+  std::int64_t size() const { return size_of_data(data_); }
+  sample_of<D> operator[](std::int64_t i) const { return sample_at(data_, i); }
+  auto sample_types() const requires HasTypes<D> { return data_.sample_types(); }
+  const std::vector<std::string>& field_names() const { return names_; }
+  auto labels() const requires requires(const D& d) { d.labels(); } { return data_.labels(); }
+  void read(view<const std::int64_t> indices, view<void* const> destinations) const requires HasRead<D> {
+    data_.read(indices, destinations);
+  }
+
+ private:
+  D data_;
+  std::vector<std::string> names_;
 };
 
 /// One data set after another.
@@ -178,6 +217,7 @@ template <class A, class B> class concatenated {
     const auto a = a_.sample_types(), b = b_.sample_types();
     return merged_types(a, b);
   }
+  std::vector<std::string> field_names() const { return field_names_of(a_); }
 
  private:
   A a_;
@@ -207,6 +247,7 @@ template <class D> class cached {
   std::string location(std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) const {
     return location_in(data_->data, i, field, element);
   }
+  std::vector<std::string> field_names() const { return field_names_of(data_->data); }
 
  private:
   struct kept {

@@ -131,6 +131,39 @@ struct list_fields {
 };
 template <class S> using fields_of = decltype(with_fields(std::declval<const S&>(), list_fields{}));
 
+// Of a member of an object that is never made its address alone is taken: the compiler spells its name.
+template <class T> union unmade {
+  char none;
+  T object;
+  constexpr unmade() : none() {}
+  constexpr ~unmade() {}
+};
+template <class T> inline constexpr unmade<T> unmade_sample{};
+template <class S, std::size_t I> constexpr auto address_of_member() {
+  return with_members(unmade_sample<S>.object,
+                      [](auto, const auto&... m) { return std::get<I>(std::tuple<decltype(&m)...>(&m...)); });
+}
+template <class P, P p> consteval std::string_view spelled() { return __PRETTY_FUNCTION__; }
+template <auto> struct constant_of;
+/// The name of a member of an aggregate; empty where one of them has no address, as a bit-field.
+template <class S, std::size_t I> consteval std::string_view member_name() {
+  if constexpr (requires { typename constant_of<address_of_member<S, I>()>; }) {
+    constexpr auto p = address_of_member<S, I>();
+    const std::string_view all = spelled<decltype(p), p>();
+    const auto begin = all.rfind('.') + 1;
+    return all.substr(begin, all.size() - 1 - begin);
+  } else return {};
+}
+/// The names of the fields of a sample, where it is an aggregate; else none.
+template <class S> std::vector<std::string> member_names() {
+  if constexpr (Field<S> || TupleLike<S> || is_any_sample<S> || !std::is_aggregate_v<S> || std::is_array_v<S>)
+    return {};
+  else
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return std::vector<std::string>{std::string(member_name<S, I>())...};
+    }(std::make_index_sequence<member_count<S>>());
+}
+
 template <class D> using sample_of = std::remove_cvref_t<decltype(std::declval<const D&>()[std::int64_t(0)])>;
 
 // What is wrong with the fields of a sample.
@@ -197,7 +230,7 @@ template <class D> struct dataset_check {
 /// What can be trained on: `size()` samples, `operator[](i)` gives one: a tensor, a number, a std::vector or std::array of
 /// numbers, a std::string, or an aggregate of up to 16 members, a std::tuple or a std::pair of those, or `any_sample`. Its fields are counted from 0 in this order.
 /// Members more are used where a data set has them: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a range of `tensor_type`, what it knows of its
-/// fields beyond their C++ types, with `dyn` for extents that differ between samples; and `read(view<const std::int64_t>
+/// fields beyond their C++ types, with `dyn` for extents that differ between samples; `field_names()`, a range of names where they are no members of an aggregate; and `read(view<const std::int64_t>
 /// indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
 /// `location(i)`, a string that says where sample i comes from, as a file, which errors name; or `location(i, field, element)` with
 /// defaults, which also says what element of a field it is.
@@ -281,6 +314,15 @@ export class sample_source {
   sample_source filled_with(view<const std::optional<double>> numbers) const;
   const detail::filler& fill(std::size_t field) const { return fills_[field]; }
 
+  /// The name of each field: a member of an aggregate, what the data set or `named` says, else empty.
+  view<const std::string> names() const { return names_; }
+  /// The same samples with names of their fields.   Errors: value_error for another number of names, and for one that comes twice.
+  sample_source named(std::vector<std::string> names) const;
+  /// Some fields of the same samples, in this order, by their numbers or names.
+  /// Errors: value_error for none, and for fields that there are not or that come twice.
+  sample_source chosen(view<const std::size_t> fields) const;
+  sample_source chosen(view<const std::string> names) const;
+
   /// The shape of each field of a batch: the number of samples, then the largest extents. Reads the samples where an extent
   /// is open.  Errors: value_error for an index outside 0..size() - 1; shape_error and type_error naming sample and field.
   void batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const;
@@ -317,6 +359,7 @@ export class sample_source {
   std::shared_ptr<const detail::sample_reader> reader_;
   std::vector<tensor_type> fields_;
   std::vector<detail::filler> fills_;  // of each field
+  std::vector<std::string> names_;
   std::int64_t size_ = 0;
 };
 
@@ -376,7 +419,15 @@ template <> struct source_check<sample_source> {
   static consteval text message() { return {}; }
 };
 
-template <class D> sample_source source_at(std::shared_ptr<const D> data) {
+/// The names of the fields of a data set's samples; none where they have no names.
+template <class D> std::vector<std::string> field_names_of(const D& data) {
+  if constexpr (requires { data.field_names(); }) {
+    std::vector<std::string> all;
+    for (const auto& name : data.field_names()) all.emplace_back(name);
+    return all;
+  } else return member_names<sample_of<D>>();
+}
+template <class D> sample_source unnamed_source_at(std::shared_ptr<const D> data) {
   using sample = sample_of<D>;
   auto reader = std::make_shared<const reader_of<D>>(data);
   if constexpr (is_any_sample<sample>) {
@@ -390,6 +441,11 @@ template <class D> sample_source source_at(std::shared_ptr<const D> data) {
       return {std::move(reader), patterns::value, known};
     } else return {std::move(reader), patterns::value, {}};
   }
+}
+template <class D> sample_source source_at(std::shared_ptr<const D> data) {
+  auto names = field_names_of(*data);
+  const sample_source source = unnamed_source_at(std::move(data));
+  return names.empty() ? source : source.named(std::move(names));
 }
 }  // namespace detail
 

@@ -138,6 +138,7 @@ sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader
   }
   if (known.empty()) complete(*reader_, patterns, fields_);
   fills_.resize(fields_.size());
+  names_.resize(fields_.size());
 }
 
 sample_source sample_source::filled_with(view<const std::optional<double>> numbers) const {
@@ -163,6 +164,93 @@ sample_source sample_source::filled_with(view<const std::optional<double>> numbe
     fill.given = true;
   }
   return filled;
+}
+
+sample_source sample_source::named(std::vector<std::string> names) const {
+  text t;
+  if (names.size() != fields_.size())
+    detail::raise(error_kind::value, t << "data set: " << names.size() << " names, and a sample has " << fields_.size()
+                                       << (fields_.size() == 1 ? " field" : " fields"));
+  for (std::size_t k = 0; k < names.size(); ++k)
+    if (!names[k].empty() && std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(k), names[k]) !=
+                                 names.begin() + static_cast<std::ptrdiff_t>(k))
+      detail::raise(error_kind::value, t << "data set: two fields are named `" << printable(names[k]) << "`");
+  sample_source same = *this;
+  same.names_ = std::move(names);
+  return same;
+}
+
+namespace {
+// Some fields of the samples of another data set.
+class chosen_fields final : public detail::sample_reader {
+ public:
+  // `whole` reads samples, `reader` batches.
+  chosen_fields(sample_source whole, std::shared_ptr<const sample_reader> reader, view<const std::size_t> fields)
+      : whole_(std::move(whole)), reader_(std::move(reader)), fields_(fields.begin(), fields.end()) {}
+  std::int64_t size() const override { return whole_.size(); }
+  void sample(std::int64_t i, taker take, void* state) const override {
+    const auto choose = [&](view<const field_view> all) {
+      std::array<field_view, detail::max_fields> some;
+      for (std::size_t k = 0; k < fields_.size(); ++k) some[k] = all[fields_[k]];
+      take(state, {some.data(), fields_.size()});
+    };
+    whole_.sample(
+        i, [](void* s, view<const field_view> all) { (*static_cast<decltype(choose)*>(s))(all); },
+        const_cast<void*>(static_cast<const void*>(&choose)));
+  }
+  bool read(view<const std::int64_t> indices, view<void* const> destinations) const override {
+    if (fields_.size() != whole_.fields().size()) return false;  // the others have no place
+    std::array<void*, detail::max_fields> all{};
+    for (std::size_t k = 0; k < fields_.size(); ++k) all[fields_[k]] = destinations[k];
+    return reader_->read(indices, {all.data(), fields_.size()});
+  }
+
+ private:
+  sample_source whole_;
+  std::shared_ptr<const sample_reader> reader_;
+  std::vector<std::size_t> fields_;
+};
+}  // namespace
+
+sample_source sample_source::chosen(view<const std::size_t> fields) const {
+  text t;
+  if (fields.empty()) detail::raise(error_kind::value, "data set: no field is chosen; expected at least one");
+  for (std::size_t k = 0; k < fields.size(); ++k) {
+    if (fields[k] >= fields_.size())
+      detail::raise(error_kind::value,
+                    t << "data set: field " << fields[k] << " of " << fields_.size() << "; fields are counted from 0");
+    if (std::find(fields.begin(), fields.begin() + k, fields[k]) != fields.begin() + k)
+      detail::raise(error_kind::value, t << "data set: field " << fields[k] << " is chosen twice");
+  }
+  sample_source some = *this;
+  some.reader_ = std::make_shared<const chosen_fields>(*this, reader_, fields);
+  for (std::size_t k = 0; k < fields.size(); ++k) {
+    some.fields_[k] = fields_[fields[k]];
+    some.fills_[k] = fills_[fields[k]];
+    some.names_[k] = names_[fields[k]];
+  }
+  some.fields_.resize(fields.size());
+  some.fills_.resize(fields.size());
+  some.names_.resize(fields.size());
+  return some;
+}
+sample_source sample_source::chosen(view<const std::string> names) const {
+  std::vector<std::size_t> fields;
+  for (const auto& name : names) {
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    if (name.empty() || found == names_.end()) {
+      text t;
+      t << "data set: no field is named `" << printable(name) << "`";
+      std::vector<std::string_view> known;
+      for (const auto& n : names_)
+        if (!n.empty()) known.push_back(n);
+      if (known.empty()) t << ": fields have no names; `dataset::named` gives some";
+      else suggest_names(t, name, known);
+      detail::raise(error_kind::value, t);
+    }
+    fields.push_back(static_cast<std::size_t>(found - names_.begin()));
+  }
+  return chosen(view<const std::size_t>(fields));
 }
 
 void sample_source::check(view<const std::int64_t> indices) const {

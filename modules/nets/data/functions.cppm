@@ -60,6 +60,13 @@ template <std::size_t... Fields> struct fields_and_lengths {
       return std::tuple(f..., length(std::get<Fields>(all))...);
     });
   }
+  /// A length has the name of its field and `_length`.
+  static std::vector<std::string> field_names(std::vector<std::string> names) {
+    if (!names.empty())
+      for (const std::size_t field : {Fields...})
+        names.push_back(names[field].empty() ? std::string() : names[field] + "_length");
+    return names;
+  }
 };
 template <class D, std::size_t... Fields> struct lengths_check {
   static consteval text message() {
@@ -131,6 +138,25 @@ auto with_lengths(const D& data) {
 }
 template <std::size_t... Fields> requires(sizeof...(Fields) > 0) auto with_lengths() {
   return detail::dataset_step{[](const auto& data) { return with_lengths<Fields...>(data); }};
+}
+
+/// The samples with names of their fields, by which `fit`, `evaluate` and `predict` give them to the inputs of a model.
+/// Errors, once batches are read: value_error for another number of names, and for one that comes twice.
+template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
+auto named(const D& data, std::vector<std::string> names) {
+  return detail::named_fields<D>(data, std::move(names));
+}
+inline auto named(std::vector<std::string> names) {
+  return detail::dataset_step{[names](const auto& data) { return named(data, names); }};
+}
+/// Some fields of samples by their names, in this order: the last step before `fit` or a loader.
+/// Errors: as of `sample_source::chosen`.
+template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
+sample_source fields(const D& data, const std::vector<std::string>& names) {
+  return source_of(data).chosen(view<const std::string>(names));
+}
+inline auto fields(std::vector<std::string> names) {
+  return detail::dataset_step{[names](const auto& data) { return fields(data, names); }};
 }
 
 /// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.

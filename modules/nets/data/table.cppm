@@ -13,7 +13,7 @@ namespace lamina {
 export class tensor_rows {
  public:
   /// Errors: value_error unless there are 1 to 16 tensors of numbers; shape_error for a tensor without an axis, or where the
-  /// numbers of rows differ. `names` are for messages, and may be empty.
+  /// numbers of rows differ. `names` are those of the fields, and may be empty.
   explicit tensor_rows(std::vector<any_tensor> columns, std::vector<std::string> names = {});
   std::int64_t size() const { return size_; }
   /// Errors: value_error for an index outside 0..size() - 1.
@@ -21,12 +21,14 @@ export class tensor_rows {
   /// The tensors themselves, with all rows.
   view<const any_tensor> columns() const { return columns_; }
   std::vector<tensor_type> sample_types() const { return types_; }
+  const std::vector<std::string>& field_names() const { return names_; }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const;
 
  private:
   void check(std::int64_t i) const;
   std::vector<any_tensor> columns_;
   std::vector<tensor_type> types_;  // of one row
+  std::vector<std::string> names_;
   std::int64_t size_ = 0;
 };
 
@@ -109,6 +111,12 @@ export class csv_table {
   std::int64_t size() const { return rows_.size(); }
   any_sample operator[](std::int64_t i) const { return rows_[i]; }
   std::vector<tensor_type> sample_types() const { return rows_.sample_types(); }
+  /// A field of one column has its name.
+  std::vector<std::string> field_names() const {
+    std::vector<std::string> all;
+    for (const auto& columns : names_) all.push_back(columns.size() == 1 ? columns[0] : std::string());
+    return all;
+  }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const {
     rows_.read(indices, destinations);
   }

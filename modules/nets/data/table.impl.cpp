@@ -11,18 +11,18 @@ import lamina.std;
 namespace lamina {
 
 tensor_rows::tensor_rows(std::vector<any_tensor> columns, std::vector<std::string> names)
-    : columns_(std::move(columns)) {
+    : columns_(std::move(columns)), names_(std::move(names)) {
   if (columns_.empty() || columns_.size() > detail::max_fields) {
     text t;
     t << "tensor_rows: " << columns_.size() << " tensors; expected 1 to " << detail::max_fields;
-    if (!names.empty()) t << ": name those that are wanted";
+    if (!names_.empty()) t << ": name those that are wanted";
     detail::raise(error_kind::value, t);
   }
   for (std::size_t k = 0; k < columns_.size(); ++k) {
     const tensor_type& type = columns_[k].type();
     text t;
     t << "tensor_rows: ";
-    if (k < names.size()) t << "`" << printable(names[k]) << "`";
+    if (k < names_.size()) t << "`" << printable(names_[k]) << "`";
     else t << "tensor " << k;
     t << " is " << type << "; expected ";
     if (type.element == dtype::string) detail::raise(error_kind::type, t << "numbers");
@@ -31,6 +31,7 @@ tensor_rows::tensor_rows(std::vector<any_tensor> columns, std::vector<std::strin
     if (type.dims.at(0) != size_) detail::raise(error_kind::shape, t << size_ << " rows, as those before it");
     types_.push_back({type.element, without_first(type.dims)});
   }
+  if (!names_.empty()) names_.resize(columns_.size());
 }
 
 void tensor_rows::check(std::int64_t i) const {

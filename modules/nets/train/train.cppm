@@ -260,12 +260,13 @@ template <class M> auto& trained_core(M& net) {
 }  // namespace detail
 
 /// Trains a model, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. The fields of a sample are the inputs
-/// of the model in their order, and then the targets that the loss takes: a picture and its class, two sentences and a number. Real
+/// of the model, and then the targets that the loss takes: a picture and its class, two sentences and a number. Where each input has the name of a
+/// field, inputs are found by name and all other fields are targets in their order; else the inputs come first, in their order. Real
 /// targets are given in the type of the model's output, whole numbers as int64. Parameters that are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
 /// counts too. Where a loss has weights, shards, replicas and batches of an update are joined by them, as `loss_terms` says; an update whose
 /// targets are all left out has a loss and gradients of 0; results have the same bits for any number of threads.
 /// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
-/// Errors: shape_error where data and model do not fit; type_error where a field is of another element type than the model's input, and
+/// Errors: shape_error where data and model do not fit; value_error where a field has the name of one input and the place of another; type_error where a field is of another element type than the model's input, and
 /// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
 /// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for `resume` without `checkpoint`, for options of a step that are wrong, for a checkpoint of another seed, another batch size, other shards, another number of
 /// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; not_finite_error, a value_error, for a loss or a parameter that is not

@@ -26,6 +26,7 @@ import :train;
 import :train.batch.impl;
 import :train.checks.impl;
 import :train.checkpoint.impl;
+import :train.fields.impl;
 import :train.observe;
 import :train.optim;
 import :train.parts.impl;
@@ -244,15 +245,18 @@ struct trainer::implementation {
     }
   }
 
-  // A data set whose shorter samples are filled up as asked for, and the first target as the loss says otherwise.
-  sample_source filled(const sample_source& data, std::vector<std::optional<double>> numbers = {}) const {
-    const std::size_t target = net.definition().inputs.size();
-    if (loss.target_fill && numbers.size() <= target) numbers.resize(target + 1);
-    if (loss.target_fill && !numbers[target] && target < data.fields().size() && data.is_ragged(target) &&
-        !data.fill(target).given)
-      numbers[target] = loss.target_fill;
-    while (!numbers.empty() && !numbers.back()) numbers.pop_back();
-    return data.filled_with(view<const std::optional<double>>(numbers));
+  // A data set whose fields are inputs and targets. Shorter samples are filled up as asked for, and the first target as the loss says otherwise.
+  sample_source bound(const sample_source& data, std::string_view who, std::string_view name,
+                      const std::vector<std::optional<double>>& numbers = {}) const {
+    using fills = view<const std::optional<double>>;
+    const auto& d = net.definition();
+    const sample_source fields = bound_to_inputs(data.filled_with(fills(numbers)), d, who, name);
+    const std::size_t target = d.inputs.size();
+    if (!loss.target_fill || target >= fields.fields().size() || !fields.is_ragged(target) || fields.fill(target).given)
+      return fields;
+    std::vector<std::optional<double>> by_loss(target);
+    by_loss.push_back(loss.target_fill);
+    return fields.filled_with(fills(by_loss));
   }
 
   // Inputs: those of the model, and the targets.
@@ -524,7 +528,7 @@ std::string trainer::explain(std::int64_t batch) const {
 
 evaluation trainer::evaluate(const sample_source& samples, std::int64_t batch, int threads, sample_failure on_error) {
   auto& at = *impl_;
-  const sample_source data = at.filled(samples);
+  const sample_source data = at.bound(samples, "evaluate", "data set");
   if (batch < 1) detail::raise(error_kind::value, "evaluate: batch must be positive");
   if (threads > 0 && threads != at.where->threads()) at.where = std::make_shared<context>(threads, at.where->isa());
   at.trace_for(data);
@@ -551,10 +555,11 @@ namespace {
 // Batches of inference: `f(read, batch, outputs)` is given samples, the same as operands, and results. `used`: how many fields are used.
 // Those that were left out.
 std::vector<left_out_sample> each_inference(
-    model_core& net, const sample_source& data, const evaluation_options& o, std::size_t used,
+    model_core& net, const sample_source& samples, const evaluation_options& o, std::size_t used,
     const std::function<void(const sample_batch& read, const batch_operands& batch, std::vector<any_tensor> outputs)>&
         f) {
   const auto& d = net.definition();
+  const sample_source data = bound_to_inputs(samples, d, "evaluate", "data set");
   const auto fields = data.fields();
   std::int64_t size = o.batch;
   if (size < 1) raise(error_kind::value, "evaluate: batch must be positive");
@@ -1136,9 +1141,9 @@ class trainer::implementation::fitting {
 
 training_report trainer::fit(const sample_source& samples, const fit_options& options) {
   auto& at = *impl_;
-  const sample_source data = at.filled(samples, options.fill);
+  const sample_source data = at.bound(samples, "fit", "training data", options.fill);
   fit_options o = options;
-  if (o.validation) o.validation = at.filled(*o.validation, o.fill);
+  if (o.validation) o.validation = at.bound(*o.validation, "fit", "validation data", o.fill);
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (o.accumulate < 1 || o.accumulate > most_accumulated ||
       o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {

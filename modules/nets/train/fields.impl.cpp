@@ -1,0 +1,45 @@
+// Fields of samples as the inputs of a model, by their names or in their order.
+module lamina:train.fields.impl;
+import :core;
+import :data.set;
+import :io;
+import :model;
+import lamina.std;
+
+namespace lamina {
+
+/// A data set whose fields are the inputs of a model in their order, and then the targets. Where each input is the name of a field they are bound
+/// by name, and the other fields follow in their order; where some are, they must be in their places.
+/// Errors: value_error, whose message begins with `who`, for a field that has the name of one input and the place of another.
+sample_source bound_to_inputs(const sample_source& data, const model_definition& d, std::string_view who,
+                              std::string_view name) {
+  const auto names = data.names();
+  std::vector<std::size_t> fields;  // of the inputs
+  std::vector<std::string_view> missing;
+  for (const auto& input : d.inputs) {
+    const auto found = std::find(names.begin(), names.end(), std::string_view(input.name));
+    fields.push_back(static_cast<std::size_t>(found - names.begin()));
+    if (input.name.empty() || found == names.end()) fields.back() = names.size(), missing.push_back(input.name);
+  }
+  if (missing.empty()) {
+    bool in_order = true;
+    for (std::size_t i = 0; i < fields.size(); ++i) in_order = in_order && fields[i] == i;
+    if (in_order) return data;
+    for (std::size_t f = 0; f < names.size(); ++f)
+      if (std::find(fields.begin(), fields.end(), f) == fields.end()) fields.push_back(f);
+    return data.chosen(view<const std::size_t>(fields));
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i] == names.size() || fields[i] == i) continue;
+    text t;
+    t << who << ": input `" << printable(d.inputs[i].name) << "` of the model is input " << i
+      << ", and the field of that name is field " << fields[i] << " of the " << name << ", which has no field `"
+      << printable(missing[0])
+      << "`; expected a field for the name of each input, or the fields in the order of the inputs: `dataset::named` "
+         "gives names";
+    detail::raise(error_kind::value, t);
+  }
+  return data;
+}
+
+}  // namespace lamina
