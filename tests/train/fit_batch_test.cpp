@@ -1,23 +1,40 @@
-// Batches of `fit`: what shorter samples are filled up with, lengths as fields, fields by their names.
+// Batches of `fit`: what shorter samples are filled up with, lengths as fields, fields by their
+// names, changes of whole batches, buckets.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <atomic>
+#include <barrier>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "files.h"
 
 import lamina;
 
 #include "nets.h"
 
+#include "nets_of_squares.h"
+#include "thread_replicas.h"
+
 using namespace lamina;
 using namespace lamina::ir;
 using namespace nets_test;
+using namespace replicas_test;
 
 namespace {
 
@@ -293,6 +310,249 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused) {
   BOOST_TEST(said([&] { dataset::fields(sounds{}, {"x"}); }) ==
              "data set: no field is named `x`: fields have no names; `dataset::named` gives some");
   BOOST_TEST(said([&] { dataset::fields(sums<in_order>{}, {"x", "x"}); }) == "data set: field 0 is chosen twice");
+}
+
+namespace {
+const loss::cross_entropy by_entropy;
+const augment::batch_mixup mixup_of_three{.classes = 3};
+const augment::batch_cutmix cutmix_of_three{.classes = 3};
+
+// The bits of a training are those of others with more threads, of replicas, and of one that is stopped and goes on.
+template <class Loss = loss::cross_entropy, class Model, class Data>
+void has_the_same_bits_everywhere(const Model& net, const Data& data, fit_options o, const Loss& by = {}) {
+  const optim::adam adam{.lr = 0.01};
+  o.shards = 4;
+  auto expected = net;
+  const auto report = fit(expected, data, by, adam, o);
+  for (const int threads : {1, 2, 3, 4}) {
+    fit_options other = o;
+    other.threads = threads;
+    other.read_threads = threads - 1;
+    auto copy = net;
+    fit(copy, data, by, adam, other);
+    BOOST_TEST(same_bits(copy.parameters(), expected.parameters()));
+  }
+  for (const int count : {1, 2, 4}) {
+    std::vector<training_report> reports;
+    const auto nets = trained_by(adam, net, count, data, o, nullptr, &reports, {}, by);
+    for (std::size_t i = 0; i < nets.size(); ++i) {
+      BOOST_TEST(same_bits(nets[i].parameters(), expected.parameters()));
+      BOOST_TEST(reports[i].epochs.back().loss == report.epochs.back().loss);
+    }
+  }
+  for (const std::int64_t stop_at : {1, 3}) {  // updates of the second epoch
+    const test_files::folder files;
+    o.checkpoint = files / "now.safetensors";
+    fit_options begun = o;
+    begun.observer = [&](const training_progress& now) { return !(now.epoch == 2 && now.batch == stop_at); };
+    auto copy = net;
+    BOOST_TEST(fit(copy, data, by, adam, begun).stopped);
+    auto other = net;
+    o.resume = true;
+    const auto rest = fit(other, data, by, adam, o);
+    BOOST_TEST(same_bits(other.parameters(), expected.parameters()));
+    BOOST_TEST(std::abs(rest.epochs[1].loss - report.epochs[1].loss) < 1e-9);
+    o.resume = false;
+  }
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(mixed_batches_have_the_same_bits_everywhere) {
+  const auto data = squares(70, 1);
+  fit_options o{.epochs = 3, .batch = 16, .seed = 5, .change_batches = mixup_of_three};
+  has_the_same_bits_everywhere(plain_model({.seed = 1}), data, o);
+  o.change_batches = cutmix_of_three;
+  has_the_same_bits_everywhere(regular_model({.seed = 1}), data, o);
+  has_the_same_bits_everywhere(across_model({.seed = 1}), data, o);  // shards that wait for each other
+}
+
+BOOST_AUTO_TEST_CASE(mixed_batches_without_samples_that_cannot_be_read) {
+  // Every ninth sample is left out, also the one that a batch begins with; the others are mixed.
+  const auto all = squares(70, 1);
+  const auto broken = dataset::map(all, [](const auto& sample, std::int64_t i) {
+    if (i % 9 == 4) throw std::runtime_error("its file is cut");
+    return std::pair(sample.image, sample.label);
+  });
+  fit_options o{
+      .epochs = 2, .batch = 16, .seed = 5, .on_error = sample_failure::skip, .change_batches = mixup_of_three};
+  has_the_same_bits_everywhere(plain_model({.seed = 1}), broken, o);
+  plain_model net({.seed = 1});
+  const auto report = fit(net, broken, by_entropy, optim::sgd{}, o);
+  BOOST_TEST(report.epochs[1].skipped == 8);
+}
+
+BOOST_AUTO_TEST_CASE(batches_are_mixed_as_a_whole) {
+  const auto data = squares(40, 1);
+  plain_model by_fit({.seed = 1}), by_hand({.seed = 1}), not_mixed({.seed = 1});
+  const auto report = fit(by_fit, data, by_entropy, optim::sgd{.lr = 0.1},
+                          {.batch = 16, .validation = data, .seed = 5, .change_batches = mixup_of_three});
+  BOOST_TEST(std::isnan(report.epochs[0].accuracy));
+  BOOST_TEST((report.epochs[0].validation_accuracy && *report.epochs[0].validation_accuracy > 0));
+  const auto order = permutation(40, 5, 0);
+  training step(by_hand, by_entropy, optim::sgd{.lr = 0.1});
+  for (std::size_t first = 0; first < 40; first += 16) {
+    const std::size_t n = std::min<std::size_t>(16, 40 - first);
+    augment::mixed_batch b{tensor<float, extents<dyn, dyn, dyn, dyn>>(static_cast<std::int64_t>(n), 1, 6, 6),
+                           matrix<float>(static_cast<std::int64_t>(n), 3)};
+    std::vector<std::int64_t> labels(n);
+    data.batch({order.data() + first, n}, b.images.writable().data(), labels.data());
+    for (std::size_t i = 0; i < n; ++i) b.targets.writable()[3 * i + static_cast<std::size_t>(labels[i])] = 1;
+    const auto mixed = augment::mixup(b, {.seed = 5, .epoch = 0, .index = order[first]});
+    step(mixed.images, mixed.targets);
+  }
+  BOOST_TEST(same_bits(by_fit.parameters(), by_hand.parameters()));
+  fit(not_mixed, data, by_entropy, optim::sgd{.lr = 0.1}, {.batch = 16, .seed = 5});
+  BOOST_TEST(!same_bits(by_fit.parameters(), not_mixed.parameters()));
+}
+
+namespace {
+// Batches that were seen, by epoch and first sample.
+struct watch {
+  std::shared_ptr<std::mutex> lock = std::make_shared<std::mutex>();
+  std::shared_ptr<std::multiset<std::vector<std::int64_t>>> seen =
+      std::make_shared<std::multiset<std::vector<std::int64_t>>>();
+  void operator()(sample_batch& b, const augment::position& at) const {
+    const std::lock_guard guard(*lock);
+    BOOST_TEST(at.index == b.indices()[0]);
+    BOOST_TEST(at.epoch == dataset::epoch());
+    seen->emplace(b.indices().begin(), b.indices().end());
+  }
+};
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_change_sees_whole_batches) {
+  const auto data = squares(40, 1);
+  for (const std::int64_t shards : {1, 4})
+    for (const std::int64_t accumulate : {1, 2}) {
+      const watch seen;
+      struct asks {
+        std::function<std::vector<named_tensor>()> gradients{};
+        void began(const training_start& s) { gradients = s.gradients; }
+        bool operator()(const training_progress& now) {
+          if (now.batch == 2 && !now.epoch_ended) BOOST_TEST(gradients().size() == 4u);
+          return true;
+        }
+      };
+      plain_model net({.seed = 1}), unchanged({.seed = 1});
+      fit(net, data, by_entropy, optim::sgd{.lr = 0.1},
+          {.batch = 16,
+           .observer = asks{},
+           .seed = 5,
+           .shards = shards,
+           .accumulate = accumulate,
+           .change_batches = seen});
+      // Gradients are asked for once, of one update.
+      BOOST_TEST(seen.seen->size() == 4u);
+      std::set<std::int64_t> all;
+      for (const auto& b : *seen.seen) {
+        BOOST_TEST((b.size() == 16u || b.size() == 8u));
+        all.insert(b.begin(), b.end());
+      }
+      BOOST_TEST(all.size() == 40u);
+      fit(unchanged, data, by_entropy, optim::sgd{.lr = 0.1},
+          {.batch = 16, .seed = 5, .shards = shards, .accumulate = accumulate});
+      BOOST_TEST(same_bits(net.parameters(), unchanged.parameters()));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(buckets_have_the_same_bits_everywhere) {
+  const auto data = squares(70, 1);
+  fit_options o{.epochs = 3, .batch = 8, .seed = 5};
+  o.bucket_by = [](std::int64_t i) { return i % 3; };
+  has_the_same_bits_everywhere(plain_model({.seed = 1}), data, o);
+  o.drop_last = true;
+  o.change_batches = mixup_of_three;
+  o.accumulate = 2;
+  has_the_same_bits_everywhere(plain_model({.seed = 1}), data, o);
+}
+
+BOOST_AUTO_TEST_CASE(batches_are_of_buckets_and_may_drop_the_last) {
+  const auto data = squares(70, 1);  // buckets of 24, 23 and 23
+  for (const bool drop : {false, true})
+    for (const bool buckets : {false, true}) {
+      const watch seen;
+      std::int64_t batches = 0;
+      fit_options o{.batch = 8, .seed = 5};
+      o.observer = [&](const training_progress& now) { return batches = now.batches, true; };
+      o.drop_last = drop;
+      if (buckets) o.bucket_by = [](std::int64_t i) { return i % 3; };
+      o.change_batches = seen;
+      plain_model net({.seed = 1});
+      const auto report = fit(net, data, by_entropy, optim::sgd{.lr = 0.1}, o);
+      BOOST_TEST(batches == (buckets ? drop ? 7 : 9 : drop ? 8 : 9));
+      BOOST_TEST(seen.seen->size() == static_cast<std::size_t>(batches));
+      std::set<std::int64_t> all;
+      for (const auto& b : *seen.seen) {
+        if (drop) BOOST_TEST(b.size() == 8u);
+        if (buckets)
+          for (const auto i : b) BOOST_TEST(i % 3 == b[0] % 3);
+        all.insert(b.begin(), b.end());
+      }
+      BOOST_TEST(all.size() == (drop ? static_cast<std::size_t>(8 * batches) : 70u));
+      BOOST_TEST(report.epochs[0].skipped == 0);
+    }
+  // Sentences of two to six tokens, of which those of a bucket have as many or one more.
+  const auto bucket = dataset::length_buckets(sentences{}, 0, 2);
+  const watch seen;
+  fit_options o{.epochs = 2, .batch = 4};
+  o.bucket_by = bucket;
+  o.change_batches = seen;
+  tagger_model net({.seed = 1});
+  fit(net, sentences{}, loss::cross_entropy{.ignore_index = -100}, optim::sgd{}, o);
+  for (const auto& b : *seen.seen) {
+    std::set<std::size_t> lengths;
+    for (const auto i : b) lengths.insert(sentences{}[i].tokens.size() / 2);
+    BOOST_TEST(lengths.size() == 1u);
+  }
+  // A model of a fixed number of samples takes the batches that are left.
+  model<plain_net, input<16, 1, 6, 6>> fixed;
+  BOOST_TEST(said([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16, .drop_last = true}); }) == "");
+  BOOST_TEST(said([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16}); }) != "");
+}
+
+namespace {
+constexpr auto narrow = sequential(nn::flatten{}, nn::linear{.in_features = 36, .out_features = 2});
+}
+BOOST_AUTO_TEST_CASE(changes_that_do_not_fit_are_said) {
+  const auto data = squares(20, 1);
+  plain_model net;
+  const auto with = [&](const auto& change) {
+    return said([&] {
+      fit_options o{.batch = 8};
+      o.change_batches = change;
+      fit(net, data, by_entropy, optim::sgd{}, o);
+    });
+  };
+  BOOST_TEST(with(augment::batch_mixup{}) ==
+             "augment::batch_mixup: field 1 is int64[]; expected a row of float32, or `.classes = n` for classes");
+  model<narrow, input<"N", 1, 6, 6>> of_two;
+  const auto unchecked = dataset::map(data, [](const auto& sample) { return std::pair(sample.image, sample.label); });
+  BOOST_TEST(said([&] {
+               fit_options o{.batch = 20};
+               o.change_batches = augment::batch_mixup{.classes = 2};
+               fit(of_two, unchecked, by_entropy, optim::sgd{}, o);
+             }).ends_with(" is outside 0..1"));
+  BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .input = 1, .target = 0}) ==
+             "augment::batch_cutmix: field 1 is int64[]; expected float32 [channels x height x width]");
+  BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .target = 2}) ==
+             "augment::batch_cutmix: `input` is field 0 and `target` field 2 of 2; expected two fields");
+  BOOST_TEST(
+      with([](sample_batch& b, const augment::position&) { b.set(1, any_tensor(matrix<float>(b.size(), 3))); }) ==
+      "fit: `change_batches` made field 1 of a batch float32[8x3]; expected samples of int64[], as its member "
+      "`types` says");
+  BOOST_TEST(with([](sample_batch& b, const augment::position&) { b.set(1, any_tensor(vector<std::int64_t>(2))); }) ==
+             "sample_batch: field 1 of 8 samples is set to int64[2]; expected one row for each");
+  fit_options o{.batch = 8};
+  o.bucket_by = [](std::int64_t i) { return i; };
+  o.accumulate = 2;
+  BOOST_TEST(said([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
+             "fit: `bucket_by` with `accumulate` has batches that are not full among those of an update; expected "
+             "`.drop_last = true`, or one of them alone");
+  o.drop_last = true;
+  BOOST_TEST(said([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
+             "fit: `drop_last` leaves out all 20 samples, which make no batch of 8 in any bucket");
+  BOOST_TEST(said([&] { dataset::length_buckets(sentences{}, 0, 0); }) ==
+             "dataset::length_buckets: the width is 0; expected at least 1");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

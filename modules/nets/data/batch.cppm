@@ -64,6 +64,9 @@ export class sample_batch {
   template <Element T, class E> void to(std::size_t field, lamina::tensor<T, E>& x) const { x = tensor(field); }
   /// The extent of each sample along the first axis that is open, or along the first where none is.
   view<const std::int64_t> lengths(std::size_t field) const { return at(field).lengths; }
+  /// Gives a field other elements, one row for each sample, also of another type.
+  /// Errors: shape_error for another number of rows; type_error for strings.
+  void set(std::size_t field, const any_tensor& x);
   /// Errors: type_error for a field of numbers.
   view<const std::string> strings(std::size_t field) const;
   /// The shape of a sample's field as it came.

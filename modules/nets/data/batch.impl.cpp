@@ -88,6 +88,24 @@ any_tensor sample_batch::tensor(std::size_t field) const {
   return {b.ragged ? b.padded : b.memory, b.type};
 }
 
+void sample_batch::set(std::size_t field, const any_tensor& x) {
+  static_cast<void>(at(field));
+  text t;
+  if (x.element() == dtype::string) detail::raise(error_kind::type, "sample_batch: a field is set to numbers alone");
+  if (x.shape().rank == 0 || x.shape().at(0) != size())
+    detail::raise(error_kind::shape, t << "sample_batch: field " << field << " of " << size()
+                                       << (size() == 1 ? " sample" : " samples") << " is set to " << x.type()
+                                       << "; expected one row for each");
+  block& b = blocks_[field];
+  b.type = x.type();
+  b.ragged = false;
+  if (x.bytes() && x.data() == x.memory().data()) b.memory = x.memory();
+  else {
+    b.memory = storage(std::max(x.bytes(), std::size_t(1)));
+    if (x.bytes()) std::memcpy(b.memory.data(), x.data(), x.bytes());
+  }
+}
+
 view<const std::string> sample_batch::strings(std::size_t field) const {
   const block& b = at(field);
   if (b.type.element == dtype::string) return {b.strings.data(), indices_.size()};

@@ -1,6 +1,8 @@
 module lamina:data.compose.impl;
 import :core;
 import :data.compose;
+import :data.functions;
+import :data.set;
 import :dtype;
 import :random;
 import :shape;
@@ -129,6 +131,32 @@ std::vector<tensor_type> merged_types(view<const tensor_type> a, view<const tens
       if (a[k].dims[i] != b[k].dims[i]) all[k].dims[i] = dyn;
   }
   return all;
+}
+
+std::function<std::int64_t(std::int64_t)> length_buckets(const sample_source& data, std::size_t field,
+                                                         std::int64_t width) {
+  text t;
+  t << "dataset::length_buckets: ";
+  if (width < 1) raise(error_kind::value, t << "the width is " << width << "; expected at least 1");
+  if (field >= data.fields().size())
+    raise(error_kind::value, t << "field " << field << " of " << data.fields().size() << "; fields are counted from 0");
+  struct one {
+    const sample_source& data;
+    std::size_t field;
+    std::int64_t length = 0;
+  } of{data, field};
+  auto buckets = std::make_shared<std::vector<std::int64_t>>();
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    data.sample(
+        i,
+        [](void* state, view<const field_view> fields) {
+          auto& x = *static_cast<one*>(state);
+          x.length = length_of(fields[x.field].type.dims, x.data.fields()[x.field].dims);
+        },
+        &of);
+    buckets->push_back(of.length / width);
+  }
+  return [buckets](std::int64_t i) { return buckets->at(static_cast<std::size_t>(i)); };
 }
 
 }  // namespace lamina::detail

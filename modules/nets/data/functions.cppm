@@ -47,6 +47,9 @@ template <class D, class F> struct filter_check {
   }
 };
 
+std::function<std::int64_t(std::int64_t)> length_buckets(const sample_source& data, std::size_t field,
+                                                         std::int64_t width);
+
 /// The fields of a sample and then the extents of some.
 template <std::size_t... Fields> struct fields_and_lengths {
   template <class F> static std::int64_t length(const F& f) {
@@ -157,6 +160,13 @@ sample_source fields(const D& data, const std::vector<std::string>& names) {
 }
 inline auto fields(std::vector<std::string> names) {
   return detail::dataset_step{[names](const auto& data) { return fields(data, names); }};
+}
+
+/// Buckets for `bucket_by` of `fit`, loaders and batches: samples whose lengths of a field, as `with_lengths` has them, share one of 0..width - 1, width..2 width - 1 and so
+/// on. Each sample is read once, now.   Errors: value_error for a width below 1 or a field that there is not.
+template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
+std::function<std::int64_t(std::int64_t)> length_buckets(const D& data, std::size_t field, std::int64_t width) {
+  return detail::length_buckets(source_of(data), field, width);
 }
 
 /// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.

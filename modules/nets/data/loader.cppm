@@ -87,6 +87,8 @@ struct reading {
   std::string_view samples = {};        // " of the training data"
   lamina::thread_pool* pool = nullptr;  // reads a batch together where no thread reads ahead
   std::shared_ptr<const sample_checker> checks{};
+  // What is done with each batch once it is read; `first` is the sample that its plan begins with.
+  std::function<void(sample_batch& batch, std::int64_t epoch, std::int64_t first)> change = {};
 };
 /// Raises the sample_error for a sample of a batch that cannot be used.
 [[noreturn]] void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong);

@@ -123,6 +123,7 @@ struct batch_loader::implementation {
         s.batch.read(source, indices, options.pad, options.pool);
       } catch (...) { read_without_failures(s, indices, std::current_exception()); }
       if (options.checks) leave_out_faults(s);
+      if (options.change && s.batch.size() > 0) options.change(s.batch, epoch, indices[0]);
     } catch (...) { s.failure = std::current_exception(); }
   }
   // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one. Where

@@ -59,6 +59,16 @@ class batch_operands {
       data_[f] = operand_of(b, f, types_[f], converted_[f]);
     }
   }
+  /// Takes some samples of others, which stay where they are.
+  void load(const batch_operands& of, std::int64_t first, std::int64_t count) {
+    shapes_ = of.shapes_;
+    data_ = of.data_;
+    for (std::size_t f = 0; f < shapes_.size(); ++f) {
+      const auto row = static_cast<std::size_t>(shapes_[f].size(1, shapes_[f].rank)) * size_of(types_[f]);
+      shapes_[f][0] = dim(count);
+      data_[f] = static_cast<const std::byte*>(data_[f]) + static_cast<std::size_t>(first) * row;
+    }
+  }
   const std::vector<shape>& shapes() const { return shapes_; }
   const std::vector<const void*>& data() const { return data_; }
   const std::vector<dtype>& types() const { return types_; }

@@ -13,6 +13,7 @@ import :shape;
 import :train.batch.impl;
 import :train.finite.impl;
 import :train.shards.impl;
+import :train.slices.impl;
 import lamina.std;
 
 namespace lamina {
@@ -27,8 +28,13 @@ class batch_probe {
  public:
   /// `types`: what the programs take for each field.
   batch_probe(std::unique_ptr<shard_steps> steps, const model_core& net, std::shared_ptr<context> where,
-              std::vector<dtype> types, const sample_source& data, const reading& how)
-      : steps_(std::move(steps)), net_(net), where_(std::move(where)), reads_(data, how), operands_(std::move(types)) {}
+              std::vector<dtype> types, const sample_source& data, const reading& how, shard_slices slices)
+      : steps_(std::move(steps)),
+        net_(net),
+        where_(std::move(where)),
+        reads_(data, how),
+        operands_(std::move(types)),
+        slices_(std::move(slices)) {}
 
   std::vector<named_tensor> gradients(const batch_samples& samples) {
     begin(samples);
@@ -50,7 +56,7 @@ class batch_probe {
             if (why.empty()) return;
             t << "; " << why;
             if (at.row < 0) return;
-            const auto row = static_cast<std::size_t>(at.row);
+            const auto row = static_cast<std::size_t>(slices_.first() + at.row);
             detail::put_sample(t << ", first in ", read_->indices()[row], read_->location(row, at.input, at.element));
           });
     } catch (const error&) {}  // what is told is that training ends; this is the rest of it
@@ -60,13 +66,15 @@ class batch_probe {
  private:
   void begin(const batch_samples& samples) {
     batch_plan plan;
-    steps_->add_parts(plan, samples.of);
+    slices_.add_to(plan, *steps_, samples.of);
+    slices_.begin(*steps_, static_cast<std::int64_t>(samples.of.size()));
     reads_.begin(std::move(plan), samples.epoch);
   }
   const batch_operands& next() {
-    read_ = reads_.next();
-    operands_.load(*read_);
-    return operands_;
+    return slices_.next(operands_, [this] {
+      read_ = reads_.next();
+      operands_.load(*read_);
+    });
   }
 
   std::unique_ptr<shard_steps> steps_;
@@ -74,6 +82,7 @@ class batch_probe {
   std::shared_ptr<context> where_;
   batch_loader reads_;
   batch_operands operands_;
+  shard_slices slices_;
   const sample_batch* read_ = nullptr;
 };
 

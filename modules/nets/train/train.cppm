@@ -2,6 +2,7 @@
 export module lamina:train;
 import :core;
 import :data.batch;
+import :data.change;
 import :data.loader;
 import :data.set;
 import :dtype;
@@ -144,6 +145,14 @@ export struct fit_options {
   /// What shorter samples are filled up with in batches, also of the validation data: a number for each field. A field without one has
   /// zeros, or is the first target of a loss that says what it leaves out, as by `ignore_index`.
   std::vector<std::optional<double>> fill{};
+  /// Leaves out the samples of an epoch, in its order, that make no whole batch.
+  bool drop_last = false;
+  /// The bucket of sample i, the same in each epoch: a batch has samples of one bucket, as `dataset::length_buckets` gives them. Batches that
+  /// are not full come last, and with `accumulate` there may be none: `drop_last` leaves them out.
+  std::function<std::int64_t(std::int64_t)> bucket_by{};
+  /// What is done with each batch before its step, as `augment::batch_mixup{.classes = 10}`; not with those of the validation data. It looks at
+  /// whole batches, also where they have shards: each process reads the batches that it has shards of. Bits do not depend on threads.
+  batch_change change_batches{};
 };
 
 /// Has each of several processes take the optimizer's slots that others keep since a training with `.shard_optimizer`. All call it.

@@ -2,6 +2,7 @@ module lamina:train.impl;
 import :context;
 import :core;
 import :data.batch;
+import :data.change;
 import :data.loader;
 import :data.set;
 import :dtype;
@@ -36,6 +37,7 @@ import :train.replicas;
 import :train.results.impl;
 import :train.rollback.impl;
 import :train.shards.impl;
+import :train.slices.impl;
 import lamina.std;
 
 namespace lamina {
@@ -172,6 +174,14 @@ std::shared_ptr<program> with_update(const std::shared_ptr<program>& p, const va
   add_updates(*p, store, element, view<const value>(weights), view<const value>(g), step, how);
   return how.recompute ? with_recomputation(*p, forward, how.recompute) : p;
 }
+
+// Operands of a program: targets of a sample that it was traced for, the current batch, and what it gives beside the loss.
+struct step_operands {
+  std::vector<tensor_type> targets{{dtype::int64, {}}};
+  batch_operands batch{{}};
+  bool counts_hits = true;
+  bool has_weight = false;  // of the loss
+};
 }  // namespace
 
 struct trainer::implementation {
@@ -184,23 +194,24 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
-  std::int64_t classes = 0;                              // that the model tells apart, where hits are counted; else 0
-  std::vector<tensor_type> targets{{dtype::int64, {}}};  // of a sample, that the programs were traced for
-  batch_operands batch{{}};                              // the current one
-  std::shared_ptr<const sample_checks> sample_check{};   // finds samples that cannot be used
-  std::uint64_t parameters = 0;                          // identity of those that the programs were traced with
-  bool in_parts = false;                                 // each of several processes keeps its part of the optimizer
-  state_copies earlier{};                                // where an update takes several gradients of a batch
+  std::int64_t classes = 0;                           // that the model tells apart, where hits are counted; else 0
+  step_operands trained{}, checked{};                 // differ where a change of batches makes other targets
+  std::shared_ptr<const sample_checks> sample_check{};  // finds samples that cannot be used
+  std::uint64_t parameters = 0;                       // identity of those that the programs were traced with
+  bool in_parts = false;                              // each of several processes keeps its part of the optimizer
+  state_copies earlier{};                             // where an update takes several gradients of a batch
 
   // How many samples the model takes at a time; `otherwise` where that is open.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
     const auto& dims = net.definition().inputs[0].type.dims;
     return dims.rank > 0 && dims[0].is_number() ? dims[0].code : otherwise;
   }
-  // A model whose number of samples is fixed takes no smaller last batch.
-  void check_batches(const sample_source& data, std::int64_t size, std::string_view name) const {
+  // A model whose number of samples is fixed takes no smaller last batch; batches of buckets may be smaller, unless those are left out.
+  void check_batches(const sample_source& data, std::int64_t size, std::string_view name, bool drop_last = false,
+                     bool in_buckets = false) const {
     if (data.size() == 0) return;
-    const std::int64_t first = std::min(size, data.size()), last = data.size() % first, n = batch_of_model(first);
+    const std::int64_t first = std::min(size, data.size()), n = batch_of_model(first);
+    const std::int64_t last = drop_last ? 0 : in_buckets ? 1 : data.size() % first;
     if (first == n && (last == 0 || batch_of_model(0) == 0)) return;
     text t;
     t << "fit: the model takes " << n << (n == 1 ? " sample" : " samples") << " at a time, and the " << name
@@ -272,6 +283,8 @@ struct trainer::implementation {
     check_model(d);
     auto p = std::make_shared<program>();
     std::vector<value> in, wanted;
+    step_operands& of = training ? trained : checked;
+    const auto& targets = of.targets;
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
     for (const auto& t : targets) {
       shape s{d.inputs[0].type.dims[0]};
@@ -283,24 +296,24 @@ struct trainer::implementation {
     p->path = "accuracy";
     const auto& dims = outputs[0].type().dims;
     const bool classifies = targets[0].element == dtype::int64 && targets[0].dims.rank == 0 && dims.rank == 2;
-    classes = classifies && dims[1].is_number() ? dims[1].code : 0;
+    if (!training) classes = classifies && dims[1].is_number() ? dims[1].code : 0;
     const value hits =
         classifies ? counted_hits(outputs[0], wanted[0], l.ignore_index) : p->number(std::int64_t(0), dtype::int64);
-    counts_hits = classifies;
+    of.counts_hits = classifies;
+    of.has_weight = !l.weight.empty();
     ignored = l.ignore_index;
-    has_weight = !l.weight.empty();
     is_sum = l.is_sum;
     p->path.clear();
     p->output("loss", l.loss);
     p->output("hits", hits);
-    if (has_weight) p->output("weight", l.weight);
+    if (of.has_weight) p->output("weight", l.weight);
     if (training) p = in_precision(p, how);
     const auto output = [&](std::size_t i) { return value(p.get(), p->outputs()[i].value); };
-    return {p, output(0), output(1), has_weight ? std::optional(p->outputs()[2].value) : std::nullopt, is_sum};
+    return {p, output(0), output(1), of.has_weight ? std::optional(p->outputs()[2].value) : std::nullopt, is_sum};
   }
-  bool counts_hits = true, checks_gradients = false;
-  bool has_weight = false, is_sum = false;  // of the loss
-  std::optional<std::int64_t> ignored{};    // targets that the loss leaves out
+  bool checks_gradients = false;
+  bool is_sum = false;                    // of the loss
+  std::optional<std::int64_t> ignored{};  // targets that the loss leaves out
   // The same with the loss and the hits as outputs, and for training with the learning rate and the update. The run of a step fails, and
   // assigns nothing, where its loss is not finite, or a gradient, where they are checked.
   std::shared_ptr<program> traced(bool training) {
@@ -339,24 +352,29 @@ struct trainer::implementation {
     parameters = net.parameters().identity();
     return true;
   }
-  // The same for the targets that samples have.
-  void trace_for(const sample_source& data) {
-    const auto& d = net.definition();
-    check_model(d);
+  // The same for the targets that samples have, and those that a change of batches makes of them.
+  void trace_for(const sample_source& data, const batch_change& change = {}) {
+    check_model(net.definition());
     check_fields(data, "training data");
+    take_targets(checked, data.fields());
+    if (change) take_targets(trained, view<const tensor_type>(change.types(data.fields())));
+    else take_targets(trained, data.fields());
+    trace_for_parameters();
+  }
+  void take_targets(step_operands& of, view<const tensor_type> fields) {
+    const auto& d = net.definition();
     std::vector<tensor_type> found;
     std::vector<dtype> types;
     for (const auto& i : d.inputs) types.push_back(i.type.element);
-    for (std::size_t f = d.inputs.size(); f < data.fields().size(); ++f) {
-      const auto& field = data.fields()[f];
+    for (std::size_t f = d.inputs.size(); f < fields.size(); ++f) {
+      const auto& field = fields[f];
       const dtype as = target_type(field.element, d.element);
       found.push_back({as, field.dims});
       types.push_back(as);
     }
-    if (found != targets) parameters = 0;
-    targets = found;
-    batch = batch_operands(types);
-    trace_for_parameters();
+    if (found != of.targets) parameters = 0;
+    of.targets = found;
+    of.batch = batch_operands(types);
   }
 
   void check_labels(const sample_source& data, std::string_view who, std::string_view name) const {
@@ -416,6 +434,8 @@ struct trainer::implementation {
   };
   // Runs the batch that is loaded.
   batch_result run_batch(session& steps, double rate, bool training) {
+    const step_operands& of = training ? trained : checked;
+    const batch_operands& batch = of.batch;
     std::vector<shape> shapes = batch.shapes();
     if (training) shapes.emplace_back();
     executor& e = steps.at(view<const shape>(shapes));
@@ -427,25 +447,25 @@ struct trainer::implementation {
     if (training) e.bind_input(batch.data().size(), wide ? static_cast<const void*>(&rate) : &rate32);
     e.bind_output(0, wide ? static_cast<void*>(&loss64) : &loss32);
     e.bind_output(1, hits.data());
-    if (has_weight) e.bind_output(2, wide ? static_cast<void*>(&weight64) : &weight32);
+    if (of.has_weight) e.bind_output(2, wide ? static_cast<void*>(&weight64) : &weight32);
     if (training) arena_bytes = std::max(arena_bytes, e.plan().arena_bytes());
     const auto loss_found = [&] { return wide ? loss64 : static_cast<double>(loss32); };
     try {
-      with_labels_named([&] { e.run(); });
+      with_labels_named(of, [&] { e.run(); });
     } catch (const value_error&) {
       if (!training || std::isfinite(loss_found())) throw;
     }
     const auto samples = static_cast<double>(batch.count());
-    return {loss_found(), hits[0], hits[1], !has_weight ? samples : wide ? weight64 : static_cast<double>(weight32)};
+    return {loss_found(), hits[0], hits[1], !of.has_weight ? samples : wide ? weight64 : static_cast<double>(weight32)};
   }
   // Has an error of a run name the labels of its batch.
-  template <class F> void with_labels_named(F f) const {
+  template <class F> void with_labels_named(const step_operands& of, F f) const {
     try {
       f();
     } catch (const value_error& why) {
-      if (!counts_hits) throw;
-      const auto* labels = static_cast<const std::int64_t*>(batch.data()[net.definition().inputs.size()]);
-      auto [low, high] = std::minmax_element(labels, labels + batch.count());
+      if (!of.counts_hits) throw;
+      const auto* labels = static_cast<const std::int64_t*>(of.batch.data()[net.definition().inputs.size()]);
+      auto [low, high] = std::minmax_element(labels, labels + of.batch.count());
       text t;
       t << why.what() << "; the labels of this batch are " << *low << ".." << *high << ", the output of the model is "
         << net.definition().outputs[0].type.dims;
@@ -453,6 +473,16 @@ struct trainer::implementation {
     }
   }
 
+  // How the batches of training are read.
+  reading training_reads(const fit_options& o, const sample_source& data) const {
+    reading reads = reading_of(o, "fit", " of the training data");
+    if (o.change_batches)
+      reads.change = [change = o.change_batches, types = o.change_batches.types(data.fields()), seed = o.seed](
+                         sample_batch& batch, std::int64_t epoch, std::int64_t first) {
+        change(batch, {.seed = seed, .epoch = epoch, .index = first}, view<const tensor_type>(types));
+      };
+    return reads;
+  }
   // How the batches of a data set are read.
   reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
     return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool(), sample_check};
@@ -481,7 +511,7 @@ struct trainer::implementation {
           const sample_batch& read = *reads.next();
           n = read.size();
           left_out = static_cast<std::int64_t>(all[b].size()) - n;
-          batch.load(read);
+          checked.batch.load(read);
           if (n > 0) found = run_batch(checks, 0, false);
         }
         found_of.push_back(is_sum ? found.loss : found.loss * found.weight);
@@ -498,7 +528,7 @@ struct trainer::implementation {
     const auto skipped = static_cast<std::int64_t>(sums[5]);
     if (sums[4] == 0 && skipped > 0) refuse_none_left(reads);
     return {is_sum ? sums[0] : sums[0] / (sums[1] == 0 ? 1 : sums[1]),
-            counts_hits ? sums[2] / std::max(sums[3], 1.0) : std::numeric_limits<double>::quiet_NaN(), skipped};
+            checked.counts_hits ? sums[2] / std::max(sums[3], 1.0) : std::numeric_limits<double>::quiet_NaN(), skipped};
   }
 };
 
@@ -682,8 +712,9 @@ predictions predicted(model_core& net, const sample_source& data, const evaluati
 namespace {
 
 // Refuses a checkpoint that another training wrote than the one that is to go on.
-void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images, std::int64_t shards) {
-  const std::int64_t size = o.batch * o.accumulate, batches = (images + size - 1) / size;
+void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images, std::int64_t shards,
+                    std::int64_t batches) {
+  const std::int64_t size = o.batch * o.accumulate;
   text t;
   if (p.seed != o.seed) t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
   else if (p.shards != shards)
@@ -720,6 +751,20 @@ std::int64_t shards_of(const fit_options& o) {
   return shards;
 }
 
+// Refuses batches of which none is left, and updates of batches that are not full.
+void check_buckets(const fit_options& o, std::int64_t samples) {
+  text t;
+  if (o.bucket_by && o.accumulate > 1 && !o.drop_last)
+    detail::raise(error_kind::value,
+                  "fit: `bucket_by` with `accumulate` has batches that are not full among those of an update; expected "
+                  "`.drop_last = true`, or one of them alone");
+  if (!o.drop_last || batch_plan(samples, {.batch = o.batch, .drop_last = true, .bucket_by = o.bucket_by}).size() > 0)
+    return;
+  detail::raise(error_kind::value, t << "fit: `drop_last` leaves out all " << samples
+                                     << " samples, which make no batch of " << o.batch
+                                     << (o.bucket_by ? " in any bucket" : ""));
+}
+
 // Images per second of all epochs.
 double mean_speed(const std::vector<epoch_report>& epochs) {
   double images = 0, seconds = 0;
@@ -740,12 +785,13 @@ class trainer::implementation::fitting {
         data_(data),
         o_(o),
         size_(o.batch * o.accumulate),
-        batches_((data.size() + size_ - 1) / size_),
+        batches_(updates_of(in_order_of(data.size())).size()),
         shards_(shards_of(o)),
         others_(o.replicas.get()),
         tells_(o.observer && (!others_ || others_->rank() == 0)),
         writes_(!o.checkpoint.empty() && (!others_ || others_->rank() == 0)),
-        reads_(data, trainer.reading_of(o, "fit", " of the training data")) {
+        reads_(data, trainer.training_reads(o, data)),
+        slices_(shard_slices(o.batch, static_cast<bool>(o.change_batches), trainer.trained.batch.types())) {
     if (o.validation)
       checked_ = std::make_unique<batch_loader>(*o.validation, trainer.reading_of(o, "fit", " of the validation data"));
     plan();
@@ -770,9 +816,9 @@ class trainer::implementation::fitting {
       report.epochs.pop_back();
     }
     for (std::int64_t i = position.epoch; i < o_.epochs && !report.stopped; ++i) {
-      const auto order = permutation(data_.size(), o_.seed, i);
-      epoch e = i == position.epoch ? begun(i, position.batch, cut) : begun(i, 0, {});
-      const bool stop = train(e, view<const std::int64_t>(order));
+      const epoch_updates all = updates_of(permutation(data_.size(), o_.seed, i));
+      epoch e = i == position.epoch ? begun(i, position.batch, cut, all) : begun(i, 0, {}, all);
+      const bool stop = train(e, all);
       report.stopped = e.done < batches_;
       at_.check_states(i + 1, e.now.learning_rate);
       report.epochs.push_back(figures(e));
@@ -884,7 +930,7 @@ class trainer::implementation::fitting {
     training_start s{at_.net, o_.epochs, batches_, p.epoch, p.batch, p.epochs};
     if (p.batch > 0) s.before.pop_back();
     s.validates = o_.validation.has_value();
-    s.has_accuracy = at_.counts_hits;
+    s.has_accuracy = at_.trained.counts_hits;
     s.write_checkpoint = [this](const std::string& path) {
       if (!save_)
         detail::raise(error_kind::state,
@@ -908,7 +954,7 @@ class trainer::implementation::fitting {
   checkpoint_position own_start() {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
-    check_position(found.at, o_, data_.size(), shards_ * o_.accumulate);
+    check_position(found.at, o_, data_.size(), shards_ * o_.accumulate, batches_);
     // Files of earlier versions have no state of the schedule; one of another kind of schedule is left alone.
     if (!found.at.schedule.empty() && !o_.schedule.state().empty())
       o_.schedule.restore(view<const double>(found.at.schedule));
@@ -917,18 +963,19 @@ class trainer::implementation::fitting {
     if (parts_of_optimizer()) resumed_ = std::make_unique<checkpoint>(std::move(found));
     return at;
   }
-  epoch begun(std::int64_t index, std::int64_t first_batch, const epoch_report& before) const {
+  epoch begun(std::int64_t index, std::int64_t first_batch, const epoch_report& before,
+              const epoch_updates& all) const {
     epoch e;
     e.before = before;
     e.done = first_batch;
     e.skipped = before.skipped;
-    e.earlier = e.seen = first_batch * size_ - before.skipped;
-    e.weight = before.weight > 0 || at_.has_weight ? before.weight : static_cast<double>(e.seen);
+    e.earlier = e.seen = all.samples_before(first_batch) - before.skipped;
+    e.weight = before.weight > 0 || at_.trained.has_weight ? before.weight : static_cast<double>(e.seen);
     e.loss = before.loss * e.weight;
     e.ignored = before.ignored;
     if (before.accuracy > 0)
       e.hits = static_cast<std::int64_t>(before.accuracy * static_cast<double>(e.seen - e.ignored) + 0.5);
-    e.counts_hits = at_.counts_hits;
+    e.counts_hits = at_.trained.counts_hits;
     e.now.epoch = index + 1;
     e.now.epochs = o_.epochs;
     e.now.batches = batches_;
@@ -936,17 +983,18 @@ class trainer::implementation::fitting {
   }
 
   // Runs the batches that are left of an epoch. Whether the observer ended training.
-  bool train(epoch& e, view<const std::int64_t> order) {
+  bool train(epoch& e, const epoch_updates& updates) {
     bool stop = false;
     const double waited = reads_.report().waited;
-    alone(others_, [&] { reads_.begin(read_from(e.done, order), e.now.epoch - 1); });
+    alone(others_, [&] { reads_.begin(read_from(e.done, updates), e.now.epoch - 1); });
     while (e.done < batches_ && !stop) {
-      const std::int64_t n = std::min(size_, data_.size() - e.done * size_),
-                         before = (e.now.epoch - 1) * batches_ + e.done, all = batches_ * o_.epochs;
+      const view<const std::int64_t> samples = updates[e.done];
+      const std::int64_t n = static_cast<std::int64_t>(samples.size()), before = (e.now.epoch - 1) * batches_ + e.done,
+                         all = batches_ * o_.epochs;
       e.now.learning_rate = at_.scheduled_rate(o_.schedule, before, all, others_);
       e.now.batch = e.done + 1;
       follow();
-      last_ = {samples_of(order, e.done), e.now.epoch - 1};
+      last_ = {samples, e.now.epoch - 1};
       const auto r = train_batch(e.now, n);
       e.now.batch_loss = r.loss / (r.weight == 0 ? 1 : r.weight);
       e.loss += r.loss;
@@ -972,29 +1020,34 @@ class trainer::implementation::fitting {
     e.now.seconds_left = static_cast<double>((all - before - 1) * size_) / e.now.images_per_second;
     return o_.observer(e.now);
   }
-  // The samples of a batch.
-  view<const std::int64_t> samples_of(view<const std::int64_t> order, std::int64_t index) const {
-    const std::int64_t first = index * size_, n = std::min(size_, data_.size() - first);
-    return order.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
+  static std::vector<std::int64_t> in_order_of(std::int64_t n) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(n));
+    std::iota(all.begin(), all.end(), std::int64_t(0));
+    return all;
+  }
+  // The updates of an epoch with the samples in this order.
+  epoch_updates updates_of(const std::vector<std::int64_t>& order) const {
+    return {batch_plan(view<const std::int64_t>(order),
+                       {.batch = o_.batch, .drop_last = o_.drop_last, .bucket_by = o_.bucket_by}),
+            o_.accumulate};
   }
   // What this process reads from batch `from` of an epoch on.
-  batch_plan read_from(std::int64_t from, view<const std::int64_t> order) const {
+  batch_plan read_from(std::int64_t from, const epoch_updates& updates) const {
     batch_plan plan;
     for (std::int64_t b = from; b < batches_; ++b) {
-      const auto samples = samples_of(order, b);
       // Shards are read again for each gradient of the batch.
-      for (int i = 0; steps_ && i < at_.step.gradients_per_batch; ++i) steps_->add_parts(plan, samples);
-      if (!steps_) plan.add(samples);
+      for (int i = 0; steps_ && i < at_.step.gradients_per_batch; ++i) slices_.add_to(plan, *steps_, updates[b]);
+      if (!steps_) plan.add(updates[b]);
     }
     return plan;
   }
-  const batch_operands& next_samples() {
-    at_.batch.load(*reads_.next());
-    return at_.batch;
-  }
+  void load_batch() { at_.trained.batch.load(*reads_.next()); }
   // A step on a batch whose shards are summed, also over others.
   shard_sums train_shards(const training_progress& now, std::int64_t samples) {
-    auto r = steps_->gradients(samples, [this]() -> const batch_operands& { return next_samples(); });
+    slices_.begin(*steps_, samples);
+    auto r = steps_->gradients(samples, [this]() -> const batch_operands& {
+      return slices_.next(at_.trained.batch, [this] { load_batch(); });
+    });
     if (r.samples == 0) return r;  // each was left out
     if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
     if (o_.check_gradients && !finite_for_all()) refuse(now, "a gradient", probe().not_finite(last_));
@@ -1016,7 +1069,8 @@ class trainer::implementation::fitting {
     text t;
     try {
       if (steps_) return train_shards(now, samples);
-      const std::int64_t n = again ? at_.batch.count() : next_samples().count();
+      if (!again) load_batch();
+      const std::int64_t n = at_.trained.batch.count();
       if (n == 0) return {};
       const auto found = at_.run_batch(updates_, now.learning_rate, true);
       if (!std::isfinite(found.loss)) refuse(now, "the loss", probe().not_finite(last_));
@@ -1050,10 +1104,10 @@ class trainer::implementation::fitting {
   // What computes gradients and does no update, of whole batches also where others train along.
   batch_probe& probe() {
     if (!probe_) {
-      auto reading = at_.reading_of(o_, "fit", " of the training data");
+      auto reading = at_.training_reads(o_, data_);
       reading.threads = 0;
       probe_ = std::make_unique<batch_probe>(at_.steps_in_shards(cut(), nullptr, 0, false), at_.net, at_.where,
-                                             at_.batch.types(), data_, reading);
+                                             at_.trained.batch.types(), data_, reading, slices_);
     }
     return *probe_;
   }
@@ -1076,7 +1130,7 @@ class trainer::implementation::fitting {
       const auto found = at_.measured(checks_, *checked_, at_.batch_of_model(validation_batch), others_);
       r.validation_loss = found.loss;
       r.validation_skipped = found.skipped;
-      if (at_.counts_hits) r.validation_accuracy = found.accuracy;
+      if (at_.checked.counts_hits) r.validation_accuracy = found.accuracy;
     }
     return r;
   }
@@ -1129,6 +1183,7 @@ class trainer::implementation::fitting {
   replicas* const others_;      // null: this process alone
   const bool tells_, writes_;   // the observer, the checkpoint
   batch_loader reads_;
+  shard_slices slices_;
   std::unique_ptr<batch_loader> checked_;  // reads the validation data
   session updates_, checks_;
   batch_samples last_;                            // those that were trained on last; none between epochs
@@ -1162,6 +1217,7 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   if (o.scaling && o.shard_optimizer)
     detail::raise(error_kind::unsupported, "fit: `shard_optimizer` with `scaling`; expected one of them alone");
   check_gradients_per_batch("fit", at.step, o.scaling.has_value(), 1);
+  check_buckets(o, data.size());
   shards_of(o);
   if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are made again
   at.checks_gradients = o.check_gradients;
@@ -1175,8 +1231,8 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
     check_step_options("fit", how, at.net.definition().element);
     if (how != at.how) at.parameters = 0;
     at.how = how;
-    at.trace_for(data);
-    at.check_batches(data, o.batch, "training data");
+    at.trace_for(data, o.change_batches);
+    at.check_batches(data, o.batch, "training data", o.drop_last, static_cast<bool>(o.bucket_by));
     const bool skips = o.on_error == sample_failure::skip;
     if (skips) check_open_batch("fit", at.net.definition());
     else at.check_labels(data, "fit", "training data");
