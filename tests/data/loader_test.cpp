@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -154,6 +156,58 @@ BOOST_AUTO_TEST_CASE(warm_batches_allocate_nothing) {
     BOOST_CHECK_EQUAL(counts.allocations, 0);
     BOOST_CHECK_EQUAL(sum, 0);
   }
+}
+
+namespace {
+// Sentences in memory, of different lengths, with a number each.
+struct kept {
+  std::vector<float> words;
+  std::uint8_t label = 0;
+};
+// What batches of an epoch allocate, once one before it has been read.
+template <class D> long allocated_by(const D& data, loader_options o) {
+  loader l(data, o);
+  double sum = 0;
+  const auto look = [&](const sample_batch& b) {
+    for (std::size_t f = 0; f < b.fields(); ++f)
+      sum += static_cast<const char*>(b.data(f))[0] + double(b.lengths(f)[0]);
+  };
+  for (const auto& b : l.epoch(0)) look(b);
+  auto epoch = l.epoch(0);
+  long batches = 0;
+  const auto counts = steady_state::count([&] {
+    for (const auto& b : epoch) look(b), ++batches;
+  });
+  BOOST_TEST(batches >= 12);
+  BOOST_TEST(std::isfinite(sum));
+  return counts.allocations;
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(warm_batches_of_samples_in_memory_allocate_nothing) {
+  if (!steady_state::observed) return;
+  std::vector<kept> sentences(100);
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    sentences[i] = {std::vector<float>(1 + i * 7 % 13, 1.F), static_cast<std::uint8_t>(i % 3)};
+  const matrix<float> x(100, 8);
+  const auto rows = dataset::of_tensors(x, vector<std::int64_t>(100));
+  const std::size_t second_first[] = {1, 0};
+  const auto swapped = source_of(rows).chosen(second_first),
+             labels = source_of(rows).chosen(view<const std::size_t>(second_first, 1));
+  const auto shared = std::make_shared<const std::vector<kept>>(sentences);
+  for (const int threads : {0, 1, 3})
+    for (const bool shuffle : {false, true}) {
+      const loader_options o{.batch = 8, .shuffle = shuffle, .threads = threads, .ahead = 3};
+      BOOST_TEST(allocated_by(rows, o) == 0);
+      BOOST_TEST(allocated_by(dataset::split(rows, 0.99, 1).first | dataset::shuffle(3), o) == 0);
+      BOOST_TEST(allocated_by(swapped, o) == 0);
+      BOOST_TEST(allocated_by(labels, o) == 0);
+      BOOST_TEST(allocated_by(shared, o) == 0);
+      loader_options filled = o;
+      filled.fill = {-1, 7};
+      filled.bucket_by = [](std::int64_t i) { return i % 2; };
+      BOOST_TEST(allocated_by(shared, filled) == 0);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -64,7 +64,13 @@ template <class D> sample_of<D> sample_at(const D& d, std::int64_t i) {
 /// Some samples of a data set in an order.
 template <class D> class selected {
  public:
-  selected(D data, selection which) : data_(std::move(data)), which_(std::move(which)) {}
+  selected(D data, selection which) : data_(std::move(data)), which_(std::move(which)) {
+    if constexpr (HasRead<D>) {
+      std::size_t k = 0;
+      for (const auto& type : data_.sample_types())
+        if (k < bytes_.size()) bytes_[k++] = type.dims.is_static() ? type.bytes() : 0;
+    }
+  }
   std::int64_t size() const { return which_.size(); }
   sample_of<D> operator[](std::int64_t i) const { return sample_at(data_, which_[i]); }
   auto sample_types() const requires HasTypes<D> { return data_.sample_types(); }
@@ -73,14 +79,13 @@ template <class D> class selected {
   }
   std::vector<std::string> field_names() const { return field_names_of(data_); }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const requires HasRead<D> {
-    const auto types = data_.sample_types();
     std::array<std::int64_t, 64> part;
     std::array<void*, max_fields> to;
     for (std::size_t first = 0; first < indices.size(); first += part.size()) {
       const std::size_t n = std::min(part.size(), indices.size() - first);
       for (std::size_t i = 0; i < n; ++i) part[i] = which_[indices[first + i]];
       for (std::size_t k = 0; k < destinations.size(); ++k)
-        to[k] = static_cast<std::byte*>(destinations[k]) + first * types[k].bytes();
+        to[k] = static_cast<std::byte*>(destinations[k]) + first * bytes_[k];
       data_.read(view<const std::int64_t>(part.data(), n), view<void* const>(to.data(), destinations.size()));
     }
   }
@@ -88,6 +93,7 @@ template <class D> class selected {
  private:
   D data_;
   selection which_;
+  std::array<std::size_t, max_fields> bytes_{};  // of the fields of a sample, where batches are read as a whole
 };
 
 /// What a function is called with: a sample, its fields, a sample and its index, or a sample and where it draws.
