@@ -21,6 +21,8 @@
 import lamina;
 
 #include "nets.h"
+
+#include "nets_of_squares.h"
 #include "thread_replicas.h"
 
 using namespace lamina;
@@ -112,11 +114,39 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_one_shard_leaves_out_the_step_of_all) {
     }
 }
 
-// Four batches of four make the update that four shards of sixteen do.
+namespace {
+// Steps of three epochs on batches of four, of which four make the update that four shards of sixteen do. A process takes as many of them as
+// another one: those from `first` on.
+std::vector<std::int64_t> steps_taken(net_model& net, const half_type& half, std::size_t first, std::size_t count,
+                                      const std::shared_ptr<replicas>& others = {}) {
+  training step(net, loss::mse{}, optim::adam{.lr = 0.01},
+                {.accumulate = static_cast<std::int64_t>(count),
+                 .compute = half.type,
+                 .scaling = loss_scaling{half.scale, 3},
+                 .replicas = others});
+  std::vector<std::int64_t> skipped;
+  matrix<float> x(4, 4), y(4, 1);
+  for (std::int64_t e = 0; e < 3; ++e) {
+    const auto order = permutation(64, 2, e);
+    for (std::size_t update = 0; update < 64; update += 16) {
+      for (std::size_t b = first; b < first + count; ++b) {
+        for (std::size_t i = 0; i < 4; ++i) {
+          const auto [input, target] = points{50, half.away}[order[update + 4 * b + i]];
+          std::memcpy(x.writable().data() + 4 * i, input.data(), sizeof input);
+          y.writable()[i] = target[0];
+        }
+        step(x, y);
+      }
+      skipped.push_back(step.skipped_updates());
+    }
+  }
+  return skipped;
+}
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(steps_of_your_own_leave_out_the_same) {
   for (const auto& half : half_types) {
-    const loss_scaling scaling{half.scale, 3};
-    net_model by_fit({.seed = 1}), by_steps({.seed = 1});
+    net_model by_fit({.seed = 1});
     const left_out expected;
     fit(by_fit, points{50, half.away}, loss::mse{}, optim::adam{.lr = 0.01},
         {.epochs = 3,
@@ -125,27 +155,53 @@ BOOST_AUTO_TEST_CASE(steps_of_your_own_leave_out_the_same) {
          .seed = 2,
          .shards = 4,
          .compute = half.type,
-         .scaling = scaling});
-    training step(by_steps, loss::mse{}, optim::adam{.lr = 0.01},
-                  {.accumulate = 4, .compute = half.type, .scaling = scaling});
-    std::vector<std::int64_t> after;
-    matrix<float> x(4, 4), y(4, 1);
-    for (std::int64_t e = 0; e < 3; ++e) {
-      const auto order = permutation(64, 2, e);
-      for (std::size_t first = 0; first < 64; first += 4) {
-        for (std::size_t i = 0; i < 4; ++i) {
-          const auto [input, target] = points{50, half.away}[order[first + i]];
-          std::memcpy(x.writable().data() + 4 * i, input.data(), sizeof input);
-          y.writable()[i] = target[0];
-        }
-        step(x, y);
-        if (first % 16 == 12) after.push_back(step.skipped_updates());
+         .scaling = loss_scaling{half.scale, 3}});
+    net_model alone({.seed = 1});
+    const auto skipped = steps_taken(alone, half, 0, 4);
+    BOOST_TEST(skipped == *expected.after);
+    BOOST_TEST(skipped.back() == 3);
+    BOOST_TEST(same_bits(alone.parameters(), by_fit.parameters()));
+    for (const std::size_t count : {1U, 2U, 4U}) {
+      meeting all(static_cast<int>(count));
+      std::vector<net_model> nets;
+      for (std::size_t r = 0; r < count; ++r)
+        nets.emplace_back(model_options{.seed = static_cast<std::int64_t>(1 + r)});
+      std::vector<std::vector<std::int64_t>> skipped_by(count);
+      std::vector<std::thread> threads;
+      for (std::size_t r = 0; r < count; ++r)
+        threads.emplace_back([&, r] {
+          skipped_by[r] = steps_taken(nets[r], half, r * 4 / count, 4 / count,
+                                      std::make_shared<thread_replicas>(all, static_cast<int>(r)));
+        });
+      for (auto& t : threads) t.join();
+      for (std::size_t r = 0; r < count; ++r) {
+        BOOST_TEST(skipped_by[r] == skipped);
+        BOOST_TEST(same_bits(nets[r].parameters(), by_fit.parameters()));
       }
     }
-    BOOST_TEST(after == *expected.after);
-    BOOST_TEST(after.back() == 3);
-    BOOST_TEST(same_bits(by_steps.parameters(), by_fit.parameters()));
   }
+}
+
+BOOST_AUTO_TEST_CASE(steps_that_replicas_cannot_take_are_refused) {
+  const auto message = [](const auto& f) -> std::string {
+    try {
+      f();
+    } catch (const error& e) { return e.what(); }
+    return {};
+  };
+  net_model net;
+  meeting three(3), one(1);
+  BOOST_TEST(message([&] {
+               training(net, loss::mse{}, optim::sgd{}, {.replicas = std::make_shared<thread_replicas>(three, 0)});
+             }) == "training: 3 replicas; expected 1, 2, 4, 8 and so on of them");
+  across_model waits({.seed = 1});
+  BOOST_TEST(message([&] {
+               training step(waits, loss::cross_entropy{}, optim::sgd{},
+                             {.replicas = std::make_shared<thread_replicas>(one, 0)});
+               step(tensor<float, extents<dyn, 1, 6, 6>>(4, 1, 6, 6), vector<std::int64_t>(4));
+             }) ==
+             "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or one of "
+             "them alone");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -351,13 +351,17 @@ class shard_steps {
       if (now.count > 0) with_operands(now, f);
     }
   }
-  /// Adds the gradients of a batch to those of the batches before it, as the next shard of an update: each of `batches` has as large a share. The
-  /// loss of the batch. After `batches` of them comes `update`, and the next one is the first again.
+  /// Adds the gradients of a batch to those of the batches before it, as the next shard of an update: each of `batches`, also of the others, has
+  /// as large a share. The loss of the batch. After `batches` of them comes `update`, and the next one is the first again.
   double add(view<const shape> extents, view<const void* const> data, std::int64_t batches) {
+    const std::int64_t ranks = others_ ? others_->count() : 1,
+                       first = others_ ? others_->rank() * cut_.shards / ranks : 0;
     if (added_ == 0) sums_.restart();
     number_block block = sums_.take(), figures(dtype::float64, 4);
-    const double share = 1 / static_cast<double>(batches);
-    run({added_, share, extents[0].rank > 0 ? extents[0].at(0) : 1, extents, data}, block, figures, nullptr);
+    const double share = 1 / static_cast<double>(batches * ranks);
+    alone(others_, [&] {
+      run({first + added_, share, extents[0].rank > 0 ? extents[0].at(0) : 1, extents, data}, block, figures, nullptr);
+    });
     const double own = programs_.weight ? weight_in(block) : programs_.is_sum ? 1 : share;
     sums_.add_to(block);
     sums_.take_in(std::move(block));
@@ -369,6 +373,10 @@ class shard_steps {
         block.clear();
         sums_.add_to(block);
         sums_.take_in(std::move(block));
+      }
+      if (others_) {
+        sums_.total().begin_sum(*others_, {0, programs_.numbers});
+        others_->finish_sums();
       }
     }
     return own == 0 ? 0 : *static_cast<double*>(figures.at(0)) / own;

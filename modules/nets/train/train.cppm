@@ -300,6 +300,9 @@ export struct training_options {
   dtype compute = dtype::float32;
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
+  /// Processes that train this model together, a power of two: each gives its own batches, which count alike, all take the same number of steps,
+  /// and an update is that of the batches of all. Before the first step they take the weights of rank 0. A process that fails ends all.
+  std::shared_ptr<lamina::replicas> replicas{};
 };
 
 class shard_steps;
@@ -331,6 +334,7 @@ class training_core {
   step_options how_;
   double rate_ = 0;
   std::int64_t accumulate_;
+  std::shared_ptr<replicas> others_;
   std::size_t arena_bytes_ = 0;
   std::vector<shape> extents_;        // of the last step, with the rate's
   std::vector<tensor_type> targets_;  // that the programs were traced for

@@ -737,9 +737,10 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
   detail::raise(error_kind::value, all);
 }
 
+bool is_power(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
 // Into how many shards batches are cut. Errors: value_error for numbers that do not fit.
 std::int64_t shards_of(const fit_options& o) {
-  const auto is_power = [](std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
   const std::int64_t ranks = o.replicas ? o.replicas->count() : 1, shards = o.shards ? o.shards : o.replicas ? 8 : 1;
   text t;
   if (!is_power(shards) || shards > 4096)
@@ -763,6 +764,16 @@ void check_buckets(const fit_options& o, std::int64_t samples) {
   detail::raise(error_kind::value, t << "fit: `drop_last` leaves out all " << samples
                                      << " samples, which make no batch of " << o.batch
                                      << (o.bucket_by ? " in any bucket" : ""));
+}
+
+// Has all processes take the states of rank 0 that `is_shared` names.
+template <class F> void take_states(parameter_store& store, replicas& all, F is_shared) {
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    if (!is_shared(store[i])) continue;
+    any_tensor v = store[i].value();
+    all.broadcast(v.mutable_data(), v.bytes());
+    store[i].assign(v);
+  }
 }
 
 // Images per second of all epochs.
@@ -918,13 +929,7 @@ class trainer::implementation::fitting {
   }
   // Has all processes take the states of rank 0.
   void share_states() {
-    auto& store = at_.net.parameters();
-    for (std::size_t i = 0; i < store.size(); ++i) {
-      if (is_in_part(store[i])) continue;
-      any_tensor v = store[i].value();
-      others_->broadcast(v.mutable_data(), v.bytes());
-      store[i].assign(v);
-    }
+    take_states(at_.net.parameters(), *others_, [this](const parameter& state) { return !is_in_part(state); });
   }
   training_start as_begun(const checkpoint_position& p) {
     training_start s{at_.net, o_.epochs, batches_, p.epoch, p.batch, p.epochs};
@@ -1263,11 +1268,17 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
       loss_(std::move(loss)),
       step_(std::move(step)),
       how_{o.compute, o.scaling, o.recompute},
-      accumulate_(o.accumulate) {
+      accumulate_(o.accumulate),
+      others_(o.replicas) {
   if (o.accumulate < 1 || o.accumulate > most_accumulated) {
     text t;
     detail::raise(error_kind::value, t << "training: `accumulate` is " << o.accumulate << "; expected 1 to "
                                        << most_accumulated << " batches");
+  }
+  if (others_ && !is_power(others_->count())) {
+    text t;
+    detail::raise(error_kind::value,
+                  t << "training: " << others_->count() << " replicas; expected 1, 2, 4, 8 and so on of them");
   }
   check_step_options("training", how_, net.definition().element);
   check_gradients_per_batch("training", step_, how_.scaling.has_value(), accumulate_);
@@ -1290,15 +1301,16 @@ void training_core::trace_for(view<const tensor_type> targets) {
   auto outputs = trace(d, *p, store, net_.options().seed, true, view<const value>(in));
   const loss_terms found = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
   p->output("loss", found.loss);
-  const bool joins = accumulate_ > 1 && !found.weight.empty();
+  const bool joins = (accumulate_ > 1 || others_) && !found.weight.empty();
   if (joins) p->output("weight", found.weight);
   p->path.clear();
   checks_ = std::make_shared<const sample_checks>(*p, d.inputs.size(), p->inputs().size());
   p = in_precision(p, how_);
   const value l(p.get(), p->outputs()[0].value);
-  if (accumulate_ > 1) {
+  if (accumulate_ > 1 || others_) {
     trainable_weights(*p, store);
-    const batch_cut cut{1, 1, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(accumulate_)))};
+    const auto own = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(accumulate_)));
+    const batch_cut cut{1, 1, own * (others_ ? others_->count() : 1)};
     const auto update = [&](program& into, view<const value> of, view<const value> g) {
       add_updates(into, store, d.element, of, g, step_, how_);
     };
@@ -1307,8 +1319,13 @@ void training_core::trace_for(view<const tensor_type> targets) {
     step_figures parts{l.id(), no_hits.id(), {}, found.is_sum};
     if (joins) parts.weight = p->outputs()[1].value;
     auto programs = in_shards(*p, store, d.element, cut.shards, parts, scale, update, how_.recompute, nullptr);
-    group_ =
-        std::make_shared<shard_steps>(std::move(programs), net_, net_.where(), d.element, cut, nullptr, 0, nullptr);
+    if (others_ && shards_wait(*programs.gradients))
+      detail::raise(error_kind::unsupported,
+                    "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or one of "
+                    "them alone");
+    if (others_ && !group_) take_states(store, *others_, [](const parameter&) { return true; });
+    group_ = std::make_shared<shard_steps>(std::move(programs), net_, net_.where(), d.element, cut, others_.get(), 0,
+                                           nullptr);
   } else {
     session_ = net_.session_of(with_update(p, l, store, d.element, step_, how_, finite_checks::none), net_.where());
   }
@@ -1368,7 +1385,7 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
     }
     trace_for(view<const tensor_type>(types));
   }
-  if (accumulate_ > 1) {
+  if (group_) {
     const double loss = group_->add(extents, data, accumulate_);
     if (group_->added() == 0) group_->update(rate_);
     arena_bytes_ = group_->arena_bytes();
