@@ -23,10 +23,10 @@ any_tensor table_of(const std::vector<epoch_report>& epochs) {
   auto* out = reinterpret_cast<double*>(table.mutable_data());
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   for (const auto& e : epochs)
-    for (double x : {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second,
-                     e.validation_loss.value_or(none), e.validation_accuracy.value_or(none), e.waited,
-                     static_cast<double>(e.skipped), static_cast<double>(e.validation_skipped), e.weight,
-                     static_cast<double>(e.ignored)})
+    for (double x :
+         {e.loss, e.accuracy, e.learning_rate, e.seconds, e.images_per_second, e.validation_loss.value_or(none),
+          e.validation_accuracy.value_or(none), e.waited, static_cast<double>(e.skipped),
+          static_cast<double>(e.validation_skipped), e.weight, static_cast<double>(e.ignored)})
       *out++ = x;
   return table;
 }
@@ -155,9 +155,9 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   for (const auto& e : epochs) {
     const bool good = std::isfinite(e.loss) && !(e.accuracy < 0 || e.accuracy > 1) &&
                       std::isnan(e.accuracy) == std::isnan(epochs[0].accuracy) && e.seconds >= 0 && e.waited >= 0 &&
-                       std::isfinite(e.waited) && e.skipped >= 0 && e.validation_skipped >= 0 &&
-                       std::isfinite(e.weight) && e.ignored >= 0 &&
-                      std::isfinite(e.seconds) && std::isfinite(e.images_per_second);
+                      std::isfinite(e.waited) && e.skipped >= 0 && e.validation_skipped >= 0 &&
+                      std::isfinite(e.weight) && e.ignored >= 0 && std::isfinite(e.seconds) &&
+                      std::isfinite(e.images_per_second);
     if (!good)
       refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
   }

@@ -145,12 +145,15 @@ std::shared_ptr<program> in_precision(std::shared_ptr<program> p, const step_opt
 }
 
 // Refuses what an optimizer of several gradients of a batch cannot have.
-void check_gradients_per_batch(std::string_view owner, const update_rule& step, bool scaling, std::int64_t accumulate) {
-  if (step.gradients_per_batch == 1 || (!scaling && accumulate == 1)) return;
+void check_gradients_per_batch(std::string_view owner, const update_rule& step, bool scaling, std::int64_t accumulate,
+                               bool others = false) {
+  if (step.gradients_per_batch == 1 || (!scaling && accumulate == 1 && !others)) return;
   text t;
   t << owner << ": `" << step.name << "` takes " << step.gradients_per_batch << " gradients of each batch; ";
   if (scaling) t << "`scaling`, which leaves out steps whose gradients are not finite, cannot leave out some of them";
-  else t << "with `accumulate` batches before the last one would be needed again; expected `accumulate` of `fit`";
+  else if (accumulate > 1)
+    t << "with `accumulate` batches before the last one would be needed again; expected `accumulate` of `fit`";
+  else t << "with `replicas` steps of one's own take one; expected `fit`";
   detail::raise(error_kind::unsupported, t);
 }
 
@@ -194,12 +197,12 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
-  std::int64_t classes = 0;                           // that the model tells apart, where hits are counted; else 0
-  step_operands trained{}, checked{};                 // differ where a change of batches makes other targets
+  std::int64_t classes = 0;                             // that the model tells apart, where hits are counted; else 0
+  step_operands trained{}, checked{};                   // differ where a change of batches makes other targets
   std::shared_ptr<const sample_checks> sample_check{};  // finds samples that cannot be used
-  std::uint64_t parameters = 0;                       // identity of those that the programs were traced with
-  bool in_parts = false;                              // each of several processes keeps its part of the optimizer
-  state_copies earlier{};                             // where an update takes several gradients of a batch
+  std::uint64_t parameters = 0;                         // identity of those that the programs were traced with
+  bool in_parts = false;                                // each of several processes keeps its part of the optimizer
+  state_copies earlier{};                               // where an update takes several gradients of a batch
 
   // How many samples the model takes at a time; `otherwise` where that is open.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
@@ -501,7 +504,8 @@ struct trainer::implementation {
     const batch_plan all = in_order(reads.source().size(), size);
     batch_plan own;
     for (std::int64_t b = rank; b < all.size(); b += ranks) own.add(all[b]);
-    std::vector<double> found_of;  // loss, its weight, hits, what they are of, samples and those left out, for each batch
+    std::vector<double>
+        found_of;  // loss, its weight, hits, what they are of, samples and those left out, for each batch
     alone(others, [&] {
       reads.begin(std::move(own));
       for (std::int64_t b = 0; b < all.size(); ++b) {
@@ -1281,7 +1285,7 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
                   t << "training: " << others_->count() << " replicas; expected 1, 2, 4, 8 and so on of them");
   }
   check_step_options("training", how_, net.definition().element);
-  check_gradients_per_batch("training", step_, how_.scaling.has_value(), accumulate_);
+  check_gradients_per_batch("training", step_, how_.scaling.has_value(), accumulate_, others_ != nullptr);
   if (step_.gradients_per_batch > 1) before_ = std::make_shared<state_copies>();
   this->rate(rate);
 }
