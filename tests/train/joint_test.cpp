@@ -122,6 +122,11 @@ BOOST_AUTO_TEST_CASE(nets_by_name) {
         {0.5 - g[0], 0.5 - g[1], -g[2]});
   }
   run(optim::clipped{.base = optim::sgd{.lr = 1}, .value = 12, .together = true}, {-11.5, -11.5, -10});
+  const numbers own = limited({24, 34}, 0, 0.25, 2);
+  run(
+      optim::clipped{
+          .base = optim::groups{optim::sgd{.lr = 1}, {{"f_b", {.frozen = true}}}}, .norm = 0.25, .together = true},
+      {0.5 - own[0], 0.5 - own[1], 0});
 }
 
 // Both steps of sam on the gradients that `of` gives at some weights.
@@ -150,6 +155,35 @@ BOOST_AUTO_TEST_CASE(sam_goes_uphill_by_the_length_of_all) {
   // The limit outside is one of both; a direction has no length.
   follows(optim::clipped{.base = optim::sam{optim::sgd{.lr = 0.1}, 0.2}, .norm = 0.3, .together = true}, rule(0.3, 0.3),
           6);
+}
+
+// A group that is frozen is no part of the length of all gradients.
+BOOST_AUTO_TEST_CASE(frozen_groups_do_not_count_in_limits) {
+  const auto rule = [](numbers& w, int) {
+    const numbers g = gradient(w, plane{24}), own = limited({g.begin(), g.begin() + 3}, 0, 0.3, 2);
+    for (std::size_t i = 0; i < 3; ++i) w[i] -= 0.1 * own[i];
+  };
+  const auto frozen = [](const auto& o) { return optim::groups{o, {{"*.bias", {.frozen = true}}}}; };
+  const auto limits = [](const auto& o) { return optim::clipped{.base = o, .norm = 0.3, .together = true}; };
+  follows(frozen(limits(optim::sgd{.lr = 0.1})), rule);
+  follows(limits(frozen(optim::sgd{.lr = 0.1})), rule);
+  follows(optim::maximize{limits(frozen(optim::maximize{optim::sgd{.lr = 0.1}}))}, rule);
+  const auto uphill = [](numbers& w, int) {
+    numbers part(w.begin(), w.begin() + 3);
+    sam_step(
+        part,
+        [&w](const numbers& at) {
+          const numbers g = gradient({at[0], at[1], at[2], w[3]}, plane{24});
+          return numbers(g.begin(), g.begin() + 3);
+        },
+        0.1, 0.2, 0, 0);
+    std::copy(part.begin(), part.end(), w.begin());
+  };
+  follows(optim::sam{frozen(optim::sgd{.lr = 0.1}), 0.2}, uphill);
+  // A pattern that fits no parameter is refused all the same, also where it freezes.
+  wide_model net({.seed = 1});
+  const optim::groups wrong{optim::sgd{}, {{"line.bias", {.frozen = true}}, {"*.bios", {.frozen = true}}}};
+  BOOST_TEST(message_of([&] { fit(net, plane{24}, squared, wrong); }).find("`*.bios`") != std::string::npos);
 }
 
 // Both gradients of an update are of one batch, also where that is in shards, or of several batches.

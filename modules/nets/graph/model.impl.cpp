@@ -425,14 +425,12 @@ void model::add_updates(const update_rule& rule, double rate, bool by_rows, cons
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
   joint_update joint{{}, {}, {}, number};
-  for (const auto& u : all) {
-    joint.parameters.push_back(m.parameters[u.parameter].name);
-    joint.weights.push_back(u.weight);
-    joint.gradients.push_back(u.gradient);
-  }
+  std::vector<std::size_t> updated;  // of all
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (rule.takes(joint, m.parameters[all[i].parameter].name, all[i].weight, all[i].gradient)) updated.push_back(i);
   if (rule.prepare) rule.prepare(joint);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& u = all[i];
+  for (std::size_t k = 0; k < updated.size(); ++k) {
+    const auto& u = all[updated[k]];
     parameter_info& p = m.parameters[u.parameter];
     std::map<value_id, value> whole;  // slots, by their rows
     auto slot = [&](std::string_view name, tensor_type type) {
@@ -450,7 +448,7 @@ void model::add_updates(const update_rule& rule, double rate, bool by_rows, cons
       m.assign(symbols.names.at(of.id()), of, u.positions, next);
     };
     auto s = update_scope(slot, write, speed, number, p.name).prepared(joint.prepared);
-    m.assign(p.name, p.at, u.positions, o.regularizer.projected(rule.step(s, u.weight, joint.gradients[i])));
+    m.assign(p.name, p.at, u.positions, o.regularizer.projected(rule.step(s, u.weight, joint.gradients[k])));
     p.updated = true;
   }
 }

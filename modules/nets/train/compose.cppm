@@ -43,6 +43,7 @@ export template <Optimizer O> struct maximize {
   double lr = base.lr;
   static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
   static constexpr bool by_rows = RowOptimizer<O>;
+  bool updates(std::string_view parameter) const { return detail::updates(base, parameter); }
   void check() const { detail::check_optimizer(base); }
   void prepare(joint_update& all) const {
     if constexpr (detail::prepares<O>) {
@@ -62,6 +63,7 @@ export template <Optimizer O> struct clipped {
   bool together = false;
   double lr = base.lr;
   static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
+  bool updates(std::string_view parameter) const { return detail::updates(base, parameter); }
   void check() const {
     detail::check_optimizer(base);
     check_clipping(value, norm, p);
@@ -84,7 +86,8 @@ export template <Optimizer O> struct clipped {
 export struct group_options {
   double rate_scale = 1;
   std::optional<double> weight_decay{};
-  bool frozen = false;  ///< gradients are computed all the same; `parameter::trainable(false)` computes none
+  bool frozen =
+      false;  ///< neither updated nor part of the length of all gradients, which `parameter::trainable(false)` does not compute
 };
 /// Parameters whose names are of a pattern: `*.bias`, where `*` stands for any letters and `?` for one.
 export struct parameter_group {
@@ -92,7 +95,7 @@ export struct parameter_group {
   group_options options{};
 };
 void check_groups(const std::vector<parameter_group>& list, bool decays);
-void check_patterns(const std::vector<parameter_group>& list, const std::vector<std::string>& parameters);
+void check_patterns(const std::vector<parameter_group>& list, const joint_update& all);
 /// The first group that a name belongs to, or null.
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name);
 
@@ -106,12 +109,16 @@ export template <Optimizer O> struct groups {
   static constexpr int gradients_per_batch = detail::gradients_per_batch<O>;
   static constexpr bool decays = requires(O o) { o.weight_decay = 0.0; };
   static constexpr bool by_rows = RowOptimizer<O>;
+  bool updates(std::string_view parameter) const {
+    const group_options* own = group_of(list, parameter);
+    return !(own && own->frozen) && detail::updates(base, parameter);
+  }
   void check() const {
     detail::check_optimizer(base);
     check_groups(list, decays);
   }
   void prepare(joint_update& all) const {
-    check_patterns(list, all.parameters);
+    check_patterns(list, all);
     detail::prepare_update(base, all);
   }
   value step(update_scope& s, const value& w, const value& g) const {
@@ -135,6 +142,7 @@ export template <Optimizer O> struct averaged {
   double decay = 0.999;
   std::int64_t start = 0, every = 1;
   double lr = base.lr;
+  bool updates(std::string_view parameter) const { return detail::updates(base, parameter); }
   void check() const {
     detail::check_optimizer(base);
     check_is_innermost("averaged", detail::gradients_per_batch<O>);
@@ -155,6 +163,7 @@ export template <Optimizer O> struct lookahead {
   std::int64_t k = 5;
   double alpha = 0.5;
   double lr = base.lr;
+  bool updates(std::string_view parameter) const { return detail::updates(base, parameter); }
   void check() const {
     detail::check_optimizer(base);
     check_is_innermost("lookahead", detail::gradients_per_batch<O>);
@@ -176,6 +185,7 @@ export template <Optimizer O> struct sam {
   double rho = 0.05;
   double lr = base.lr;
   static constexpr int gradients_per_batch = 2 * detail::gradients_per_batch<O>;
+  bool updates(std::string_view parameter) const { return detail::updates(base, parameter); }
   void check() const {
     detail::check_optimizer(base);
     check_sam(rho);

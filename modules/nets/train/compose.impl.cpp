@@ -53,7 +53,9 @@ void check_groups(const std::vector<parameter_group>& list, bool decays) {
                     origin::words() + owner + ": `weight_decay` is given, and the optimizer has none");
   }
 }
-void check_patterns(const std::vector<parameter_group>& list, const std::vector<std::string>& parameters) {
+void check_patterns(const std::vector<parameter_group>& list, const joint_update& all) {
+  std::vector<std::string> parameters = all.parameters;
+  parameters.insert(parameters.end(), all.left_alone.begin(), all.left_alone.end());
   for (const auto& g : list)
     if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& n) { return matches(g.pattern, n); }))
       refuse_pattern(origin::words() + "groups", g.pattern, "parameter that is updated",

@@ -70,6 +70,8 @@ export struct joint_update {
   std::vector<value> weights, gradients;  // in the order of the names
   value step;                             // the number of this update, from 1, rank 0
   std::vector<std::string> prepared{};    // optimizers that have seen them, for `update_scope::is_prepared`
+  std::vector<std::string>
+      left_alone{};  // names of parameters that the optimizer does not update, and that are not among them
 };
 
 /// Gives the new value of a parameter from the old one and its gradient. `lr` must be a finite number >= 0. An optimizer may
@@ -77,6 +79,7 @@ export struct joint_update {
 /// Those of the library raise a value_error for numbers that are not finite or below 0, and for a beta of 1 or more.
 /// A member `prepare(joint_update&)` is called once for each update, before the steps of its parameters: it sees all gradients together.
 /// An optimizer made of another one hands `prepare` on to it, with the gradients that its `step` would hand on.
+/// A member `updates(name)` that gives false leaves a parameter alone: its gradient is not among those of `prepare`, and it has no `step`.
 /// A constant `gradients_per_batch` above 1 says that it takes so many gradients of each batch, one after the other, each at the parameters
 /// that the step before has left: `fit` and `training` take as many steps on a batch, and where one fails they leave the states as they
 /// were before the first.
@@ -106,6 +109,14 @@ template <class O> inline constexpr bool prepares = requires(const O& o, joint_u
 template <Optimizer O> void prepare_update(const O& o, joint_update& all) {
   if constexpr (prepares<O>) o.prepare(all);
 }
+/// Whether an optimizer updates a parameter.
+template <class O> bool updates(const O& o, std::string_view parameter) {
+  if constexpr (requires {
+                  { o.updates(parameter) } -> std::convertible_to<bool>;
+                })
+    return o.updates(parameter);
+  else return true;
+}
 /// How many gradients of one batch an optimizer takes.
 template <class O> inline constexpr int gradients_per_batch = 1;
 template <class O> requires requires {
@@ -120,6 +131,7 @@ struct update_rule {
   std::function<void(joint_update&)> prepare{};  // empty: nothing
   std::string_view name{};                       // of its type
   int gradients_per_batch = 1;
+  std::function<bool(std::string_view parameter)> updates{};  // empty: each one
   update_rule(std::nullptr_t) {}
   update_rule(step_function s) : step(std::move(s)) {}
   template <Optimizer O> static update_rule of(const O& o) {
@@ -127,9 +139,12 @@ struct update_rule {
     if constexpr (detail::prepares<O>) r.prepare = [o](joint_update& all) { o.prepare(all); };
     r.name = type_name<O>();
     r.gradients_per_batch = detail::gradients_per_batch<O>;
+    r.updates = [o](std::string_view parameter) { return detail::updates(o, parameter); };
     return r;
   }
   explicit operator bool() const { return static_cast<bool>(step); }
+  /// Puts a parameter among those of a joint update, or of those that are left alone. Whether it is updated.
+  bool takes(joint_update& all, const std::string& parameter, const value& weight, const value& gradient) const;
 };
 
 export namespace optim {

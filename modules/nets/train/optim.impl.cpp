@@ -58,6 +58,15 @@ update_scope update_scope::prepared(std::vector<std::string> optimizers) const {
   return s;
 }
 
+bool update_rule::takes(joint_update& all, const std::string& parameter, const value& weight,
+                        const value& gradient) const {
+  if (updates && !updates(parameter)) return all.left_alone.push_back(parameter), false;
+  all.parameters.push_back(parameter);
+  all.weights.push_back(weight);
+  all.gradients.push_back(gradient);
+  return true;
+}
+
 text detail::number_fault(std::string_view name, double number, dtype element) {
   text t;
   if (number >= 0 && number <= detail::largest_of(element)) return t;

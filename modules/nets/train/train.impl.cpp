@@ -120,21 +120,24 @@ void add_updates(program& p, parameter_store& store, dtype element, view<const v
     store.make(std::string(step_name), {dtype::float32, {}}, initializer::constant(0), 0, state_role::optimizer, false);
   value count = p.state(step_name, {dtype::float32, {}});
   value next = count + 1;
-  joint_update all{{}, {weights.begin(), weights.end()}, {g.begin(), g.end()}, next};
+  std::vector<value> of(g.begin(), g.end());
   value finite;
-  if (how.scaling) finite = unscaled_gradients(all.gradients, *how.scaling, store);
+  if (how.scaling) finite = unscaled_gradients(of, *how.scaling, store);
   const auto guarded = [&](const value& v, const value& before) {
     return finite.empty() ? v : where(finite, v, before);
   };
   p.assign(count, guarded(next, count));
-  for (const auto& w : weights) all.parameters.push_back(p.at(w.id()).name);
+  joint_update all{{}, {}, {}, next};
+  std::vector<std::size_t> updated;  // of the weights
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (step.takes(all, p.at(weights[i].id()).name, weights[i], of[i])) updated.push_back(i);
   if (step.prepare) step.prepare(all);
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const std::size_t states = p.states().size();
+  for (std::size_t k = 0; k < updated.size(); ++k) {
+    const std::size_t states = p.states().size(), i = updated[k];
     auto scope =
-        update_scope(p, store, all.parameters[i], rate, next, !parts || parts->is_own(i)).prepared(all.prepared);
+        update_scope(p, store, all.parameters[k], rate, next, !parts || parts->is_own(i)).prepared(all.prepared);
     if (!finite.empty()) scope = scope.guarded(finite, next);
-    p.assign(weights[i], guarded(step.step(scope, weights[i], all.gradients[i]), weights[i]));
+    p.assign(weights[i], guarded(step.step(scope, weights[i], all.gradients[k]), weights[i]));
     if (parts) parts->add_slots(p, states, i, store);
   }
 }
