@@ -129,6 +129,81 @@ BOOST_AUTO_TEST_CASE(fit_stops_early) {
   BOOST_TEST(report.best_epoch == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_training_that_was_stopped_early_is_done) {
+  test_files::folder dir;
+  plain_model net({.seed = 1});
+  std::int64_t trained = 0;
+  const auto options = [&](std::int64_t patience) {
+    const observer count = [&](const training_progress& p) {
+      trained += !p.epoch_ended;
+      return true;
+    };
+    return fit_options{.epochs = 9,
+                       .batch = 8,
+                       .validation = squares(9, 2),
+                       .observer = observers({count, stop_early{.patience = patience}}),
+                       .checkpoint = dir / "now",
+                       .resume = true};
+  };
+  const auto first = fit(net, data(), by_entropy, optim::sgd{.lr = 0}, options(2));
+  BOOST_TEST(first.epochs.size() == 3u);
+  plain_model again({.seed = 2});
+  fit(again, data(), by_entropy, optim::sgd{.lr = 0}, {.batch = 8});  // makes the slots
+  const auto position = load_checkpoint(again.parameters(), dir / "now");
+  BOOST_TEST(position.ended);
+  BOOST_TEST(position.epoch == 3);
+  for (int i = 0; i < 2; ++i) {
+    trained = 0;
+    plain_model other({.seed = 3});
+    const auto report = fit(other, data(), by_entropy, optim::sgd{.lr = 0.1}, options(2));
+    BOOST_TEST(trained == 0);
+    BOOST_TEST(report.stopped);
+    BOOST_TEST(report.epochs.size() == 3u);
+    BOOST_TEST(*report.epochs[2].validation_loss == *first.epochs[2].validation_loss);
+    BOOST_TEST(same_served(other.parameters(), net.parameters()));
+  }
+  // With more patience it goes on: the fourth epoch without a gain is the fifth one.
+  const auto more = fit(net, data(), by_entropy, optim::sgd{.lr = 0}, options(4));
+  BOOST_TEST(trained == 2 * batches);
+  BOOST_TEST(more.epochs.size() == 5u);
+  // One that ends with its last epoch was not ended by an observer.
+  fit(net, data(), by_entropy, optim::sgd{.lr = 0}, {.epochs = 1, .batch = 8, .checkpoint = dir / "whole"});
+  BOOST_TEST(!load_checkpoint(again.parameters(), dir / "whole").ended);
+}
+
+BOOST_AUTO_TEST_CASE(the_best_epoch_goes_on_from_the_checkpoint) {
+  test_files::folder dir;
+  const auto options = [&](observer with, bool checkpoint) {
+    fit_options o{.epochs = 7, .batch = 8, .schedule = ruinous{2 * batches}, .validation = squares(9, 2)};
+    o.observer = std::move(with);
+    if (checkpoint) o.checkpoint = dir / "now", o.resume = true;
+    return o;
+  };
+  regular_model whole({.seed = 1});
+  const auto all = fit(whole, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{}, false));
+  BOOST_TEST(all.best_epoch > 0);
+  BOOST_TEST(all.best_epoch <= 3);
+  // At the end of an epoch, and within one.
+  for (const bool within : {false, true}) {
+    std::filesystem::remove(dir / "now");
+    const observer ends = [=](const training_progress& p) {
+      return p.epoch < 4 || (within ? p.batch < 3 : !p.epoch_ended);
+    };
+    regular_model first({.seed = 1}), second({.seed = 1}), third({.seed = 1});
+    BOOST_TEST(
+        fit(first, data(), by_entropy, optim::sgd{.lr = 0.05}, options(observers({keep_best{}, ends}), true)).stopped);
+    const std::string before = test_files::read_raw(dir / "now");
+    const auto report = fit(second, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{}, true));
+    BOOST_TEST(report.best_epoch == all.best_epoch);
+    BOOST_TEST(same_served(second.parameters(), whole.parameters()));
+    // A number that was not watched has its best epoch among those of this call.
+    test_files::write_raw(dir / "now", before);
+    const auto other =
+        fit(third, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{.of = monitored::loss}, true));
+    BOOST_TEST(other.best_epoch >= 4);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
   plain_model net({.seed = 1});
   const auto message = [&](observer o) {

@@ -1,10 +1,12 @@
 // Observers that compare epochs: early stopping, the best weights, checkpoints of the best and the last epochs.
 module lamina:train.best.impl;
 import :core;
+import :dtype;
 import :io;
 import :io.file.impl;
 import :model;
 import :parameter;
+import :shape;
 import :tensor;
 import :train.hyper;
 import :train.observe;
@@ -64,13 +66,15 @@ class best_epoch {
 class stopper {
  public:
   explicit stopper(const stop_early& o) : o_(o), best_(o.of, o.min_delta) {}
-  void began(const training_start& s) {
+  bool began(const training_start& s) {
     text t;
     if (o_.patience < 1)
       detail::raise(error_kind::value, t << "stop_early: `patience` is " << o_.patience << "; expected 1 or more");
     best_.begin("stop_early", s);
     without_gain_ = 0;
-    for (const auto& e : s.before) goes_on(e);
+    bool go = true;
+    for (const auto& e : s.before) go = goes_on(e);
+    return go;
   }
   bool operator()(const training_progress& p) { return !p.epoch_ended || goes_on(p); }
 
@@ -103,12 +107,14 @@ class keeper {
     net_ = &s.net;
     kept_.clear();
     last_ = s.batches_done ? 0 : s.whole_epochs;
-    const auto written = s.before.empty() ? 0 : epoch_in(o_.path);
+    if (o_.path.empty() && s.keep) s.keep([this] { return tensors(); });
+    const auto written = s.before.empty() ? 0 : o_.path.empty() ? epoch_in(s) : epoch_in(o_.path);
     for (const auto& e : s.before)
       if (e.epoch <= written) best_.take(e);
     if (best_.number() == 0) return;
     parameter_store found = s.net.parameters();
-    load_parameters(found, o_.path);
+    if (o_.path.empty()) take(found, s);
+    else load_parameters(found, o_.path);
     keep(found);
   }
   bool operator()(const training_progress& p) {
@@ -129,7 +135,41 @@ class keeper {
   }
 
  private:
+  // What the checkpoint holds of it: the parameters by their names, and their epoch.
+  std::string prefix() const { return "keep_best." + std::to_string(static_cast<int>(o_.of)) + "."; }
+  std::vector<named_tensor> tensors() const {
+    std::vector<named_tensor> all;
+    if (kept_.empty() || best_.number() == 0) return all;
+    any_tensor epoch(tensor_type{dtype::int64, {}});
+    std::memcpy(epoch.mutable_data(), &kept_epoch_, sizeof kept_epoch_);
+    all.push_back({prefix(), std::move(epoch)});
+    for (const auto& [name, v] : kept_) all.push_back({prefix() + name, v});
+    return all;
+  }
+  static const any_tensor* find(const training_start& s, std::string_view name) {
+    for (const auto& t : s.kept)
+      if (t.name == name) return &t.value;
+    return nullptr;
+  }
+  std::int64_t epoch_in(const training_start& s) const {
+    const any_tensor* epoch = find(s, prefix());
+    return epoch && epoch->type() == tensor_type{dtype::int64, {}} ? epoch->elements<std::int64_t>()[0] : 0;
+  }
+  static std::int64_t epoch_in(const std::string& path) { return lamina::epoch_in(path); }
+  void take(parameter_store& to, const training_start& s) const {
+    for (auto& p : to) {
+      if (!serves(p)) continue;
+      const any_tensor* v = find(s, prefix() + p.name());
+      text t;
+      if (!v || v->type() != p.value().type())
+        detail::raise(error_kind::file,
+                      t << "keep_best: the checkpoint has no weights of the best epoch for parameter `"
+                        << printable(p.name()) << "`");
+      p.assign(*v);
+    }
+  }
   void keep(const parameter_store& store) {
+    kept_epoch_ = best_.number();
     for (const auto& p : store)
       if (serves(p)) kept_.insert_or_assign(p.name(), p.copy());
   }
@@ -137,6 +177,7 @@ class keeper {
   best_epoch best_;
   model_core* net_ = nullptr;
   std::map<std::string, any_tensor> kept_;
+  std::int64_t kept_epoch_ = 0;
   std::int64_t last_ = 0;  // the epoch at whose end the model is; 0: at the end of none
 };
 

@@ -13,7 +13,8 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state";
+constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state",
+                           observers_prefix = "observer.";
 constexpr std::int64_t most_observed = 1 << 20;                 // numbers of a schedule
 constexpr std::int64_t figures = 12, fewer_figures[] = {9, 7};  // of one epoch; files of earlier versions have fewer
 
@@ -79,6 +80,7 @@ void write_checkpoint(const parameter_store& store, const checkpoint_position& a
   };
   if (!at.epochs.empty()) add(figures_name, table_of(at.epochs));
   if (!at.schedule.empty()) add(schedule_name, numbers_of(at.schedule));
+  for (const auto& t : at.observers) add(std::string(observers_prefix) + t.name, t.value);
   write_safetensors(path, view<const safetensors_reader::entry>(all.data(), all.size()),
                     {{"format", "lamina checkpoint 1"},
                      {"epoch", std::to_string(at.epoch)},
@@ -87,7 +89,8 @@ void write_checkpoint(const parameter_store& store, const checkpoint_position& a
                      {"seed", std::to_string(at.seed)},
                      {"batch_size", std::to_string(at.batch_size)},
                      {"images", std::to_string(at.images)},
-                     {"shards", std::to_string(at.shards)}},
+                     {"shards", std::to_string(at.shards)},
+                     {"ended", at.ended ? "1" : "0"}},
                     [&](std::size_t i, writer& out) {
                       if (i < store.size() && !store[i].has_elements()) return absent(store[i], out);
                       const any_tensor& v = i < store.size() ? store[i].value() : rest[i - store.size()];
@@ -134,6 +137,7 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
   checkpoint_position at{number("epoch"), number("batch"),      number("step"),
                          number("seed"),  number("batch_size"), number("images")};
   if (file.metadata.contains("shards")) at.shards = number("shards");  // files of earlier versions have one
+  if (file.metadata.contains("ended")) at.ended = number("ended") == 1;
   constexpr std::int64_t most = std::int64_t(1) << 31;
   if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0)
     refuse(path, "the position", "is negative or beyond all bounds");
@@ -193,9 +197,11 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     }
     c.found.emplace_back(&store[i], v);
   }
-  for (const auto& t : file.tensors)
-    if (t.name != figures_name && t.name != schedule_name && !store.find(t.name))
-      refuse_state(path, t.name, "is in the file, but not in the model");
+  for (const auto& t : file.tensors) {
+    if (store.find(t.name) || t.name == figures_name || t.name == schedule_name) continue;
+    if (!t.name.starts_with(observers_prefix)) refuse_state(path, t.name, "is in the file, but not in the model");
+    c.at.observers.push_back({t.name.substr(observers_prefix.size()), t.value});
+  }
   return c;
 }
 

@@ -19,6 +19,8 @@ export struct training_progress {
   bool epoch_ended = false;
   std::optional<double> validation_loss, validation_accuracy;  // at the end of an epoch, where there is validation data
   double batch_loss = 0;                                       // of this batch alone, before its update
+  double waited = 0;         // seconds in which steps of this epoch waited for their samples
+  std::int64_t skipped = 0;  // samples of this epoch that could not be read
 };
 
 export struct epoch_report {
@@ -56,6 +58,10 @@ export struct training_start {
   /// The whole batch is computed by this process. Errors: state_error unless it is called while an observer is told of a batch or of the end of an epoch;
   /// those of a step.
   std::function<std::vector<named_tensor>()> gradients{};
+  /// What observers have put into the checkpoint that training goes on from.
+  std::vector<named_tensor> kept{};
+  /// Has checkpoints of this training hold what a function gives when one is written, for `kept` of a training that goes on from it.
+  std::function<void(std::function<std::vector<named_tensor>()>)> keep{};
 };
 
 namespace detail {
@@ -66,15 +72,17 @@ class observer_base {
   observer_base(const observer_base&) = delete;
   observer_base& operator=(const observer_base&) = delete;
   virtual ~observer_base();
-  virtual void began(const training_start&) = 0;
+  virtual bool began(const training_start&) = 0;
   virtual bool told(const training_progress&) = 0;
   virtual void ended(training_report&) = 0;
 };
 template <class F> class observer_of final : public observer_base {
  public:
   explicit observer_of(F f) : f_(std::move(f)) {}
-  void began(const training_start& s) override {
-    if constexpr (requires { f_.began(s); }) f_.began(s);
+  bool began(const training_start& s) override {
+    if constexpr (requires { requires std::same_as<decltype(f_.began(s)), bool>; }) return f_.began(s);
+    else if constexpr (requires { f_.began(s); }) f_.began(s);
+    return true;
   }
   bool told(const training_progress& p) override { return f_(p); }
   void ended(training_report& r) override {
@@ -88,7 +96,8 @@ template <class F> class observer_of final : public observer_base {
 
 /// Looks at the progress after every batch and at the end of every epoch; false ends training after this batch. An epoch whose last batch
 /// is done is validated all the same. Any function of the progress is one; a class with `operator()` may also have `began(const
-/// training_start&)` and `ended(training_report&)`. Copies share their state.
+/// training_start&)` and `ended(training_report&)`; a `began` that gives false says that nothing is left to be trained. Copies share their
+/// state.
 export class observer {
  public:
   observer() = default;
@@ -100,9 +109,8 @@ export class observer {
     about_ = std::make_shared<detail::observer_of<F>>(std::move(f));
   }
   explicit operator bool() const { return static_cast<bool>(about_); }
-  void began(const training_start& s) const {
-    if (about_) about_->began(s);
-  }
+  /// Whether training goes on.
+  bool began(const training_start& s) const { return !about_ || about_->began(s); }
   /// Whether training goes on.
   bool operator()(const training_progress& p) const { return !about_ || about_->told(p); }
   /// Is told once training ends without an error.
@@ -125,7 +133,7 @@ export observer progress_bar();
 export enum class monitored { validation_loss, validation_accuracy, loss, accuracy };
 
 /// Ends training where no epoch has been better than the best one for `patience` epochs in a row. Where training goes on from a
-/// checkpoint, the epochs before count.
+/// checkpoint, the epochs before count; where they have ended it already nothing is trained.
 /// Errors: value_error when training begins: `patience` below 1, `min_delta` that is no finite number >= 0, a number that this training
 /// does not have, as that of validation without validation data.
 export struct stop_early {
@@ -136,14 +144,15 @@ export struct stop_early {
   operator observer() const;
 };
 
-/// Keeps parameters and running statistics of the best epoch in memory, and puts them into the model when training ends. The memory of
-/// the optimizer stays that of the last step, as does the checkpoint of `fit`.
+/// Keeps parameters and running statistics of the best epoch in memory, and puts them into the model when training ends; not where it ends
+/// with an error: the model is then as the last whole step has left it, and the best epoch is in the file. The memory of the optimizer
+/// stays that of the last step, as does the checkpoint of `fit`.
 /// Errors: as `stop_early`; file_error.
 export struct keep_best {
   monitored of = monitored::validation_loss;
   double min_delta = 0;
-  /// A file that they are also written to, as by `save`. Training that goes on from a checkpoint takes them from there; without it, the best one is
-  /// that of the epochs of this call.
+  /// A file that they are also written to, as by `save`. Training that goes on from a checkpoint takes them from there; without it, they are in
+  /// the checkpoint, too.
   std::string path{};
   operator observer() const;
 };
@@ -164,8 +173,8 @@ export struct keep_checkpoints {
 struct log_options {
   bool every_batch = false;  ///< a row for each batch too, with its number and its own loss
 };
-/// Writes a row for each epoch: epoch, loss, accuracy, learning_rate, seconds, images_per_second, validation_loss, validation_accuracy; with
-/// `every_batch` also batch and batch_loss, which are empty in rows of epochs. A row is in the file before training goes on. A number is
+/// Writes a row for each epoch: epoch, loss, accuracy, learning_rate, seconds, images_per_second, validation_loss, validation_accuracy,
+/// waited (seconds for samples), skipped (samples); with `every_batch` also batch and batch_loss, which are empty in rows of epochs. A row is in the file before training goes on. A number is
 /// read as the same bits; what is not there is left empty.
 /// Training that begins writes the file again. One that goes on from a checkpoint appends, behind the rows up to where it goes on; rows
 /// after that are of batches that are done again, and go. A file that is not there begins with the epochs before.

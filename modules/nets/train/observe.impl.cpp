@@ -15,8 +15,10 @@ namespace {
 
 struct several {
   std::vector<observer> all;
-  void began(const training_start& s) const {
-    for (const auto& o : all) o.began(s);
+  bool began(const training_start& s) const {
+    bool go = true;
+    for (const auto& o : all) go = o.began(s) && go;
+    return go;
   }
   bool operator()(const training_progress& p) const {
     bool go = true;

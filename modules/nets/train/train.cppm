@@ -525,6 +525,8 @@ struct checkpoint_position {
   std::int64_t shards = 1;                                // of each batch
   std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
   std::vector<double> schedule{};                         // what a schedule that observes had observed
+  bool ended = false;                     // an observer ended training at the end of the last whole epoch
+  std::vector<named_tensor> observers{};  // what observers keep
 };
 /// Errors: file_error; state_error for slots that are in another process.
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);

@@ -824,12 +824,14 @@ class trainer::implementation::fitting {
     begin_ = std::chrono::steady_clock::now();
     training_report report;
     report.epochs = position.epochs;
-    if (tells_) alone(others_, [&] { o_.observer.began(as_begun(position)); });
+    bool goes_on = true;
+    if (tells_) alone(others_, [&] { goes_on = o_.observer.began(as_begun(position)); });
+    report.stopped = !agreed(goes_on) && position.epoch < o_.epochs;
     if (others_) share_states();
     if (const auto* parts = parts_of_optimizer()) share_slots(*parts);
     // An epoch that was begun goes on with its sums.
     epoch_report cut;
-    if (position.batch > 0) {
+    if (position.batch > 0 && !report.stopped) {
       cut = report.epochs.back();
       report.epochs.pop_back();
     }
@@ -866,9 +868,9 @@ class trainer::implementation::fitting {
     std::int64_t earlier = 0;         // images of those batches
     std::int64_t done = 0, seen = 0;  // batches and images
     std::int64_t skipped = 0;
-    double waited = 0;
-    double loss = 0;    // of all images, times their weight
-    double weight = 0;  // of the loss
+    double waited = 0, waited_before = 0;  // in this epoch, and of the reader before it
+    double loss = 0;                       // of all images, times their weight
+    double weight = 0;                     // of the loss
     std::int64_t hits = 0, ignored = 0;
     bool counts_hits = true;
     training_progress now;  // what observers are told
@@ -949,6 +951,8 @@ class trainer::implementation::fitting {
                       "write_checkpoint: expected to be called while an observer is told of the end of an epoch");
       save_(path);
     };
+    s.kept = p.observers;
+    s.keep = [this](std::function<std::vector<named_tensor>()> f) { keepers_.push_back(std::move(f)); };
     s.gradients = [this] {
       if (last_.of.empty())
         detail::raise(
@@ -997,7 +1001,7 @@ class trainer::implementation::fitting {
   // Runs the batches that are left of an epoch. Whether the observer ended training.
   bool train(epoch& e, const epoch_updates& updates) {
     bool stop = false;
-    const double waited = reads_.report().waited;
+    e.waited_before = reads_.report().waited;
     alone(others_, [&] { reads_.begin(read_from(e.done, updates), e.now.epoch - 1); });
     while (e.done < batches_ && !stop) {
       const view<const std::int64_t> samples = updates[e.done];
@@ -1020,13 +1024,15 @@ class trainer::implementation::fitting {
       stop = agreed(stop);
     }
     if (e.done == batches_ && e.seen == 0) refuse_none_left(reads_);
-    e.waited = reads_.report().waited - waited;
+    e.waited = reads_.report().waited - e.waited_before;
     return stop;
   }
   // Tells the observer of a batch. Whether training goes on.
   bool tell(epoch& e, std::int64_t before, std::int64_t all) const {
     e.now.loss = e.mean_loss();
     e.now.accuracy = e.accuracy();
+    e.now.waited = e.before.waited + reads_.report().waited - e.waited_before;
+    e.now.skipped = e.skipped;
     e.now.seconds = seconds_since(begin_);
     e.now.images_per_second = static_cast<double>(e.seen - e.earlier) / std::max(seconds_since(e.begin), 1e-9);
     e.now.seconds_left = static_cast<double>((all - before - 1) * size_) / e.now.images_per_second;
@@ -1146,22 +1152,26 @@ class trainer::implementation::fitting {
     }
     return r;
   }
-  void save(const epoch& e, const training_report& report, const std::string& path) const {
+  void save(const epoch& e, const training_report& report, const std::string& path, bool ended) const {
     const std::int64_t whole = e.now.epoch - 1;
-    write_checkpoint(at_.net.parameters(),
-                     {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done,
-                      o_.seed, size_, data_.size(), shards_ * o_.accumulate, report.epochs, o_.schedule.state()},
-                     path, [this](const parameter& slot, writer& out) { parts_of_optimizer()->fetch(slot, out); });
+    std::vector<named_tensor> kept;
+    for (const auto& keeper : keepers_)
+      for (auto& t : keeper()) kept.push_back(std::move(t));
+    write_checkpoint(
+        at_.net.parameters(),
+        {report.stopped ? whole : whole + 1, report.stopped ? e.done : 0, whole * batches_ + e.done, o_.seed, size_,
+         data_.size(), shards_ * o_.accumulate, report.epochs, o_.schedule.state(), ended, std::move(kept)},
+        path, [this](const parameter& slot, writer& out) { parts_of_optimizer()->fetch(slot, out); });
   }
   // Tells the observer of the end of an epoch, and then writes the checkpoint, with what the schedule has observed by now; also where
   // the observer fails. Whether the observer ends training.
   bool end_epoch(epoch& e, const training_report& report) {
     bool ends = false;
     const auto write = [&] {
-      if (writes_) save(e, report, o_.checkpoint);
+      if (writes_) save(e, report, o_.checkpoint, ends && e.now.epoch < o_.epochs);
     };
     if (tells_ && !report.stopped) {
-      save_ = [&](const std::string& path) { save(e, report, path); };
+      save_ = [&](const std::string& path) { save(e, report, path, false); };
       try {
         ends = !observe(e, report.epochs.back());
       } catch (...) {
@@ -1179,6 +1189,8 @@ class trainer::implementation::fitting {
     e.now.epoch_ended = true;
     e.now.loss = r.loss;
     e.now.accuracy = r.accuracy;
+    e.now.waited = r.waited;
+    e.now.skipped = r.skipped;
     e.now.seconds = seconds_since(begin_);
     e.now.images_per_second = r.images_per_second;
     e.now.validation_loss = r.validation_loss;
@@ -1201,8 +1213,9 @@ class trainer::implementation::fitting {
   batch_samples last_;                            // those that were trained on last; none between epochs
   std::unique_ptr<batch_probe> probe_;            // made when a batch is looked at once more
   std::function<void(const std::string&)> save_;  // writes a checkpoint of the epoch that ends; else empty
-  std::unique_ptr<checkpoint> resumed_;           // from which slots of the optimizer are still to be taken
-  std::unique_ptr<shard_steps> steps_;            // where a batch has shards; else `updates_`
+  std::vector<std::function<std::vector<named_tensor>()>> keepers_;  // of observers, what checkpoints hold
+  std::unique_ptr<checkpoint> resumed_;  // from which slots of the optimizer are still to be taken
+  std::unique_ptr<shard_steps> steps_;   // where a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
 };
 
