@@ -73,6 +73,7 @@ std::vector<row> without_times(std::vector<row> rows) {
   for (auto& r : rows) {
     BOOST_TEST(r.erase("seconds") == 1u);
     BOOST_TEST(r.erase("images_per_second") == 1u);
+    BOOST_TEST(r.erase("waited") == 1u);
   }
   return rows;
 }
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_row_for_each_epoch) {
       train(net, {.epochs = 3, .observer = observers({csv_log(dir / "log.csv"), json_lines(dir / "log.jsonl")})});
   BOOST_TEST(test_files::read_raw(dir / "log.csv")
                  .starts_with("epoch,loss,accuracy,learning_rate,seconds,images_per_second,validation_loss,"
-                              "validation_accuracy\n1,"));
+                              "validation_accuracy,waited,skipped\n1,"));
   for (const auto& rows : {rows_of_csv(dir / "log.csv"), rows_of_json(dir / "log.jsonl")}) {
     BOOST_REQUIRE(rows.size() == 3u);
     BOOST_TEST(seconds_rise(rows));
@@ -106,8 +107,43 @@ BOOST_AUTO_TEST_CASE(a_row_for_each_epoch) {
                          {"accuracy", e.accuracy},
                          {"learning_rate", e.learning_rate},
                          {"validation_loss", *e.validation_loss},
-                         {"validation_accuracy", *e.validation_accuracy}};
+                         {"validation_accuracy", *e.validation_accuracy},
+                         {"skipped", 0}};
       BOOST_TEST((without_times({rows[i]})[0] == expected));  // to the bit
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(samples_that_were_waited_for_and_skipped) {
+  test_files::folder dir;
+  struct broken {
+    image_dataset of = squares(20, 1);
+    std::int64_t size() const { return of.size(); }
+    std::pair<tensor<float, extents<1, 6, 6>>, std::int64_t> operator[](std::int64_t i) const {
+      if (i % 7 == 3) throw std::runtime_error("its file is cut");
+      tensor<float, extents<1, 6, 6>> x;
+      const auto image = of.image(i);
+      std::copy(image.data().begin(), image.data().end(), x.writable().begin());
+      return {x, of.label(i)};
+    }
+  };
+  plain_model net({.seed = 1});
+  fit_options o{.epochs = 2, .batch = 5};
+  o.on_error = sample_failure::skip;
+  o.observer = observers(
+      {csv_log(dir / "log.csv", {.every_batch = true}), json_lines(dir / "log.jsonl", {.every_batch = true})});
+  const auto report = fit(net, broken{}, loss::cross_entropy{}, optim::sgd{}, o);
+  for (const auto& rows : {rows_of_csv(dir / "log.csv"), rows_of_json(dir / "log.jsonl")}) {
+    BOOST_REQUIRE(rows.size() == 10u);
+    for (std::size_t e = 0; e < 2; ++e) {
+      BOOST_TEST(rows[5 * e + 4].at("skipped") == 3);
+      BOOST_TEST(rows[5 * e + 4].at("waited") == report.epochs[e].waited);
+      BOOST_TEST(report.epochs[e].waited > 0);
+      for (std::size_t b = 1; b < 4; ++b) {
+        BOOST_TEST(rows[5 * e + b].at("skipped") >= rows[5 * e + b - 1].at("skipped"));
+        BOOST_TEST(rows[5 * e + b].at("waited") >= rows[5 * e + b - 1].at("waited"));
+      }
+      BOOST_TEST(rows[5 * e + 3].at("skipped") == 3);
     }
   }
 }
@@ -253,9 +289,10 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_are_told_before_training) {
       holds(message(csv_log(dir / "log"), true), "the first line is `epoch,loss`; expected `epoch,loss,accuracy,"));
   BOOST_TEST(holds(message(json_lines(dir / "log"), true), "line 1 is no row of this log"));
   const std::string head =
-      "epoch,loss,accuracy,learning_rate,seconds,images_per_second,validation_loss,validation_accuracy\n";
-  for (const char* line :
-       {"1,2", "x,,,,,,,", "1,2,3,4,5,6,7,8,9", "-1,,,,,,,", "nan,,,,,,,", "", ",,,,,,,", "1e300,,,,,,,"}) {
+      "epoch,loss,accuracy,learning_rate,seconds,images_per_second,validation_loss,validation_accuracy,waited,"
+      "skipped\n";
+  for (const char* line : {"1,2", "x,,,,,,,,,", "1,2,3,4,5,6,7,8,9,10,11", "-1,,,,,,,,,", "nan,,,,,,,,,", "",
+                           ",,,,,,,,,", "1e300,,,,,,,,,"}) {
     test_files::write_raw(dir / "log", head + line + "\n");
     BOOST_TEST(holds(message(csv_log(dir / "log"), true), "line 2 is no row of this log"), line);
   }

@@ -17,6 +17,8 @@ struct log_row {
   std::int64_t epoch = 0, batch = 0;  // 0: of an epoch
   double seconds = 0;
   std::optional<double> loss{}, batch_loss{}, accuracy{}, rate{}, speed{}, validation_loss{}, validation_accuracy{};
+  double waited = 0;
+  std::int64_t skipped = 0;
 
   // Calls f(name, number, whether it is whole) for each column; a number that is NaN is not there.
   template <class F> void each(bool every_batch, F f) const {
@@ -33,6 +35,8 @@ struct log_row {
     f("images_per_second", speed.value_or(none), false);
     f("validation_loss", validation_loss.value_or(none), false);
     f("validation_accuracy", validation_accuracy.value_or(none), false);
+    f("waited", waited, false);
+    f("skipped", static_cast<double>(skipped), true);
   }
 };
 log_row row_of(const training_progress& p, double earlier) {
@@ -41,6 +45,8 @@ log_row row_of(const training_progress& p, double earlier) {
   if (!p.epoch_ended) r.batch_loss = p.batch_loss;
   r.validation_loss = p.validation_loss;
   r.validation_accuracy = p.validation_accuracy;
+  r.waited = p.waited;
+  r.skipped = p.skipped;
   return r;
 }
 log_row row_of(const epoch_report& e, double seconds) {
@@ -53,7 +59,9 @@ log_row row_of(const epoch_report& e, double seconds) {
           e.learning_rate,
           e.images_per_second,
           e.validation_loss,
-          e.validation_accuracy};
+          e.validation_accuracy,
+          e.waited,
+          e.skipped};
 }
 
 void spell(text& t, double x, bool whole) {
