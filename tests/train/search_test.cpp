@@ -29,6 +29,19 @@ std::size_t count_of(const std::string& s, const std::string& part) {
   return n;
 }
 
+// Squares in pictures of 28x28.
+struct enlarged {
+  image_dataset of = squares(400, 1);
+  std::int64_t size() const { return of.size(); }
+  std::pair<tensor<float, extents<1, 28, 28>>, std::int64_t> operator[](std::int64_t i) const {
+    tensor<float, extents<1, 28, 28>> x;
+    const auto image = of.image(i);
+    auto out = x.writable();
+    for (std::size_t k = 0; k < out.size(); ++k) out[k] = image.data()[k / 28 * 6 / 28 * 6 + k % 28 * 6 / 28];
+    return {x, of.label(i)};
+  }
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(rate_search)
@@ -98,6 +111,43 @@ BOOST_AUTO_TEST_CASE(the_suggestion_teaches_and_the_end_diverges) {
   BOOST_TEST(count_of(picture, "stroke=\"#b91c1c\"") == 1u);  // the line at the suggestion
   BOOST_TEST(holds(picture, ">A rate</text>"));
   BOOST_TEST(holds(picture, ">1e-4</text>"));
+}
+
+// The order of samples and the weights that were drawn are chance; the suggestion is to depend little on them.
+BOOST_AUTO_TEST_CASE(suggestions_of_ten_seeds_are_alike) {
+  const auto check = [](const auto& samples, const auto& make, const auto& optimizer, const char* what) {
+    double low = 1e300, high = 0;
+    for (std::int64_t seed = 0; seed < 10; ++seed) {
+      const auto net = make(seed);
+      const auto found = find_rate(net, samples, by_entropy, optimizer,
+                                   {.low = 1e-5, .high = 10, .steps = 100, .batch = 16, .seed = seed});
+      low = std::min(low, found.suggestion), high = std::max(high, found.suggestion);
+    }
+    BOOST_TEST(low > 0);
+    BOOST_TEST_MESSAGE(what << ": from " << low << " to " << high);
+    BOOST_TEST(high < 3 * low, what << ": from " << low << " to " << high);
+  };
+  const auto mlp = [](std::int64_t seed) { return plain_model({.seed = seed}); };
+  const auto conv = [](std::int64_t seed) { return regular_model({.seed = seed}); };
+  const auto large = [](std::int64_t seed) { return model<lenet, input<"N", 1, 28, 28>>({.seed = seed}); };
+  check(squares(400, 1), mlp, optim::sgd{}, "MLP, sgd");
+  check(squares(400, 1), mlp, optim::adam{}, "MLP, adam");
+  check(squares(400, 1), conv, optim::sgd{}, "conv, sgd");
+  check(squares(400, 1), conv, optim::adam{}, "conv, adam");
+  check(enlarged{}, large, optim::adam{}, "LeNet, adam");
+  const auto drawn = [](std::int64_t) { return model<lenet, input<"N", 1, 28, 28>>({.seed = 1}); };
+  check(enlarged{}, drawn, optim::sgd{.momentum = 0.9}, "LeNet of one seed, sgd");
+}
+
+// A net that has learned has losses near 0, which differ by many times between batches.
+BOOST_AUTO_TEST_CASE(losses_near_zero_are_no_divergence) {
+  plain_model net({.seed = 1});
+  const auto data = squares(120, 1);
+  fit(net, data, by_entropy, optim::adam{.lr = 0.02}, {.epochs = 60, .batch = 16});
+  const auto found =
+      find_rate(net, data, by_entropy, optim::sgd{}, {.low = 1e-6, .high = 1e-3, .steps = 40, .batch = 4});
+  BOOST_TEST(!found.diverged);
+  BOOST_TEST(found.points.size() == 40u);
 }
 
 BOOST_AUTO_TEST_CASE(losses_that_are_not_finite_end_it) {

@@ -13,8 +13,10 @@ namespace lamina {
 export struct find_rate_options {
   double low = 1e-6, high = 10;
   std::int64_t steps = 100, batch = 64;
-  double smoothing = 0.9;   ///< of the running mean of losses: what the mean before counts for
-  double divergence = 4;    ///< ends where the smoothed loss is larger than the least one by so many times it
+  double smoothing = 0.9;  ///< of the running mean of losses: what the mean before counts for
+  /// Ends where the smoothed loss, and most of the last losses, are larger than the least smoothed one by so many times it, and than the
+  /// first ten.
+  double divergence = 4;
   std::int64_t seed = 0;    ///< of the order of examples
   int threads = 0;          ///< 0: as the model
   std::int64_t shards = 0;  ///< as that of `fit`
@@ -25,8 +27,8 @@ export struct rate_point {
 };
 export struct rate_report {
   double suggestion =
-      0;              ///< where the smoothed loss falls most steeply by the logarithm of the rate; 0: it never falls
-  double lowest = 0;  ///< the rate of the least smoothed loss: most optimizers are unstable a little above it
+      0;  ///< the middle of where the smoothed loss falls at least half as steeply as anywhere, over a tenth of the steps; 0: it never falls
+  double lowest = 0;      ///< the rate of the least smoothed loss: most optimizers are unstable a little above it
   bool diverged = false;  ///< whether the loss rose, or was not finite, before the highest rate
   std::vector<rate_point> points{};
   /// A line for each step.

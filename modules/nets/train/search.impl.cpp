@@ -27,11 +27,14 @@ void check(const find_rate_options& o) {
                                        << "; expected 2 or more, and 1 or more");
 }
 
+constexpr std::size_t first_points = 10,
+                      last_points = 5;  // whose largest loss is no divergence; that say together where the loss is
+
 // Collects the steps, and ends training where it diverges.
 struct collector {
   const find_rate_options& o;
   rate_report& found;
-  double mean = 0, weight = 0, least = std::numeric_limits<double>::infinity();
+  double mean = 0, weight = 0, usual = 0, least = std::numeric_limits<double>::infinity();
 
   bool operator()(const training_progress& p) {
     if (p.epoch_ended) return true;
@@ -40,22 +43,49 @@ struct collector {
     const double smoothed = mean / weight;
     found.points.push_back({p.learning_rate, p.batch_loss, smoothed});
     least = std::min(least, smoothed);
-    found.diverged = smoothed > least + o.divergence * std::abs(least);
+    if (found.points.size() <= first_points) usual = std::max(usual, p.batch_loss);
+    const double bound = least + std::max(o.divergence * std::abs(least), usual - least);
+    // A single batch of a large loss is no divergence: most of the last ones are.
+    const auto last = found.points.size() - std::min(found.points.size(), last_points);
+    const auto large = std::count_if(found.points.begin() + static_cast<std::ptrdiff_t>(last), found.points.end(),
+                                     [&](const rate_point& x) { return x.loss > bound; });
+    found.diverged = smoothed > bound && 2 * static_cast<std::size_t>(large) > found.points.size() - last;
     return !found.diverged && static_cast<std::int64_t>(found.points.size()) < o.steps;
   }
 };
 
-void conclude(rate_report& r) {
+// The slope of the least squares line through smoothed losses by the logarithm of the rate.
+double slope_of(view<const rate_point> points) {
+  double x = 0, y = 0, xx = 0, xy = 0;
+  const auto n = static_cast<double>(points.size());
+  for (const auto& p : points) x += std::log(p.rate) / n, y += p.smoothed / n;
+  for (const auto& p : points) {
+    const double dx = std::log(p.rate) - x;
+    xx += dx * dx;
+    xy += dx * (p.smoothed - y);
+  }
+  return xx > 0 ? xy / xx : 0;
+}
+
+void conclude(rate_report& r, const find_rate_options& o) {
   std::size_t lowest = 0;
   for (std::size_t i = 0; i < r.points.size(); ++i)
     if (r.points[i].smoothed < r.points[lowest].smoothed) lowest = i;
   r.lowest = r.points[lowest].rate;
-  double steepest = 0;
-  for (std::size_t i = 1; i < lowest; ++i) {
-    const auto &a = r.points[i - 1], &b = r.points[i + 1];
-    const double slope = (b.smoothed - a.smoothed) / std::log(b.rate / a.rate);
-    if (slope < steepest) steepest = slope, r.suggestion = r.points[i].rate;
+  // Where the loss falls by at least half of the steepest slope, over windows of a tenth of the steps: the mean of the logarithms of
+  // their rates under the slopes, which depends less on chance than the steepest window.
+  const auto window = static_cast<std::size_t>(std::max<std::int64_t>(3, o.steps / 10));
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i + window <= lowest + 1; ++i) slopes.push_back(slope_of({r.points.data() + i, window}));
+  const double steepest = slopes.empty() ? 0 : *std::min_element(slopes.begin(), slopes.end());
+  if (steepest >= 0) return;
+  double sum = 0, at = 0;
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    if (slopes[i] > steepest / 2) continue;
+    sum += slopes[i];
+    at += slopes[i] * std::log(r.points[i].rate * r.points[i + window - 1].rate) / 2;
   }
+  r.suggestion = std::exp(at / sum);
 }
 
 }  // namespace
@@ -82,7 +112,7 @@ rate_report detail::searched_rate(model_core net, trainer::loss_rule loss, train
     if (found.points.empty()) throw;
     found.diverged = true;
   }
-  conclude(found);
+  conclude(found, o);
   return found;
 }
 
@@ -91,11 +121,17 @@ std::string rate_report::table() const {
   const auto right = [](std::string x, std::size_t width) {
     return std::string(width - std::min(width, x.size()), ' ') + x;
   };
+  // The suggestion lies between two rates, or there is none.
+  const rate_point* nearest = nullptr;
+  for (const auto& p : points)
+    if (suggestion > 0 &&
+        (!nearest || std::abs(std::log(p.rate / suggestion)) < std::abs(std::log(nearest->rate / suggestion))))
+      nearest = &p;
   for (const auto& p : points) {
     text rate;
     rate << p.rate;
     s += right(rate.string(), 13) + right(decimals_of(p.loss, 5), 13) + right(decimals_of(p.smoothed, 5), 13);
-    if (p.rate == suggestion) s += "  <- suggestion";
+    if (&p == nearest) s += "  <- suggestion";
     s += "\n";
   }
   return s;
