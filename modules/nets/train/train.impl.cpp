@@ -402,10 +402,10 @@ struct trainer::implementation {
     double rate = std::numeric_limits<double>::quiet_NaN();
     std::exception_ptr error;
     try {
-      if (!others || others->rank() == 0) rate = schedule(base_rate, at, all);
+      rate = schedule(base_rate, at, all);
     } catch (...) { error = std::current_exception(); }
     if (others) others->broadcast(&rate, sizeof rate);  // of an error, NaN, which the others refuse
-    if (error) std::rethrow_exception(error);
+    if (error && (!others || others->rank() == 0)) std::rethrow_exception(error);
     // A name is made for a rate that may be wrong alone: this is called for each batch.
     if (!(rate >= 0) || rate > static_cast<double>(std::numeric_limits<float>::max()))
       detail::check_rate("fit", "the schedule's rate for step " + std::to_string(at), rate, net.definition().element);
