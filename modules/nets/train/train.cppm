@@ -180,9 +180,9 @@ export class trainer {
     std::optional<double>
         target_fill{};  // what shorter ones of the first target are filled up with, where the loss says it
     loss_rule() = default;
-    template <class F> requires(!std::same_as<F, loss_rule> &&
-                                std::is_invocable_r_v<loss_terms, const F&, view<const value>, view<const value>>)
-    loss_rule(F f, std::optional<double> fill = {}) : call(std::move(f)), target_fill(fill) {}
+    template <class F> requires(!std::same_as<F, loss_rule>) && requires(const F& f, view<const value> v) {
+      { f(v, v) } -> std::convertible_to<loss_terms>;
+    } loss_rule(F f, std::optional<double> fill = {}) : call(std::move(f)), target_fill(fill) {}
     loss_terms operator()(view<const value> outputs, view<const value> targets) const { return call(outputs, targets); }
     explicit operator bool() const { return static_cast<bool>(call); }
   };
