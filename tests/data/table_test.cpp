@@ -192,9 +192,9 @@ BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
   // What does not fit.
   const auto like = [&](std::string_view text) { return failure(text, {.like = train}); };
   BOOST_CHECK_EQUAL(
-      like("x,colour,n\n1,red,2\n"),
-      "t.csv: there is no column `color`, which the table of `like` has; there are `x`, `colour`, `n`; did you "
-      "mean `colour`?");
+      like("x,colr,n\n1,red,2\n"),
+      "t.csv: there is no column `color`, which the table of `like` has; there are `x`, `colr`, `n`; did you "
+      "mean `colr`?");
   BOOST_CHECK_EQUAL(like("x,color,n\n1,green,2\n"),
                     "t.csv:2: column `color`: `green` is none of its words; there are `red`, `blue`");
   BOOST_CHECK_EQUAL(like("x,color,n\n1,red,2\n1o,red,2\n"), "t.csv:3: column `x`: `1o` is no number");

@@ -354,10 +354,13 @@ export template <class Model> class training {
  public:
   using model_type = Model;
   using traits = typename model_type::traits;
+  template <class... X> static constexpr bool is_batch =
+      sizeof...(X) == 1 && (std::same_as<std::remove_const_t<X>, sample_batch> && ...);
   /// Message about operands of a step that do not fit.
   template <class... X> struct step_check {
     static consteval text message() {
-      if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
+      if constexpr (is_batch<X...>) return text();
+      else if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
       else {
         const dtype given[] = {dtype_of<typename X::element_type>..., dtype::float32};
         text t;
@@ -380,21 +383,22 @@ export template <class Model> class training {
       : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr, options) {
     detail::check_optimizer(optimizer);
   }
-  /// One step: the model's inputs in order, then the targets, one or several. The loss of this batch, before the step. On one thread a
+  /// One step: the model's inputs in order, then the targets, one or several; or a `sample_batch`, whose fields those are:
+  /// `for (auto& b : batches) step(b)`. The loss of this batch, before the step. On one thread a
   /// step allocates nothing, once its extents were met, unless batches are accumulated.
   /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
   /// outside the classes, naming it and its sample, for targets that the loss does not take, or of other types or ranks within an update;
-  /// stopped_error by a `stop_scope`: nothing is changed then. A batch that fails is not counted; an update that is stopped drops its batches.
+  /// sample_error for a sample of a `sample_batch` that the model or the loss cannot take; stopped_error by a `stop_scope`: nothing is changed then. A batch that fails is not counted; an update that is stopped drops its batches.
   template <class... X> requires accepted<diagnostic<step_check<X...>>()> double operator()(const X&... x) {
-    constexpr dtype given[] = {dtype_of<typename X::element_type>...};
-    const shape extents[] = {x.shape()...};
-    const void* const data[] = {x.data().data()...};
-    return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)},
-                     {given + traits::inputs, sizeof...(X) - traits::inputs});
+    if constexpr (is_batch<X...>) return core_.run(x...);
+    else {
+      constexpr dtype given[] = {dtype_of<typename X::element_type>...};
+      const shape extents[] = {x.shape()...};
+      const void* const data[] = {x.data().data()...};
+      return core_.run({extents, sizeof...(X)}, {data, sizeof...(X)},
+                       {given + traits::inputs, sizeof...(X) - traits::inputs});
+    }
   }
-  /// The same with a batch of samples, whose fields are the inputs and then the targets: `for (auto& b : batches) step(b)`.
-  /// Errors: also sample_error for a sample that the model or the loss cannot take, by its index in the data set.
-  double operator()(const sample_batch& batch) { return core_.run(batch); }
   double rate() const { return core_.rate(); }
   /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
   void rate(double r) { core_.rate(r); }
@@ -408,29 +412,30 @@ export template <class Model> class training {
   training_core core_;
 };
 
-/// Loss and accuracy of a model, or of a net from a file, over a data set, whatever the size of batches is: the loss is that of one batch
-/// of all samples, a mean by samples or under the weights of the loss, or a sum. The accuracy is that of classes [N] by the largest of
-/// results [N, C], without those that the loss ignores, else NaN. Errors: as those of `fit`.
-export template <class M, class D, class L>
-requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
-        accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
-evaluation evaluate(M& net, const D& data, const L& loss, std::int64_t batch = 256) {
-  return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0).evaluate(source_of(data), batch, 0);
+namespace detail {
+template <class O> inline constexpr bool is_evaluated_by = std::integral<O> || std::same_as<O, evaluation_options>;
 }
-/// The same, which may leave out samples that cannot be used. Errors: also value_error where none is left.
-export template <class M, class D, class L>
+/// Loss and accuracy of a model, or of a net from a file, over a data set, whatever the size of batches is: `evaluate(net, test,
+/// loss::cross_entropy{}, {.batch = 64})`. The loss is that of one batch of all samples, a mean by samples or under the weights of the loss, or a
+/// sum. The accuracy is that of classes [N] by the largest of results [N, C], without those that the loss ignores, else NaN. A number in
+/// place of options is that of samples in a batch. Errors: as those of `fit`; value_error where all samples were left out.
+export template <class M, class D, class L, class Options = evaluation_options>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
-        accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()>
-evaluation evaluate(M& net, const D& data, const L& loss, const evaluation_options& o) {
+        accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()> &&
+        detail::is_evaluated_by<Options>
+evaluation evaluate(M& net, const D& data, const L& loss, const Options& options = {}) {
+  evaluation_options o;
+  if constexpr (std::integral<Options>) o.batch = static_cast<std::int64_t>(options);
+  else o = options;
   return trainer(detail::trained_core(net), detail::loss_rule_of(loss), nullptr, 0)
       .evaluate(source_of(data), o.batch, 0, o.on_error);
 }
 
 /// Results of a data set of which samples may have been left out.
 export struct predictions {
-  std::vector<any_tensor> outputs;  // along the first axis those of the samples that were used
-  std::vector<std::int64_t>
-      samples;  // which those are: row r of each output is that of sample samples[r] of the data set
+  std::vector<any_tensor> outputs;  // rows are those of the samples that were used
+  /// Which those are: row r of each output is that of sample samples[r] of the data set.
+  std::vector<std::int64_t> samples;
   std::vector<left_out_sample> left_out;  // the others, in order
 };
 
