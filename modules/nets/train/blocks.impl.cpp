@@ -34,6 +34,11 @@ class number_block {
     if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
     else add(floats_, o.floats_, which);
   }
+  void scale(number_range which, double by) {
+    for (auto i = static_cast<std::size_t>(which.first), end = i + static_cast<std::size_t>(which.count); i < end; ++i)
+      if (element_ == dtype::float64) doubles_[i] *= by;
+      else floats_[i] = static_cast<float>(static_cast<double>(floats_[i]) * by);
+  }
   bool finite() const {
     const auto is = [](auto x) { return std::isfinite(x); };
     return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);

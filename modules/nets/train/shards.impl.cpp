@@ -302,7 +302,8 @@ class shard_steps {
       if (s.count > 0) to.add(samples.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
   }
   /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
-  /// `load()` gives the samples of the next shard that has any; those that could not be read count as without a gradient.
+  /// `load()` gives the samples of the next shard that has any; those that were left out count nothing, but as without
+  /// a gradient where shards wait for each other.
   template <class F> shard_sums gradients(std::int64_t count, F load) {
     if (lockstep_) return gradients_in_lockstep(count, load);
     sums_.restart();
@@ -409,6 +410,16 @@ class shard_steps {
     if (element_ == dtype::float64) each(reinterpret_cast<double*>(g.mutable_data()));
     else each(reinterpret_cast<float*>(g.mutable_data()));
   }
+  // Of a batch of `count` samples some were left out, whose share nothing was added for. Gradients of sums have no share.
+  void share_among(double samples, std::int64_t count) {
+    if (lockstep_ || samples <= 0 || samples >= static_cast<double>(count)) return;
+    for (const auto& p : programs_.places) {
+      const bool is_gradient = p.input < programs_.trained.size(),
+                 is_weight = programs_.weight && p.input == programs_.weight->input;
+      if (!is_weight && (!is_gradient || !(programs_.weight || programs_.is_sum)))
+        sums_.total().scale(p.numbers, static_cast<double>(count) / samples);
+    }
+  }
   // Ends what was begun of sums, of a batch of `count` samples.
   shard_sums found(std::int64_t count) {
     if (others_) {
@@ -419,6 +430,7 @@ class shard_steps {
     shard_sums s{figure(0), figure(1), figure(2), figure(3), figure(2)};
     if (programs_.weight) s.weight = weight_in(sums_.total());
     else s.loss *= programs_.is_sum ? s.samples : static_cast<double>(count);
+    share_among(s.samples, count);
     return s;
   }
   // The same where shards wait for each other: all of this process go through the stages of the program together.
