@@ -301,6 +301,12 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused) {
       "has no field `x`; expected a field for the name of each input, or the fields in the order of the inputs: "
       "`dataset::named` gives names";
   BOOST_TEST(fitted_with(sums<partly_named>{}) == why);
+  const auto longer = dataset::map(sums<in_order>{},
+                                   [](const in_order& s) {
+                                     return std::tuple(s.sum, s.offset, std::array<float, 3>{s.x[0], s.x[1], 0});
+                                   }) |
+                      dataset::named({"sum", "offset", "x"});
+  BOOST_TEST(fitted_with(longer) == "fit: the model takes [Nx2] and field `x` of the training data makes [Nx3]");
   BOOST_TEST(said([&] { predict(net, sums<partly_named>{}); }).starts_with("evaluate: input `offset` of the model"));
   BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "offset"})) ==
              "data set: 2 names, and a sample has 3 fields");

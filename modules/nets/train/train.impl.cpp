@@ -250,14 +250,17 @@ struct trainer::implementation {
                                          << "; expected the inputs in their order, and then the targets");
     for (std::size_t i = 0; i < d.inputs.size(); ++i) {
       const auto& [input, type] = d.inputs[i];
+      text field;  // which may lie elsewhere where it has the name of the input
+      if (data.names()[i] == input) field << "field `" << printable(input) << "`";
+      else field << "field " << i;
       if (!stands_for(fields[i].element, type.element))
         detail::raise(error_kind::type, t << "fit: input `" << printable(input) << "` of the model is " << type
-                                          << ", and field " << i << " of the " << name << " is " << fields[i].element);
+                                          << ", and " << field << " of the " << name << " is " << fields[i].element);
       shape s{type.dims[0]};
       for (int k = 0; k < fields[i].dims.rank; ++k)
         s.push_back(fields[i].dims[k] == dyn && k + 1 < type.dims.rank ? type.dims[k + 1] : fields[i].dims[k]);
       if (!fits(type.dims, s))
-        detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << " and field " << i << " of the "
+        detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << " and " << field << " of the "
                                            << name << " makes " << s);
     }
   }
@@ -1221,9 +1224,8 @@ class trainer::implementation::fitting {
 
 training_report trainer::fit(const sample_source& samples, const fit_options& options) {
   auto& at = *impl_;
-  const sample_source data = at.bound(samples, "fit", "training data", options.fill);
+  sample_source data = samples;
   fit_options o = options;
-  if (o.validation) o.validation = at.bound(*o.validation, "fit", "validation data", o.fill);
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
   if (o.accumulate < 1 || o.accumulate > most_accumulated ||
       o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
@@ -1256,6 +1258,8 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
     check_step_options("fit", how, at.net.definition().element);
     if (how != at.how) at.parameters = 0;
     at.how = how;
+    data = at.bound(samples, "fit", "training data", o.fill);
+    if (o.validation) o.validation = at.bound(*o.validation, "fit", "validation data", o.fill);
     at.trace_for(data, o.change_batches);
     at.check_batches(data, o.batch, "training data", o.drop_last, static_cast<bool>(o.bucket_by));
     const bool skips = o.on_error == sample_failure::skip;
