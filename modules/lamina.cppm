@@ -107,6 +107,7 @@ export import :data.folder;           // files in folders, by class
 export import :data.functions;        // what composes them
 export import :data.loader;           // batches that threads load ahead
 export import :data.augment;          // changes of pictures
+export import :data.stream;           // batches of samples whose number is not known
 export import :data.change;           // changes of whole batches
 export import :data.table;            // rows of tensors and arrays, tables of CSV files
 export import :tokenizer;             // text as numbers
