@@ -32,6 +32,7 @@ struct checked_positions {
   bool labels = false;
   std::string path;
   std::int64_t field = -1;  // that they are computed from, where it is one alone
+  bool given = false;       // they are that field
 };
 /// The positions that a node reads from operand 1, where the extent is known that they are in.
 std::optional<checked_positions> positions_of(const program& p, const node& n) {
@@ -64,8 +65,9 @@ class sample_checks final : public sample_checker {
   std::vector<sample_fault> faults(const sample_batch& batch, bool numbers) const override {
     std::vector<sample_fault> all;
     if (batch.size() == 0) return all;
-    std::vector<char> wrong(static_cast<std::size_t>(batch.size()));
+    std::vector<char> wrong;
     const auto add = [&](sample_fault f) {
+      wrong.resize(static_cast<std::size_t>(batch.size()));
       if (!std::exchange(wrong[f.position], 1)) all.push_back(std::move(f));
     };
     for (std::size_t f = 0; f < std::min(inputs_, batch.fields()); ++f) check_shapes(batch, f, add);
@@ -104,7 +106,7 @@ class sample_checks final : public sample_checker {
       }
       if (alone) mine = fields;
     }
-    if (!positions_.empty()) session_ = session(q);
+    if (computed_ > 0) session_ = session(q);
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (copy.has({p.inputs()[f], 0})) order_.push_back(f);
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
@@ -125,7 +127,8 @@ class sample_checks final : public sample_checker {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (*fields >> f & 1 && fields_[f].type.dims[0] != type.dims[0]) return;  // its rows are no samples
     if ((*fields & (*fields - 1)) == 0) found.field = std::countr_zero(*fields);
-    copy.to.output(std::to_string(positions_.size()), copy.reach(found.of));
+    found.given = p.at(found.of.node).kind == node_kind::input;
+    if (!found.given) copy.to.output(std::to_string(computed_++), copy.reach(found.of));
     positions_.push_back(std::move(found));
   }
 
@@ -168,32 +171,48 @@ class sample_checks final : public sample_checker {
   }
   template <class F> void check_positions(const sample_batch& batch, F add) const {
     const std::lock_guard lock(mutex_);
+    converted_.resize(batch.fields());
+    for (const auto& p : positions_) {
+      if (!p.given) continue;
+      const auto f = static_cast<std::size_t>(p.field);
+      const std::int64_t count = batch.type(f).dims.size();
+      if (count == 0) continue;
+      const void* const at = operand_of(batch, f, dtype::int64, converted_[f]);
+      check_range(batch, p, {static_cast<const std::int64_t*>(at), static_cast<std::size_t>(count)}, add);
+    }
+    if (computed_ > 0) check_computed(batch, add);
+  }
+  template <class F> void check_computed(const sample_batch& batch, F add) const {
     std::vector<shape> extents;
     std::vector<const void*> data;
-    converted_.resize(batch.fields());
     for (std::size_t f : order_) {
       const tensor_type& type = batch.type(f);
       const dtype taken = fields_[f].type.element;
       extents.push_back(type.dims);
       data.push_back(operand_of(batch, f, taken, converted_[f]));
     }
-    found_.resize(positions_.size());
-    std::vector<tensor_type> types(positions_.size());
+    found_.resize(computed_);
+    std::vector<tensor_type> types(computed_);
     session_.run(view<const shape>(extents), view<const void* const>(data),
                  [&](std::size_t i, const tensor_type& type) -> void* {
                    types[i] = type;
                    found_[i].resize(static_cast<std::size_t>(std::max<std::int64_t>(type.dims.size(), 1)));
                    return found_[i].data();
                  });
-    for (std::size_t i = 0; i < positions_.size(); ++i)
+    std::size_t i = 0;
+    for (const auto& p : positions_) {
+      if (p.given) continue;
       if (types[i].dims.size() > 0 && types[i].dims.at(0) == batch.size())
-        check_range(batch, positions_[i], found_[i], types[i].dims.size(), add);
+        check_range(batch, p, {found_[i].data(), static_cast<std::size_t>(types[i].dims.size())}, add);
+      ++i;
+    }
   }
   template <class F> void check_range(const sample_batch& batch, const checked_positions& of,
-                                      const std::vector<std::int64_t>& found, std::int64_t count, F add) const {
+                                      view<const std::int64_t> found, F add) const {
+    const auto count = static_cast<std::int64_t>(found.size());
     const std::int64_t each = count / batch.size();
-    const auto first = found.begin(), last = first + count;
-    for (auto at = first; at != last; ++at) {
+    const std::int64_t *const first = found.data(), *const last = first + count;
+    for (const std::int64_t* at = first; at != last; ++at) {
       if (*at >= of.least && *at < of.end) continue;
       const std::int64_t place = at - first, sample = place / each;
       text t;
@@ -210,6 +229,7 @@ class sample_checks final : public sample_checker {
   std::size_t inputs_, used_;
   std::vector<field> fields_;
   std::vector<checked_positions> positions_;
+  std::size_t computed_ = 0;        // of those that are not given
   std::vector<std::size_t> order_;  // fields that the session takes
   mutable std::mutex mutex_;        // of what follows
   mutable session session_;
