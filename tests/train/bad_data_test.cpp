@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
   BOOST_TEST(message_of([&] {
                for (const auto& b : dataset::batches(files, {.batch = 4, .pad = false})) static_cast<void>(b.size());
              }) == "batches: field 0 is [3x4x4] in sample 8 (" + (dir / "dog/2.ppm") + ") and [3x3x4] in sample 9 (" +
-                       (dir / "dog/3.ppm") + "); {.pad = true} fills the shorter ones with zeros");
+                       (dir / "dog/3.ppm") + "); {.pad = true} fills up the shorter ones");
   // A file that is cut is named once.
   test_files::write_raw(dir / "dog/3.ppm", ppm(4, 4, 1).substr(0, 30));
   const std::string cut = message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); });

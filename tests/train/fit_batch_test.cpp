@@ -106,8 +106,10 @@ BOOST_AUTO_TEST_CASE(a_loss_says_what_targets_are_filled_up_with) {
                const auto first = fitted(net, sentences{}, by_token);
                BOOST_TEST(first != expected);
              }) == "");
-  BOOST_TEST(fitted(by_option, sentences{}, by_token, {.epochs = 2, .batch = 4, .fill = {0, -100}}) == expected);
-  BOOST_TEST(same_bits(by_hand.parameters(), by_option.parameters()));
+  tagger_model by_function({.seed = 1});
+  BOOST_TEST(fitted(by_option, sentences{}, by_token, {.epochs = 2, .batch = 4, .fill = {0, -100}}) ==
+             fitted(by_function, sentences{true}, by_token));
+  BOOST_TEST(same_bits(by_function.parameters(), by_option.parameters()));
   // An option comes before the loss: class 2 for padding counts.
   tagger_model other({.seed = 1});
   BOOST_TEST(fitted(other, sentences{}, ignores, {.epochs = 2, .batch = 4, .fill = {{}, 2}}) != expected);
@@ -537,7 +539,7 @@ BOOST_AUTO_TEST_CASE(changes_that_do_not_fit_are_said) {
                fit_options o{.batch = 20};
                o.change_batches = augment::batch_mixup{.classes = 2};
                fit(of_two, unchecked, by_entropy, optim::sgd{}, o);
-             }).ends_with(" is outside 0..1"));
+             }).find(" is outside 0..1") != std::string::npos);
   BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .input = 1, .target = 0}) ==
              "augment::batch_cutmix: field 1 is int64[]; expected float32 [channels x height x width]");
   BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .target = 2}) ==

@@ -11,7 +11,8 @@ namespace lamina::kernels {
 struct window {
   long channels, height, width, out_channels, out_height, out_width;
   long kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, more_h = 0, more_w = 0;
-  long large_tiles = 0;  // 1: results may be made in tiles of 4x4, which takes fewer multiplications and is less accurate
+  long large_tiles =
+      0;  // 1: results may be made in tiles of 4x4, which takes fewer multiplications and is less accurate
 
   /// Rows and columns, with those of padding, that `count` neighboring rows or columns of results read.
   [[gnu::always_inline]] constexpr long rows_under(long count) const {

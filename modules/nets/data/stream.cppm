@@ -28,9 +28,7 @@ template <class S> class taken_samples {
   std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
   const S& operator[](std::int64_t i) const { return samples_[static_cast<std::size_t>(i)]; }
   std::string location(std::int64_t i) const {
-    text t;
-    t << "sample " << numbers_[static_cast<std::size_t>(i)] << " of a stream";
-    return t.string();
+    return "sample " + std::to_string(numbers_[static_cast<std::size_t>(i)]) + " of a stream";
   }
   void add(S sample, std::int64_t number) {
     samples_.push_back(std::move(sample));

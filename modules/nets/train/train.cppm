@@ -454,14 +454,21 @@ void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outp
     m.add(outputs[output], targets[target]);
   } else m.add(outputs[0], targets[0]);
 }
+/// Errors: value_error for an output or a target that a metric names and that is not there.
+template <class M> void check_chosen(const M& m, view<const std::string> names, std::size_t targets) {
+  if constexpr (requires { m.operands(names, targets); }) static_cast<void>(m.operands(names, targets));
+}
 /// The names of the outputs of a model.
 std::vector<std::string> output_names(const model_core& net);
 /// Has metrics take the outputs and targets of all batches that they name, else the first ones. Those samples that were left out.
 template <class... Metrics> std::vector<left_out_sample> measure(model_core& net, const sample_source& data,
                                                                  const evaluation_options& o, Metrics&... metrics) {
-  const std::tuple<Metrics...> unused(metrics...);
+  // What a metric names is the same for all samples: it is no fault of one.
+  const std::size_t fields = data.fields().size(), inputs = net.definition().inputs.size();
   const auto names = output_names(net);
   const view<const std::string> named(names.data(), names.size());
+  if (fields > inputs) (check_chosen(metrics, named, fields - inputs), ...);
+  const std::tuple<Metrics...> unused(metrics...);
   return each_result(
       net, data, o,
       [&](view<const any_tensor> outputs, view<const any_tensor> targets) {

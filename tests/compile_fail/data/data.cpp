@@ -222,3 +222,16 @@ using number = float;
 #endif
 void use(const numbers& x, const std::vector<number>& y) { dataset::concat(x, y); }
 }  // namespace dataset_concat
+
+// case: stream_range
+// expect: `pages` is no range: it has no `begin()` and `end()` that samples can be read from
+namespace stream_range {
+struct pages {
+  std::vector<float> all;
+#ifndef BAD
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
+#endif
+};
+void use() { dataset::stream(pages{}); }
+}  // namespace stream_range
