@@ -313,6 +313,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
     return error_of([&] { fit(net, data, by_entropy, optim::sgd{}, o); });
   };
   BOOST_TEST(holds(refused(empty(), {}), "value_error: fit: the data set is empty"));
+  BOOST_TEST(holds(refused(squares(10, 1), {.validation = empty()}),
+                   "value_error: fit: the validation data are empty; expected a sample or more, or no `validation`"));
   for (const fit_options& o :
        {fit_options{.epochs = 0}, fit_options{.batch = 0}, fit_options{.epochs = -1}, fit_options{.batch = -64}})
     BOOST_TEST(holds(refused(squares(9, 1), o), "value_error: fit: epochs and batch must be positive"));
@@ -354,7 +356,7 @@ BOOST_AUTO_TEST_CASE(an_observer_assigns_another_net) {
 
 BOOST_AUTO_TEST_CASE(fewer_examples_than_a_batch) {
   plain_model net({.seed = 1});
-  auto report = fit(net, squares(1, 1), by_entropy, optim::sgd{}, {.epochs = 2, .batch = 64, .validation = empty()});
+  auto report = fit(net, squares(1, 1), by_entropy, optim::sgd{}, {.epochs = 2, .batch = 64});
   BOOST_TEST(report.epochs.size() == 2u);
   BOOST_TEST(std::isfinite(report.epochs[1].loss));
 }

@@ -1222,6 +1222,14 @@ class trainer::implementation::fitting {
   std::chrono::steady_clock::time_point begin_;
 };
 
+// Refuses data without samples: an epoch without a step, and losses of nothing that would be the best.
+static void check_sizes(const sample_source& data, const fit_options& o) {
+  if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
+  if (o.validation && o.validation->size() == 0)
+    detail::raise(error_kind::value,
+                  "fit: the validation data are empty; expected a sample or more, or no `validation`");
+}
+
 training_report trainer::fit(const sample_source& samples, const fit_options& options) {
   auto& at = *impl_;
   sample_source data = samples;
@@ -1236,7 +1244,7 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   if (o.resume && o.checkpoint.empty())
     detail::raise(error_kind::value,
                   "fit: `resume` is true and `checkpoint` is empty; expected the file to continue from");
-  if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
+  check_sizes(data, o);
   if (o.scaling && o.check_gradients)
     detail::raise(error_kind::value,
                   "fit: `check_gradients` with `scaling`, which leaves out updates whose gradients are not finite; "
