@@ -8,7 +8,6 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view names[] = {"extrema", "percentile", "entropy", "squared_error"};
 constexpr std::size_t levels = 256;  // of int8
 
 // A histogram whose bins have a middle each.
@@ -105,19 +104,6 @@ template <class Cost> value_range least(const histogram& h, Cost cost) {
 }
 
 }  // namespace
-
-std::string_view name_of(calibration c) { return names[static_cast<std::size_t>(c)]; }
-
-calibration calibration_of(std::string_view name) {
-  const auto at = std::find(std::begin(names), std::end(names), name);
-  if (at == std::end(names)) {
-    text t;
-    t << "`" << name << "` is no calibration";
-    suggest_names(t, name, names);
-    detail::raise(error_kind::value, t);
-  }
-  return static_cast<calibration>(at - std::begin(names));
-}
 
 value_range calibrated(const value_range& r, calibration how, double percentile) {
   text t;

@@ -99,6 +99,12 @@ class product_finder {
   const std::vector<product_site>& sites() const { return sites_; }
   const std::vector<mean_site>& means() const { return means_; }
   const std::vector<char>& needed() const { return needed_; }
+  /// Copies what outputs and assignments need into another program of the same inputs.
+  void copy_whole(rewriter& copy) const {
+    copy.copy_inputs();
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_->nodes().size()); ++i)
+      if (needed_[static_cast<std::size_t>(i)] && program_->at(i).kind != node_kind::input) copy.copy(i);
+  }
   /// Whether a node depends on parameters and constants alone.
   bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
 

@@ -55,12 +55,10 @@ std::vector<observed> observed_values(const detail::product_finder& found) {
 }
 
 // A program of the same inputs with the extrema of each value as its outputs.
-program with_extrema(const program& p, const std::vector<char>& needed, const std::vector<observed>& all) {
+program with_extrema(const detail::product_finder& found, const std::vector<observed>& all) {
   program to;
-  rewriter copy(p, to);
-  copy.copy_inputs();
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i)
-    if (needed[static_cast<std::size_t>(i)] && p.at(i).kind != node_kind::input) copy.copy(i);
+  rewriter copy(found.of(), to);
+  found.copy_whole(copy);
   for (const auto& o : all) {
     to.output(o.name, reduce_min(copy.at(o.of), reduce_attributes{}));
     to.output(o.name, reduce_max(copy.at(o.of), reduce_attributes{}));
@@ -72,9 +70,7 @@ program with_extrema(const program& p, const std::vector<char>& needed, const st
 std::shared_ptr<const program> with_values(const detail::product_finder& found, view<const observed> some) {
   const auto to = std::make_shared<program>();
   rewriter copy(found.of(), *to);
-  copy.copy_inputs();
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(found.of().nodes().size()); ++i)
-    if (found.needed()[static_cast<std::size_t>(i)] && found.of().at(i).kind != node_kind::input) copy.copy(i);
+  found.copy_whole(copy);
   for (const auto& o : some) to->output(o.name, copy.at(o.of));
   return to;
 }
@@ -135,7 +131,7 @@ quantization_profile profile(const program& p, const parameter_store& states,
   detail::check_samples("profile", p, samples);
   detail::product_finder found(p, states);
   const auto values = observed_values(found);
-  const auto observing = std::make_shared<const program>(with_extrema(found.of(), found.needed(), values));
+  const auto observing = std::make_shared<const program>(with_extrema(found, values));
   session observer(observing, {&found.states(), nullptr});
   quantization_profile result;
   result.of = p.id();

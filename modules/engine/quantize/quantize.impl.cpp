@@ -48,9 +48,7 @@ class rewriting {
   };
   measured_program errors() {
     choose();
-    copy_.copy_inputs();
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(found_.of().nodes().size()); ++i)
-      if (found_.needed()[static_cast<std::size_t>(i)] && found_.of().at(i).kind != node_kind::input) copy_.copy(i);
+    found_.copy_whole(copy_);
     measured_program result;
     for (const auto& [node, site] : site_at_) {
       int8_.clear();

@@ -10,7 +10,21 @@ namespace lamina {
 
 namespace {
 
-constexpr std::string_view names[] = {"asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"};
+constexpr std::string_view schemas[] = {"asymmetric", "symmetric", "symmetric_with_uint8",
+                                        "symmetric_with_power2_scale"},
+                           calibrations[] = {"extrema", "percentile", "entropy", "squared_error"};
+
+// The place of a name among all. Errors: value_error with the names that there are.
+std::size_t place_of(std::string_view name, view<const std::string_view> all, std::string_view kind) {
+  const auto at = std::find(all.begin(), all.end(), name);
+  if (at == all.end()) {
+    text t;
+    t << "`" << name << "` is no " << kind;
+    suggest_names(t, name, all);
+    detail::raise(error_kind::value, t);
+  }
+  return static_cast<std::size_t>(at - all.begin());
+}
 
 // A scale that float holds, and by which can be divided.
 float held(double scale) {
@@ -20,17 +34,14 @@ float held(double scale) {
 
 }  // namespace
 
-std::string_view name_of(quantization_schema s) { return names[static_cast<std::size_t>(s)]; }
+std::string_view name_of(quantization_schema s) { return schemas[static_cast<std::size_t>(s)]; }
+std::string_view name_of(calibration c) { return calibrations[static_cast<std::size_t>(c)]; }
 
 quantization_schema quantization_schema_of(std::string_view name) {
-  const auto at = std::find(std::begin(names), std::end(names), name);
-  if (at == std::end(names)) {
-    text t;
-    t << "`" << name << "` is no schema of quantization";
-    suggest_names(t, name, names);
-    detail::raise(error_kind::value, t);
-  }
-  return static_cast<quantization_schema>(at - std::begin(names));
+  return static_cast<quantization_schema>(place_of(name, schemas, "schema of quantization"));
+}
+calibration calibration_of(std::string_view name) {
+  return static_cast<calibration>(place_of(name, calibrations, "calibration"));
 }
 
 quantization_numbers numbers_for(double low, double high, quantization_schema s) {
