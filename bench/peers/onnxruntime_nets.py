@@ -25,7 +25,7 @@ if QUICK:
 
 def session(model, image):
     """A call of a session on one thread, bound to its memory."""
-    return onnxruntime_session(model, [numpy.random.default_rng(1).standard_normal(image).astype(numpy.float32)], 1)[0]
+    return onnxruntime_session(model, [numpy.random.default_rng(1).standard_normal(image).astype(numpy.float32)], 1, "float32")[0]
 
 
 def seconds_of(call, seconds):
@@ -37,6 +37,15 @@ def seconds_of(call, seconds):
 
 
 def work(name, cores, barrier, results):
+    """Puts rates, or what went wrong, so that nobody waits for a process that has ended."""
+    try:
+        put_rates(name, cores, barrier, results)
+    except Exception as error:
+        barrier.abort()
+        results.put(error)
+
+
+def put_rates(name, cores, barrier, results):
     os.sched_setaffinity(0, cores)
     make, image, seconds, turns = NETS[name]
     empty, net = session(nothing().SerializeToString(), (1,)), session(make().SerializeToString(), image)
@@ -58,7 +67,10 @@ def rate(name, count, cores):
         w.start()
     best = 0
     for _ in range(NETS[name][3]):
-        best = max(best, sum(results.get() for _ in range(count)))
+        turn = [results.get() for _ in range(count)]
+        for error in (rate for rate in turn if isinstance(rate, Exception)):
+            raise SystemExit(f"a session of {name}: {error!r}")
+        best = max(best, sum(turn))
     for w in workers:
         w.join()
     return best
