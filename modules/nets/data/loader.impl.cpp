@@ -208,7 +208,8 @@ struct batch_loader::implementation {
 
   // The slot of the next batch, loaded; null at the end.
   slot* take() {
-    std::unique_lock lock(mutex);
+    std::unique_lock<std::mutex> lock;
+    if (!threads.empty()) lock = std::unique_lock(mutex);
     if (taken > 0 && taken <= last) slots[static_cast<std::size_t>(taken - 1) % slots.size()].ready = false;
     if (taken >= last) {
       taken = last + 1;
@@ -269,7 +270,8 @@ const reading& batch_loader::how() const { return impl_->options; }
 const sample_source& batch_loader::source() const { return impl_->source; }
 
 loader_report batch_loader::report() const {
-  const std::lock_guard lock(impl_->mutex);
+  std::unique_lock<std::mutex> lock;
+  if (!impl_->threads.empty()) lock = std::unique_lock(impl_->mutex);
   return impl_->done;
 }
 

@@ -59,6 +59,7 @@ class sample_checks final : public sample_checker {
   /// `inputs`: how many of the fields the model takes; `used`: and how many there are that are used.
   sample_checks(const program& p, std::size_t inputs, std::size_t used) : inputs_(inputs), used_(used) {
     for (auto i : p.inputs()) fields_.push_back({p.at(i).results[0]});
+    converted_.resize(fields_.size());
     find_positions(p);
   }
 
@@ -170,13 +171,17 @@ class sample_checks final : public sample_checker {
     });
   }
   template <class F> void check_positions(const sample_batch& batch, F add) const {
-    const std::lock_guard lock(mutex_);
-    converted_.resize(batch.fields());
+    std::unique_lock<std::mutex> lock;
+    const auto hold = [&] {
+      if (!lock.owns_lock()) lock = std::unique_lock(mutex_);
+    };
+    if (computed_ > 0) hold();
     for (const auto& p : positions_) {
       if (!p.given) continue;
       const auto f = static_cast<std::size_t>(p.field);
       const std::int64_t count = batch.type(f).dims.size();
       if (count == 0) continue;
+      if (batch.type(f).element != dtype::int64) hold();  // it is converted
       const void* const at = operand_of(batch, f, dtype::int64, converted_[f]);
       check_range(batch, p, {static_cast<const std::int64_t*>(at), static_cast<std::size_t>(count)}, add);
     }

@@ -206,6 +206,7 @@ struct trainer::implementation {
   std::uint64_t parameters = 0;                         // identity of those that the programs were traced with
   bool in_parts = false;                                // each of several processes keeps its part of the optimizer
   state_copies earlier{};                               // where an update takes several gradients of a batch
+  std::vector<shape> run_shapes{};                      // of the operands of a run
 
   // How many samples the model takes at a time; `otherwise` where that is open.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
@@ -445,9 +446,9 @@ struct trainer::implementation {
   batch_result run_batch(session& steps, double rate, bool training) {
     const step_operands& of = training ? trained : checked;
     const batch_operands& batch = of.batch;
-    std::vector<shape> shapes = batch.shapes();
-    if (training) shapes.emplace_back();
-    executor& e = steps.at(view<const shape>(shapes));
+    run_shapes = batch.shapes();
+    if (training) run_shapes.emplace_back();
+    executor& e = steps.at(view<const shape>(run_shapes));
     double loss64 = 0, weight64 = 0;
     float loss32 = 0, weight32 = 0, rate32 = static_cast<float>(rate);
     std::array<std::int64_t, 2> hits{};
