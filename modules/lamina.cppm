@@ -17,6 +17,7 @@ export import :random;            // random numbers that depend on their positio
 export import :random.sample;     // drawing by scores
 export import :io;                // safetensors, npy, npz, idx, files replaced as a whole or not at all
 export import :program;           // the graph of operations that every door leads to
+export import :product_type;      // what products round their operands to
 export import :emission;          // how an operation becomes kernel calls
 export import :host;              // how an operation runs on the host
 export import :initializer;       // how parameters begin

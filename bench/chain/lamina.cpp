@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "compile_chain.h"
-#include "table.h"
+#include "every_map.h"
+#include "families.h"
 
 namespace bench::chain {
 namespace {
@@ -35,9 +36,7 @@ const std::vector<step>& steps_of(int operations) {
        {op::add, t, a, out}}};
   return steps[operations - shortest];
 }
-k::map_function function_of(op what) {
-  return (*k::kernels_of(program_isa).elementwise->maps)[static_cast<int>(what)][static_cast<int>(k::element::f32)];
-}
+k::map_function function_of(op what) { return k::map_of(program_isa, what, k::element::f32); }
 
 }  // namespace
 
@@ -48,12 +47,15 @@ library fused() {
     args.extent[3] = o.n;
     for (const float* p : {o.a, o.b, o.c, static_cast<const float*>(o.out)})
       args.operand[args.operand_count++] = {const_cast<float*>(p), {0, 0, 0}, sizeof(float), 1};
-    for (const step& s : steps_of(operations))
+    const k::map_functions* maps[k::chain_steps];
+    for (const step& s : steps_of(operations)) {
+      maps[args.step_count] = &k::map_of(program_isa, s.what);
       args.step[args.step_count++] = {function_of(s.what), {s.first, s.second, none}, s.to, s.what, k::element::f32};
-    k::compile_chain(*k::kernels_of(program_isa).elementwise, args);
+    }
+    k::compile_chain(maps, args);
     if (o.n * static_cast<long>(sizeof(float)) >= k::streamed_bytes) args.streamed = 1u << out;
     const auto scratch = std::make_shared<buffer>(static_cast<long>(k::chain_scratch_bytes / sizeof(float)));
-    return [run = k::kernels_of(program_isa).elementwise->chain, args, scratch] { run(&args, scratch->data()); };
+    return [run = k::elementwise_of(program_isa).chain, args, scratch] { run(&args, scratch->data()); };
   };
   return {"lamina", "", program_isa_name, bind};
 }
@@ -72,7 +74,7 @@ library unfused() {
                       const_cast<float*>(address(s.to)),
                       o.n,
                       s.second == none ? 1u : 3u});
-    return [run = k::kernels_of(program_isa).elementwise->map, maps, memory] {
+    return [run = k::elementwise_of(program_isa).map, maps, memory] {
       for (const k::map_args& m : maps) run(&m, nullptr);
     };
   };

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "table.h"
+#include "families.h"
 
 namespace bench::conv {
 namespace {
@@ -30,7 +30,7 @@ struct state {
 
 library lamina() {
   const auto bind = [](const problem& p) -> bound {
-    const k::conv_functions& conv = *k::kernels_of(program_isa).conv;
+    const k::conv_functions& conv = k::conv_of(program_isa);
     constexpr long block = k::lanes(program_isa);
     const long pixels = p.out_size() * p.out_size();
     const auto rounded = [](long channels) { return (channels + block - 1) / block * block; };

@@ -1,14 +1,14 @@
 // Our product: weights packed once as a plan would, in the form that is the fastest of this machine.
 #include <memory>
 
+#include "families.h"
 #include "int8.h"
-#include "table.h"
 
 namespace bench::int8 {
 
 contender lamina(const product& p) {
   namespace k = ::lamina::kernels;
-  const k::quantized_functions& all = *k::kernels_of(program_isa).quantized;
+  const k::quantized_functions& all = k::quantized_of(program_isa);
   const k::quantized_products& products = all.products[all.form()];
   const auto floats = [](std::size_t bytes) { return static_cast<long>(bytes / sizeof(float)) + 1; };
   struct state {

@@ -1,6 +1,6 @@
 // Our functions, as steps of a chain call them.
+#include "every_map.h"
 #include "math.h"
-#include "table.h"
 
 namespace bench::math {
 
@@ -8,8 +8,7 @@ library lamina() {
   const auto find = [](const std::string& name) -> function {
     namespace k = ::lamina::kernels;
     const auto op = name == "exp" ? k::map_op::exp : k::map_op::tanh;
-    const k::map_function run =
-        (*k::kernels_of(program_isa).elementwise->maps)[static_cast<int>(op)][static_cast<int>(k::element::f32)];
+    const k::map_function run = k::map_of(program_isa, op, k::element::f32);
     return [run](const float* in, float* out, long n) { run(in, nullptr, nullptr, out, n, 1); };
   };
   return {"lamina", "", program_isa_name, find};

@@ -1,15 +1,15 @@
 // Our product: prepared once as a plan would, then run.
 #include <memory>
 
+#include "families.h"
 #include "sgemm.h"
-#include "table.h"
 
 namespace bench::sgemm {
 
 library lamina() {
   const auto bind = [](const product& p) -> call {
     namespace k = ::lamina::kernels;
-    const k::gemm_functions& gemm = *k::kernels_of(program_isa).gemm[0];
+    const k::gemm_functions& gemm = k::gemm_f32_functions_of(program_isa);
     k::gemm_args args{};
     args.m = p.m, args.n = p.n, args.k = p.k;
     args.a = p.a, args.a_row = p.k, args.a_column = 1;

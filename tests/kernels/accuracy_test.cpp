@@ -53,12 +53,10 @@ constexpr function functions[] = {
     {"mish", map_op::mish, float_error::mish, {{4.71, -6.78301191f}, {4.95, -5.95486689f}, {4.91, -6.76985073f}}},
 };
 
-map_function map_of(isa set, map_op op) {
-  return (*KERNELS_OF(set, lamina_elementwise).maps)[static_cast<int>(op)][static_cast<int>(element::f32)];
-}
+map_function function_of(isa set, map_op op) { return map_of(set, op, element::f32); }
 float result_of(map_op op, float x) {
   float y = 0;
-  map_of(kernel_test::tested(), op)(&x, nullptr, nullptr, &y, 1, 1);
+  function_of(kernel_test::tested(), op)(&x, nullptr, nullptr, &y, 1, 1);
   return y;
 }
 
@@ -122,7 +120,7 @@ BOOST_AUTO_TEST_CASE(bounds_hold) {
     std::vector<float_error::function> runs;
     for (const isa set : sets)
       runs.push_back(
-          [&, set](const float* in, float* out, long n) { map_of(set, f.op)(in, nullptr, nullptr, out, n, 1); });
+          [&, set](const float* in, float* out, long n) { function_of(set, f.op)(in, nullptr, nullptr, out, n, 1); });
     const auto met = float_error::sweep(f.exact, runs, each);
     for (std::size_t i = 0; i < sets.size(); ++i) {
       std::printf("%-10s %-6s %.4f units at %.9g\n", f.name, isa_names[static_cast<int>(sets[i])], met[i].error,

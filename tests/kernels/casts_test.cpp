@@ -8,7 +8,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const cast_table& casts() { return *KERNELS_OF(kernel_test::tested(), lamina_elementwise).casts; }
+const cast_table& casts() { return *map_cast_of(kernel_test::tested()).casts; }
 struct f16 {
   std::uint16_t bits;
 };

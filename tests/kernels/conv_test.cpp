@@ -7,7 +7,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const conv_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_conv); }
+const conv_functions& functions() { return conv_of(kernel_test::tested()); }
 long lane_count() { return lanes(kernel_test::tested()); }
 long up(long a) { return (a + lane_count() - 1) / lane_count() * lane_count(); }
 
@@ -145,7 +145,7 @@ std::vector<float> blocked_form(const float* from, long count, long channels, lo
   return to;
 }
 
-const bfloat_functions& bfloat() { return KERNELS_OF(kernel_test::tested(), lamina_bfloat); }
+const bfloat_functions& bfloat() { return bfloat_of(kernel_test::tested()); }
 
 struct blocked_options {
   bool planar = false, bias = true, residual = false, clamp = false;

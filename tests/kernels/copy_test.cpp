@@ -8,7 +8,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_reduce); }
+const copy_functions& functions() { return copies_of(kernel_test::tested()); }
 
 /// Copies a box with the given input strides (negative: count of axes repeated) into a permuted, padded output.
 template <class Word>

@@ -1,6 +1,5 @@
 // Micro-operations, conversions and chains against scalar references: every operation and element type, all short
 // lengths, unaligned starts, repeated operands, outputs over inputs, guards.
-#include "compile_chain.h"
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -12,8 +11,8 @@ using kernel_test::buffer;
 
 namespace {
 
-const elementwise_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_elementwise); }
-map_function map_of(map_op op, element e) { return (*functions().maps)[static_cast<int>(op)][static_cast<int>(e)]; }
+const elementwise_functions& functions() { return elementwise_of(kernel_test::tested()); }
+map_function map_of(map_op op, element e) { return lamina::kernels::map_of(kernel_test::tested(), op, e); }
 
 template <class T> constexpr bool is_float = std::is_floating_point_v<T>;
 template <class T> T wrapped(__int128 x) { return static_cast<T>(static_cast<unsigned long long>(x)); }
@@ -296,7 +295,7 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, 
   args.step[1] = {map_of(map_op::add, element::f32), {16, 2, -1}, 3, map_op::add, element::f32};
   args.step_count = 2;
   if (woven) {
-    compile_chain(functions(), args);
+    kernel_test::compile(args);
     BOOST_TEST(args.register_count == 3);
   }
   alignas(64) static char scratch[chain_scratch_bytes];

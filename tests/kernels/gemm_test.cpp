@@ -12,10 +12,10 @@ using kernel_test::buffer;
 namespace {
 
 template <class T> const gemm_functions& functions(isa set = kernel_test::tested()) {
-  if constexpr (std::is_same_v<T, float>) return KERNELS_OF(set, lamina_gemm_f32_functions);
-  else return KERNELS_OF(set, lamina_gemm_f64_functions);
+  if constexpr (std::is_same_v<T, float>) return gemm_f32_functions_of(set);
+  else return gemm_f64_functions_of(set);
 }
-const bfloat_functions& bfloat(isa set = kernel_test::tested()) { return KERNELS_OF(set, lamina_bfloat); }
+const bfloat_functions& bfloat(isa set = kernel_test::tested()) { return bfloat_of(set); }
 /// The forms of bfloat16 products that this machine has.
 int form_count() { return bfloat().form() + 1; }
 template <class T> using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;

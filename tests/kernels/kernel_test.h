@@ -13,7 +13,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "table.h"
+#include "compile_chain.h"
+#include "every_map.h"
+#include "families.h"
 
 namespace kernel_test {
 
@@ -47,15 +49,12 @@ inline isa tested() {
 #endif
 }
 
-/// KERNELS_OF(set, lamina_conv): the functions of a single family, without linking the others.
-#if defined(__x86_64__)
-template <class T> const T& of_set(isa set, const T& sse2, const T& avx2, const T& avx512, const T& neon64) {
-  return set == isa::neon64 ? neon64 : set == isa::avx512 ? avx512 : set == isa::avx2 ? avx2 : sse2;
+/// `compile_chain` for steps that say what they are.
+inline void compile(lamina::kernels::chain_args& chain) {
+  const lamina::kernels::map_functions* maps[lamina::kernels::chain_steps];
+  for (int i = 0; i < chain.step_count; ++i) maps[i] = &lamina::kernels::map_of(tested(), chain.step[i].op);
+  lamina::kernels::compile_chain(maps, chain);
 }
-#define KERNELS_OF(set, name) kernel_test::of_set(set, name##_sse2, name##_avx2, name##_avx512, name##_neon64)
-#else
-#define KERNELS_OF(set, name) (static_cast<void>(set), name##_neon64)
-#endif
 
 /// Leaves with CTest's code for a skipped test where the machine lacks the set.
 struct skip_without_set {

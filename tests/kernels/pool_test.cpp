@@ -7,7 +7,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const conv_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_conv); }
+const conv_functions& functions() { return conv_of(kernel_test::tested()); }
 long lane_count() { return lanes(kernel_test::tested()); }
 
 std::mt19937& generator() {

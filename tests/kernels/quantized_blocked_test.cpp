@@ -176,12 +176,12 @@ BOOST_AUTO_TEST_CASE(into_blocks_and_back) {
             blocked(at(images * padded(channels) * pixels), 1);
         fill(plain, false);
         const reorder_args there{plain.data(), blocked.data(), images, channels, pixels};
-        f->to_blocked(&there, nullptr);
+        byte_images_of(kernel_test::tested()).to_blocked(&there, nullptr);
         const auto seen = in_plain(blocked.data(), images, channels, pixels);
         BOOST_TEST(kernel_test::same_bits(seen.data(), std::as_const(plain).data(), seen.size()));
         buffer<std::int8_t> again(plain.size(), 1);
         const reorder_args back{blocked.data(), again.data(), images, channels, pixels};
-        f->from_blocked(&back, nullptr);
+        byte_images_of(kernel_test::tested()).from_blocked(&back, nullptr);
         BOOST_TEST(kernel_test::same_bits(std::as_const(again).data(), seen.data(), seen.size()));
         BOOST_TEST((blocked.guards_intact() && again.guards_intact()));
       }
@@ -215,7 +215,8 @@ BOOST_AUTO_TEST_CASE(pools) {
     for (const bool maximum : {true, false}) {
       const quantized_average_args there{of_plain, &x_scale, &y_scale, &x_offset, &y_offset},
           here{of_blocks, &x_scale, &y_scale, &x_offset, &y_offset};
-      if (maximum) functions().max_pool(&of_plain, nullptr), f->max_pool(&of_blocks, nullptr);
+      const auto& moving = byte_images_of(kernel_test::tested());
+      if (maximum) moving.max_pool(&of_plain, nullptr), moving.max_pool_blocked(&of_blocks, nullptr);
       else functions().average_pool(&there, nullptr), f->average_pool(&here, nullptr);
       const auto got = in_plain(out.data(), images, w.channels, results);
       BOOST_TEST(kernel_test::same_bits(got.data(), std::as_const(plain).data(), got.size()));

@@ -8,7 +8,7 @@ namespace quantized_reference {
 using namespace lamina::kernels;
 using kernel_test::buffer;
 
-inline const quantized_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_quantized); }
+inline const quantized_functions& functions() { return quantized_of(kernel_test::tested()); }
 /// How many forms of products this machine can run.
 inline int forms() { return functions().form() + 1; }
 

@@ -7,7 +7,7 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions(isa set = kernel_test::tested()) { return KERNELS_OF(set, lamina_reduce); }
+const random_functions& functions(isa set = kernel_test::tested()) { return random_of(set); }
 
 struct answer {
   std::uint32_t counter[4], key[2], words[4];

@@ -10,8 +10,20 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions(isa set = kernel_test::tested()) { return KERNELS_OF(set, lamina_reduce); }
-kernel reduction(reduce_op op, element e) { return (*functions().reduce)[static_cast<int>(op)][static_cast<int>(e)]; }
+const reduce_functions& functions(isa set = kernel_test::tested()) { return reduce_of(set); }
+enum class reduce_op { sum, mean, maximum, minimum, product, argmax, argmin };
+const reduction_functions& reductions(reduce_op op, isa set = kernel_test::tested()) {
+  switch (op) {
+    case reduce_op::sum: return reduce_sum_of(set);
+    case reduce_op::mean: return reduce_mean_of(set);
+    case reduce_op::maximum: return reduce_maximum_of(set);
+    case reduce_op::minimum: return reduce_minimum_of(set);
+    case reduce_op::product: return reduce_product_of(set);
+    case reduce_op::argmax: return reduce_argmax_of(set);
+    default: return reduce_argmin_of(set);
+  }
+}
+kernel reduction(reduce_op op, element e) { return reductions(op).of[static_cast<int>(e)]; }
 
 struct shape {
   long outer, length, inner;
@@ -122,7 +134,8 @@ template <class T> void softmaxes(int which) {
       kernel_test::fill_uniform(in, g, -30, 30);
       if (s.length > 3) in[2] = -std::numeric_limits<T>::infinity();
       const softmax_args args{in.data(), out.data(), s.outer, s.length, s.inner};
-      (log ? functions().log_softmax : functions().softmax)[which](&args, nullptr);
+      (log ? softmax_of(kernel_test::tested()).log_softmax : softmax_of(kernel_test::tested()).softmax)[which](&args,
+                                                                                                               nullptr);
       BOOST_TEST(out.guards_intact());
       bool right = true;
       for (long o = 0; o < s.outer; ++o)
@@ -145,7 +158,8 @@ template <class T> void softmaxes(int which) {
       buffer<T> same(in.size());
       std::copy(in.begin(), in.end(), same.begin());
       const softmax_args over{same.data(), same.data(), s.outer, s.length, s.inner};
-      (log ? functions().log_softmax : functions().softmax)[which](&over, nullptr);
+      (log ? softmax_of(kernel_test::tested()).log_softmax : softmax_of(kernel_test::tested()).softmax)[which](&over,
+                                                                                                               nullptr);
       BOOST_TEST(kernel_test::same_bits(same.data(), out.data(), out.size()));
     }
 }
@@ -180,7 +194,7 @@ BOOST_AUTO_TEST_CASE(sums_have_the_same_bits_on_every_set) {
     const reduce_args a{in.data(), here.data(), s.outer, s.length, s.inner},
         b{in.data(), plain.data(), s.outer, s.length, s.inner};
     reduction(reduce_op::sum, element::f32)(&a, nullptr);
-    (*functions(isa::sse2).reduce)[static_cast<int>(reduce_op::sum)][0](&b, nullptr);
+    reduce_sum_of(isa::sse2).of[0](&b, nullptr);
     BOOST_TEST(kernel_test::same_bits(here.data(), plain.data(), here.size()));
   }
 }
@@ -209,7 +223,7 @@ BOOST_AUTO_TEST_CASE(softmax) { softmaxes<float>(0), softmaxes<double>(1); }
 BOOST_AUTO_TEST_CASE(softmax_of_nothing_but_minus_infinity) {
   std::vector<float> in(20, -INFINITY), out(20);
   const softmax_args args{in.data(), out.data(), 1, 20, 1};
-  functions().softmax[0](&args, nullptr);
+  softmax_of(kernel_test::tested()).softmax[0](&args, nullptr);
   for (const float x : out) BOOST_TEST(std::isnan(x));
 }
 
@@ -220,7 +234,8 @@ BOOST_AUTO_TEST_CASE(softmax_of_a_row_with_a_nan) {
         std::vector<float> in(static_cast<std::size_t>(length), other), out(in.size());
         in[static_cast<std::size_t>(at)] = NAN;
         const softmax_args args{in.data(), out.data(), 1, length, 1};
-        for (const kernel run : {functions().softmax[0], functions().log_softmax[0]}) {
+        for (const kernel run :
+             {softmax_of(kernel_test::tested()).softmax[0], softmax_of(kernel_test::tested()).log_softmax[0]}) {
           run(&args, nullptr);
           BOOST_TEST(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }),
                      length << " at " << at);

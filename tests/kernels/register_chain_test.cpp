@@ -1,5 +1,4 @@
 // Strands give the bits of the same chain step by step: every operation, random chains, every kind of operand.
-#include "compile_chain.h"
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -11,15 +10,11 @@ using kernel_test::buffer;
 
 namespace {
 
-const elementwise_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_elementwise); }
+const elementwise_functions& functions() { return elementwise_of(kernel_test::tested()); }
 template <class T> constexpr element element_of = sizeof(T) == 4 ? element::f32 : element::f64;
 
 chain_step step(element type, map_op op, std::initializer_list<int> in, int out) {
-  chain_step s{(*functions().maps)[static_cast<int>(op)][static_cast<int>(type)],
-               {-1, -1, -1},
-               static_cast<std::int8_t>(out),
-               op,
-               type};
+  chain_step s{map_of(kernel_test::tested(), op, type), {-1, -1, -1}, static_cast<std::int8_t>(out), op, type};
   std::copy(in.begin(), in.end(), s.in);
   return s;
 }
@@ -51,7 +46,7 @@ template <class T> struct chain {
     for (int o = 0; o < a.operand_count; ++o) a.operand[o].data = m[static_cast<std::size_t>(same_as[o])].data();
     a.streamed = streamed;
     if (woven) {
-      compile_chain(functions(), a);
+      kernel_test::compile(a);
       BOOST_REQUIRE(a.register_count > 0);
     }
     alignas(64) static char scratch[chain_scratch_bytes];
@@ -80,8 +75,11 @@ std::string text_of(const chain_args& a) {
 
 std::vector<map_op> supported(element type, int form) {
   std::vector<map_op> ops;
-  for (int i = 0; i < map_op_count; ++i)
-    if ((functions().register_ops[static_cast<int>(type)][form] >> i & 1u) != 0) ops.push_back(static_cast<map_op>(i));
+  for (int i = 0; i < map_op_count; ++i) {
+    const map_functions& m = map_of(kernel_test::tested(), static_cast<map_op>(i));
+    const bool is_binary = m.op >= map_op::add;
+    if (m.registers[static_cast<int>(type)] && is_binary == (form == 1)) ops.push_back(m.op);
+  }
   return ops;
 }
 
@@ -200,7 +198,7 @@ BOOST_AUTO_TEST_CASE(forms) {
     a.operand_count = 3 + results;
     for (int o = 0; o < a.operand_count; ++o) a.operand[o] = {nullptr, {0, 0, 0}, 4, 1};
     for (const auto& s : steps) a.step[a.step_count++] = s;
-    compile_chain(functions(), a);
+    kernel_test::compile(a);
     return a;
   };
   const auto f = [](map_op op, std::initializer_list<int> in, int out) { return step(element::f32, op, in, out); };
@@ -225,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_one) {
   const auto woven = [&a](std::initializer_list<chain_step> steps) {
     a.step_count = 0;
     for (const auto& s : steps) a.step[a.step_count++] = s;
-    compile_chain(functions(), a);
+    kernel_test::compile(a);
     return a.register_count;
   };
   BOOST_TEST(woven({step(element::f32, map_op::negate, {0}, 1)}) == 3);
@@ -233,7 +231,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_one) {
   BOOST_TEST(woven({step(element::i32, map_op::negate, {0}, 1)}) == 0);
   BOOST_TEST(woven({step(element::f32, map_op::negate, {0}, 16)}) == 0);  // no result
   chain_step cast = step(element::f32, map_op::copy, {0}, 1);
-  cast.run = (*functions().casts)[static_cast<int>(element::i32)][static_cast<int>(element::f32)];
+  cast.run =
+      (*map_cast_of(kernel_test::tested()).casts)[static_cast<int>(element::i32)][static_cast<int>(element::f32)];
   BOOST_TEST(woven({cast}) == 0);
   a.operand[0].size = 8;
   BOOST_TEST(woven({step(element::f32, map_op::negate, {0}, 1)}) == 0);

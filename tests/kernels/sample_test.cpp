@@ -6,7 +6,7 @@ using namespace kernel_test;
 
 namespace {
 
-const sample_functions& functions() { return KERNELS_OF(tested(), lamina_sample); }
+const sample_functions& functions() { return sample_of(tested()); }
 
 struct extents {
   long tables, rows, length, points, taps, inner;

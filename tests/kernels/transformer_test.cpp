@@ -9,10 +9,10 @@ using kernel_test::buffer;
 
 namespace {
 
-const transformer_functions& functions() { return KERNELS_OF(kernel_test::tested(), lamina_transformer); }
+const normalize_functions& normalizing() { return normalize_of(kernel_test::tested()); }
+const attention_functions& functions() { return attention_of(kernel_test::tested()); }
 const gemm_functions* products(bool wide) {
-  return wide ? &KERNELS_OF(kernel_test::tested(), lamina_gemm_f64_functions)
-              : &KERNELS_OF(kernel_test::tested(), lamina_gemm_f32_functions);
+  return wide ? &gemm_f64_functions_of(kernel_test::tested()) : &gemm_f32_functions_of(kernel_test::tested());
 }
 
 struct norm {
@@ -51,7 +51,7 @@ template <class T> struct norm_run {
 template <class T> void normalizes(const norm& s, std::mt19937& g) {
   norm_run<T> run(s, g);
   const normalize_args args = run.args(s);
-  const kernel normalize = functions().normalize[std::is_same_v<T, double>];
+  const kernel normalize = normalizing().normalize[std::is_same_v<T, double>];
   normalize(&args, nullptr);
   BOOST_TEST((run.out.guards_intact() && run.mean.guards_intact() && run.scale.guards_intact()));
   bool right = true;

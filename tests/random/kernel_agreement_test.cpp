@@ -12,11 +12,11 @@ import lamina;
 
 namespace {
 
-const lamina::kernels::reduce_functions& functions() {
+const lamina::kernels::random_functions& functions() {
   switch (lamina::target_isa()) {
-    case lamina::isa::avx512: return lamina::kernels::lamina_reduce_avx512;
-    case lamina::isa::avx2: return lamina::kernels::lamina_reduce_avx2;
-    default: return lamina::kernels::lamina_reduce_sse2;
+    case lamina::isa::avx512: return lamina::kernels::lamina_random_avx512;
+    case lamina::isa::avx2: return lamina::kernels::lamina_random_avx2;
+    default: return lamina::kernels::lamina_random_sse2;
   }
 }
 

@@ -50,6 +50,6 @@ struct bfloat_functions {
   int (*form)() noexcept;
   kernel round_to_half, round_to_bfloat;  // args: rounded_floats_args
 };
-LAMINA_OF_EACH_SET(bfloat_functions, lamina_bfloat);
+LAMINA_FAMILY(bfloat_functions, bfloat);
 
 }  // namespace lamina::kernels

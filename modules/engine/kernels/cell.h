@@ -28,12 +28,11 @@ struct cell_kernels {
   kernel of(int type, long rows, long hidden) const {
     return type != 0 || rows != 1 ? any[type] : hidden % lanes == 0 ? registers_row : row;
   }
-  bool has(kernel k) const { return k == any[0] || k == any[1] || k == row || k == registers_row; }
 };
 struct cell_functions {
   cell_kernels lstm, gru;
   kernel lstm_grad[2], gru_grad[2];  // [f32, f64]
 };
-LAMINA_OF_EACH_SET(cell_functions, lamina_cell);
+LAMINA_FAMILY(cell_functions, cell);
 
 }  // namespace lamina::kernels

@@ -7,7 +7,7 @@ namespace chain_compiling {
 
 class chain_compiler {
  public:
-  chain_compiler(const elementwise_functions& functions, chain_args& chain) : functions_(functions), chain_(chain) {}
+  chain_compiler(const map_functions* const* maps, chain_args& chain) : maps_(maps), chain_(chain) {}
 
   /// Writes the register chain; leaves the chain without one where a step cannot be in it.
   void run() {
@@ -23,16 +23,15 @@ class chain_compiler {
     }
     if (count_ <= register_steps && chain_.register_chain[count_ - 1].form == chain_form::store)
       chain_.register_count = count_;
+    for (int i = chain_.register_count; i < register_steps; ++i) chain_.register_chain[i] = {};
   }
 
  private:
   static constexpr int no_step = -1;
 
   static bool simple(map_op op) { return op == map_op::add || op == map_op::subtract || op == map_op::multiply; }
-  bool supports(chain_form form, map_op op) const {
-    const int type = static_cast<int>(chain_.register_type);
-    return (functions_.register_ops[type][form == chain_form::unary ? 0 : 1] >> static_cast<int>(op) & 1u) != 0;
-  }
+  register_function registers(int step) const { return maps_[step]->registers[static_cast<int>(chain_.register_type)]; }
+  register_function reversed(int step) const { return maps_[step]->reversed[static_cast<int>(chain_.register_type)]; }
   static int inputs_of(const chain_step& s) {
     int n = 0;
     while (n < 3 && s.in[n] >= 0) ++n;
@@ -46,14 +45,9 @@ class chain_compiler {
       if (chain_.operand[o].size != (chain_.register_type == element::f32 ? 4 : 8)) return false;
     for (int k = 0; k < chain_.step_count; ++k) {
       const chain_step& s = chain_.step[k];
-      if (s.type != chain_.register_type ||
-          s.run != (*functions_.maps)[static_cast<int>(s.op)][static_cast<int>(s.type)])
-        return false;
-      const int n = inputs_of(s);
-      if (n == 1   ? !supports(chain_form::unary, s.op) && s.op != map_op::copy
-          : n == 2 ? !supports(chain_form::binary, s.op)
-                   : s.op != map_op::clamp)
-        return false;
+      if (s.type != chain_.register_type || s.run != maps_[k]->of[static_cast<int>(s.type)]) return false;
+      const bool moves = inputs_of(s) == 1 && s.op == map_op::copy;
+      if (inputs_of(s) == 3 ? s.op != map_op::clamp : !moves && !registers(k)) return false;
     }
     return true;
   }
@@ -86,11 +80,20 @@ class chain_compiler {
     }
   }
 
-  void add(chain_form form, map_op op, int x, int y = chain_operands, map_op inner = map_op::add) {
+  void add(chain_form form, map_op op, int x, int y = chain_operands, map_op inner = map_op::add,
+           register_function run = nullptr) {
     if (count_ < register_steps)
-      chain_.register_chain[count_] = {form, static_cast<std::uint8_t>(op), static_cast<std::uint8_t>(inner),
-                                       static_cast<std::int8_t>(x), static_cast<std::int8_t>(y)};
+      chain_.register_chain[count_] = {run,
+                                       form,
+                                       static_cast<std::uint8_t>(op),
+                                       static_cast<std::uint8_t>(inner),
+                                       static_cast<std::int8_t>(x),
+                                       static_cast<std::int8_t>(y)};
     ++count_;
+  }
+  void add_operation(chain_form form, int step, int x) {
+    add(form, chain_.step[step].op, x, chain_operands, map_op::add,
+        form == chain_form::reversed ? reversed(step) : registers(step));
   }
   bool holds(int step, int input) const { return from_[step][input] != no_step && from_[step][input] == held_; }
   bool waits(int step, int input) const { return from_[step][input] != no_step && delayed_[from_[step][input]]; }
@@ -120,7 +123,7 @@ class chain_compiler {
     const int n = inputs_of(s);
     if (n == 1) {
       bring(k, 0);
-      if (s.op != map_op::copy) add(chain_form::unary, s.op, chain_operands);
+      if (s.op != map_op::copy) add_operation(chain_form::unary, k, chain_operands);
     } else if (n == 3) {
       bring(k, 0);
       add(chain_form::raise, s.op, memory(k, 1));
@@ -145,7 +148,7 @@ class chain_compiler {
       }
       add(chain_form::load, map_op::copy, memory(k, 0));
       held_ = from_[k][0];
-      add(chain_form::binary, s.op, memory(k, 1));
+      add_operation(chain_form::binary, k, memory(k, 1));
       return;
     }
     if (holds(k, 0)) {
@@ -153,18 +156,18 @@ class chain_compiler {
         const pair p = pair_of(from_[k][1]);
         add(chain_form::onto, s.op, p.x, p.y, p.op);
       } else {
-        add(chain_form::binary, s.op, memory(k, 1));
+        add_operation(chain_form::binary, k, memory(k, 1));
       }
     } else if (waits(k, 0)) {
       const pair p = pair_of(from_[k][0]);
       add(s.op == map_op::subtract ? chain_form::reversed_onto : chain_form::onto, s.op, p.x, p.y, p.op);
     } else {
       const bool commutes = s.op == map_op::add || s.op == map_op::multiply;
-      add(commutes ? chain_form::binary : chain_form::reversed, s.op, memory(k, 0));
+      add_operation(commutes ? chain_form::binary : chain_form::reversed, k, memory(k, 0));
     }
   }
 
-  const elementwise_functions& functions_;
+  const map_functions* const* maps_;  // of the steps
   chain_args& chain_;
   int count_ = 0, held_ = no_step;  // the step whose value the registers hold
   int from_[chain_steps][3] = {}, readers_[chain_steps] = {}, reader_[chain_steps] = {};
@@ -173,9 +176,9 @@ class chain_compiler {
 
 }  // namespace chain_compiling
 
-/// Gives a chain its register chain, if all its steps can be in one.
-inline void compile_chain(const elementwise_functions& functions, chain_args& chain) {
-  chain_compiling::chain_compiler(functions, chain).run();
+/// Gives a chain its register chain, if all its steps, which are of these micro-operations, can be in one.
+inline void compile_chain(const map_functions* const* maps, chain_args& chain) {
+  chain_compiling::chain_compiler(maps, chain).run();
 }
 
 }  // namespace lamina::kernels

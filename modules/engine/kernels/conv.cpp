@@ -7,8 +7,8 @@
 #include "conv_prepare.h"
 #include "conv_reorder.h"
 #include "conv_tiles.h"
+#include "families.h"
 #include "simd.h"
-#include "table.h"
 
 namespace lamina::kernels {
 

@@ -222,4 +222,6 @@ struct conv_functions {
   }
 };
 
+LAMINA_FAMILY(conv_functions, conv);
+
 }  // namespace lamina::kernels

@@ -1,4 +1,4 @@
-// The elementwise family of one instruction set: tables of micro-operations and conversions, and the drivers.
+// The elementwise family of one instruction set: micro-operations and conversions, and the drivers.
 #include "elementwise.h"
 
 #include "chain.h"
@@ -10,14 +10,9 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-struct maps_holder {
-  map_table table;
-};
 struct casts_holder {
   cast_table table;
 };
-
-constexpr int index(map_op op) { return static_cast<int>(op); }
 
 /// What runs an operation over arrays of T, or null where it does not take them.
 template <class Op, class T> constexpr map_function function_of() {
@@ -29,20 +24,37 @@ template <class Op, class T> constexpr map_function function_of() {
   else if constexpr (Runs<Op, T, T, T, T>) return map_ternary<Op, T>;
   else return nullptr;
 }
-template <element E> constexpr void add(maps_holder& m) {
-  using bits = word<sizeof(storage<E>)>;
-  const auto set = [&m](map_op op, map_function f) { m.table[index(op)][static_cast<int>(E)] = f; };
-  set(map_op::copy, map_copy<bits>);
-  set(map_op::where, map_where<bits>);
-#define LAMINA_SET(name) set(map_op::name, function_of<micro::name, storage<E>>());
-  LAMINA_MICRO_OPERATIONS(LAMINA_SET)
-#undef LAMINA_SET
+template <class Op, class T> constexpr register_function registers_of() {
+  using R = many<T>;
+  if constexpr (Runs<Op, vec<T>, vec<T>> || Runs<Op, R, R>)
+    return register_chains::erased<T, register_chains::unary<Op>>();
+  else if constexpr (Runs<Op, R, R, R>) return register_chains::erased<T, register_chains::binary<Op>>();
+  else return nullptr;
 }
-template <int... E> constexpr maps_holder make_maps(std::integer_sequence<int, E...>) {
-  maps_holder m{};
-  (add<static_cast<element>(E)>(m), ...);
+template <class Op, class T> constexpr register_function reversed_of() {
+  constexpr bool commutes = same<Op, micro::add> || same<Op, micro::multiply>;
+  if constexpr (Runs<Op, many<T>, many<T>, many<T>> && !commutes)
+    return register_chains::erased<T, register_chains::reversed<Op>>();
+  else return nullptr;
+}
+template <class Op, int... E> constexpr map_functions make_map(map_op op, std::integer_sequence<int, E...>) {
+  map_functions m{};
+  m.op = op;
+  ((m.of[E] = function_of<Op, storage<static_cast<element>(E)>>()), ...);
+  m.registers[0] = registers_of<Op, float>(), m.registers[1] = registers_of<Op, double>();
+  m.reversed[0] = reversed_of<Op, float>(), m.reversed[1] = reversed_of<Op, double>();
+  if constexpr (same<Op, micro::tanh>) m.low_latency = map_register<micro::tanh_of<latency::low>>;
+  if constexpr (same<Op, micro::sigmoid>) m.low_latency = map_register<micro::sigmoid_of<latency::low>>;
   return m;
 }
+// What moves elements asks for their size alone.
+template <int... E> constexpr map_functions make_where(std::integer_sequence<int, E...>) {
+  return {.op = map_op::where, .of = {map_where<word<sizeof(storage<static_cast<element>(E)>)>>...}};
+}
+template <int... E> constexpr map_functions make_copy(std::integer_sequence<int, E...>) {
+  return {.op = map_op::copy, .of = {map_copy<word<sizeof(storage<static_cast<element>(E)>)>>...}};
+}
+using each_element = std::make_integer_sequence<int, element_count>;
 
 template <element From, element To, class Rule = cast_rule<>> constexpr map_function cast_of() {
   constexpr bool computed = static_cast<int>(From) < element_count && static_cast<int>(To) < element_count;
@@ -71,8 +83,6 @@ template <int... From> constexpr casts_holder make_casts(std::integer_sequence<i
   return c;
 }
 
-template <class T> constexpr const register_chains::table<T>& register_chain = register_chains::steps_of<T>;
-constexpr maps_holder maps = make_maps(std::make_integer_sequence<int, element_count>{});
 constexpr casts_holder casts = make_casts(std::make_integer_sequence<int, stored_element_count>{});
 
 }  // namespace
@@ -89,17 +99,15 @@ void LAMINA_KERNEL(map)(const void* args, void*) noexcept {
   m.run(m.in[0], m.in[1], m.in[2], m.out, m.n, m.steps);
 }
 
-extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {
-    LAMINA_KERNEL(chain),
-    LAMINA_KERNEL(map),
-    &maps.table,
-    &casts.table,
-    {{map_op::tanh, map_register<micro::tanh_of<latency::low>>},
-     {map_op::sigmoid, map_register<micro::sigmoid_of<latency::low>>}},
-    {{register_chains::supported<float>(register_chain<float>.unary),
-      register_chains::supported<float>(register_chain<float>.binary)},
-     {register_chains::supported<double>(register_chain<double>.unary),
-      register_chains::supported<double>(register_chain<double>.binary)}}};
+extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {LAMINA_KERNEL(chain), LAMINA_KERNEL(map)};
+
+#define LAMINA_MAP(name) \
+  extern const map_functions LAMINA_KERNEL(map_##name) = make_map<micro::name>(map_op::name, each_element{});
+LAMINA_MICRO_OPERATIONS(LAMINA_MAP)
+#undef LAMINA_MAP
+extern constinit const map_functions LAMINA_KERNEL(map_where) = make_where(each_element{});
+extern constinit const map_functions LAMINA_KERNEL(map_copy) = make_copy(each_element{});
+extern constinit const map_functions LAMINA_KERNEL(map_cast) = {.op = map_op::copy, .casts = &casts.table};
 
 }  // extern "C"
 

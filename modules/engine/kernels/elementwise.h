@@ -13,11 +13,7 @@ using map_function = void (*)(const void* a, const void* b, const void* c, void*
 enum class map_op : std::int32_t { LAMINA_MICRO_OPERATIONS(LAMINA_NAME) where, copy };
 #undef LAMINA_NAME
 inline constexpr int map_op_count = static_cast<int>(map_op::copy) + 1;
-static_assert(map_op_count <= 64, "a set of micro-operations is a word");
 
-/// The function of a micro-operation for an element type (that of its non-bool operands), or null where it has no
-/// meaning.
-using map_table = map_function[map_op_count][element_count];
 /// How a number becomes a power of two (e8m0).
 enum class power_rounding : std::int32_t { up, down, nearest };
 /// The column of a conversion: that of the type, or behind them one of its own for what does not saturate or rounds
@@ -80,7 +76,10 @@ enum class chain_form : std::uint8_t {
   reversed_onto,  // a = (x inner y) op a
   store,          // x = a
 };
+/// A step of a register chain, seen through an erased signature.
+using register_function = void (*)() noexcept;
 struct register_step {
+  register_function run;  // of the forms of any operation: unary, binary and reversed; null: the form says what runs
   chain_form form;
   std::uint8_t op, inner;  // of map_op
   std::int8_t x, y;
@@ -101,6 +100,7 @@ struct chain_args {
   register_step register_chain[register_steps];
   template <class F> void each_code(F f) const {
     for (const chain_step& s : step) f(s.run);
+    for (const register_step& s : register_chain) f(s.run);
   }
 };
 /// From how many bytes on a result is streamed.
@@ -119,21 +119,29 @@ struct map_args {
   template <class F> void each_code(F f) const { f(run); }
 };
 
-/// A function of f32 with a shorter dependency chain and a few units more of error, as gates of recurrent cells use it.
-struct low_latency_map {
-  map_op op;
-  map_function run;
-};
-
 struct elementwise_functions {
   kernel chain;  // args: chain_args, scratch: chain_scratch_bytes
   kernel map;    // args: map_args, no scratch
-  const map_table* maps;
-  const cast_table* casts;
-  low_latency_map low_latency[2];
-  /// The operations that register chains can do: bits of map_op by form (unary or binary) for f32 and f64.
-  std::uint64_t register_ops[2][2];
 };
-LAMINA_OF_EACH_SET(elementwise_functions, lamina_elementwise);
+LAMINA_FAMILY(elementwise_functions, elementwise);
+
+/// A micro-operation: a program links those that it names.
+struct map_functions {
+  map_op op;
+  /// By element type, that of its operands that are not bool; null where it has no meaning.
+  map_function of[element_count]{};
+  /// Its steps in register chains of f32 and f64, and those that take the registers last; null where it has none.
+  register_function registers[2]{}, reversed[2]{};
+  /// Of f32, with a shorter dependency chain and a few units more of error, as gates of recurrent cells use it; null: none.
+  map_function low_latency = nullptr;
+  /// Instead of `of` where a function depends on two element types; null elsewhere.
+  const cast_table* casts = nullptr;
+};
+#define LAMINA_DECLARE(name) LAMINA_FAMILY(map_functions, map_##name);
+LAMINA_MICRO_OPERATIONS(LAMINA_DECLARE)
+LAMINA_DECLARE(where)
+LAMINA_DECLARE(copy)
+LAMINA_DECLARE(cast)
+#undef LAMINA_DECLARE
 
 }  // namespace lamina::kernels

@@ -80,4 +80,10 @@ struct gemm_functions {
   long tile_rows, panel_columns;
 };
 
+LAMINA_FAMILY(gemm_functions, gemm_f32_functions);
+LAMINA_FAMILY(gemm_functions, gemm_f64_functions);
+template <class Set> const gemm_functions& gemm_of(Set set, element e) {
+  return e == element::f64 ? gemm_f64_functions_of(set) : gemm_f32_functions_of(set);
+}
+
 }  // namespace lamina::kernels

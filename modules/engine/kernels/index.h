@@ -130,6 +130,6 @@ struct index_functions {
   kernel running_sum[element_count], order[element_count];
   kernel product_of_others[2];  // [f32, f64]
 };
-LAMINA_OF_EACH_SET(index_functions, lamina_index);
+LAMINA_FAMILY(index_functions, index);
 
 }  // namespace lamina::kernels

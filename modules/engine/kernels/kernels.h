@@ -25,8 +25,29 @@ constexpr const char* name_of(isa set) { return isa_names[static_cast<int>(set)]
 /// Number of floats in one register of the set; the channel block of blocked layouts.
 constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2 ? 8 : 4; }
 
-/// Declares the object of a name and type that each set has under the C name `name_<set>`.
-#define LAMINA_OF_EACH_SET(type, name) extern "C" const type name##_sse2, name##_avx2, name##_avx512, name##_neon64
+/// Declares the functions of a family, an object that each set has under the C name `lamina_<name>_<set>`, and
+/// `<name>_of(set)`, which gives that of one set. A program links the families that it names. Those of another machine are
+/// linked into programs that name them elsewhere, as the writer of bundles does.
+#if defined(__x86_64__)
+#define LAMINA_FAMILY(type, name)                                                       \
+  extern "C" {                                                                          \
+  extern const type lamina_##name##_sse2, lamina_##name##_avx2, lamina_##name##_avx512; \
+  [[gnu::weak]] extern const type lamina_##name##_neon64;                               \
+  }                                                                                     \
+  template <class Set> const type& name##_of(Set of) {                                  \
+    const isa set = static_cast<isa>(of);                                               \
+    return set == isa::neon64   ? lamina_##name##_neon64                                \
+           : set == isa::avx512 ? lamina_##name##_avx512                                \
+           : set == isa::avx2   ? lamina_##name##_avx2                                  \
+                                : lamina_##name##_sse2;                                   \
+  }                                                                                     \
+  static_assert(true)
+#else
+#define LAMINA_FAMILY(type, name)                                                    \
+  extern "C" const type lamina_##name##_neon64;                                      \
+  template <class Set> const type& name##_of(Set) { return lamina_##name##_neon64; } \
+  static_assert(true)
+#endif
 
 /// Element types in the order of `lamina::dtype`. Tables of kernels have an entry for each of the first ten; the others move
 /// as those of their size, and are cast.

@@ -375,12 +375,10 @@ void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
   look_up(*static_cast<const quantized_table_args*>(args), true);
 }
 static constinit const quantized_blocked_functions blocked_functions = {
-    &LAMINA_KERNEL(quantized_blocked_supports),     &LAMINA_KERNEL(quantized_blocked_scratch),
-    &LAMINA_KERNEL(quantized_blocked_packed),       &LAMINA_KERNEL(quantized_blocked_conv),
-    &LAMINA_KERNEL(quantized_blocked_pack),         &LAMINA_KERNEL(quantized_to_blocked),
-    &LAMINA_KERNEL(quantized_from_blocked),         &LAMINA_KERNEL(quantized_max_pool_blocked),
-    &LAMINA_KERNEL(quantized_average_pool_blocked), &LAMINA_KERNEL(quantized_add_blocked),
-    &LAMINA_KERNEL(quantized_table_blocked),
+    &LAMINA_KERNEL(quantized_blocked_supports), &LAMINA_KERNEL(quantized_blocked_scratch),
+    &LAMINA_KERNEL(quantized_blocked_packed),   &LAMINA_KERNEL(quantized_blocked_conv),
+    &LAMINA_KERNEL(quantized_blocked_pack),     &LAMINA_KERNEL(quantized_average_pool_blocked),
+    &LAMINA_KERNEL(quantized_add_blocked),      &LAMINA_KERNEL(quantized_table_blocked),
 };
 #endif
 
@@ -434,24 +432,37 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     {LAMINA_QUANTIZED_PRODUCTS(), {}},
 #endif
     &LAMINA_KERNEL(quantized_form),
-    &LAMINA_KERNEL(quantized_max_pool),
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
     &LAMINA_KERNEL(quantized_multiply),
     {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
     &LAMINA_KERNEL(block_linear_scratch),
     &LAMINA_KERNEL(quantized_table),
-    [] {
-      integer_products_of all{};
-      integer_products::add_all(all.of, std::make_integer_sequence<int, element_count>{});
-      return all;
-    }(),
 #if defined(__AVX512BW__)
     &blocked_functions,
 #else
     nullptr,
 #endif
 };
+
+extern constinit const byte_image_functions LAMINA_KERNEL(byte_images) = {
+    &LAMINA_KERNEL(quantized_max_pool),
+#if defined(__AVX512BW__)
+    &LAMINA_KERNEL(quantized_max_pool_blocked),
+    &LAMINA_KERNEL(quantized_to_blocked),
+    &LAMINA_KERNEL(quantized_from_blocked),
+#else
+    nullptr,
+    nullptr,
+    nullptr,
+#endif
+};
+
+extern constinit const integer_functions LAMINA_KERNEL(integers) = [] {
+  integer_functions all{};
+  integer_products::add_all(all.product, std::make_integer_sequence<int, element_count>{});
+  return all;
+}();
 
 }  // extern "C"
 

@@ -144,9 +144,11 @@ struct integer_product_args {
   void* c;
   long m, n, k, a_row, a_column, b_row, b_column;
 };
-struct integer_products_of {
-  kernel of[element_count];  // null but for integers
+/// Products of integers, which wrap.
+struct integer_functions {
+  kernel product[element_count];  // null but for integers; args: integer_product_args
 };
+LAMINA_FAMILY(integer_functions, integers);
 
 /// Images in blocks of 16 channels, [N, ceil(C / 16), H, W, 16], each number plus 128, as products take one operand. What is in the
 /// channels beyond C does not matter.
@@ -179,13 +181,11 @@ struct quantized_blocked_functions {
   int (*supports)(const window* w, int plain_in) noexcept;
   std::size_t (*scratch_bytes)(const quantized_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int plain_in) noexcept;
-  kernel conv;                      // args: quantized_blocked_args
-  kernel pack;                      // args: quantized_blocked_pack_args
-  kernel to_blocked, from_blocked;  // args: reorder_args
-  kernel max_pool;                  // args: pool_args; w.channels counts channels
-  kernel average_pool;              // args: quantized_average_args
-  kernel add;                       // args: quantized_add_args; two tensors that lie alike
-  kernel table;                     // args: quantized_table_args
+  kernel conv;          // args: quantized_blocked_args
+  kernel pack;          // args: quantized_blocked_pack_args
+  kernel average_pool;  // args: quantized_average_args
+  kernel add;           // args: quantized_add_args; two tensors that lie alike
+  kernel table;         // args: quantized_table_args
 };
 
 struct quantized_functions {
@@ -193,21 +193,23 @@ struct quantized_functions {
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel max_pool;         // args: pool_args; a window that lies in the padding altogether gives -128
   kernel average_pool;     // args: quantized_average_args
   kernel add;              // args: quantized_add_args
   kernel multiply;         // args: quantized_add_args: (a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)
   kernel block_linear[2];  // of 4 and 8 bits. args: block_linear_args
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
-  kernel table;                              // args: quantized_table_args
-  integer_products_of products_of_integers;  // args: integer_product_args
+  kernel table;  // args: quantized_table_args
   /// For the second form of the products; null where the set has none.
   const quantized_blocked_functions* blocked;
 };
 
-extern "C" {
-extern const quantized_functions lamina_quantized_sse2, lamina_quantized_avx2, lamina_quantized_avx512,
-    lamina_quantized_neon64;
-}
+LAMINA_FAMILY(quantized_functions, quantized);
+
+/// What moves images of bytes, whatever they stand for; in blocks null where `quantized_functions::blocked` is.
+struct byte_image_functions {
+  kernel max_pool, max_pool_blocked;  // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel to_blocked, from_blocked;    // args: reorder_args
+};
+LAMINA_FAMILY(byte_image_functions, byte_images);
 
 }  // namespace lamina::kernels

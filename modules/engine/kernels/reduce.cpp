@@ -14,38 +14,40 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-struct reduce_holder {
-  reduce_table table;
+template <element E> using element_type = std::conditional_t<E == element::boolean, std::uint8_t, storage<E>>;
+/// What a reduction has for each type: Make::of<E>().
+template <class Make> constexpr reduction_functions reduction(bool positions = false) {
+  reduction_functions r{};
+  r.positions = positions;
+  const auto add = [&r]<element... E>() { ((r.of[static_cast<int>(E)] = Make::template of<E>()), ...); };
+  add.template operator()<element::f32, element::f64, element::i8, element::i16, element::i32, element::i64,
+                          element::u8, element::boolean>();
+  return r;
+}
+template <class Fold> struct extreme {
+  template <element E> static constexpr kernel of() { return folds::reduce<Fold, element_type<E>, false>; }
 };
-
-template <element E> constexpr void add_extremes(reduce_holder& h) {
-  using T = std::conditional_t<E == element::boolean, std::uint8_t, storage<E>>;
-  const auto set = [&h](reduce_op op, kernel k) { h.table[static_cast<int>(op)][static_cast<int>(E)] = k; };
-  set(reduce_op::maximum, folds::reduce<folds::maximum, T, false>);
-  set(reduce_op::minimum, folds::reduce<folds::minimum, T, false>);
-  if constexpr (E != element::boolean) {
-    // integers add and multiply as unsigned: they wrap
-    using U = typename std::conditional_t<is_float<T>, storage_of<E>, word_of<sizeof(T)>>::type;
-    set(reduce_op::sum, folds::reduce<folds::sum, U, false>);
-    set(reduce_op::product, folds::reduce<folds::product, U, false>);
-    set(reduce_op::argmax, folds::arg<folds::maximum, T>);
-    set(reduce_op::argmin, folds::arg<folds::minimum, T>);
+// Integers add and multiply as unsigned: they wrap.
+template <class Fold> struct arithmetic {
+  template <element E> static constexpr kernel of() {
+    using T = element_type<E>;
+    if constexpr (E == element::boolean) return nullptr;
+    else if constexpr (is_float<T>) return folds::reduce<Fold, T, false>;
+    else return folds::reduce<Fold, typename word_of<sizeof(T)>::type, false>;
   }
-  if constexpr (is_float<T>) set(reduce_op::mean, folds::reduce<folds::sum, T, true>);
-}
-constexpr reduce_holder make_reductions() {
-  reduce_holder h{};
-  add_extremes<element::f32>(h);
-  add_extremes<element::f64>(h);
-  add_extremes<element::i8>(h);
-  add_extremes<element::i16>(h);
-  add_extremes<element::i32>(h);
-  add_extremes<element::i64>(h);
-  add_extremes<element::u8>(h);
-  add_extremes<element::boolean>(h);
-  return h;
-}
-constexpr reduce_holder reductions = make_reductions();
+};
+struct mean {
+  template <element E> static constexpr kernel of() {
+    if constexpr (is_float<element_type<E>>) return folds::reduce<folds::sum, element_type<E>, true>;
+    else return nullptr;
+  }
+};
+template <class Fold> struct position {
+  template <element E> static constexpr kernel of() {
+    if constexpr (E == element::boolean) return nullptr;
+    else return folds::arg<Fold, element_type<E>>;
+  }
+};
 
 LAMINA_INLINE bool inside(const pick_args& a, long row) {
   const bool valid = a.index[row] >= 0 && a.index[row] < a.length;
@@ -132,17 +134,27 @@ void LAMINA_KERNEL(count_not_finite_f64)(const void* args, void*) noexcept {
 }
 
 extern constinit const reduce_functions LAMINA_KERNEL(reduce) = {
-    &reductions.table,
-    {LAMINA_KERNEL(softmax_f32), LAMINA_KERNEL(softmax_f64)},
-    {LAMINA_KERNEL(log_softmax_f32), LAMINA_KERNEL(log_softmax_f64)},
     {LAMINA_KERNEL(pick_f32), LAMINA_KERNEL(pick_f64)},
     {LAMINA_KERNEL(spread_8), LAMINA_KERNEL(spread_16), LAMINA_KERNEL(spread_32), LAMINA_KERNEL(spread_64)},
-    LAMINA_KERNEL(copy),
-    LAMINA_KERNEL(fill),
-    LAMINA_KERNEL(copy_bytes),
-    {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)},
-    {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)},
     {LAMINA_KERNEL(count_not_finite_f32), LAMINA_KERNEL(count_not_finite_f64)}};
+
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_sum) = reduction<arithmetic<folds::sum>>();
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_mean) = reduction<mean>();
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_maximum) = reduction<extreme<folds::maximum>>();
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_minimum) = reduction<extreme<folds::minimum>>();
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_product) = reduction<arithmetic<folds::product>>();
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_argmax) = reduction<position<folds::maximum>>(true);
+extern constinit const reduction_functions LAMINA_KERNEL(reduce_argmin) = reduction<position<folds::minimum>>(true);
+
+extern constinit const softmax_functions LAMINA_KERNEL(softmax) = {
+    {LAMINA_KERNEL(softmax_f32), LAMINA_KERNEL(softmax_f64)},
+    {LAMINA_KERNEL(log_softmax_f32), LAMINA_KERNEL(log_softmax_f64)}};
+
+extern constinit const copy_functions LAMINA_KERNEL(copies) = {LAMINA_KERNEL(copy), LAMINA_KERNEL(fill),
+                                                               LAMINA_KERNEL(copy_bytes)};
+
+extern constinit const random_functions LAMINA_KERNEL(random) = {
+    {LAMINA_KERNEL(uniform_f32), LAMINA_KERNEL(uniform_f64)}, {LAMINA_KERNEL(normal_f32), LAMINA_KERNEL(normal_f64)}};
 
 }  // extern "C"
 

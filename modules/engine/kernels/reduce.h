@@ -4,9 +4,6 @@
 
 namespace lamina::kernels {
 
-enum class reduce_op : std::int32_t { sum, mean, maximum, minimum, product, argmax, argmin };
-inline constexpr int reduce_op_count = 7;
-
 /// out[o, i] = op over l of in[o, l, i]; contiguous operands.  argmax and argmin write int64, the first of equals.
 /// Sums: length is cut in blocks of 4096, each summed in a fixed order, blocks added pairwise: bits depend on length
 /// and inner alone.
@@ -15,7 +12,6 @@ struct reduce_args {
   void* out;
   long outer, length, inner;
 };
-using reduce_table = kernel[reduce_op_count][element_count];  // null where it has no meaning; no scratch
 
 /// Softmax or log-softmax along `length` of [outer, length, inner].
 struct softmax_args {
@@ -77,15 +73,39 @@ struct random_args {
   double low, high;  // uniform: bounds; normal: mean, deviation
 };
 
+/// One of the reductions: a program links those that it names.
+struct reduction_functions {
+  kernel of[element_count];  // null where it has no meaning; no scratch
+  bool positions;            // results are positions along the axis, int64
+};
+LAMINA_FAMILY(reduction_functions, reduce_sum);
+LAMINA_FAMILY(reduction_functions, reduce_mean);
+LAMINA_FAMILY(reduction_functions, reduce_maximum);
+LAMINA_FAMILY(reduction_functions, reduce_minimum);
+LAMINA_FAMILY(reduction_functions, reduce_product);
+LAMINA_FAMILY(reduction_functions, reduce_argmax);
+LAMINA_FAMILY(reduction_functions, reduce_argmin);
+
 struct reduce_functions {
-  const reduce_table* reduce;
-  kernel softmax[2], log_softmax[2];  // [f32, f64]
-  kernel pick[2];
-  kernel spread[4];  // elements of 1, 2, 4 and 8 bytes
-  kernel copy, fill, copy_bytes;
-  kernel uniform[2], normal[2];
+  kernel pick[2];              // [f32, f64]
+  kernel spread[4];            // elements of 1, 2, 4 and 8 bytes
   kernel count_not_finite[2];  // args: finite_args
 };
-LAMINA_OF_EACH_SET(reduce_functions, lamina_reduce);
+LAMINA_FAMILY(reduce_functions, reduce);
+
+struct softmax_functions {
+  kernel softmax[2], log_softmax[2];  // [f32, f64]
+};
+LAMINA_FAMILY(softmax_functions, softmax);
+
+struct copy_functions {
+  kernel copy, fill, copy_bytes;
+};
+LAMINA_FAMILY(copy_functions, copies);
+
+struct random_functions {
+  kernel uniform[2], normal[2];  // [f32, f64]
+};
+LAMINA_FAMILY(random_functions, random);
 
 }  // namespace lamina::kernels

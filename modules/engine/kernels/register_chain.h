@@ -101,15 +101,20 @@ template <bool Streamed, bool Last, class T> void store(const code<T>* pc, long 
 }
 #undef LAMINA_EACH_HELD
 
+/// A step as chains hold it.
+template <class T, class Body> constexpr register_function erased() {
+  return reinterpret_cast<register_function>(&step<Body, T>);  // folded, if not constant by the letter
+}
+
 // --- tables ---------------------------------------------------------------------------------------------------------
-constexpr int index(map_op op) { return static_cast<int>(op); }
 /// add, subtract, multiply
 inline constexpr int simple_ops = 3;
-constexpr int simple(int op) { return op - index(map_op::add); }
+constexpr int simple(int op) { return op - static_cast<int>(map_op::add); }
 
+/// The steps that the form of a step names.
 template <class T> struct table {
-  function<T> load, unary[map_op_count], binary[map_op_count], reversed[map_op_count], raise, lower, both[simple_ops],
-      onto[simple_ops][simple_ops], reversed_onto[simple_ops], store[2][2];  // [streamed][last]
+  function<T> load, raise, lower, both[simple_ops], onto[simple_ops][simple_ops], reversed_onto[simple_ops],
+      store[2][2];  // [streamed][last]
 };
 
 template <class Op, class T> constexpr void add_onto(function<T> (&row)[simple_ops]) {
@@ -117,20 +122,9 @@ template <class Op, class T> constexpr void add_onto(function<T> (&row)[simple_o
   row[1] = step<onto<Op, micro::subtract>, T>;
   row[2] = step<onto<Op, micro::multiply>, T>;
 }
-/// Adds the steps of an operation that registers can take.
-template <class Op, class T> constexpr void add_steps(table<T>& t, map_op op) {
-  constexpr bool commutes = same<Op, micro::add> || same<Op, micro::multiply>;
-  using R = many<T>;
-  if constexpr (Runs<Op, vec<T>, vec<T>> || Runs<Op, R, R>) t.unary[index(op)] = step<unary<Op>, T>;
-  if constexpr (Runs<Op, R, R, R>) t.binary[index(op)] = step<binary<Op>, T>;
-  if constexpr (Runs<Op, R, R, R> && !commutes) t.reversed[index(op)] = step<reversed<Op>, T>;
-}
 template <class T> constexpr table<T> make_table() {
   table<T> t{};
   t.load = step<load, T>;
-#define LAMINA_STEPS(name) add_steps<micro::name, T>(t, map_op::name);
-  LAMINA_MICRO_OPERATIONS(LAMINA_STEPS)
-#undef LAMINA_STEPS
   t.raise = step<binary<micro::raise>, T>, t.lower = step<binary<micro::lower>, T>;
   t.both[0] = step<both<micro::add>, T>, t.both[1] = step<both<micro::subtract>, T>;
   t.both[2] = step<both<micro::multiply>, T>;
@@ -142,21 +136,14 @@ template <class T> constexpr table<T> make_table() {
 }
 template <class T> inline constexpr table<T> steps_of = make_table<T>();
 
-/// The operations that a form takes, as bits.
-template <class T> constexpr std::uint64_t supported(const function<T> (&row)[map_op_count]) {
-  std::uint64_t bits = 0;
-  for (int i = 0; i < map_op_count; ++i) bits |= static_cast<std::uint64_t>(row[i] != nullptr) << i;
-  return bits;
-}
-
 // --- running one row ------------------------------------------------------------------------------------------------
 template <class T> LAMINA_INLINE function<T> function_of(const register_step& s) {
   const table<T>& t = steps_of<T>;
   switch (s.form) {
     case chain_form::load: return t.load;
-    case chain_form::unary: return t.unary[s.op];
-    case chain_form::binary: return t.binary[s.op];
-    case chain_form::reversed: return t.reversed[s.op];
+    case chain_form::unary:
+    case chain_form::binary:
+    case chain_form::reversed: return reinterpret_cast<function<T>>(s.run);
     case chain_form::raise: return t.raise;
     case chain_form::lower: return t.lower;
     case chain_form::both: return t.both[simple(s.op)];

@@ -48,6 +48,6 @@ struct sample_functions {
   kernel resample[2], resample_grad[2], resample_weight_grad[2];  // [f32, f64]
   kernel max_windows[element_count];                              // null where there is no order
 };
-LAMINA_OF_EACH_SET(sample_functions, lamina_sample);
+LAMINA_FAMILY(sample_functions, sample);
 
 }  // namespace lamina::kernels

@@ -65,16 +65,20 @@ std::size_t LAMINA_KERNEL(rotate_scratch_bytes)(const rotate_args* a) noexcept {
          static_cast<std::size_t>(a->length * a->depth) * sizeof(double);
 }
 
-extern constinit const transformer_functions LAMINA_KERNEL(transformer) = {
-    {LAMINA_KERNEL(normalize_f32), LAMINA_KERNEL(normalize_f64)},
+extern constinit const normalize_functions LAMINA_KERNEL(normalize) = {
+    {LAMINA_KERNEL(normalize_f32), LAMINA_KERNEL(normalize_f64)}};
+
+extern constinit const attention_functions LAMINA_KERNEL(attention) = {
     {LAMINA_KERNEL(attention_f32), LAMINA_KERNEL(attention_f64)},
     {LAMINA_KERNEL(cached_attention_f32), LAMINA_KERNEL(cached_attention_f64)},
+    LAMINA_KERNEL(attention_scratch_bytes),
+    LAMINA_KERNEL(cached_attention_scratch_bytes)};
+
+extern constinit const position_functions LAMINA_KERNEL(position) = {
     {LAMINA_KERNEL(rotate_f32), LAMINA_KERNEL(rotate_f64)},
     {LAMINA_KERNEL(rotate_by_f32), LAMINA_KERNEL(rotate_by_f64)},
     LAMINA_KERNEL(causal),
     LAMINA_KERNEL(positions),
-    LAMINA_KERNEL(attention_scratch_bytes),
-    LAMINA_KERNEL(cached_attention_scratch_bytes),
     LAMINA_KERNEL(rotate_scratch_bytes)};
 
 }  // extern "C"

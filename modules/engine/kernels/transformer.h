@@ -89,13 +89,23 @@ struct positions_args {
   long count;
 };
 
-struct transformer_functions {
-  kernel normalize[2], attention[2], cached_attention[2], rotate[2], rotate_by[2];  // [f32, f64]
-  kernel causal, positions;
+struct normalize_functions {
+  kernel normalize[2];  // [f32, f64]
+};
+LAMINA_FAMILY(normalize_functions, normalize);
+
+struct attention_functions {
+  kernel attention[2], cached_attention[2];  // [f32, f64]
   std::size_t (*attention_scratch_bytes)(const attention_args*, element) noexcept;
   std::size_t (*cached_attention_scratch_bytes)(const cached_attention_args*, element) noexcept;
+};
+LAMINA_FAMILY(attention_functions, attention);
+
+struct position_functions {
+  kernel rotate[2], rotate_by[2];  // [f32, f64]
+  kernel causal, positions;
   std::size_t (*rotate_scratch_bytes)(const rotate_args*) noexcept;
 };
-LAMINA_OF_EACH_SET(transformer_functions, lamina_transformer);
+LAMINA_FAMILY(position_functions, position);
 
 }  // namespace lamina::kernels

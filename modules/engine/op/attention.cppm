@@ -3,11 +3,12 @@ export module lamina:op.attention;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.elementwise;
 import :op.linear;
 import :op.reduce;
 import :op.shape;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -20,7 +21,7 @@ namespace lamina {
 export struct attention_attributes {
   bool causal = false;
   double scale = 0;
-  dtype compute = dtype::float32;
+  product_type compute{};
   static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("causal", a.causal), f("scale", a.scale), f("compute", a.compute);
@@ -349,16 +350,15 @@ export struct rotary_embedding {
 
 using attention_operations = operation_list<op::attention, op::cached_attention, op::causal_mask, op::group_heads,
                                             op::positions, op::rope, op::rotary_embedding>;
-extern const attention_operations::table attention_records;
 template <Operation Op> requires attention_operations::has<Op>
-inline constexpr const operation& record<Op> = attention_records.of[attention_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
 /// The weights of attention: softmax(query key^T + mask) over the keys that a query sees, zeros for one that sees none.
 /// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, where it is not null, broadcasts to that. `compute`: as of
 /// `matmul_attributes`.
-template <class V> constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask,
-                                                 dtype compute = dtype::float32) {
+template <class V>
+constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask, product_type compute = {}) {
   V scores(lamina::matmul(query, key, {.transpose_b = true, .compute = compute}));
   if (!mask && !causal) return V(lamina::softmax(scores));
   // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.

@@ -1,19 +1,21 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.attention.impl;
 import :context;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.attention;
 import :op.box;
 import :op.elementwise;
+import :op.half;
 import :op.linear;
 import :op.products;
 import :op.reduce;
 import :op.shape;
 import :op.view;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -23,9 +25,8 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::transformer_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).transformer;
-}
+const kernels::attention_functions& functions(const emission& e) { return kernels::attention_of(e.isa()); }
+const kernels::position_functions& of_positions(const emission& e) { return kernels::position_of(e.isa()); }
 
 double scale_of(const attention_attributes& a, std::int64_t depth) {
   return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth));
@@ -60,14 +61,13 @@ void attention::emit(emission& e) {
   a.width = v.back().code;
   a.scale = scale_of(at, a.depth);
   a.causal = at.causal;
-  const auto& kernels = kernels::kernels_of(static_cast<kernels::isa>(e.isa()));
-  a.product = kernels.gemm[static_cast<int>(element)];
-  const dtype compute = at.compute == dtype::float32 ? e.compute() : at.compute;
+  a.product = &kernels::gemm_of(e.isa(), static_cast<kernels::element>(element));
+  const product_type compute = at.compute == dtype::float32 ? e.compute() : at.compute;
   buffer_ref given[3];
   for (std::size_t i = 0; i < 3; ++i)
-    given[i] = compute == dtype::float16 ? detail::rounded_operand(e, i, dtype::float16) : e.in(i);
+    given[i] = compute == dtype::float16 ? detail::rounded_operand(e, i, compute) : e.in(i);
   if (compute == dtype::bfloat16 && element == dtype::float32) {
-    a.product = kernels.bfloat->products[kernels.bfloat->form()].gemm;
+    a.product = detail::bfloat_products(compute, e.isa()).gemm;
     a.packs_values = 1;
     e.note("bfloat16");
   }
@@ -168,7 +168,7 @@ void cached_attention::emit(emission& e) {
   a.depth = q.back().code;
   a.width = v.back().code;
   a.scale = scale_of({.scale = e.attributes<cached_attention_attributes>().scale}, a.depth);
-  a.product = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(element)];
+  a.product = &kernels::gemm_of(e.isa(), static_cast<kernels::element>(element));
   const std::size_t scratch = functions(e).cached_attention_scratch_bytes(&a, static_cast<kernels::element>(element));
   text wrong = detail::named(e);
   wrong << ": a count of earlier positions is outside 0.." << a.capacity;
@@ -188,14 +188,14 @@ void cached_attention::emit(emission& e) {
 void positions::emit(emission& e) {
   kernels::positions_args a{};
   a.count = e.out_type(0).dims.at(0);
-  if (a.count > 0) e.step(functions(e).positions, a, {{&a.out, e.out(0)}});
+  if (a.count > 0) e.step(of_positions(e).positions, a, {{&a.out, e.out(0)}});
 }
 
 void causal_mask::emit(emission& e) {
   kernels::causal_args a{};
   a.rows = e.out_type(0).dims.at(0);
   a.columns = e.out_type(0).dims.at(1);
-  e.step(functions(e).causal, a, {{&a.out, e.out(0)}});
+  e.step(of_positions(e).causal, a, {{&a.out, e.out(0)}});
 }
 
 void rope::gradient(gradient_call& c) {
@@ -221,11 +221,11 @@ void rope::emit(emission& e) {
     a.interleaved = at.interleaved;
     a.inverse = at.inverse;
     a.positions_outer = positions.rank == 1 ? 0 : length;
-    e.step(functions(e).rotate[static_cast<int>(element)], a,
+    e.step(of_positions(e).rotate[static_cast<int>(element)], a,
            {{&a.in, e.in(0).at(first * plane * size)},
             {&a.positions, e.in(1).at(first * a.positions_outer * 8)},
             {&a.out, e.out(0).at(first * plane * size)}},
-           functions(e).rotate_scratch_bytes(&a));
+           of_positions(e).rotate_scratch_bytes(&a));
   });
 }
 
@@ -254,7 +254,7 @@ void rotary_embedding::emit(emission& e) {
     (axis == 0 ? a.outer : axis == 1 ? a.outer_repeat : a.rows) = count;
     a.depth = depth;
     a.interleaved = e.attributes<rotary_attributes>().interleaved;
-    e.step(functions(e).rotate_by[static_cast<int>(e.in_type(0).element)], a,
+    e.step(of_positions(e).rotate_by[static_cast<int>(e.in_type(0).element)], a,
            {{&a.in, e.in(0).at(first * each * size)},
             {&a.cosine, e.in(1).at(first * table_row * size)},
             {&a.sine, e.in(2).at(first * table_row * size)},

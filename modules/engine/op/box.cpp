@@ -1,7 +1,7 @@
 // What operations share when they become kernel calls: boxes between two buffers, fills, images in parts, and the name under
 // which a run reports what it finds wrong.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.box;
 import :context;
 import :core;
@@ -42,7 +42,7 @@ struct box_step {
     bytes.bytes = elements * a.size;
   }
   /// step(kernel, args, from, to) with the members that hold the addresses.
-  template <class F> void add(const kernels::reduce_functions& f, F step) {
+  template <class F> void add(const kernels::copy_functions& f, F step) {
     if (bytes.bytes) step(f.copy_bytes, bytes, &bytes.in, &bytes.out);
     else step(f.copy, box, &box.in, &box.out);
   }
@@ -83,7 +83,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   auto size = static_cast<std::int64_t>(a.size);
   from = from.at(b.in_first * size);
   to = to.at(b.out_first * size);
-  const auto& functions = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
+  const auto& functions = kernels::copies_of(e.isa());
   // The first axis that has more than one position is cut into steps.
   int axis = 0;
   while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
@@ -111,7 +111,7 @@ void emit_copy(emission& e) {
 
 /// `n` elements from `to` on become a number; zero without one.
 void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double number = 0) {
-  const auto fill = kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->fill;
+  const auto fill = kernels::copies_of(e.isa()).fill;
   auto size = static_cast<std::int64_t>(size_of(element));
   emission::cut(
       n, static_cast<double>(size) / 4,

@@ -1,6 +1,6 @@
 // How operations that move channels of images do it in channel blocks: concatenations, parts, shuffles.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.channel_blocks;
 import :context;
 import :core;
@@ -44,7 +44,7 @@ template <class F> void emit_channels(emission& e, F of) {
                      pixels = type.dims.size(2, 4), size = static_cast<std::int64_t>(size_of(type.element));
   if (type.dims.size() == 0) return;
   const auto image = [&](std::int64_t count) { return (count + lanes - 1) / lanes * lanes * pixels; };
-  const auto& functions = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv;
+  const auto& functions = kernels::conv_of(e.isa());
   for (std::int64_t first = 0; first < channels; first += lanes) {
     kernels::channel_block_args a{};
     std::vector<buffer_ref> from;

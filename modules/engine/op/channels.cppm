@@ -25,7 +25,7 @@ export struct channel_shuffle_attributes {
 
 namespace op {
 /// Operands one behind the other along axis 1.
-export struct channel_shuffle {
+export struct channel_shuffle : part_of<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "channel_shuffle";
   static constexpr int operands = -1;
   static constexpr bool keeps_elements = true;
@@ -39,9 +39,8 @@ export struct channel_shuffle {
 }  // namespace op
 
 using channel_operations = operation_list<op::channel_shuffle>;
-extern const channel_operations::table channel_records;
 template <Operation Op> requires channel_operations::has<Op>
-inline constexpr const operation& record<Op> = channel_records.of[channel_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 /// Channels of `groups` equal groups in turn: the first of each group, the second of each, and so on. Of several values those of their
 /// concatenation along axis 1.

@@ -123,9 +123,8 @@ struct full {
 
 using computed_shape_operations = operation_list<op::arange, op::expand_to, op::full, op::pad_by, op::pad_by_grad,
                                                  op::reshape_to, op::slice_at, op::slice_at_grad, op::tile_by>;
-extern const computed_shape_operations::table computed_shape_records;
 template <Operation Op> requires computed_shape_operations::has<Op>
-inline constexpr const operation& record<Op> = computed_shape_records.of[computed_shape_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 //

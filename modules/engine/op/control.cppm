@@ -73,9 +73,8 @@ export struct in_training {
 }  // namespace op
 
 using control_operations = operation_list<op::call, op::cond, op::in_training, op::scan>;
-extern const control_operations::table control_records;
 template <Operation Op> requires control_operations::has<Op>
-inline constexpr const operation& record<Op> = control_records.of[control_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 /// Calls a pure program: one value for each of its outputs.   Errors: shape_error where an operand does not fit an input.
 export std::vector<value> call(std::shared_ptr<const program> subprogram, view<const value> operands,

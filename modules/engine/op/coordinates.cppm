@@ -145,9 +145,8 @@ export struct put_along_axis {
 }  // namespace op
 
 using coordinate_operations = operation_list<op::gather_nd, op::put_along_axis, op::scatter_nd>;
-extern const coordinate_operations::table coordinate_records;
 template <Operation Op> requires coordinate_operations::has<Op>
-inline constexpr const operation& record<Op> = coordinate_records.of[coordinate_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 //

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.coordinates.impl;
 import :context;
 import :core;
@@ -27,9 +27,7 @@ namespace {
 
 static_assert(static_cast<int>(kernels::scatter_reduction::minimum) == static_cast<int>(scatter_reduction::minimum));
 
-const kernels::index_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index;
-}
+const kernels::index_functions& functions(const emission& e) { return kernels::index_of(e.isa()); }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 buffer_ref coordinate_check(emission& e, std::int64_t begin = 0) {
   text t = detail::named(e);

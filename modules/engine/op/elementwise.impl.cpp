@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.elementwise.impl;
 import :core;
 import :dtype;
@@ -61,8 +61,6 @@ value operator^(const value_or_number& a, const value_or_number& b) { return ope
 
 namespace lamina::op {
 
-using kernels::map_op;
-
 namespace {
 template <class T> bool holds_no_zero(view<const T> all) {
   for (const T& x : all)
@@ -80,15 +78,15 @@ bool never_zero(const value& v) {
 
 // A micro-operation has the name of its operation.
 #define LAMINA_MAP(name) \
-  int name::map() { return static_cast<int>(map_op::name); }
+  const kernels::map_functions& name::map(isa set) { return kernels::map_##name##_of(set); }
 LAMINA_MICRO_OPERATIONS(LAMINA_MAP)
 LAMINA_MAP(where)
+LAMINA_MAP(cast)
 #undef LAMINA_MAP
-int stop_gradient::map() { return static_cast<int>(map_op::copy); }
-int sum_over_shards::map() { return static_cast<int>(map_op::copy); }
+const kernels::map_functions& stop_gradient::map(isa set) { return kernels::map_copy_of(set); }
+const kernels::map_functions& sum_over_shards::map(isa set) { return kernels::map_copy_of(set); }
 // What each shard's loss changes by is added: all of them read the same sum.
 void sum_over_shards::gradient(gradient_call& c) { c(lamina::sum_over_shards(c.gradient())); }
-int cast::map() { return -1; }  // its function depends on two element types
 
 dtype cast::between(dtype from, dtype to) {
   const auto a = static_cast<kernels::element>(from), b = static_cast<kernels::element>(to);
@@ -99,18 +97,18 @@ dtype cast::between(dtype from, dtype to) {
 void bit_cast::emit(emission& e) {
   const auto as_integer = [](dtype t) { return t == dtype::float4_e2m1 ? dtype::uint4 : t; };
   const dtype from = as_integer(e.in_type(0).element), to = as_integer(e.out_type(0).element);
-  const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).elementwise;
   const auto size = static_cast<std::int64_t>(size_of(to));
   kernels::map_args a{};
   a.steps = 1;
   const bool cast = from != to && detail::bits_of(to) < 8;
-  a.run = cast ? (*f.casts)[static_cast<int>(from)][static_cast<int>(to)]
-               : (*f.maps)[static_cast<int>(map_op::copy)][static_cast<int>(detail::moved_as(to))];
+  a.run = cast ? (*kernels::map_cast_of(e.isa()).casts)[static_cast<int>(from)][static_cast<int>(to)]
+               : kernels::map_copy_of(e.isa()).of[static_cast<int>(detail::moved_as(to))];
   emission::cut(
       e.out_type(0).dims.size(), 8,
       [&](std::int64_t first, std::int64_t count) {
         a.n = count;
-        e.step(f.map, a, {{&a.in[0], e.in(0).at(first * size)}, {&a.out, e.out(0).at(first * size)}});
+        e.step(kernels::elementwise_of(e.isa()).map, a,
+               {{&a.in[0], e.in(0).at(first * size)}, {&a.out, e.out(0).at(first * size)}});
       },
       400e3, 64);
 }

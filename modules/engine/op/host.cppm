@@ -313,9 +313,8 @@ using host_operations =
     operation_list<op::concat_sequence, op::host_cond, op::host_loop, op::optional_has_value, op::optional_none,
                    op::optional_of, op::optional_value, op::sequence_at, op::sequence_empty, op::sequence_erase,
                    op::sequence_insert, op::sequence_length, op::sequence_map, op::sequence_of, op::split_to_sequence>;
-extern const host_operations::table host_records;
 template <Operation Op> requires host_operations::has<Op>
-inline constexpr const operation& record<Op> = host_records.of[host_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- control flow ---------------------------------------------------------------------------------------------------
 //

@@ -269,9 +269,8 @@ export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
 using index_operations =
     operation_list<op::cumprod, op::cumsum, op::gather, op::order, op::put_rows, op::scatter_elements, op::scatter_rows,
                    op::sum_rows_alike, op::take_along_axis, op::to_one_hot>;
-extern const index_operations::table index_records;
 template <Operation Op> requires index_operations::has<Op>
-inline constexpr const operation& record<Op> = index_records.of[index_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct embedding {

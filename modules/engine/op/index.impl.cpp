@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.index.impl;
 import :context;
 import :core;
@@ -22,9 +22,7 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::index_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index;
-}
+const kernels::index_functions& functions(const emission& e) { return kernels::index_of(e.isa()); }
 
 struct line {
   int axis;
@@ -149,8 +147,7 @@ void put_rows::emit(emission& e) {
       a.size = 1;
       a.extent[0] = rows * row;
       a.in_stride[0] = a.out_stride[0] = 1;
-      e.step(kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->copy, a,
-             {{&a.in, from.at(first * row)}, {&a.out, to.at(first * row)}});
+      e.step(kernels::copies_of(e.isa()).copy, a, {{&a.in, from.at(first * row)}, {&a.out, to.at(first * row)}});
     });
     e.stage();
   }

@@ -3,10 +3,11 @@ export module lamina:op.linear;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.elementwise;
 import :op.shape;
 import :op.view;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -18,7 +19,7 @@ namespace lamina {
 /// they are multiplied: float32, bfloat16 or float16. Sums and result stay float32, gradients round as the product does.
 export struct matmul_attributes {
   bool transpose_a = false, transpose_b = false;
-  dtype compute = dtype::float32;
+  product_type compute{};
   static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("transpose_a", a.transpose_a), f("transpose_b", a.transpose_b), f("compute", a.compute);
@@ -110,9 +111,8 @@ export struct dot_result {
 }  // namespace op
 
 using linear_operations = operation_list<op::dot_result, op::matmul>;
-extern const linear_operations::table linear_records;
 template <Operation Op> requires linear_operations::has<Op>
-inline constexpr const operation& record<Op> = linear_records.of[linear_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct dot {

@@ -1,15 +1,17 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.linear.impl;
 import :context;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.box;
+import :op.half;
 import :op.linear;
 import :op.products;
 import :op.shape;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -43,13 +45,7 @@ using detail::matrices;
 using detail::products;
 
 const kernels::gemm_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)];
-}
-
-// The products of float32 numbers that are rounded to bfloat16, in the form that this machine has.
-const kernels::bfloat_products& bfloat_functions(const emission& e) {
-  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
-  return family.products[family.form()];
+  return kernels::gemm_of(e.isa(), static_cast<kernels::element>(e.out_type(0).element));
 }
 
 // The packed form of a B that all products share; empty where it is read as it lies.
@@ -135,8 +131,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, const 
 
 // Products of integers, which have no epilogue, by rows.
 void emit_integers(emission& e, const products& all) {
-  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
-  const auto run = family.products_of_integers.of[static_cast<int>(e.out_type(0).element)];
+  const auto run = kernels::integers_of(e.isa()).product[static_cast<int>(e.out_type(0).element)];
   const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
   const auto& p = all.one;
   for (std::int64_t i = 0; i < all.count; ++i) {
@@ -159,8 +154,8 @@ void emit_integers(emission& e, const products& all) {
 }
 
 // Rounds A before products whose parts would each round it. The products run after the next stage.
-void round_rows(emission& e, products& all, way& by) {
-  const auto& f = bfloat_functions(e);
+void round_rows(emission& e, products& all, product_type compute, way& by) {
+  const auto& f = detail::bfloat_products(compute, e.isa());
   auto& p = all.one;
   const std::int64_t row = (p.k + 1) / 2 * 2, count = all.count == 1 ? 1 : all.a.size(), each = p.m * row;
   by.a_bytes = static_cast<std::int64_t>(f.number_bytes);
@@ -208,8 +203,8 @@ void pack_now(emission& e, const products& all, way& by) {
 }
 
 // Products of operands that are rounded to bfloat16; nothing where they stay float32.
-std::optional<way> bfloat_way(emission& e, products& all, const matmul_attributes& at) {
-  const auto& gemm = *bfloat_functions(e).gemm;
+std::optional<way> bfloat_way(emission& e, products& all, const matmul_attributes& at, product_type compute) {
+  const auto& gemm = *detail::bfloat_products(compute, e.isa()).gemm;
   way by{gemm, {}, {packed_b(e, gemm, all, at.transpose_b)}, true, 4};
   const bool known = static_cast<bool>(by.b.at);
   if (!known) {
@@ -220,23 +215,20 @@ std::optional<way> bfloat_way(emission& e, products& all, const matmul_attribute
   const auto& p = all.one;
   const bool many_parts = all.count == 1 && p.m >= 2 * gemm.tile_rows && p.n > 2 * gemm.panel_columns,
              rounds = many_parts || p.a_column != 1;
-  if (rounds) round_rows(e, all, by);
+  if (rounds) round_rows(e, all, compute, by);
   if (rounds || !known) e.stage();
   return by;
 }
 
 way way_of(emission& e, products& all, const matmul_attributes& at) {
-  const dtype element = e.out_type(0).element, compute = at.compute == dtype::float32 ? e.compute() : at.compute;
+  const dtype element = e.out_type(0).element;
+  const product_type compute = at.compute == dtype::float32 ? e.compute() : at.compute;
   const auto size = static_cast<std::int64_t>(size_of(element));
   if (compute == dtype::bfloat16 && element == dtype::float32)
-    if (auto by = bfloat_way(e, all, at)) return *by;
+    if (auto by = bfloat_way(e, all, at, compute)) return *by;
   const auto& gemm = functions(e);
   if (at.compute == dtype::float16) {
-    way by{gemm,
-           {detail::rounded_operand(e, 0, dtype::float16)},
-           {detail::rounded_operand(e, 1, dtype::float16)},
-           false,
-           size};
+    way by{gemm, {detail::rounded_operand(e, 0, at.compute)}, {detail::rounded_operand(e, 1, at.compute)}, false, size};
     e.stage();
     return by;
   }

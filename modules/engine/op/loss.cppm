@@ -139,9 +139,8 @@ struct one_hot_like {
 
 using loss_operations = operation_list<op::one_hot_like, op::pick, op::pick_grad, op::pick_label, op::pick_label_grad,
                                        op::require_finite, op::same_shape>;
-extern const loss_operations::table loss_records;
 template <Operation Op> requires loss_operations::has<Op>
-inline constexpr const operation& record<Op> = loss_records.of[loss_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 template <fixed_string Name, fixed_string Of> struct loss_of_classes {

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.loss.impl;
 import :context;
 import :core;
@@ -18,9 +18,7 @@ import lamina.std;
 namespace lamina::op {
 
 namespace {
-const kernels::reduce_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
-}
+const kernels::reduce_functions& functions(const emission& e) { return kernels::reduce_of(e.isa()); }
 
 // Picks or spreads by the positions of operand 1; those outside of the table's last axis are counted under `message`.
 void emit_pick(emission& e, kernels::kernel run, const shape& table, std::string_view message, bool samples = false) {
@@ -155,7 +153,7 @@ void one_hot_like::emit(emission& e) {
           {&a.invalid, e.status_with_first((detail::named(e) << ": the position is outside the vector").view(), {})}});
 }
 
-void random_uniform::emit(emission& e) { emit_random(e, functions(e).uniform); }
-void random_normal::emit(emission& e) { emit_random(e, functions(e).normal); }
+void random_uniform::emit(emission& e) { emit_random(e, kernels::random_of(e.isa()).uniform); }
+void random_normal::emit(emission& e) { emit_random(e, kernels::random_of(e.isa()).normal); }
 
 }  // namespace lamina::op

@@ -3,10 +3,11 @@ export module lamina:op.nn;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -29,7 +30,7 @@ export struct conv2d_attributes {
   extent2d stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
   extent2d padding_more = 0;
-  dtype compute = dtype::float32;
+  product_type compute{};
   static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
@@ -58,7 +59,7 @@ export struct pool2d_attributes {
 export struct conv_transpose2d_attributes {
   extent2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
-  dtype compute = dtype::float32;
+  product_type compute{};
   static constexpr std::string_view later = "compute";
   static constexpr void members(auto& a, auto&& f) {
     f("stride_h", a.stride.h), f("stride_w", a.stride.w), f("padding_h", a.padding.h), f("padding_w", a.padding.w);
@@ -373,9 +374,8 @@ export struct avg_pool2d_grad {
 
 using nn_operations = operation_list<op::avg_pool2d, op::avg_pool2d_grad, op::conv2d, op::conv2d_input_grad,
                                      op::conv2d_weight_grad, op::conv_transpose2d, op::max_pool2d, op::max_pool2d_grad>;
-extern const nn_operations::table nn_records;
 template <Operation Op> requires nn_operations::has<Op>
-inline constexpr const operation& record<Op> = nn_records.of[nn_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
 /// A sequence [N, C, L] as images of one row, or filters [O, C, K] as filters of one row.

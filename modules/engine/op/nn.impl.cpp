@@ -1,17 +1,19 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.nn.impl;
 import :context;
 import :core;
 import :dtype;
 import :emission;
-import :op;
 import :op.box;
 import :op.elementwise;
+import :op.half;
 import :op.nn;
 import :op.products;
 import :op.reduce;
 import :op.shape;
+import :op;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -21,15 +23,7 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::conv_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).conv;
-}
-
-// The products of numbers that are rounded to bfloat16, in the form that this machine has.
-const kernels::bfloat_products& bfloat_products(isa set) {
-  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(set)).bfloat;
-  return family.products[family.form()];
-}
+const kernels::conv_functions& functions(const emission& e) { return kernels::conv_of(e.isa()); }
 
 // Columns of one pixel lie in memory as rows do, and kernels are made for long rows.
 kernels::window with_long_rows(const kernels::window& w) {
@@ -42,7 +36,7 @@ kernels::window with_long_rows(const kernels::window& w) {
 /// A convolution to be emitted: its window, what its operands are rounded to, and whether they are also where no kernel of products does
 /// so on its way.
 struct convolution : kernels::window {
-  dtype compute = dtype::float32;
+  product_type compute{};
   bool rounds = false;
 };
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
@@ -84,8 +78,7 @@ enum role { forward, input_grad, weight_grad };
 kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   kernels::conv_plain_args a{};
   a.w = w;
-  a.product_run =
-      kernels::kernels_of(static_cast<kernels::isa>(e.isa())).gemm[static_cast<int>(e.out_type(0).element)]->run;
+  a.product_run = kernels::gemm_of(e.isa(), static_cast<kernels::element>(e.out_type(0).element)).run;
   return a;
 }
 
@@ -127,7 +120,7 @@ void emit_plain(emission& e, const convolution& w, std::int64_t images, double f
 // The kernels of a convolution in blocks of channels: of float32 numbers, or of those rounded to bfloat16.
 const kernels::conv_blocked_functions& blocked_functions(const emission& e, const convolution& w, bool planar) {
   if (w.compute == dtype::bfloat16) {
-    const auto& f = bfloat_products(e.isa()).conv;
+    const auto& f = detail::bfloat_products(w.compute, e.isa()).conv;
     if (f.supports(&w, planar)) return f;
   }
   return functions(e).blocked;
@@ -349,9 +342,8 @@ image_layouts conv2d::images(const image_call& c) {
   const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
   // Blocks of few channels are mostly padding; of what is rounded to float16 there are no kernels.
   if (a.compute == dtype::float16) return {};
-  const auto& blocks = a.compute == dtype::bfloat16
-                           ? bfloat_products(c.isa).conv
-                           : kernels::kernels_of(static_cast<kernels::isa>(c.isa)).conv->blocked;
+  const auto& blocks =
+      a.compute == dtype::bfloat16 ? detail::bfloat_products(a.compute, c.isa).conv : kernels::conv_of(c.isa).blocked;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(c.isa));
   const bool plain = takes_plain_images(c), taken = w.out_channels * 2 > lanes && blocks.supports(&w, plain) != 0;
   return {taken, taken && !plain};
@@ -434,8 +426,10 @@ void conv2d_weight_grad::emit(emission& e) {
     emit_zeros(e);
     return;
   }
-  const auto& rounding = bfloat_products(e.isa()).weight_grad;
-  const bool rounds = w.rounds && w.compute == dtype::bfloat16 && rounding.supports(&w);
+  const auto* halves =
+      w.rounds && w.compute == dtype::bfloat16 ? &detail::bfloat_products(w.compute, e.isa()).weight_grad : nullptr;
+  const auto* rounding = halves && halves->supports(&w) ? halves : nullptr;
+  const bool rounds = rounding != nullptr;
   if (rounds) e.note("bfloat16");
   const auto read = rounds ? std::array{e.in(0), e.in(1)} : operands_of(e, w);
   const auto& f = functions(e).plain[static_cast<int>(element)];
@@ -444,9 +438,9 @@ void conv2d_weight_grad::emit(emission& e) {
     auto a = plain_args(e, w);
     a.first = runs[i].first;
     a.count = runs[i].second;
-    const auto run = rounds ? rounding.prepare(&a) : (f.prepare(&a, weight_grad), f.weight_grad);
+    const auto run = rounds ? rounding->prepare(&a) : (f.prepare(&a, weight_grad), f.weight_grad);
     e.step(run, a, {{&a.in, read[1]}, {&a.weight, read[0]}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
-           rounds ? rounding.scratch_bytes(&a) : f.scratch_bytes(&a, weight_grad));
+           rounds ? rounding->scratch_bytes(&a) : f.scratch_bytes(&a, weight_grad));
   }
   if (runs.size() == 1) return;
   e.stage();
@@ -454,7 +448,7 @@ void conv2d_weight_grad::emit(emission& e) {
   sum.outer = 1;
   sum.length = static_cast<long>(runs.size());
   sum.inner = weights.size();
-  auto add = (*kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce->reduce)[0][static_cast<int>(element)];
+  auto add = kernels::reduce_sum_of(e.isa()).of[static_cast<int>(element)];
   e.step(add, sum, {{&sum.in, parts}, {&sum.out, e.out(0)}});
 }
 void conv2d_weight_grad::gradient(gradient_call& c) {
@@ -474,8 +468,8 @@ void emit_pool(emission& e, bool maximum) {
   const bool index = maximum && e.used(1);
   // Every map, or block of maps, is pooled for itself.
   kernels::window map = window_of(at, x, y);
-  const auto& bytes = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
-  auto run = element == dtype::int8    ? (form == layout::blocked ? bytes.blocked->max_pool : bytes.max_pool)
+  const auto& bytes = kernels::byte_images_of(e.isa());
+  auto run = element == dtype::int8    ? (form == layout::blocked ? bytes.max_pool_blocked : bytes.max_pool)
              : form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
              : maximum                 ? f.max_pool_of(map, static_cast<int>(element), index)
                                        : f.average_pool_of(map, static_cast<int>(element));

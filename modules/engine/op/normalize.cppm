@@ -93,9 +93,8 @@ export struct rms_norm : normalize_definition<"rms_norm", false> {
 }  // namespace op
 
 using normalize_operations = operation_list<op::layer_norm, op::rms_norm>;
-extern const normalize_operations::table normalize_records;
 template <Operation Op> requires normalize_operations::has<Op>
-inline constexpr const operation& record<Op> = normalize_records.of[normalize_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
 /// Result 0 of an operation with several.

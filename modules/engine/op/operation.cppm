@@ -4,6 +4,7 @@ export module lamina:op;
 import :core;
 import :dtype;
 import :emission;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -41,6 +42,7 @@ template <class T> std::uint64_t hash_member(const T& v) {
     for (int i = 0; i < v.count; ++i) h = mix(h, static_cast<std::uint64_t>(v[i]));
     return h;
   } else if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(v);
+  else if constexpr (std::same_as<T, product_type>) return static_cast<std::uint64_t>(v.type);
   else return static_cast<std::uint64_t>(v);
 }
 /// Whether a member is the one that the attributes got later, `later`, and has its default: ids of programs and files are then as they
@@ -72,6 +74,7 @@ template <class M> attribute_value to_attribute(const M& v) {
   if constexpr (std::same_as<M, shape>) a.is = form::dims, a.dims = v;
   else if constexpr (std::same_as<M, axes>) a.is = form::axes, a.list = v;
   else if constexpr (std::same_as<M, dtype>) a.is = form::element, a.element = v;
+  else if constexpr (std::same_as<M, product_type>) a.is = form::product, a.product = v;
   else if constexpr (std::same_as<M, bool>) a.is = form::boolean, a.integer = v;
   else if constexpr (std::floating_point<M>) a.is = form::real, a.real = static_cast<double>(v);
   else a.integer = static_cast<std::int64_t>(v);
@@ -81,6 +84,7 @@ template <class M> M from_attribute(const attribute_value& a) {
   if constexpr (std::same_as<M, shape>) return a.dims;
   else if constexpr (std::same_as<M, axes>) return a.list;
   else if constexpr (std::same_as<M, dtype>) return a.element;
+  else if constexpr (std::same_as<M, product_type>) return a.product;
   else if constexpr (std::same_as<M, bool>) return a.integer != 0;
   else if constexpr (std::floating_point<M>) return static_cast<M>(a.real);
   else return static_cast<M>(a.integer);
@@ -267,7 +271,7 @@ template <class Op> struct operation_check {
       lacks("`static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out)`");
     else if constexpr (names_a_kernel<Op>())
       t << "the operation " << type_name<Op>()
-        << " has `map`, which names a kernel of the library by a number that only the library knows; it needs `static "
+        << " has `map`, which names kernels that only the library has; it needs `static "
            "void emit(emission&)` instead";
     else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>())
       lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
@@ -296,9 +300,25 @@ template <class Op> struct operation_check {
     return t;
   }
 };
+namespace rewriting {
+extern const pattern attention_pattern, rotary_embedding_pattern, layer_norm_pattern, rms_norm_pattern, softmax_pattern,
+    gelu_pattern, gelu_tanh_pattern, mish_pattern, silu_pattern, quick_gelu_pattern, hard_swish_pattern,
+    hard_sigmoid_pattern, sigmoid_pattern, softplus_pattern, channel_shuffle_pattern, quantized_conv2d_pattern,
+    quantized_matmul_pattern, quantized_linear_pattern, quantized_add_pattern, quantized_multiply_pattern,
+    quantized_average_pattern, quantized_move_pattern, quantized_table_pattern, integer_linear_pattern,
+    integer_matmul_pattern, integer_conv2d_pattern, same_bytes_pattern;
+}
+/// A base of operations without which there is none of these patterns.
+template <const rewriting::pattern&... P> struct part_of {
+  static constexpr const rewriting::pattern* patterns[] = {&P...};
+};
+
 /// What a definition must have: a name, the number of operands, attributes with a member list, a rule over types.
 export template <class Op>
 concept Operation = accepted<diagnostic<operation_check<Op>>()>;
+
+/// Its address stands for an operation: who only asks whether a call is one of it does not link how it is computed.
+template <class Op> inline constexpr char operation_id{};
 
 namespace detail {
 /// The functions of an operation's record, and how it is made.
@@ -349,7 +369,7 @@ template <Operation Op> struct recorded {
       };
     if constexpr (requires { Op::rounds_operands; })
       if (Op::rounds_operands)
-        r.rounded = [](const void* a, dtype to) -> std::shared_ptr<const void> {
+        r.rounded = [](const void* a, product_type to) -> std::shared_ptr<const void> {
           auto with = *static_cast<const attributes*>(a);
           with.compute = to;
           return std::make_shared<const attributes>(with);
@@ -375,6 +395,12 @@ template <Operation Op> struct recorded {
         const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);
         return said ? checked_part(Op::name, *said, whole) : said;
       };
+    if constexpr (requires { &Op::logarithm; })
+      r.logarithm = [](const void* a, const value& operand) {
+        return value(Op::logarithm(*static_cast<const attributes*>(a), operand));
+      };
+    if constexpr (requires { Op::by_element; }) r.by_element = Op::by_element;
+    if constexpr (requires { Op::patterns; }) r.patterns = Op::patterns;
     if constexpr (requires { &Op::node_may_fail; }) r.node_may_fail = &Op::node_may_fail;
     if constexpr (requires { Op::shape_operands; }) r.shape_operands = Op::shape_operands;
     if constexpr (requires { &Op::bind; })
@@ -392,6 +418,7 @@ template <Operation Op> struct recorded {
   static consteval operation record() {
     operation r{.name = Op::name,
                 .type = type_name<Op>(),
+                .id = &operation_id<Op>,
                 .library = type_name<Op>().starts_with("lamina::"),
                 .operands = Op::operands,
                 .shape_only = shape_only_of<Op>(),
@@ -422,20 +449,19 @@ template <Operation Op> struct recorded {
 };
 }  // namespace detail
 
-/// The operations of one file of the library. Their records are a table that `structure.registry.impl` makes, so that nothing of
-/// them is compiled in programs; and that is where saved programs find operations by name.
+/// The record of an operation of the library. `structure.registry.impl` makes them all, so that nothing of one is compiled in programs; a
+/// program links those that it names.
+template <class Op> struct library_record {
+  static const operation is;
+};
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+template <class Op> constexpr const operation& record_in_library() { return library_record<Op>::is; }
+#pragma clang diagnostic pop
+/// The operations of one file of the library, which saved programs find by name.
 template <class... Op> struct operation_list {
-  struct table {
-    static constexpr std::size_t count = sizeof...(Op);
-    operation of[count];
-  };
+  static constexpr std::size_t count = sizeof...(Op);
   template <class O> static constexpr bool has = (__is_same(O, Op) || ...);
-  template <class O> static consteval std::size_t position() {
-    std::size_t i = 0, at = 0;
-    ((at = __is_same(O, Op) ? i : at, ++i), ...);
-    return at;
-  }
-  static consteval table records() { return {{detail::recorded<Op>::record()...}}; }
 };
 
 /// The run-time record of an operation, made from its definition.
@@ -443,7 +469,7 @@ export template <Operation Op> inline constexpr const operation& record = detail
 
 /// Whether a node is a call of this operation: for patterns that hold for one operation alone. What holds for a kind of
 /// operations is a member of the record.
-template <Operation Op> bool is_call_of(const node& n) { return n.op == &record<Op>; }
+template <Operation Op> bool is_call_of(const node& n) { return n.op && n.op->id == &operation_id<Op>; }
 template <Operation... Op> bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
 
 // ---- evaluation modes ---------------------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 // Products of matrices in the last two axes of tensors whose leading axes broadcast: where each one lies.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.products;
 import :core;
 import :dtype;
 import :emission;
+import :op.half;
 import :op.linear;
+import :product_type;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -74,11 +76,10 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
 
 /// A float32 operand rounded to float16 or bfloat16 and kept as float32: a product of such operands is that of the rounded numbers with
 /// sums in float32. The steps that read it come after the next stage.
-buffer_ref rounded_operand(emission& e, std::size_t i, dtype to) {
+buffer_ref rounded_operand(emission& e, std::size_t i, product_type to) {
   const std::int64_t count = e.in_type(i).dims.size();
   const buffer_ref from = e.in(i), rounded = e.temporary(static_cast<std::size_t>(count) * sizeof(float));
-  const auto& family = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).bfloat;
-  const auto run = to == dtype::float16 ? family.round_to_half : family.round_to_bfloat;
+  const auto run = rounding_of(to, e.isa());
   e.cut_for_threads(count, 2, [&](std::int64_t first, std::int64_t part) {
     kernels::rounded_floats_args a{};
     a.count = part;

@@ -82,7 +82,14 @@ export struct block_linear {
   static void emit(emission&);
 };
 /// Operands: x, scale, offset.
-export struct quantize {
+/// Without one of the two there is no pattern of quantized nets.
+using part_of_quantized_nets =
+    part_of<rewriting::quantized_conv2d_pattern, rewriting::quantized_matmul_pattern,
+            rewriting::quantized_linear_pattern, rewriting::quantized_add_pattern,
+            rewriting::quantized_multiply_pattern, rewriting::quantized_average_pattern,
+            rewriting::quantized_move_pattern, rewriting::quantized_table_pattern, rewriting::integer_linear_pattern,
+            rewriting::integer_matmul_pattern, rewriting::integer_conv2d_pattern, rewriting::same_bytes_pattern>;
+export struct quantize : part_of_quantized_nets {
   static constexpr std::string_view name = "quantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
@@ -93,7 +100,7 @@ export struct quantize {
   static void emit(emission&);
 };
 /// Operands: q, scale, offset.
-export struct dequantize {
+export struct dequantize : part_of_quantized_nets {
   static constexpr std::string_view name = "dequantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
@@ -223,9 +230,8 @@ using quantized_operations =
     operation_list<op::block_linear, op::dequantize, op::integer_conv2d, op::integer_linear, op::integer_matmul,
                    op::quantize, op::quantized_add, op::quantized_avg_pool2d, op::quantized_conv2d,
                    op::quantized_linear, op::quantized_matmul, op::quantized_multiply, op::quantized_table>;
-extern const quantized_operations::table quantized_records;
 template <Operation Op> requires quantized_operations::has<Op>
-inline constexpr const operation& record<Op> = quantized_records.of[quantized_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 /// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
 export struct quantization {

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.quantized.impl;
 import :context;
 import :core;
@@ -24,14 +24,12 @@ namespace lamina {
 
 namespace {
 
-const kernels::quantized_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).quantized;
-}
+const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
 // The form of the products that this machine has, and what tells weights in one form from those in another.
 const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
 // The kernels of images in blocks of channels; null where a plan for this set on this machine has none.
 const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
-  const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(set)).quantized;
+  const auto& f = kernels::quantized_of(set);
   return f.blocked && f.form() == 1 ? f.blocked : nullptr;
 }
 std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }

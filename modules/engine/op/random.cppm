@@ -54,9 +54,8 @@ export struct random_normal : random_definition<"random_normal"> {
 }  // namespace op
 
 using random_operations = operation_list<op::random_normal, op::random_uniform>;
-extern const random_operations::table random_records;
 template <Operation Op> requires random_operations::has<Op>
-inline constexpr const operation& record<Op> = random_records.of[random_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct dropout {

@@ -32,6 +32,7 @@ namespace op {
 export struct lstm_gates {
   static constexpr std::string_view name = "lstm_gates";
   static constexpr int operands = 2, results = 2;
+  static constexpr bool by_element = true;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[1], 4, out)) return;
@@ -57,6 +58,7 @@ export struct lstm_gates_grad {
 export struct gru_gates {
   static constexpr std::string_view name = "gru_gates";
   static constexpr int operands = 3;
+  static constexpr bool by_element = true;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::cell_operands(in, out) || !detail::gates_fit(in[0], in[2], 3, out) ||
@@ -83,9 +85,8 @@ export struct gru_gates_grad {
 }  // namespace op
 
 using recurrent_operations = operation_list<op::gru_gates, op::gru_gates_grad, op::lstm_gates, op::lstm_gates_grad>;
-extern const recurrent_operations::table recurrent_records;
 template <Operation Op> requires recurrent_operations::has<Op>
-inline constexpr const operation& record<Op> = recurrent_records.of[recurrent_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 template <class... X> struct lstm_gates_check {
   static consteval text message() {

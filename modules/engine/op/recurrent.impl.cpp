@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.recurrent.impl;
 import :context;
 import :core;
@@ -60,9 +60,7 @@ void second_order(gradient_call& c, std::string_view name, std::vector<value> (*
   gradient_of_call(c, p);
 }
 
-const kernels::cell_functions& cells(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).cell;
-}
+const kernels::cell_functions& cells(const emission& e) { return kernels::cell_of(e.isa()); }
 
 // Steps over the rows of a state, by `kernel(type, rows, hidden)`; `where` says where the operands of each lie, `at` bytes into
 // the state.

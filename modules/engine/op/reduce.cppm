@@ -14,6 +14,12 @@ import lamina.std;
 
 namespace lamina {
 
+extern "C++" {
+namespace kernels {
+struct reduction_functions;
+}
+}
+
 /// Which axes to reduce (none named: all) and whether they stay with size 1.
 export struct reduce_attributes {
   lamina::axes axes{};
@@ -71,8 +77,9 @@ struct axis_group {
   bool reduced;
 };
 /// One reduction over the groups that an operand consists of, outermost first.
-void emit_groups(emission&, int kind, std::vector<axis_group> groups);
-void emit_reduction(emission&, int kind);
+void emit_groups(emission&, const kernels::reduction_functions&, std::vector<axis_group> groups);
+void emit_reduction(emission&, const kernels::reduction_functions&);
+void emit_sum_like(emission&);
 void map_reduced_axis(const reduce_attributes&, axis_map&);
 /// Whole maps that are blocked are reduced as they lie.
 image_layouts reduced_images(const image_call&);
@@ -225,7 +232,8 @@ template <fixed_string Name> struct softmax_definition {
   }
   static void map_axis(const attributes& a, axis_map& m) { m.independent = m.before(a.axis); }
 };
-export struct softmax : softmax_definition<"softmax"> {
+export struct softmax : softmax_definition<"softmax">, part_of<rewriting::attention_pattern> {
+  static value logarithm(const attributes&, const value& x);
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -239,9 +247,8 @@ using reduce_operations =
     operation_list<op::argmax, op::argmin, op::log_softmax, op::product_of_others, op::product_of_others_slope,
                    op::reduce_all, op::reduce_any, op::reduce_max, op::reduce_mean, op::reduce_min, op::reduce_prod,
                    op::reduce_sum, op::softmax, op::spread, op::spread_mean>;
-extern const reduce_operations::table reduce_records;
 template <Operation Op> requires reduce_operations::has<Op>
-inline constexpr const operation& record<Op> = reduce_records.of[reduce_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 struct last_axes {
   int count = 1;

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.reduce.impl;
 import :context;
 import :core;
@@ -20,16 +20,12 @@ namespace lamina {
 
 namespace {
 
-const kernels::reduce_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).reduce;
-}
-
 // One reduction of [outer, length, inner], cut along outer.
-void emit_axis(emission& e, kernels::reduce_op kind, buffer_ref in, buffer_ref out, dtype element, std::int64_t outer,
-               std::int64_t length, std::int64_t inner) {
-  auto run = (*functions(e).reduce)[static_cast<int>(kind)][static_cast<int>(element)];
+void emit_axis(emission& e, const kernels::reduction_functions& functions, buffer_ref in, buffer_ref out, dtype element,
+               std::int64_t outer, std::int64_t length, std::int64_t inner) {
+  auto run = functions.of[static_cast<int>(element)];
   auto size = static_cast<std::int64_t>(size_of(element));
-  auto result_size = kind == kernels::reduce_op::argmax || kind == kernels::reduce_op::argmin ? 8 : size;
+  auto result_size = functions.positions ? 8 : size;
   emission::cut(
       outer, static_cast<double>(length * inner),
       [&](std::int64_t first, std::int64_t count) {
@@ -55,14 +51,9 @@ std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   return g;
 }
 
-unsigned reduced_bits(emission& e, int kind) {
-  const shape& x = e.in_type(0).dims;
+// What broadcasting a shape to that of the operand repeats.
+unsigned repeated_bits(const shape& x, const shape& to) {
   unsigned bits = 0;
-  if (kind >= 0) {
-    detail::reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
-    return bits;
-  }
-  const shape& to = e.out_type(0).dims;  // sum_like: what broadcasting `to` repeats
   for (int i = 0; i < x.rank; ++i) {
     int k = i - (x.rank - to.rank);
     if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
@@ -72,20 +63,22 @@ unsigned reduced_bits(emission& e, int kind) {
 
 }  // namespace
 
-void detail::emit_reduction(emission& e, int kind) {
-  using kernels::reduce_op;
-  auto op = kind < 0 ? reduce_op::sum : static_cast<reduce_op>(kind);
+void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
   const shape& x = e.in_type(0).dims;
-  auto bits = reduced_bits(e, kind);
   if (e.in(0).form == layout::blocked) {  // maps of blocks: what lies beyond the channels is reduced with them
     const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-    return emit_axis(e, op, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes, x.size(2, 4),
-                     lanes);
+    return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
+                     x.size(2, 4), lanes);
   }
-  emit_groups(e, static_cast<int>(op), groups_of(x, bits));
+  unsigned bits = 0;
+  reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
+  emit_groups(e, functions, groups_of(x, bits));
 }
-void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) {
-  const auto op = static_cast<kernels::reduce_op>(kind);
+void detail::emit_sum_like(emission& e) {
+  emit_groups(e, kernels::reduce_sum_of(e.isa()),
+              groups_of(e.in_type(0).dims, repeated_bits(e.in_type(0).dims, e.out_type(0).dims)));
+}
+void detail::emit_groups(emission& e, const kernels::reduction_functions& functions, std::vector<axis_group> groups) {
   dtype element = e.in_type(0).element;
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
@@ -108,7 +101,7 @@ void detail::emit_groups(emission& e, int kind, std::vector<axis_group> groups) 
         last ? e.out(0)
              : e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(outer * inner, 1)) * size_of(element));
     // A mean of several passes is the mean of means: every pass divides by its own length.
-    emit_axis(e, op, from, to, element, outer, length, inner);
+    emit_axis(e, functions, from, to, element, outer, length, inner);
     if (!last) e.stage();
     from = to;
     std::vector<axis_group> next;
@@ -182,7 +175,6 @@ void emit_spread(emission& e, bool mean) {
   buffer_ref from = e.in(0);
   if (mean) {
     // The few gradients are divided before they are repeated.
-    const auto& f = *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).elementwise;
     std::int64_t n = e.in_type(0).dims.size();
     buffer_ref divisor = e.temporary(8),
                scaled = e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(n, 1)) * size_of(element));
@@ -196,36 +188,37 @@ void emit_spread(emission& e, bool mean) {
       auto d = static_cast<float>(reduced);
       std::memcpy(fill.value, &d, 4);
     }
-    e.step(functions(e).fill, fill, {{&fill.out, divisor}});
+    e.step(kernels::copies_of(e.isa()).fill, fill, {{&fill.out, divisor}});
     e.stage();
     kernels::map_args divide{};
-    divide.run = (*f.maps)[static_cast<int>(kernels::map_op::divide)][static_cast<int>(element)];
+    divide.run = kernels::map_divide_of(e.isa()).of[static_cast<int>(element)];
     divide.n = n;
     divide.steps = 1;
-    e.step(f.map, divide, {{&divide.in[0], from}, {&divide.in[1], divisor}, {&divide.out, scaled}});
+    e.step(kernels::elementwise_of(e.isa()).map, divide,
+           {{&divide.in[0], from}, {&divide.in[1], divisor}, {&divide.out, scaled}});
     e.stage();
     from = scaled;
   }
-  e.step(functions(e).copy, a, {{&a.in, from}, {&a.out, e.out(0)}});
+  e.step(kernels::copies_of(e.isa()).copy, a, {{&a.in, from}, {&a.out, e.out(0)}});
 }
 }  // namespace
 
 void reduce_sum::gradient(gradient_call& c) {
   c(0, [&] { return spread_back(c, false); });
 }
-void reduce_sum::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::sum)); }
+void reduce_sum::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_sum_of(e.isa())); }
 void reduce_mean::gradient(gradient_call& c) {
   c(0, [&] { return spread_back(c, true); });
 }
-void reduce_mean::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::mean)); }
+void reduce_mean::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_mean_of(e.isa())); }
 void reduce_max::gradient(gradient_call& c) {
   c(0, [&] { return share_of_extreme(c); });
 }
-void reduce_max::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::maximum)); }
+void reduce_max::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_maximum_of(e.isa())); }
 void reduce_min::gradient(gradient_call& c) {
   c(0, [&] { return share_of_extreme(c); });
 }
-void reduce_min::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum)); }
+void reduce_min::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_minimum_of(e.isa())); }
 
 void reduce_prod::gradient(gradient_call& c) {
   c(0, [&] {
@@ -246,12 +239,12 @@ void reduce_prod::gradient(gradient_call& c) {
     return spread_back(c, false) * lamina::permute_inverse(value(lamina::reshape_like(others, moved)), order);
   });
 }
-void reduce_prod::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::product)); }
-void reduce_any::emit(emission& e) { detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::maximum)); }
+void reduce_prod::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_product_of(e.isa())); }
+void reduce_any::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_maximum_of(e.isa())); }
 void reduce_all::emit(emission& e) {
   // The smallest of no bytes is no bool.
   if (e.in_type(0).dims.size() == 0) detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), dtype::boolean, 1);
-  else detail::emit_reduction(e, static_cast<int>(kernels::reduce_op::minimum));
+  else detail::emit_reduction(e, kernels::reduce_minimum_of(e.isa()));
 }
 
 namespace {
@@ -260,8 +253,7 @@ void emit_product_of_others(emission& e, bool slope) {
   if (s.size() == 0) return;  // there may be any number of empty rows
   dtype element = e.in_type(0).element;
   auto size = static_cast<std::int64_t>(size_of(element));
-  auto run =
-      kernels::kernels_of(static_cast<kernels::isa>(e.isa())).index->product_of_others[static_cast<int>(element)];
+  auto run = kernels::index_of(e.isa()).product_of_others[static_cast<int>(element)];
   std::int64_t length = s.back().code;
   emission::cut(s.size(0, s.rank - 1), 8.0 * static_cast<double>(length), [&](std::int64_t first, std::int64_t count) {
     kernels::product_of_others_args a{};
@@ -332,13 +324,13 @@ void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {
 }  // namespace
 
 namespace {
-void emit_position(emission& e, kernels::reduce_op kind) {
+void emit_position(emission& e, const kernels::reduction_functions& functions) {
   auto [outer, length, inner] = along(e.in_type(0).dims, e.attributes<argmax_attributes>().axis);
-  emit_axis(e, kind, e.in(0), e.out(0), e.in_type(0).element, outer, length, inner);
+  emit_axis(e, functions, e.in(0), e.out(0), e.in_type(0).element, outer, length, inner);
 }
 }  // namespace
-void argmax::emit(emission& e) { emit_position(e, kernels::reduce_op::argmax); }
-void argmin::emit(emission& e) { emit_position(e, kernels::reduce_op::argmin); }
+void argmax::emit(emission& e) { emit_position(e, kernels::reduce_argmax_of(e.isa())); }
+void argmin::emit(emission& e) { emit_position(e, kernels::reduce_argmin_of(e.isa())); }
 
 void softmax::gradient(gradient_call& c) {
   c(0, [&] {
@@ -347,7 +339,8 @@ void softmax::gradient(gradient_call& c) {
     return weighted - c.result() * lamina::reduce_sum(weighted, {.axes = axes(axis), .keepdim = true});
   });
 }
-void softmax::emit(emission& e) { emit_softmax(e, functions(e).softmax); }
+value softmax::logarithm(const attributes& a, const value& x) { return lamina::log_softmax(x, a); }
+void softmax::emit(emission& e) { emit_softmax(e, kernels::softmax_of(e.isa()).softmax); }
 void log_softmax::gradient(gradient_call& c) {
   c(0, [&] {
     auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
@@ -355,7 +348,7 @@ void log_softmax::gradient(gradient_call& c) {
            lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
   });
 }
-void log_softmax::emit(emission& e) { emit_softmax(e, functions(e).log_softmax); }
+void log_softmax::emit(emission& e) { emit_softmax(e, kernels::softmax_of(e.isa()).log_softmax); }
 
 }  // namespace op
 

@@ -68,9 +68,8 @@ export struct running_along {
 }  // namespace op
 
 using reduce_by_operations = operation_list<op::reduce_by, op::running_along>;
-extern const reduce_by_operations::table reduce_by_records;
 template <Operation Op> requires reduce_by_operations::has<Op>
-inline constexpr const operation& record<Op> = reduce_by_records.of[reduce_by_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 //

@@ -240,9 +240,8 @@ using sample_operations =
     operation_list<op::affine_base, op::block_positions, op::border_positions, op::center_borders, op::max_windows,
                    op::resample, op::resample_grad, op::resample_weight_grad, op::resize_inside, op::resize_positions,
                    op::resize_weights, op::window_positions, op::window_weights>;
-extern const sample_operations::table sample_records;
 template <Operation Op> requires sample_operations::has<Op>
-inline constexpr const operation& record<Op> = sample_records.of[sample_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
 /// A resized axis.

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.sample.impl;
 import :context;
 import :core;
@@ -27,9 +27,7 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::sample_functions& functions(const emission& e) {
-  return *kernels::kernels_of(static_cast<kernels::isa>(e.isa())).sample;
-}
+const kernels::sample_functions& functions(const emission& e) { return kernels::sample_of(e.isa()); }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 
 // The axis of elements whose leading axes a table [..., points, taps] shares; -1 with a reason where it does not fit.

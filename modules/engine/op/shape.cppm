@@ -181,7 +181,7 @@ export struct flatten {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-export struct permute {
+export struct permute : part_of<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "permute";
   static constexpr bool keeps_elements = true;
   static constexpr bool any_element = true;
@@ -255,7 +255,7 @@ export struct slice_grad {
   static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct concat {
+export struct concat : part_of<rewriting::rotary_embedding_pattern> {
   static constexpr std::string_view name = "concat";
   static constexpr int operands = -1;
   static constexpr bool keeps_elements = true;
@@ -352,9 +352,8 @@ export struct shape_of {
 using shape_operations =
     operation_list<op::broadcast_like, op::concat, op::concat_part, op::flatten, op::gradient_like, op::permute,
                    op::reshape, op::reshape_like, op::shape_of, op::slice, op::slice_grad, op::sum_like>;
-extern const shape_operations::table shape_records;
 template <Operation Op> requires shape_operations::has<Op>
-inline constexpr const operation& record<Op> = shape_records.of[shape_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct transpose {

@@ -189,7 +189,7 @@ void broadcast_like::emit(emission& e) {
 void sum_like::gradient(gradient_call& c) {
   c(0, [&] { return lamina::broadcast_like(c.gradient(), c(0)); });
 }
-void sum_like::emit(emission& e) { detail::emit_reduction(e, -1); }
+void sum_like::emit(emission& e) { detail::emit_sum_like(e); }
 
 void shape_of::emit(emission&) {
   detail::raise(error_kind::state, "shape_of: its operand's shape is not known when planning");

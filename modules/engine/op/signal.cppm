@@ -58,9 +58,8 @@ export struct mel_weights {
 }  // namespace op
 
 using signal_operations = operation_list<op::computed_dft, op::computed_stft, op::mel_weights>;
-extern const signal_operations::table signal_records;
 template <Operation Op> requires signal_operations::has<Op>
-inline constexpr const operation& record<Op> = signal_records.of[signal_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 //

@@ -179,9 +179,8 @@ export struct computed_suppression {
 
 using sized_operations =
     operation_list<op::computed_suppression, op::non_max_suppression, op::non_zero, op::truncate, op::unique>;
-extern const sized_operations::table sized_records;
 template <Operation Op> requires sized_operations::has<Op>
-inline constexpr const operation& record<Op> = sized_records.of[sized_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct masked_select {

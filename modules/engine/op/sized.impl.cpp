@@ -350,7 +350,7 @@ class known_elements {
 
  private:
   void visit(std::int32_t i, const node& n, std::vector<std::string>& found, std::size_t max) {
-    if (n.op == &record<op::truncate>) return found.push_back(spelling_of(p_, n));
+    if (is_call_of<op::truncate>(n)) return found.push_back(spelling_of(p_, n));
     const std::string path = n.path.empty() ? "" : n.path + ": ";
     bool all = n.op->pure && !n.op->host && n.subprograms.empty(), counts = false;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
@@ -380,7 +380,7 @@ class known_elements {
 // Whether a program has operations by which extents may become known only in a run.
 bool may_count(const program& p) {
   return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
-    if (n.op == &record<op::truncate> || (n.op && n.op->shape_operands)) return true;
+    if (is_call_of<op::truncate>(n) || (n.op && n.op->shape_operands)) return true;
     return std::any_of(n.subprograms.begin(), n.subprograms.end(), [](const auto& sub) { return may_count(*sub); });
   });
 }

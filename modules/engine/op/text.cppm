@@ -245,9 +245,8 @@ export struct tf_idf {
 using text_operations = operation_list<op::equal_strings, op::find_strings, op::number_to_string, op::regex_full_match,
                                        op::string_concat, op::string_normalize, op::string_positions, op::string_ranks,
                                        op::string_split, op::string_to_number, op::take_strings, op::tf_idf>;
-extern const text_operations::table text_records;
 template <Operation Op> requires text_operations::has<Op>
-inline constexpr const operation& record<Op> = text_records.of[text_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- strings --------------------------------------------------------------------------------------------------------
 //

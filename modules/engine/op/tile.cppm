@@ -216,9 +216,8 @@ export struct pad {
 
 using tile_operations = operation_list<op::pad, op::repeat, op::repeat_grad, op::repeat_like, op::tile, op::tile_grad,
                                        op::tile_like, op::tile_to>;
-extern const tile_operations::table tile_records;
 template <Operation Op> requires tile_operations::has<Op>
-inline constexpr const operation& record<Op> = tile_records.of[tile_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace rule {
 struct tile_to_attributes {

@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:op.tile.impl;
 import :context;
 import :core;
@@ -88,7 +88,7 @@ void emit_repeated(emission& e, const std::vector<axis_group>& all) {
   }
 }
 void emit_sum(emission& e, const std::vector<axis_group>& all) {
-  detail::emit_groups(e, static_cast<int>(kernels::reduce_op::sum), joined(all));
+  detail::emit_groups(e, kernels::reduce_sum_of(e.isa()), joined(all));
 }
 
 }  // namespace

@@ -276,9 +276,8 @@ export struct computed_after {
 
 using view_operations = operation_list<op::as_matrix, op::computed_after, op::equal_part, op::section, op::select,
                                        op::split_grad, op::squeeze, op::unsqueeze>;
-extern const view_operations::table view_records;
 template <Operation Op> requires view_operations::has<Op>
-inline constexpr const operation& record<Op> = view_records.of[view_operations::position<Op>()];
+inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- spellings ------------------------------------------------------------------------------------------------------
 

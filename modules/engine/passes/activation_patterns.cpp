@@ -363,4 +363,14 @@ value make_sigmoid(const pattern_match& m, operands_of_match in) {
 value make_mish(const pattern_match&, operands_of_match in) { return mish(in[0]); }
 value make_softplus(const pattern_match&, operands_of_match in) { return softplus(in[0]); }
 
+constinit const pattern gelu_pattern{rewrite::gelu, match_gelu, make_gelu};
+constinit const pattern gelu_tanh_pattern{rewrite::gelu_tanh, match_gelu_tanh, make_gelu_tanh};
+constinit const pattern mish_pattern{rewrite::mish, match_mish, make_mish};
+constinit const pattern silu_pattern{rewrite::silu, match_silu, make_silu};
+constinit const pattern quick_gelu_pattern{rewrite::quick_gelu, match_quick_gelu, nullptr};
+constinit const pattern hard_swish_pattern{rewrite::hard_swish, match_hard_swish, make_hard_swish};
+constinit const pattern hard_sigmoid_pattern{rewrite::hard_sigmoid, match_hard_sigmoid, make_hard_sigmoid};
+constinit const pattern sigmoid_pattern{rewrite::sigmoid, match_sigmoid, make_sigmoid};
+constinit const pattern softplus_pattern{rewrite::softplus, match_softplus, make_softplus};
+
 }  // namespace lamina::rewriting

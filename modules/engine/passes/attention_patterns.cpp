@@ -321,4 +321,6 @@ value make_attention(const pattern_match& m, operands_of_match in) {
   return turned.shape() == m.result ? turned : value(reshape(turned, m.result));
 }
 
+constinit const pattern attention_pattern{rewrite::attention, match_attention, make_attention};
+
 }  // namespace lamina::rewriting

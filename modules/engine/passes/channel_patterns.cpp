@@ -84,4 +84,6 @@ bool match_channel_shuffle(const pattern_graph& g, value_id v, pattern_match& m)
 }
 value make_channel_shuffle(const pattern_match& m, operands_of_match in) { return channel_shuffle(in, m.shuffled); }
 
+constinit const pattern channel_shuffle_pattern{rewrite::channel_shuffle, match_channel_shuffle, make_channel_shuffle};
+
 }  // namespace lamina::rewriting

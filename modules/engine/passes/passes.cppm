@@ -3,6 +3,7 @@ export module lamina:passes;
 import :context;
 import :core;
 import :dtype;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -42,16 +43,16 @@ export enum class rewrite : std::uint8_t {
   softplus,         ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
   channel_shuffle,  ///< channels of groups in turn by reshape, permute and reshape, of a concatenation, and parts of it
   quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: within one step of the result, as all that follow
-  quantized_linear,    ///< the same of a matrix product
   quantized_matmul,    ///< the same of a product of two values that are no parameters
-  integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
-  integer_matmul,      ///< a product of two values that int8 stands for, whose result stays float
-  integer_conv2d,      ///< a convolution of what int8 stands for, whose result stays float
+  quantized_linear,    ///< the same of a matrix product
   quantized_add,       ///< quantize(dequantize a + dequantize b), or their difference
   quantized_multiply,  ///< quantize(dequantize a * dequantize b)
   quantized_average,   ///< quantize(average(dequantize x))
   quantized_move,      ///< quantize(f(dequantize x)), where f moves elements
   quantized_table,     ///< quantize(f(dequantize x)), where f is a function of each element: looked up
+  integer_linear,      ///< a matrix product of what int8 stands for: its sums are integers
+  integer_matmul,      ///< a product of two values that int8 stands for, whose result stays float
+  integer_conv2d,      ///< a convolution of what int8 stands for, whose result stays float
   same_bytes,          ///< uint8 numbers less 128 that are int8 numbers and 128
 };
 export inline constexpr int rewrite_count = 39;
@@ -133,7 +134,7 @@ export struct pass_options {
   bool parallel = false;  ///< operations that do not depend on each other run at once on several threads
   /// What attention and products with weights that the plan does not assign round their operands to, unless it takes gradients of
   /// convolutions: float32 or bfloat16. Sums and results stay float32.
-  dtype compute = dtype::float32;
+  product_type compute{};
   /// Convolutions of 3x3 filters over large maps in float32 take fewer multiplications (Winograd's F(4x4, 3x3)), whose results are off by some ten times
   /// as much. Bits depend on neither threads nor batch.
   bool fast_convolutions = false;
@@ -200,7 +201,7 @@ export struct recomputation {
 
 /// The program with its float32 products on operands that are rounded to a half type, those in called programs too; what is not a
 /// product, and bodies of scans, stay. Gradients that are taken then round as their products do.
-std::shared_ptr<program> with_rounded_products(const program& p, dtype to);
+std::shared_ptr<program> with_rounded_products(const program& p, product_type to);
 
 /// The program with values of its forward part, the first `forward` nodes, computed again where later nodes read them.
 /// Assignments of the forward part run once. Errors: value_error for a pattern that no layer's path fits.

@@ -12,7 +12,6 @@ import :passes;
 import :passes.images;
 import :passes.loops;
 import :passes.patterns;
-import :passes.quantized_patterns;
 import :passes.rules;
 import :program;
 import :rewriter;
@@ -80,9 +79,7 @@ class specializer {
       else if (!taken_.contains(i)) operation(i, n, loops);
     }
     copy_.roots();
-    if (options_.simplify)
-      if (auto found = rewriting::recognized(to_, rewriting::patterns, rewriting::may_end_pattern, options_, counters_))
-        to_ = *std::move(found);
+    if (auto found = rewriting::recognized(to_, options_, counters_)) to_ = *std::move(found);
     if (options_.simplify && options_.blocked_layout)
       if (auto found = rewriting::image_shapes(to_).run()) to_ = *std::move(found);
     counters_.nodes = static_cast<std::int64_t>(to_.nodes().size());
@@ -302,7 +299,7 @@ class specializer {
       if (!t.dims.is_static()) {
         text w;
         w << n.op->name;
-        if (n.op == &record<op::truncate>)
+        if (is_call_of<op::truncate>(n))
           fail(error_kind::unsupported, w << ": the extent of its result is known only when it has run; such a program "
                                              "runs in segments, which one plan cannot hold");
         fail(error_kind::shape, w << ": not all dimensions of " << t.dims << " are those of an input");
@@ -342,7 +339,7 @@ class specializer {
     if (!options_.simplify) return {};
     for (int k = 0; k < static_cast<int>(std::size(rewriting::rules)); ++k) {
       if (options_.without.has(static_cast<rewrite>(k))) continue;
-      if (value v = rewriting::rules[k].apply(n, in, to_); !v.empty()) {
+      if (value v = rewriting::rules[k](n, in, to_); !v.empty()) {
         ++counters_.simplified;
         ++counters_.rewritten[k];
         return v;
@@ -371,11 +368,47 @@ std::string_view name_of(memory_sharing m) {
   return names[static_cast<int>(m)];
 }
 std::string_view name_of(rewrite r) {
-  for (const auto& p : rewriting::patterns)
-    if (p.as == r) return p.name;
-  for (const auto& p : rewriting::quantized_patterns)
-    if (p.as == r) return p.name;
-  return rewriting::rules[static_cast<int>(r)].name;
+  constexpr std::string_view names[] = {"neutral_number",
+                                        "same_type",
+                                        "stopped_gradient",
+                                        "double_inverse",
+                                        "logarithm",
+                                        "composed_permutation",
+                                        "composed_reshape",
+                                        "transposed_operand",
+                                        "scale",
+                                        "power",
+                                        "padding",
+                                        "softmax_loss",
+                                        "attention",
+                                        "rotary_embedding",
+                                        "layer_norm",
+                                        "rms_norm",
+                                        "softmax",
+                                        "gelu",
+                                        "gelu_tanh",
+                                        "mish",
+                                        "silu",
+                                        "quick_gelu",
+                                        "hard_swish",
+                                        "hard_sigmoid",
+                                        "sigmoid",
+                                        "softplus",
+                                        "channel_shuffle",
+                                        "quantized_conv2d",
+                                        "quantized_matmul",
+                                        "quantized_linear",
+                                        "quantized_add",
+                                        "quantized_multiply",
+                                        "quantized_average",
+                                        "quantized_move",
+                                        "quantized_table",
+                                        "integer_linear",
+                                        "integer_matmul",
+                                        "integer_conv2d",
+                                        "same_bytes"};
+  static_assert(std::size(names) == rewrite_count);
+  return names[static_cast<int>(r)];
 }
 
 std::map<std::string, std::int64_t> pass_counters::recognized() const {

@@ -2,10 +2,11 @@
 module lamina:passes.pattern;
 import :core;
 import :dtype;
-import :op;
 import :op.channels;
 import :op.elementwise;
+import :op;
 import :passes;
+import :product_type;
 import :program;
 import :rewriter;
 import :shape;
@@ -60,7 +61,7 @@ struct pattern_match {
   // Of an attention: what its mask adds where its condition holds, and elsewhere; the least that masks may be; the scores' form, and the
   // result's; which of queries, keys, values and result lie with their last two axes swapped.
   std::optional<double> kept{}, masked{}, least{};
-  dtype compute = dtype::float32;  // of its products
+  product_type compute{};  // of its products
   shape form{}, result{};
   bool turned[4]{};
   // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of
@@ -152,16 +153,16 @@ value_id power_base(const pattern_graph& g, value_id v, double exponent) {
 
 using operands_of_match = view<const value>;
 
-/// A pattern by the name of what it becomes.
-struct named_pattern {
+/// A pattern, what it becomes, and whether it is one of quantized nets, which are searched before all others.
+struct pattern {
   rewrite as;
-  std::string_view name;
   bool (*match)(const pattern_graph&, value_id, pattern_match&);
   value (*make)(const pattern_match&, operands_of_match);
+  bool quantized = false;
 };
 /// One operation that ends a pattern, and what takes its place.
 struct found_pattern {
-  const named_pattern* is;
+  const pattern* is;
   pattern_match match;
 };
 /// The patterns of a program by their last operations, the longest ones, and the operations that only they read.
@@ -172,29 +173,30 @@ struct found_patterns {
 
   std::map<std::int32_t, std::string> misses;  // operations that a pattern is about, and why it does not match
 
-  found_patterns(const program& p, view<const named_pattern> of, bool (*may_end)(const node&),
+  found_patterns(const program& p, view<const pattern* const> of, bool (*may_end)(const node&),
                  const pass_options& options) {
+    if (of.empty()) return;
     std::optional<pattern_graph> g;
     std::vector<char> needed;
     for (auto i = static_cast<std::int32_t>(p.nodes().size()); i-- > 0;) {
       if (!may_end(p.at(i)) || inside.contains(i)) continue;
       if (!g) g.emplace(p), needed = p.reachable();
       if (!needed[static_cast<std::size_t>(i)]) continue;
-      for (const auto& pattern : of) {
+      for (const pattern* tried : of) {
         pattern_match m;
         m.from = &p;
-        if (options.without.has(pattern.as)) continue;
-        if (!pattern.match(*g, {i, 0}, m)) {
+        if (options.without.has(tried->as)) continue;
+        if (!tried->match(*g, {i, 0}, m)) {
           if (!m.why.empty()) misses.emplace(m.node, std::move(m.why));
           continue;
         }
         m.why.clear();
         if (m.stays) {
-          staying.emplace(i, pattern.as);
+          staying.emplace(i, tried->as);
           break;
         }
         claim(*g, i, m);
-        by_root.emplace(i, found_pattern{&pattern, std::move(m)});
+        by_root.emplace(i, found_pattern{tried, std::move(m)});
         break;
       }
     }
@@ -223,8 +225,21 @@ struct found_patterns {
   }
 };
 
+/// The patterns that a program can have, as its operations say, the longer ones before those that are a part of them.
+std::vector<const pattern*> patterns_of(const program& p, bool quantized) {
+  std::set<const void*> seen;
+  std::map<rewrite, const pattern*> all;
+  for (const node& n : p.nodes())
+    if (n.kind == node_kind::operation && !n.op->patterns.empty() && seen.insert(n.op->id).second)
+      for (const pattern* one : n.op->patterns)
+        if (one->quantized == quantized) all.emplace(one->as, one);
+  std::vector<const pattern*> found;
+  for (const auto& [as, one] : all) found.push_back(one);
+  return found;
+}
+
 /// The program with patterns replaced, to a fixed point, or nothing where there are none; counts each, and notes those that nearly match.
-std::optional<program> recognized(const program& first, view<const named_pattern> of, bool (*may_end)(const node&),
+std::optional<program> recognized(const program& first, bool quantized, bool (*may_end)(const node&),
                                   const pass_options& options, pass_counters& counters) {
   constexpr int most_rounds = 8;
   std::optional<program> last;
@@ -235,7 +250,8 @@ std::optional<program> recognized(const program& first, view<const named_pattern
   };
   for (int round = 0; round < most_rounds; ++round) {
     const program& p = last ? *last : first;
-    const found_patterns found(p, of, may_end, options);
+    const auto of = patterns_of(p, quantized);
+    const found_patterns found(p, view<const pattern* const>(of.data(), of.size()), may_end, options);
     if (found.by_root.empty()) {
       for (const auto& [i, why] : found.misses) {
         text t;

@@ -7,7 +7,7 @@ import :op.linear;
 import :op.nn;
 import :op.shape;
 import :passes;
-import :passes.quantized_patterns;
+import :passes.patterns;
 import :program;
 import :rewriter;
 import :shape;

@@ -545,33 +545,27 @@ value make_same_bytes(const pattern_match& m, operands_of_match in) {
   return x;
 }
 
-inline constexpr named_pattern quantized_patterns[] = {
-    {rewrite::quantized_conv2d, "quantized_conv2d", match_quantized_conv2d, make_quantized_conv2d},
-    {rewrite::quantized_matmul, "quantized_matmul", match_quantized_matmul, make_quantized_matmul},
-    {rewrite::quantized_linear, "quantized_linear", match_quantized_linear, make_quantized_linear},
-    {rewrite::quantized_add, "quantized_add", match_quantized_add, make_quantized_add},
-    {rewrite::quantized_multiply, "quantized_multiply", match_quantized_multiply, make_quantized_multiply},
-    {rewrite::quantized_average, "quantized_average", match_quantized_average, make_quantized_average},
-    {rewrite::quantized_move, "quantized_move", match_quantized_move, make_quantized_move},
-    {rewrite::quantized_table, "quantized_table", match_quantized_table, make_quantized_table},
-    {rewrite::integer_linear, "integer_linear", match_integer_linear, make_integer_linear},
-    {rewrite::integer_matmul, "integer_matmul", match_integer_matmul, make_integer_matmul},
-    {rewrite::integer_conv2d, "integer_conv2d", match_integer_conv2d, make_integer_conv2d},
-    {rewrite::same_bytes, "same_bytes", match_same_bytes, make_same_bytes},
-};
-bool may_end_quantized_pattern(const node& n) {
-  return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::matmul, op::conv2d, op::cast>(n);
-}
-/// Whether a program has int8 numbers that stand for others.
-bool is_quantized(const program& p) {
-  return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
-    return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::dequantize>(n);
-  });
-}
-/// The program with its quantized patterns replaced, or nothing where there are none.
-std::optional<program> recognized_quantized(const program& p, const pass_options& options, pass_counters& counters) {
-  if (!options.simplify || !is_quantized(p)) return {};
-  return recognized(p, quantized_patterns, may_end_quantized_pattern, options, counters);
-}
+constinit const pattern quantized_conv2d_pattern{rewrite::quantized_conv2d, match_quantized_conv2d,
+                                                 make_quantized_conv2d, true};
+constinit const pattern quantized_matmul_pattern{rewrite::quantized_matmul, match_quantized_matmul,
+                                                 make_quantized_matmul, true};
+constinit const pattern quantized_linear_pattern{rewrite::quantized_linear, match_quantized_linear,
+                                                 make_quantized_linear, true};
+constinit const pattern quantized_add_pattern{rewrite::quantized_add, match_quantized_add, make_quantized_add, true};
+constinit const pattern quantized_multiply_pattern{rewrite::quantized_multiply, match_quantized_multiply,
+                                                   make_quantized_multiply, true};
+constinit const pattern quantized_average_pattern{rewrite::quantized_average, match_quantized_average,
+                                                  make_quantized_average, true};
+constinit const pattern quantized_move_pattern{rewrite::quantized_move, match_quantized_move, make_quantized_move,
+                                               true};
+constinit const pattern quantized_table_pattern{rewrite::quantized_table, match_quantized_table, make_quantized_table,
+                                                true};
+constinit const pattern integer_linear_pattern{rewrite::integer_linear, match_integer_linear, make_integer_linear,
+                                               true};
+constinit const pattern integer_matmul_pattern{rewrite::integer_matmul, match_integer_matmul, make_integer_matmul,
+                                               true};
+constinit const pattern integer_conv2d_pattern{rewrite::integer_conv2d, match_integer_conv2d, make_integer_conv2d,
+                                               true};
+constinit const pattern same_bytes_pattern{rewrite::same_bytes, match_same_bytes, make_same_bytes, true};
 
 }  // namespace lamina::rewriting

@@ -2,11 +2,12 @@
 module lamina:passes.recompute.impl;
 import :core;
 import :dtype;
-import :op;
 import :op.control;
 import :op.view;
+import :op;
 import :parameter.naming;
 import :passes;
+import :product_type;
 import :program;
 import :rewriter;
 import :shape;
@@ -15,7 +16,7 @@ import lamina.std;
 
 namespace lamina {
 
-std::shared_ptr<program> with_rounded_products(const program& p, dtype to) {
+std::shared_ptr<program> with_rounded_products(const program& p, product_type to) {
   auto made = std::make_shared<program>();
   made->common_subexpressions = p.common_subexpressions;
   made->sites(p.sites());

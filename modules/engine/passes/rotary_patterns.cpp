@@ -159,4 +159,6 @@ value make_rotary(const pattern_match& m, operands_of_match in) {
   return rotary_embedding(in[0], table(1), table(2), {m.flag});
 }
 
+constinit const pattern rotary_embedding_pattern{rewrite::rotary_embedding, match_rotary, make_rotary};
+
 }  // namespace lamina::rewriting

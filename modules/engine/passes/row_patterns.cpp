@@ -271,4 +271,8 @@ value make_normalized(const pattern_match& m, operands_of_match in) {
   return y;
 }
 
+constinit const pattern layer_norm_pattern{rewrite::layer_norm, match_layer_norm, make_normalized};
+constinit const pattern rms_norm_pattern{rewrite::rms_norm, match_rms_norm, make_normalized};
+constinit const pattern softmax_pattern{rewrite::softmax, match_softmax, make_softmax};
+
 }  // namespace lamina::rewriting

@@ -55,10 +55,7 @@ value double_inverse(const node& n, view<const value> in, program& p) {
 value log_of(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::log>(n)) return {};
   const node& inner = node_of(in[0]);
-  if (is_call_of<op::exp>(inner)) return operand(inner, 0, p);
-  if (is_call_of<op::softmax>(inner))
-    return log_softmax(operand(inner, 0, p), inner.attributes_as<softmax_attributes>());
-  return {};
+  return inner.op && inner.op->logarithm ? inner.op->logarithm(inner.attributes.get(), operand(inner, 0, p)) : value();
 }
 
 value composed_permutation(const node& n, view<const value> in, program& p) {
@@ -94,6 +91,11 @@ value composed_reshape(const node& n, view<const value> in, program& p) {
              : reshape(in[0], n.results[0].dims);
 }
 
+/// The same operation of other operands and attributes.
+template <class A> value again(const node& n, const A& attributes, view<const value> in, program& p) {
+  return {&p, p.add(*n.op, std::make_shared<const A>(attributes), in)};
+}
+
 value transposed_operand(const node& n, view<const value> in, program& p) {
   const bool of_int8 = is_call_of<op::quantized_matmul>(n), of_integers = is_call_of<op::integer_matmul>(n);
   if (!of_int8 && !of_integers && !is_call_of<op::matmul>(n)) return {};
@@ -108,16 +110,16 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     }
     return true;
   };
-  if (of_integers)
-    return swaps_last(in[2]) ? integer_matmul(in[0], in[1], operand(node_of(in[2]), 0, p), in[3],
-                                              !n.attributes_as<integer_matmul_attributes>().transpose_b)
-                             : value();
-  if (of_int8) {
-    if (!swaps_last(in[3])) return {};
-    auto with = n.attributes_as<quantized_matmul_attributes>();
-    with.transpose_b = !with.transpose_b;
-    return quantized_matmul(in[0], {in[1], in[2]}, operand(node_of(in[3]), 0, p), {in[4], in[5]}, {in[6], in[7]}, with);
-  }
+  const auto with_second = [&](std::size_t at,
+                               auto attributes) {  // of products that transpose their second matrix alone
+    if (!swaps_last(in[at])) return value();
+    attributes.transpose_b = !attributes.transpose_b;
+    std::vector<value> operands(in.begin(), in.end());
+    operands[at] = operand(node_of(in[at]), 0, p);
+    return again(n, attributes, operands, p);
+  };
+  if (of_integers) return with_second(2, n.attributes_as<integer_matmul_attributes>());
+  if (of_int8) return with_second(3, n.attributes_as<quantized_matmul_attributes>());
   auto at = n.attributes_as<matmul_attributes>();
   bool a = swaps_last(in[0]), b = swaps_last(in[1]);
   if (!a && !b) return {};
@@ -184,7 +186,8 @@ value joined_padding(const node& n, view<const value> in, program& p) {
   auto a = n.attributes_as<conv2d_attributes>();
   (axis == 3 ? a.padding.w : a.padding.h) += by.before;
   (axis == 3 ? a.padding_more.w : a.padding_more.h) += by.after - by.before;
-  return apply<op::conv2d>(a, operand(around, 0, p), in[1]);
+  const value operands[] = {operand(around, 0, p), in[1]};
+  return again(n, a, operands, p);
 }
 
 // (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
@@ -204,24 +207,10 @@ value gradient_of_log(const node& n, view<const value> in, program& p) {
   return {};
 }
 
-/// A rule by the name that counters and messages have for it.
-struct named_rule {
-  std::string_view name;
-  rule apply;
-};
 /// In the order of `rewrite`.
-inline constexpr named_rule rules[] = {{"neutral_number", identity_number},
-                                       {"same_type", same_type},
-                                       {"stopped_gradient", operand_itself},
-                                       {"double_inverse", double_inverse},
-                                       {"logarithm", log_of},
-                                       {"composed_permutation", composed_permutation},
-                                       {"composed_reshape", composed_reshape},
-                                       {"transposed_operand", transposed_operand},
-                                       {"scale", joined_scale},
-                                       {"power", power_of_number},
-                                       {"padding", joined_padding},
-                                       {"softmax_loss", gradient_of_log}};
+inline constexpr rule rules[] = {
+    identity_number,  same_type,          operand_itself, double_inverse,  log_of,         composed_permutation,
+    composed_reshape, transposed_operand, joined_scale,   power_of_number, joined_padding, gradient_of_log};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
 }  // namespace lamina::rewriting

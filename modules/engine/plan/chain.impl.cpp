@@ -1,7 +1,7 @@
 // Chains of elementwise operations: one pass over memory, or a call for each where what they compute fits into one tile.
 module;
 #include "../kernels/compile_chain.h"
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.chain.impl;
 import :context;
 import :core;
@@ -20,19 +20,17 @@ import lamina.std;
 namespace lamina {
 
 kernels::map_function map_function_of(const request& r, const node& n) {
-  const auto& e = *kernels::kernels_of(static_cast<kernels::isa>(r.isa)).elementwise;
+  const auto& map = n.op->map(r.isa);
   // The last operand has the type that counts: the first one may be a condition.
   const dtype element = r.of.type(n.inputs.back()).element;
-  const int code = n.op->map();  // below 0: of a function between two element types
   kernels::map_function f = nullptr;
-  if (code < 0) {
+  if (map.casts) {
     const auto& a = n.attributes_as<cast_attributes>();
-    f = (*e.casts)[static_cast<int>(element)][kernels::cast_column(static_cast<kernels::element>(a.to), a.saturate,
-                                                                   static_cast<kernels::power_rounding>(a.round_mode))];
+    f = (*map.casts)[static_cast<int>(element)][kernels::cast_column(
+        static_cast<kernels::element>(a.to), a.saturate, static_cast<kernels::power_rounding>(a.round_mode))];
   } else {
-    const auto op = static_cast<kernels::map_op>(code);
-    const bool moves = op == kernels::map_op::copy || op == kernels::map_op::where;
-    if (moves || element <= dtype::boolean) f = (*e.maps)[code][static_cast<int>(detail::moved_as(element))];
+    const bool moves = map.op == kernels::map_op::copy || map.op == kernels::map_op::where;
+    if (moves || element <= dtype::boolean) f = map.of[static_cast<int>(detail::moved_as(element))];
   }
   if (!f) {
     text t;
@@ -43,10 +41,8 @@ kernels::map_function map_function_of(const request& r, const node& n) {
 }
 
 kernels::map_function emitter::low_latency_function_of(const node& n) const {
-  if (n.results[0].element == dtype::float32)
-    for (const auto& f : table_.elementwise->low_latency)
-      if (static_cast<int>(f.op) == n.op->map()) return f.run;
-  return map_function_of(r_, n);
+  const auto fast = n.results[0].element == dtype::float32 ? n.op->map(r_.isa).low_latency : nullptr;
+  return fast ? fast : map_function_of(r_, n);
 }
 
 // What a chain reads and writes, and the space that it walks through.
@@ -179,7 +175,7 @@ void emitter::emit_calls(chain& c) {
           where.push_back(
               {&a.out,
                place_in(c, {m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
-          step(table_.elementwise->map, a, where);
+          step(kernels::elementwise_of(r_.isa).map, a, where);
         },
         400e3, 64);
     stage();
@@ -199,11 +195,13 @@ kernels::chain_args emitter::steps_of(chain& of) {
     return static_cast<std::size_t>(std::lower_bound(nodes_.begin(), nodes_.end(), node) - nodes_.begin());
   };
   std::size_t last_reader[kernels::chain_steps];  // of the step's temporary
+  const kernels::map_functions* maps[kernels::chain_steps];
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
     const node& n = p_.at(nodes_[k]);
     auto& s = c.step[k];
     s.run = map_function_of(r_, n);
-    s.op = n.op->map() < 0 ? kernels::map_op::copy : static_cast<kernels::map_op>(n.op->map());
+    maps[k] = &n.op->map(r_.isa);
+    s.op = maps[k]->op;
     s.type = static_cast<kernels::element>(n.results[0].element);
     s.in[0] = s.in[1] = s.in[2] = -1;
     for (std::size_t q = 0; q < n.inputs.size(); ++q) {
@@ -232,7 +230,7 @@ kernels::chain_args emitter::steps_of(chain& of) {
     if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i))
       c.streamed |= 1u << i;
   }
-  kernels::compile_chain(*table_.elementwise, c);
+  kernels::compile_chain(maps, c);
   return c;
 }
 
@@ -270,7 +268,7 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
             for (std::size_t a = 0; a < outside; ++a) at += index[a] * of.stride(s, a) * s.size;
             where.push_back({&part.operand[i].data, s.at.at(at)});
           }
-          step(table_.elementwise->chain, part, where, kernels::chain_scratch_bytes);
+          step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
         },
         400e3, split + 1 == walked ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;

@@ -1,6 +1,6 @@
 // Steps: what operations, chains and reorders become, and what operations see of the plan.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.emit.impl;
 import :context;
 import :core;
@@ -251,6 +251,7 @@ void emitter::add(step_function run, view<const std::byte> arguments, view<const
   for (const auto& c : code) plan_.code_.push_back({place(c.field), c.numbers ? place(c.numbers) : plan_code::always});
   if (!nodes_.empty()) check_bytes(scratch);
   plan_.scratch_bytes_ = std::max(plan_.scratch_bytes_, scratch);
+  if (!nodes_.empty() && of().op->by_element) plan_.by_element_.push_back(at);
   pending_.push_back({run, at, static_cast<std::uint32_t>(arguments.size())});
 }
 
@@ -399,7 +400,7 @@ void emitter::emit_reorder() {
     a.extent[0] = static_cast<std::int64_t>(bytes_of(v, spread)) / a.size;  // of a blocked image, padding too
     a.out_stride[0] = 1;
     touch(all.buffer);
-    if (s.size()) step(table_.reduce->copy, a, {{&a.in, from}, {&a.out, all}});
+    if (s.size()) step(kernels::copies_of(r_.isa).copy, a, {{&a.in, from}, {&a.out, all}});
     if (!numbers_change) return;
     stage();
     ++now_;
@@ -408,10 +409,10 @@ void emitter::emit_reorder() {
     from = all;
   }
   const auto size = static_cast<std::int64_t>(size_of(p_.type(v).element));
-  const auto* blocks = table_.quantized->blocked;
-  auto run = size == 1 ? (current_->to == layout::blocked ? blocks->to_blocked : blocks->from_blocked)
-             : current_->to == layout::blocked ? table_.conv->to_blocked
-                                               : table_.conv->from_blocked;
+  const auto way_of = [&](const auto& family) {
+    return current_->to == layout::blocked ? family.to_blocked : family.from_blocked;
+  };
+  auto run = size == 1 ? way_of(kernels::byte_images_of(r_.isa)) : way_of(kernels::conv_of(r_.isa));
   constexpr double reorder_grain = 200e3;
   const bool to_blocks = current_->to == layout::blocked;
   const auto moved = [&](std::int64_t images, std::int64_t channels, std::int64_t plain_at, std::int64_t blocked_at) {
@@ -449,8 +450,9 @@ void emitter::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
   a.in_stride[0] = form(v) == layout::uniform && from.form == layout::uniform ? 0 : 1;
   a.out_stride[0] = 1;
   if (a.extent[0])
-    detail::box_step(a).add(
-        *table_.reduce, [&](auto run, auto& args, auto* in, auto* out) { step(run, args, {{in, from}, {out, to}}); });
+    detail::box_step(a).add(kernels::copies_of(r_.isa), [&](auto run, auto& args, auto* in, auto* out) {
+      step(run, args, {{in, from}, {out, to}});
+    });
 }
 
 void emitter::emit_copies() {

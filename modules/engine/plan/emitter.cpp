@@ -1,14 +1,15 @@
 // Makes the kernel calls of a plan from what the phases decided: memory as it is touched, steps, stages.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:emitter;
 import :context;
 import :core;
 import :dtype;
 import :emission;
 import :passes;
-import :plan;
 import :plan.phases;
+import :plan;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -29,12 +30,7 @@ kernels::map_function map_function_of(const request& r, const node& n);
 class emitter final : public emission {
  public:
   emitter(plan& result, const request& r)
-      : plan_(result),
-        r_(r),
-        p_(r.of),
-        d_(decide(r)),
-        table_(kernels::kernels_of(static_cast<kernels::isa>(r.isa))),
-        block_of_(d_.used.first_value, none) {}
+      : plan_(result), r_(r), p_(r.of), d_(decide(r)), block_of_(d_.used.first_value, none) {}
 
   void run();
   /// The buffer of the counters that checks read, or none.
@@ -50,7 +46,7 @@ class emitter final : public emission {
   lamina::isa isa() const override { return r_.isa; }
   bool relaxed_summation() const override { return r_.options.relaxed_summation; }
   bool fast_convolutions() const override { return r_.options.fast_convolutions; }
-  dtype compute() const override { return d_.used.gradients ? dtype::float32 : r_.options.compute; }
+  product_type compute() const override { return d_.used.gradients ? product_type() : r_.options.compute; }
   bool compact() const override { return r_.options.compact; }
   const lamina::epilogue& epilogue() const override;
   buffer_ref operand(value_id v) override {
@@ -185,7 +181,6 @@ class emitter final : public emission {
   const request r_;
   const program& p_;
   const decisions d_;
-  const kernels::table& table_;
   std::string note_;  // of the item whose steps are being made
   bool packing_ = false;
   std::map<std::pair<value_id, layout>, std::int32_t> converted_;  // blocks

@@ -1,6 +1,6 @@
 // What runs as one: a product with what its epilogue does, elementwise operations in one pass over memory.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.group.impl;
 import :core;
 import :emission;

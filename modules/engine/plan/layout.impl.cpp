@@ -1,6 +1,6 @@
 // The layout of each value: images of convolutions lie in channel blocks, and so does what elementwise operations make of them.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.layout.impl;
 import :core;
 import :dtype;

@@ -2,7 +2,7 @@
 // carries lie where the scan's results go, and the addresses of slices move on with each iteration. Each program of a cond is a
 // loop of one iteration that runs where the predicate says so.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.loop.impl;
 import :context;
 import :core;

@@ -184,6 +184,7 @@ export class plan {
   std::vector<std::string> output_names_, state_names_;
   std::vector<std::int32_t> assigned_, once_states_;
   std::vector<bool> touches_elements_;
+  std::vector<std::uint32_t> by_element_;  // arguments of steps of such operations, ascending
   std::vector<plan_line> lines_;
   std::size_t commit_stage_ = 0, once_stages_ = 0, arena_bytes_ = 0, scratch_bytes_ = 0;
   lamina::isa isa_;

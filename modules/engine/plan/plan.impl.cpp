@@ -1,5 +1,5 @@
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.impl;
 import :context;
 import :core;
@@ -40,7 +40,7 @@ std::size_t plan::bytes() const {
   std::size_t n = sizeof *this + of(buffers_) + of(steps_) + of(stages_) + of(relocations_) + of(arguments_) +
                   of(code_) + of(constants_) + of(packs_) + of(checks_) + of(loops_) + of(moves_) + of(input_types_) +
                   of(output_types_) + of(state_types_) + of(output_names_) + of(state_names_) + of(assigned_) +
-                  of(once_states_) + of(lines_);
+                  of(once_states_) + of(by_element_) + of(lines_);
   for (const auto& c : constants_) n += c.bytes();
   for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity() + of(l.results);
   for (const auto& s : state_names_) n += s.capacity();
@@ -90,12 +90,10 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
     }
     return found;
   };
-  const auto& table = kernels::kernels_of(static_cast<kernels::isa>(isa_));
-  const auto& cells = *table.cell;
   const auto each_apart = [&](const use& r, const use& w) {
     const plan_step& s = steps_[r.step];
-    return cells.lstm.has(s.run) || cells.gru.has(s.run) ||
-           reads_where_it_writes(*table.elementwise, s.run, arguments_.data() + s.arguments, r.at, w.at);
+    return std::binary_search(by_element_.begin(), by_element_.end(), s.arguments) ||
+           reads_where_it_writes(kernels::elementwise_of(isa_), s.run, arguments_.data() + s.arguments, r.at, w.at);
   };
   const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);
   // A step that reads what it writes touches nothing of the other steps that write parts of the result.

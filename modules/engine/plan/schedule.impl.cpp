@@ -1,6 +1,6 @@
 // Which results are memory of others, and the order of what runs.
 module;
-#include "../kernels/table.h"
+#include "../kernels/families.h"
 module lamina:plan.schedule.impl;
 import :core;
 import :emission;

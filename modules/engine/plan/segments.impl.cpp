@@ -17,7 +17,7 @@ namespace lamina {
 
 namespace {
 
-bool counts(const node& n) { return n.op == &record<op::truncate>; }
+bool counts(const node& n) { return is_call_of<op::truncate>(n); }
 bool runs_on_host(const node& n) { return n.op && n.op->host; }
 // Whether it runs once the plan of its segment has.
 bool ends(const node& n) { return counts(n) || runs_on_host(n); }

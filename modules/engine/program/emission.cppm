@@ -3,6 +3,7 @@ export module lamina:emission;
 import :context;
 import :core;
 import :dtype;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -74,7 +75,7 @@ export class emission {
   /// Whether convolutions may take fewer multiplications with larger errors.
   virtual bool fast_convolutions() const = 0;
   /// What the operands of float32 products with weights are rounded to: float32 or bfloat16.
-  virtual dtype compute() const = 0;
+  virtual product_type compute() const = 0;
   /// Whether one thread runs the plan, and kernels of less code are taken where they need little more time.
   virtual bool compact() const = 0;
   /// What follows in the same pass over the result.

@@ -3,6 +3,7 @@ module lamina:program.json.impl;
 import :core;
 import :dtype;
 import :io.words.impl;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -45,6 +46,7 @@ text& attribute(text& t, const attribute_value& v) {
     case attribute_value::form::real: number(t, v.real); break;
     case attribute_value::form::boolean: t << (v.integer != 0); break;
     case attribute_value::form::element: t << '"' << v.element << '"'; break;
+    case attribute_value::form::product: t << '"' << dtype(v.product) << '"'; break;
     case attribute_value::form::dims: dims(t, v.dims); break;
     case attribute_value::form::axes:
       t << "[";

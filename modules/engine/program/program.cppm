@@ -4,6 +4,7 @@ export module lamina:program;
 import :context;
 import :core;
 import :dtype;
+import :product_type;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -72,11 +73,12 @@ export class dimension_names {
 
 /// One attribute of an operation, whatever member of the attributes holds it; narrower numbers are the wider ones here.
 export struct attribute_value {
-  enum class form : std::uint8_t { integer, real, boolean, element, dims, axes };
+  enum class form : std::uint8_t { integer, real, boolean, element, product, dims, axes };
   form is = form::integer;
   std::int64_t integer = 0;  // boolean: 0 or 1
   double real = 0;
   dtype element = dtype::float32;
+  product_type product{};
   shape dims;
   lamina::axes list;
   bool omitted = false;  // at the default of a member that files of earlier versions lack: it is not written
@@ -129,10 +131,20 @@ export struct image_layouts {
   bool zero_padding = false;  // zeros are written beyond the channels of the result, whatever operands have there
 };
 
+namespace rewriting {
+struct pattern;
+}
+extern "C++" {
+namespace kernels {
+struct map_functions;
+}
+}
+
 /// The run-time record of an operation: everything the rooms below need to know of it.
 export struct operation {
   std::string_view name;
   std::string_view type;  // the class that defines it: two operations may have one name
+  const void* id;         // of that class: its `operation_id`
   bool library;           // one of the library's own
   int version = 1;
   int operands;             // -1: any number
@@ -144,7 +156,8 @@ export struct operation {
   void (*gradient)(gradient_call&) = nullptr;  // null: not differentiable
   void (*emit)(emission&) = nullptr;
   void (*host)(host_call&) = nullptr;  // instead of `emit`: runs on the host, between plans
-  int (*map)() = nullptr;              // the kernel's micro-operation of an elementwise operation, or null
+  /// The micro-operation of an elementwise operation, or null.
+  const kernels::map_functions& (*map)(lamina::isa) = nullptr;
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
   /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
@@ -178,6 +191,10 @@ export struct operation {
   bool (*joins_pools)(const image_call&) = nullptr;
   bool plain_images = false;  // a plan in which it stands keeps images in the plain layout
   int updates = -1;           // the result may be written over this operand, element by element or row by row
+  /// The logarithm of its result, made of operand 0 more exactly or in less time than of the result.
+  value (*logarithm)(const void* attributes, const value& operand) = nullptr;
+  /// The steps of `emit` read an operand of a result's type only where they write that result: the two may be one memory.
+  bool by_element = false;
   bool takes_kinds = false;   // operands and results may be sequences and optionals
   bool results_vary = false;  // subprograms of a node may give results of different extents
   /// What subprogram `s` of a node is, in drawings.
@@ -187,10 +204,12 @@ export struct operation {
   /// The bounds of an operation that limits operand 0, from the numbers that its other operands are, where they are constants.
   std::optional<value_bounds> (*bounds)(view<const std::optional<double>> operands) = nullptr;
   /// Of a product of float32 operands: its attributes where it rounds them to a half type before it multiplies; null: it does not.
-  std::shared_ptr<const void> (*rounded)(const void* attributes, dtype to) = nullptr;
+  std::shared_ptr<const void> (*rounded)(const void* attributes, product_type to) = nullptr;
   /// The neighboring positions of operand 0, which has these extents, that the result is.
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;
+  /// The patterns of several operations that have this one in them: a program is searched for those of its operations.
+  view<const rewriting::pattern* const> patterns{};
   /// How calls on several samples become one; null: positions of every axis see each other.
   void (*map_axis)(const void* attributes, axis_map&) = nullptr;
   /// Whether a run may find operands of this node wrong; `may_fail` where there is none.

@@ -1,6 +1,7 @@
 module lamina:program.impl;
 import :core;
 import :dtype;
+import :product_type;
 import :program;
 import :shape;
 import :tensor;
@@ -606,6 +607,7 @@ void spell_attribute(text& t, const attribute_value& v) {
     case attribute_value::form::real: t << v.real; break;
     case attribute_value::form::boolean: t << (v.integer != 0); break;
     case attribute_value::form::element: t << v.element; break;
+    case attribute_value::form::product: t << dtype(v.product); break;
     case attribute_value::form::dims: t << v.dims; break;
     case attribute_value::form::axes: t << v.list; break;
   }

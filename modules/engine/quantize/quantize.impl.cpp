@@ -32,9 +32,9 @@ struct quantized_value {
   quantization_numbers numbers;
 };
 
-class rewriting {
+class quantizing {
  public:
-  rewriting(detail::product_finder& found, const quantization_profile& ranges, const quantization_options& o)
+  quantizing(detail::product_finder& found, const quantization_profile& ranges, const quantization_options& o)
       : found_(found), ranges_(ranges), options_(o), made_(std::make_shared<program>()), copy_(found.of(), *made_) {
     made_->common_subexpressions = found.of().common_subexpressions;
   }
@@ -348,7 +348,7 @@ double relative(double errors, double squares) {
 // The error of each product on samples, by its name.
 std::map<std::string, double> errors_of(detail::product_finder& found, const quantization_profile& ranges,
                                         const quantization_options& o, view<const std::vector<any_tensor>> samples) {
-  auto made = rewriting(found, ranges, o).errors();
+  auto made = quantizing(found, ranges, o).errors();
   session measuring(made.program, {&made.states, nullptr});
   std::vector<double> errors(made.products.size()), squares(errors);
   std::vector<any_tensor> sums;
@@ -408,13 +408,13 @@ quantized_program quantize(const program& p, const parameter_store& states, cons
                   "quantize: `largest_error` needs samples to measure errors on, and there are none");
   refuse_host(p, "quantize");
   detail::product_finder found(p, states);
-  if (samples.empty()) return rewriting(found, ranges, o).run();
+  if (samples.empty()) return quantizing(found, ranges, o).run();
   detail::check_samples("quantize", p, samples);
   const auto errors = errors_of(found, ranges, o, samples);
   quantization_options chosen = o;
   for (const auto& [name, error] : errors)
     if (error > o.largest_error) chosen.keep_float.push_back(name);
-  quantized_program made = rewriting(found, ranges, chosen).run();
+  quantized_program made = quantizing(found, ranges, chosen).run();
   for (auto& product : made.report.products) {
     const auto error = errors.find(product.name);
     if (error == errors.end()) continue;

@@ -3,9 +3,10 @@
 module lamina:structure.read.impl;
 import :core;
 import :dtype;
-import :io;
 import :io.document.impl;
 import :io.file.impl;
+import :io;
+import :product_type;
 import :program;
 import :shape;
 import :structure;
@@ -252,6 +253,7 @@ class program_reader {
       case attribute_value::form::real: a.real = real(v, what.view()); break;
       case attribute_value::form::boolean: a.integer = need(v, json_kind::boolean, what).boolean(); break;
       case attribute_value::form::element: a.element = element(v); break;
+      case attribute_value::form::product: a.product = element(v); break;
       case attribute_value::form::dims:
         a.dims = dims(v, what.view());
         check_size({dtype::float32, a.dims});

@@ -16,7 +16,7 @@ namespace lamina::graph {
 namespace {
 // The operand that stands for an operation, or -1.
 int stand_in(const node& n, purpose what) {
-  if (what == purpose::both || n.op != &record<op::in_training>) return -1;
+  if (what == purpose::both || !is_call_of<op::in_training>(n)) return -1;
   return what == purpose::inference ? 1 : 0;
 }
 }  // namespace

@@ -200,7 +200,7 @@ bool collect(const value& g, std::vector<value>* indices, std::vector<value>* ro
   program& p = g.owner();
   const node n = p.at(g.id());
   if (n.op && n.op->adds) return collect({&p, n.inputs[0]}, indices, rows) && collect({&p, n.inputs[1]}, indices, rows);
-  if (!n.op || n.op != &record<op::scatter_rows> || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0)
+  if (!is_call_of<op::scatter_rows>(n) || static_cast<const axis_attributes*>(n.attributes.get())->axis != 0)
     return false;
   if (!indices) return true;
   shape row = g.shape();

@@ -62,7 +62,7 @@ class symbol_table {
   void draw_after(const node& n) {
     for (const auto& sub : n.subprograms)
       for (const node& inner : sub->nodes()) draw_after(inner);
-    if (n.op != &record<op::random_uniform> && n.op != &record<op::random_normal>) return;
+    if (!is_call_of<op::random_uniform>(n) && !is_call_of<op::random_normal>(n)) return;
     const auto at = static_cast<std::uint32_t>(static_cast<const random_attributes*>(n.attributes.get())->site);
     for (const std::uint32_t k : {at, at - static_cast<std::uint32_t>(first_site)})
       if (k < std::uint32_t(1) << 20 && k >= body.sites()) body.sites(std::int64_t(k) + 1);

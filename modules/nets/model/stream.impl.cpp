@@ -432,15 +432,19 @@ class stream_maker {
   }
   why_not check_operand(const reading& r) const {
     struct rule {
-      const operation* of;
+      const void* of;  // its operation_id
       why_not (stream_maker::*check)(const reading&) const;
     };
     static const rule rules[] = {
-        {&record<op::matmul>, &stream_maker::product},    {&record<op::softmax>, &stream_maker::softmax_rows},
-        {&record<op::conv2d>, &stream_maker::windows},    {&record<op::log_softmax>, &stream_maker::softmax_rows},
-        {&record<op::attention>, &stream_maker::queries}, {&record<op::rope>, &stream_maker::rotation},
-        {&record<op::gather>, &stream_maker::lookup},     {&record<op::pad>, &stream_maker::padding},
-        {&record<op::slice>, &stream_maker::part},
+        {&operation_id<op::matmul>, &stream_maker::product},
+        {&operation_id<op::softmax>, &stream_maker::softmax_rows},
+        {&operation_id<op::conv2d>, &stream_maker::windows},
+        {&operation_id<op::log_softmax>, &stream_maker::softmax_rows},
+        {&operation_id<op::attention>, &stream_maker::queries},
+        {&operation_id<op::rope>, &stream_maker::rotation},
+        {&operation_id<op::gather>, &stream_maker::lookup},
+        {&operation_id<op::pad>, &stream_maker::padding},
+        {&operation_id<op::slice>, &stream_maker::part},
     };
     if (r.n.op->map || is_call_of_any<op::cast, op::broadcast_like>(r.n)) return pointwise(r);
     if (is_call_of_any<op::reshape, op::flatten, op::reshape_like>(r.n)) return same_order(r);
@@ -448,7 +452,7 @@ class stream_maker {
                        op::reduce_all, op::argmax, op::concat_part>(r.n))
       return same_history(r);
     for (const auto& x : rules)
-      if (r.n.op == x.of) return (this->*x.check)(r);
+      if (r.n.op->id == x.of) return (this->*x.check)(r);
     return mapped(r);
   }
   why_not pointwise(const reading& r) const {

@@ -4,6 +4,7 @@ import :core;
 import :dtype;
 import :parameter;
 import :passes;
+import :product_type;
 import :program;
 import lamina.std;
 
@@ -24,7 +25,7 @@ export struct loss_scaling {
 export struct step_options {
   /// What products (`linear`, `matmul`, `attention`, convolutions), their gradients too, round float32 operands to: bfloat16 or float16.
   /// Sums, parameters, states of optimizers and everything else stay float32, as do bodies of recurrent layers.
-  dtype compute = dtype::float32;
+  product_type compute{};
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
   bool operator==(const step_options&) const = default;

@@ -10,6 +10,7 @@ import :model;
 import :op.weighted_loss;
 import :parameter;
 import :passes;
+import :product_type;
 import :program;
 import :reference;
 import :session;
@@ -139,7 +140,7 @@ export struct fit_options {
   /// each process. Without replicas it changes nothing.
   bool shard_optimizer = false;
   /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
-  dtype compute = dtype::float32;
+  product_type compute{};
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
   /// What shorter samples are filled up with in batches, also of the validation data: a number for each field. A field without one has
@@ -296,7 +297,7 @@ export struct training_options {
   /// is that of a batch of all their samples, with the bits of `accumulate` in `fit`.
   std::int64_t accumulate = 1;
   /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
-  dtype compute = dtype::float32;
+  product_type compute{};
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
   /// Processes that train this model together, a power of two: each gives its own batches, which count alike, all take the same number of steps,

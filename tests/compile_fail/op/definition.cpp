@@ -53,7 +53,7 @@ auto use(const matrix<float>& x) {
 }  // namespace op_static_shape
 
 // case: op_map
-// expect: the operation arc_op has `map`, which names a kernel of the library by a number that only the library knows; it needs `static void emit(emission&)` instead
+// expect: the operation arc_op has `map`, which names kernels that only the library has; it needs `static void emit(emission&)` instead
 namespace op_map {
 struct arc_op {
   static constexpr std::string_view name = "arc";

@@ -1,0 +1,12 @@
+// The families of kernels, as the planner sees them.
+#pragma once
+#include "bfloat.h"
+#include "cell.h"
+#include "conv.h"
+#include "elementwise.h"
+#include "gemm.h"
+#include "index.h"
+#include "quantized.h"
+#include "reduce.h"
+#include "sample.h"
+#include "transformer.h"
