@@ -8,6 +8,8 @@ using kernel_test::buffer;
 namespace {
 
 const conv_functions& functions() { return conv_of(kernel_test::tested()); }
+const pool_functions& maxima() { return max_pool_of(kernel_test::tested()); }
+const pool_functions& averages() { return average_pool_of(kernel_test::tested()); }
 long lane_count() { return lanes(kernel_test::tested()); }
 
 std::mt19937& generator() {
@@ -91,33 +93,32 @@ template <class T> bool near(const buffer<T>& actual, const std::vector<double>&
 template <class T> void check(const window& w, long images, bool count_padding, bool ties) {
   constexpr int type = std::is_same_v<T, float> ? 0 : 1;
   const maps<T> x(w, images, count_padding, ties);
-  const auto& f = functions();
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " padding " << count_padding << " ties " << ties) {
     buffer<T> out(x.best.size(), 1), back(x.in.size(), 1);
     buffer<std::int32_t> index(x.best.size(), 1);
     pool_args a{w, images, x.in.data(), out.data(), index.data(), count_padding, 0};
-    f.max_pool_of(w, type, true)(&a, nullptr);
+    maxima().of(w, type, true)(&a, nullptr);
     BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
     BOOST_TEST(kernel_test::same_bits(std::as_const(index).data(), x.place.data(), x.place.size()));
     BOOST_TEST(index.guards_intact());
     for (auto& v : out) v = 77;
     a.index = nullptr;
-    f.max_pool_of(w, type, false)(&a, nullptr);
+    maxima().of(w, type, false)(&a, nullptr);
     BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), x.best.data(), x.best.size()));
     for (auto& v : back) v = 77;
     std::int64_t invalid[3] = {};
     pool_grad_args g{w, images, x.gradient.data(), x.place.data(), back.data(), invalid, count_padding, 0};
-    f.max_pool_grad[type](&g, nullptr);
+    max_pool_grad_of(kernel_test::tested()).of[type](&g, nullptr);
     BOOST_TEST(invalid[0] == 0);
     BOOST_TEST(near(back, x.best_gradient, 100));
     BOOST_TEST(back.guards_intact());
 
-    f.average_pool_of(w, type)(&a, nullptr);
+    averages().of(w, type, false)(&a, nullptr);
     BOOST_TEST(near(out, x.mean, 100));
     BOOST_TEST(out.guards_intact());
     for (auto& v : back) v = 77;
     g.index = nullptr;
-    f.average_pool_grad[type](&g, nullptr);
+    average_pool_grad_of(kernel_test::tested()).of[type](&g, nullptr);
     BOOST_TEST(near(back, x.mean_gradient, 100));
     BOOST_TEST(back.guards_intact());
   }
@@ -138,9 +139,9 @@ void check_blocked(const window& w, long images, bool count_padding) {
     f.from_blocked(&from, nullptr);
   };
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " padding " << count_padding) {
-    result(f.max_pool_blocked);
+    result(maxima().blocked);
     BOOST_TEST(kernel_test::same_bits(std::as_const(plain).data(), x.best.data(), x.best.size()));
-    result(f.average_pool_blocked);
+    result(averages().blocked);
     BOOST_TEST(near(plain, x.mean, 100));
     BOOST_TEST(out.guards_intact());
     long beyond = 0;
@@ -263,7 +264,7 @@ BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
       in[at(bad / 2 * 40 + 6 + bad % 2)] = std::nanf("");
       in_double[at(bad / 2 * 40 + 6 + bad % 2)] = std::nan("");
       pool_args a{w, 1, in.data(), out.data(), index.data(), 0, 0};
-      functions().max_pool_of(w, 0, true)(&a, nullptr);
+      maxima().of(w, 0, true)(&a, nullptr);
       long count = 0;
       for (std::size_t i = 0; i < out.size(); ++i)
         if (std::isnan(out[i])) {
@@ -275,10 +276,10 @@ BOOST_AUTO_TEST_CASE(nan_is_the_maximum) {
       reorder_args to{in.data(), blocked.data(), 1, 3, 160};
       functions().to_blocked(&to, nullptr);
       a.in = blocked.data(), a.out = pooled.data(), a.index = nullptr;
-      functions().max_pool_blocked(&a, nullptr);
+      maxima().blocked(&a, nullptr);
       BOOST_TEST(std::count_if(pooled.begin(), pooled.end(), [](float v) { return std::isnan(v); }) == 1);
       a.in = in_double.data(), a.out = out_double.data(), a.index = index.data();
-      functions().max_pool_of(w, 1, true)(&a, nullptr);
+      maxima().of(w, 1, true)(&a, nullptr);
       BOOST_TEST(std::count_if(out_double.begin(), out_double.end(), [](double v) { return std::isnan(v); }) == 1);
     }
 }

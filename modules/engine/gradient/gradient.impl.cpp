@@ -12,6 +12,32 @@ import lamina.std;
 
 namespace lamina {
 
+// Gradients of operations are in object files of their own, and records refer to them weakly: a program that takes no gradient has none.
+// Whoever links this file has all of them, of which the linker keeps those of the operations that are named.
+namespace gradient_files {
+void attention();
+void channels();
+void computed_shape();
+void coordinates();
+void elementwise();
+void index();
+void linear();
+void loss();
+void nn();
+void normalize();
+void recurrent();
+void reduce();
+void reduce_by();
+void sample();
+void shape();
+void sized();
+void tile();
+void view();
+[[gnu::used]] void (*const linked[])() = {
+    attention, channels,  computed_shape, coordinates, elementwise, index, linear, loss, nn,
+    normalize, recurrent, reduce,         reduce_by,   sample,      shape, sized,  tile, view};
+}  // namespace gradient_files
+
 namespace {
 
 /// What a rule gives for operand k, which is added to other gradients of that operand and reaches memory of its size. The

@@ -305,21 +305,28 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     {row_unit, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
-    {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},
-    {LAMINA_KERNEL(max_pool_with_index_f32), LAMINA_KERNEL(max_pool_with_index_f64)},
-    LAMINA_KERNEL(max_pool_pairs_f32),
-    LAMINA_KERNEL(max_pool_pairs_with_index_f32),
-    {LAMINA_KERNEL(average_pool_f32), LAMINA_KERNEL(average_pool_f64)},
-    LAMINA_KERNEL(average_pool_pairs_f32),
-    {LAMINA_KERNEL(max_pool_grad_f32), LAMINA_KERNEL(max_pool_grad_f64)},
-    {LAMINA_KERNEL(average_pool_grad_f32), LAMINA_KERNEL(average_pool_grad_f64)},
-    LAMINA_KERNEL(max_pool_blocked_f32),
-    LAMINA_KERNEL(average_pool_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),
     LAMINA_KERNEL(conv_through_blocks_f32),
     LAMINA_KERNEL(channel_block_f32),
     LAMINA_KERNEL(channel_block_s8),
 };
+
+extern constinit const pool_functions LAMINA_KERNEL(max_pool) = {
+    {LAMINA_KERNEL(max_pool_f32), LAMINA_KERNEL(max_pool_f64)},
+    {LAMINA_KERNEL(max_pool_with_index_f32), LAMINA_KERNEL(max_pool_with_index_f64)},
+    LAMINA_KERNEL(max_pool_pairs_f32),
+    LAMINA_KERNEL(max_pool_pairs_with_index_f32),
+    LAMINA_KERNEL(max_pool_blocked_f32)};
+extern constinit const pool_functions LAMINA_KERNEL(average_pool) = {
+    {LAMINA_KERNEL(average_pool_f32), LAMINA_KERNEL(average_pool_f64)},
+    {},
+    LAMINA_KERNEL(average_pool_pairs_f32),
+    nullptr,
+    LAMINA_KERNEL(average_pool_blocked_f32)};
+extern constinit const pool_grad_functions LAMINA_KERNEL(max_pool_grad) = {
+    {LAMINA_KERNEL(max_pool_grad_f32), LAMINA_KERNEL(max_pool_grad_f64)}};
+extern constinit const pool_grad_functions LAMINA_KERNEL(average_pool_grad) = {
+    {LAMINA_KERNEL(average_pool_grad_f32), LAMINA_KERNEL(average_pool_grad_f64)}};
 
 }  // extern "C"
 

@@ -201,27 +201,33 @@ struct conv_through_args {
   }
 };
 struct conv_functions {
-  conv_plain_functions plain[2];                     // [f32, f64]
-  conv_blocked_functions blocked;                    // f32
-  kernel to_blocked, from_blocked;                   // args: reorder_args, f32
-  kernel max_pool[2], max_pool_with_index[2];        // plain; [f32, f64]
-  kernel max_pool_pairs, max_pool_pairs_with_index;  // the same of f32 where the window `is_pairs`
-  kernel average_pool[2], average_pool_pairs;        // plain, as above
-  kernel max_pool_grad[2], average_pool_grad[2];     // plain; [f32, f64]
-  kernel max_pool_blocked, average_pool_blocked;     // f32, index must be null
-  kernel pooled;                                     // args: conv_pooled_args
-  kernel through_blocks;                             // args: conv_through_args
-  kernel channel_block, channel_block_bytes;         // args: channel_block_args, of float and of int8
-  /// The kernels of plain maps: `type` 0 for f32, 1 for f64.
-  kernel max_pool_of(const window& w, int type, bool index) const {
-    if (type == 0 && w.is_pairs()) return index ? max_pool_pairs_with_index : max_pool_pairs;
-    return (index ? max_pool_with_index : max_pool)[type];
-  }
-  kernel average_pool_of(const window& w, int type) const {
-    return type == 0 && w.is_pairs() ? average_pool_pairs : average_pool[type];
-  }
+  conv_plain_functions plain[2];              // [f32, f64]
+  conv_blocked_functions blocked;             // f32
+  kernel to_blocked, from_blocked;            // args: reorder_args, f32
+  kernel pooled;                              // args: conv_pooled_args
+  kernel through_blocks;                      // args: conv_through_args
+  kernel channel_block, channel_block_bytes;  // args: channel_block_args, of float and of int8
 };
 
 LAMINA_FAMILY(conv_functions, conv);
+
+/// Pools of one kind. Plain maps of [f32, f64]; positions of maxima where there are any.
+struct pool_functions {
+  kernel plain[2], with_index[2];
+  kernel pairs, pairs_with_index;  // of f32 where the window `is_pairs`
+  kernel blocked;                  // f32, index must be null
+  /// The kernel of plain maps: `type` 0 for f32, 1 for f64.
+  kernel of(const window& w, int type, bool index) const {
+    if (type == 0 && w.is_pairs()) return index ? pairs_with_index : pairs;
+    return (index ? with_index : plain)[type];
+  }
+};
+LAMINA_FAMILY(pool_functions, max_pool);
+LAMINA_FAMILY(pool_functions, average_pool);
+struct pool_grad_functions {
+  kernel of[2];  // plain; [f32, f64]
+};
+LAMINA_FAMILY(pool_grad_functions, max_pool_grad);
+LAMINA_FAMILY(pool_grad_functions, average_pool_grad);
 
 }  // namespace lamina::kernels

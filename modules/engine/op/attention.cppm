@@ -72,6 +72,13 @@ constexpr std::optional<rotary_rows> rows_of_rotary(const shape& x, const shape&
 }
 }  // namespace detail
 
+namespace detail {
+/// What scores are multiplied by: `scale`, or 1 / sqrt(depth) where it is 0.
+inline double attention_scale(double scale, std::int64_t depth) {
+  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(depth));
+}
+}  // namespace detail
+
 namespace op {
 /// Operands: q, k, v, and a mask or none.
 export struct attention {
@@ -140,7 +147,7 @@ export struct attention {
     return 2.0 * static_cast<double>(q.size(0, q.rank - 1)) * static_cast<double>(v.at(v.rank - 2)) *
            static_cast<double>(q.back().code + v.back().code);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 
@@ -188,7 +195,7 @@ export struct group_heads {
     }
     out.result(in[0].element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Operands: q, k, v of a block; keys and values with room for earlier positions; how many of them there are, int64 [1].
@@ -307,7 +314,7 @@ export struct rope {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 3.0 * static_cast<double>(in[0].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Operands: x, cosines, sines.
@@ -343,7 +350,7 @@ export struct rotary_embedding {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 3.0 * static_cast<double>(in[0].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

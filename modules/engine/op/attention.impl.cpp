@@ -28,10 +28,6 @@ namespace {
 const kernels::attention_functions& functions(const emission& e) { return kernels::attention_of(e.isa()); }
 const kernels::position_functions& of_positions(const emission& e) { return kernels::position_of(e.isa()); }
 
-double scale_of(const attention_attributes& a, std::int64_t depth) {
-  return a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth));
-}
-
 // The bytes between masks of neighboring positions of an axis: 0 where the mask is repeated along it.
 struct mask_strides {
   std::int64_t axis[max_rank]{};
@@ -59,7 +55,7 @@ void attention::emit(emission& e) {
   a.keys = k.at(rank - 2);
   a.depth = q.back().code;
   a.width = v.back().code;
-  a.scale = scale_of(at, a.depth);
+  a.scale = detail::attention_scale(at.scale, a.depth);
   a.causal = at.causal;
   a.product = &kernels::gemm_of(e.isa(), static_cast<kernels::element>(element));
   const product_type compute = at.compute == dtype::float32 ? e.compute() : at.compute;
@@ -107,51 +103,7 @@ void attention::emit(emission& e) {
   }
 }
 
-void group_heads::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
 void group_heads::emit(emission& e) { detail::emit_copy(e); }
-
-// With P the probabilities and W the gradient of the result: dV = P^T W, dP = W V^T, dS = P (dP - sum(P dP)),
-// dQ = scale dS K, dK = scale dS^T Q, and dS goes to a mask that was added.
-void attention::gradient(gradient_call& c) {
-  const auto& at = c.attributes<attention_attributes>();
-  value q = c(0), k = c(1), v = c(2), g = c.gradient(), mask = c.inputs.size() > 3 ? c(3) : value();
-  const int rank = q.shape().rank;
-  const bool masked = !mask.empty(), added = masked && mask.type().element != dtype::boolean;
-
-  // Heads that share keys get an axis of their own, along which keys and values repeat. Heads of unknown number may share.
-  const dim heads = rank > 2 ? q.shape()[rank - 3] : dim(1), groups = rank > 2 ? k.shape()[rank - 3] : dim(1);
-  if (rank < max_rank ? !surely_equal({heads}, {groups}) : !may_equal(heads, groups)) {
-    if (masked && mask.shape().rank > 2) mask = apply<op::group_heads>({}, mask, k);
-    q = apply<op::group_heads>({}, q, k);
-    g = apply<op::group_heads>({}, g, k);
-    k = lamina::unsqueeze(k, axes(rank - 2));
-    v = lamina::unsqueeze(v, axes(rank - 2));
-  }
-  // Where the depth is not known yet, it is read off the shape.
-  const dim depth = c(0).shape().back();
-  auto scale = [&](const value& x) {
-    if (at.scale != 0 || depth.is_number()) return value(x * scale_of(at, depth.code));
-    value n = lamina::reshape(lamina::slice(lamina::shape_of(c(0)), {.start = rank - 1, .stop = rank}), shape{});
-    return value(x / lamina::sqrt(apply<op::cast>({x.type().element}, n)));
-  };
-  const auto product = [&](const value& a, const value& b, bool transpose_a, bool transpose_b) {
-    return value(lamina::matmul(a, b, {transpose_a, transpose_b, at.compute}));
-  };
-  const value scaled = scale(q),
-              p = detail::attention_weights(scaled, k, at.causal, masked ? &mask : nullptr, at.compute);
-  const auto back = [](const value& x, const value& part, const value& whole) {
-    return value(lamina::reshape_like(lamina::sum_like(x, part), whole));
-  };
-  c(2, [&] { return back(product(p, g, true, false), v, c(2)); });
-  if (!c.wanted[0] && !c.wanted[1] && !(added && c.wanted[3])) return;
-  value dp = product(g, v, false, true), weighted = p * dp;
-  value ds = weighted - p * lamina::reduce_sum(weighted, {.axes = {-1}, .keepdim = true});
-  c(0, [&] { return back(scale(product(ds, k, false, false)), q, c(0)); });
-  c(1, [&] { return back(product(ds, scaled, true, false), k, c(1)); });
-  if (added) c(3, [&] { return back(ds, mask, c(3)); });
-}
 
 void cached_attention::emit(emission& e) {
   const shape &q = e.in_type(0).dims, &keys = e.in_type(3).dims, &v = e.in_type(2).dims;
@@ -167,7 +119,7 @@ void cached_attention::emit(emission& e) {
   a.capacity = keys.at(rank - 2);
   a.depth = q.back().code;
   a.width = v.back().code;
-  a.scale = scale_of({.scale = e.attributes<cached_attention_attributes>().scale}, a.depth);
+  a.scale = detail::attention_scale(e.attributes<cached_attention_attributes>().scale, a.depth);
   a.product = &kernels::gemm_of(e.isa(), static_cast<kernels::element>(element));
   const std::size_t scratch = functions(e).cached_attention_scratch_bytes(&a, static_cast<kernels::element>(element));
   text wrong = detail::named(e);
@@ -198,13 +150,6 @@ void causal_mask::emit(emission& e) {
   e.step(of_positions(e).causal, a, {{&a.out, e.out(0)}});
 }
 
-void rope::gradient(gradient_call& c) {
-  c(0, [&] {
-    rope_attributes a = c.attributes<rope_attributes>();
-    a.inverse = !a.inverse;
-    return apply<op::rope>(a, c.gradient(), c(1));
-  });
-}
 void rope::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &positions = e.in_type(1).dims;
   const dtype element = e.in_type(0).element;
@@ -229,14 +174,6 @@ void rope::emit(emission& e) {
   });
 }
 
-void rotary_embedding::gradient(gradient_call& c) {
-  const auto& a = c.attributes<rotary_attributes>();
-  const value &x = c(0), &cosine = c(1), &sine = c(2), &g = c.gradient();
-  const auto turned = [&](const value& v) { return apply<op::rotary_embedding>(a, v, cosine * 0, cosine * 0 + 1); };
-  c(0, [&] { return g * cosine - turned(g * sine); });
-  c(1, [&] { return lamina::sum_like(g * x, cosine); });
-  c(2, [&] { return lamina::sum_like(g * turned(x), sine); });
-}
 void rotary_embedding::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &table = e.in_type(1).dims;
   if (x.size() == 0) return;

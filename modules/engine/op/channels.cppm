@@ -25,14 +25,14 @@ export struct channel_shuffle_attributes {
 
 namespace op {
 /// Operands one behind the other along axis 1.
-export struct channel_shuffle : part_of<rewriting::channel_shuffle_pattern> {
+export struct channel_shuffle : in_patterns<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "channel_shuffle";
   static constexpr int operands = -1;
   static constexpr bool keeps_elements = true;
   using attributes = channel_shuffle_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static image_layouts images(const image_call&);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };

@@ -75,23 +75,6 @@ void channel_shuffle::infer(const attributes& a, view<const tensor_type> in, inf
 image_layouts channel_shuffle::images(const image_call& c) { return detail::moved_channels(c); }
 void channel_shuffle::map_axis(const attributes&, axis_map& m) { m.independent = m.beside(1); }
 
-void channel_shuffle::gradient(gradient_call& c) {
-  const auto& a = c.attributes<channel_shuffle_attributes>();
-  value whole = c.gradient();
-  if (a.start > 0 || a.count >= 0) {
-    const std::int64_t stop = a.count < 0 ? std::numeric_limits<std::int64_t>::max() : a.start + a.count;
-    whole = apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = stop, .axis = 1}, whole,
-                                  lamina::concat(c.inputs, 1));
-  }
-  whole = apply_all<op::channel_shuffle>({.groups = a.groups, .inverse = !a.inverse}, view<const value>(&whole, 1));
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    c(i, [&] {
-      std::vector<value> operands{whole};
-      for (const auto& v : c.inputs) operands.push_back(v);
-      return apply_all<op::concat_part>({1, static_cast<std::int64_t>(i)}, operands);
-    });
-}
-
 void channel_shuffle::emit(emission& e) {
   const auto& a = e.attributes<channel_shuffle_attributes>();
   const shuffled_channels of(a, e);

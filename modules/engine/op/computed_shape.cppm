@@ -37,7 +37,7 @@ struct reshape_to {
   using attributes = reshape_to_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; extents with which theirs are broadcast.
 struct expand_to {
@@ -47,7 +47,7 @@ struct expand_to {
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static value bind(const attributes&, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; a start, a stop and perhaps a step for each of the axes.
 struct slice_at {
@@ -57,7 +57,7 @@ struct slice_at {
   using attributes = axes_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Zeros of operand 1's shape with operand 0 where `slice_at` would take it from; the others are those of `slice_at`.
 struct slice_at_grad {
@@ -67,7 +67,7 @@ struct slice_at_grad {
   using attributes = axes_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; the number of tiles along each axis.
 struct tile_by {
@@ -77,7 +77,7 @@ struct tile_by {
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static value bind(const attributes&, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; how many positions are added before each of the axes, then how many after each; negative numbers
 /// take positions away.
@@ -88,7 +88,7 @@ struct pad_by {
   using attributes = pad_by_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// The adjoint of `pad_by`. Operands: what has the borders, what had none (its shape), the borders.
 struct pad_by_grad {
@@ -98,7 +98,7 @@ struct pad_by_grad {
   using attributes = axes_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: start, stop and step, one number each.
 struct arange {
@@ -117,7 +117,7 @@ struct full {
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static value bind(const attributes&, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 }  // namespace op
 

@@ -226,9 +226,6 @@ value reshape_to::bind(const attributes& a, view<const value> in) {
     to.push_back(n == 0 && a.keep_zero ? in[0].shape()[to.rank] : n < 0 ? dim(dyn) : dim(n));
   return lamina::reshape(in[0], to);
 }
-void reshape_to::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
 
 // ---- expand_to ------------------------------------------------------------------------------------------------------
 
@@ -247,9 +244,6 @@ value expand_to::bind(const attributes&, view<const value> in) {
   for (std::int64_t n : numbers(constant_of(in[1]))) to.push_back(dim(n));
   broadcast(in[0].shape(), to, all);
   return in[0].shape() == all ? in[0] : value(lamina::tile_to(in[0], all));
-}
-void expand_to::gradient(gradient_call& c) {
-  c(0, [&] { return value(lamina::sum_like(c.gradient(), c(0))); });
 }
 
 // ---- slice_at -------------------------------------------------------------------------------------------------------
@@ -277,11 +271,6 @@ value slice_at::bind(const attributes& a, view<const value> in) {
     if (run.step < 0 && run.count > 1) x = reversed(x, axis);
   }
   return x;
-}
-void slice_at::gradient(gradient_call& c) {
-  std::vector<value> all{c.gradient()};
-  all.insert(all.end(), c.inputs.begin(), c.inputs.end());
-  c(0, [&] { return value(apply_all<op::slice_at_grad>(c.attributes<attributes>(), all)); });
 }
 
 void slice_at_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -325,11 +314,6 @@ value slice_at_grad::bind(const attributes& a, view<const value> in) {
   }
   return g;
 }
-void slice_at_grad::gradient(gradient_call& c) {
-  std::vector<value> all{c.gradient()};
-  all.insert(all.end(), c.inputs.begin() + 2, c.inputs.end());
-  c(0, [&] { return value(apply_all<op::slice_at>(c.attributes<attributes>(), all)); });
-}
 
 // ---- tile_by --------------------------------------------------------------------------------------------------------
 
@@ -349,9 +333,6 @@ value tile_by::bind(const attributes&, view<const value> in) {
   shape repeats;
   for (std::int64_t n : numbers(constant_of(in[1]))) repeats.push_back(dim(n));
   return lamina::tile(in[0], repeats);
-}
-void tile_by::gradient(gradient_call& c) {
-  c(0, [&] { return value(apply<op::tile_grad>({}, c.gradient(), c(0))); });
 }
 
 // ---- pad_by ---------------------------------------------------------------------------------------------------------
@@ -374,11 +355,6 @@ void pad_by::infer(const attributes& a, view<const tensor_type> in, inference& o
 value pad_by::bind(const attributes& a, view<const value> in) {
   return with_borders(in[0], borders_of(a.axes, in[0].shape().rank, constant_of(in[1])), a.value);
 }
-void pad_by::gradient(gradient_call& c) {
-  c(0, [&] {
-    return value(apply<op::pad_by_grad>(axes_attributes{c.attributes<attributes>().axes}, c.gradient(), c(0), c(1)));
-  });
-}
 
 void pad_by_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   shape s = in[1].dims;
@@ -400,10 +376,6 @@ value pad_by_grad::bind(const attributes& a, view<const value> in) {
   auto borders = borders_of(a.axes, in[0].shape().rank, constant_of(in[2]));
   for (auto& b : borders) b.before = -b.before, b.after = -b.after;
   return with_borders(in[0], borders, 0);
-}
-void pad_by_grad::gradient(gradient_call& c) {
-  c(0,
-    [&] { return value(apply<op::pad_by>(pad_by_attributes{c.attributes<attributes>().axes}, c.gradient(), c(2))); });
 }
 
 // ---- arange and full ------------------------------------------------------------------------------------------------
@@ -492,9 +464,6 @@ value full::bind(const attributes&, view<const value> in) {
   for (std::int64_t n : numbers(constant_of(in[0]))) to.push_back(dim(n));
   const value one = lamina::reshape(in[1], shape{});
   return to.rank ? value(lamina::tile_to(one, to)) : one;
-}
-void full::gradient(gradient_call& c) {
-  c(1, [&] { return lamina::reshape_like(lamina::sum_like(c.gradient(), lamina::reshape(c(1), shape{})), c(1)); });
 }
 
 }  // namespace lamina::op

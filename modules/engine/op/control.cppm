@@ -30,7 +30,7 @@ export struct call {
   static constexpr bool takes_kinds = true;
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Results are the carries after the last iteration, then what each iteration gives, stacked along a new first axis. The planner
 /// makes one plan of the subprogram, which runs in a part of the plan's memory once an iteration, whatever the length.
@@ -42,7 +42,7 @@ export struct scan {
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
   static void outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void map_axis(const attributes&, axis_map&);
 };
 /// Results are those of the first subprogram where operand 0 is true, else those of the second; the other is not run. The
@@ -54,7 +54,7 @@ export struct cond {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type>, inference&) {}
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// The first operand in training, the second at inference. A program that runs has the first; what is made of it for
 /// inference takes the second.
@@ -67,7 +67,7 @@ export struct in_training {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     out.result(in[0].element, in[0].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -90,7 +90,7 @@ export struct gather_nd {
     if (!detail::takes_positions(in[1], out)) return;
     if (detail::rows_at_coordinates(in[0].dims, in[1].dims, a, r, out)) out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, of which rows at the coordinates of the second are replaced by, or reduced with, those of the third.
@@ -110,7 +110,7 @@ export struct scatter_nd {
     }
     out.result(in[0].element, in[0].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, of which elements at positions along an axis are replaced by, or reduced with, those of the third. The
@@ -139,7 +139,7 @@ export struct put_along_axis {
     }
     out.result(in[0].element, x);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -104,56 +104,56 @@ inline constexpr traits keeps_zero{.zeros = zero_rule::all}, gives_bool{.predica
 
 // clang-format off
 // Unary.
-export struct negate : elementwise<"negate", 1, domain::numbers, traits{.zeros = zero_rule::all, .involution = true}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct abs : elementwise<"abs", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct sign : elementwise<"sign", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct square : elementwise<"square", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct sqrt : elementwise<"sqrt", 1, domain::real, keeps_zero>, part_of<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct reciprocal : elementwise<"reciprocal", 1, domain::real, traits{.involution = true}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct exp : elementwise<"exp", 1, domain::real>, part_of<rewriting::softmax_pattern, rewriting::sigmoid_pattern, rewriting::silu_pattern, rewriting::mish_pattern> { static value logarithm(const attributes&, const value& x) { return x; } static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct log : elementwise<"log", 1, domain::real>, part_of<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct sin : elementwise<"sin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct cos : elementwise<"cos", 1, domain::real> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct tan : elementwise<"tan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct asin : elementwise<"asin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct acos : elementwise<"acos", 1, domain::real> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct atan : elementwise<"atan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct tanh : elementwise<"tanh", 1, domain::real, keeps_zero>, part_of<rewriting::gelu_tanh_pattern, rewriting::mish_pattern, rewriting::silu_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct asinh : elementwise<"asinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct acosh : elementwise<"acosh", 1, domain::real> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct sigmoid : elementwise<"sigmoid", 1, domain::real>, part_of<rewriting::gelu_tanh_pattern, rewriting::silu_pattern, rewriting::quick_gelu_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
+export struct negate : elementwise<"negate", 1, domain::numbers, traits{.zeros = zero_rule::all, .involution = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct abs : elementwise<"abs", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sign : elementwise<"sign", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct square : elementwise<"square", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sqrt : elementwise<"sqrt", 1, domain::real, keeps_zero>, in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct reciprocal : elementwise<"reciprocal", 1, domain::real, traits{.involution = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct exp : elementwise<"exp", 1, domain::real>, in_patterns<rewriting::softmax_pattern, rewriting::sigmoid_pattern, rewriting::silu_pattern, rewriting::mish_pattern> { static value logarithm(const attributes&, const value& x) { return x; } static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct log : elementwise<"log", 1, domain::real>, in_patterns<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sin : elementwise<"sin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct cos : elementwise<"cos", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct tan : elementwise<"tan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct asin : elementwise<"asin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct acos : elementwise<"acos", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct atan : elementwise<"atan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct tanh : elementwise<"tanh", 1, domain::real, keeps_zero>, in_patterns<rewriting::gelu_tanh_pattern, rewriting::mish_pattern, rewriting::silu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct asinh : elementwise<"asinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct acosh : elementwise<"acosh", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sigmoid : elementwise<"sigmoid", 1, domain::real>, in_patterns<rewriting::gelu_tanh_pattern, rewriting::silu_pattern, rewriting::quick_gelu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct relu : elementwise<"relu", 1, domain::real, keeps_zero> {
   static std::optional<value_bounds> bounds(view<const std::optional<double>>) { return value_bounds{0, std::numeric_limits<double>::infinity()}; }
   static const kernels::map_functions& map(isa);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
-export struct erf : elementwise<"erf", 1, domain::real, keeps_zero>, part_of<rewriting::gelu_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct expm1 : elementwise<"expm1", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct log1p : elementwise<"log1p", 1, domain::real, keeps_zero>, part_of<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct sinh : elementwise<"sinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct cosh : elementwise<"cosh", 1, domain::real> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct atanh : elementwise<"atanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct softplus : elementwise<"softplus", 1, domain::real>, part_of<rewriting::softplus_pattern, rewriting::mish_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct gelu : elementwise<"gelu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct hard_swish : elementwise<"hard_swish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
+export struct erf : elementwise<"erf", 1, domain::real, keeps_zero>, in_patterns<rewriting::gelu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct expm1 : elementwise<"expm1", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct log1p : elementwise<"log1p", 1, domain::real, keeps_zero>, in_patterns<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sinh : elementwise<"sinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct cosh : elementwise<"cosh", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct atanh : elementwise<"atanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct softplus : elementwise<"softplus", 1, domain::real>, in_patterns<rewriting::softplus_pattern, rewriting::mish_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct gelu : elementwise<"gelu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct hard_swish : elementwise<"hard_swish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct logical_not : elementwise<"logical_not", 1, domain::logic, traits{.involution = true}> { static const kernels::map_functions& map(isa); };
 // Binary.
-export struct add : elementwise<"add", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}, .adds = true}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct subtract : elementwise<"subtract", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, false, true}}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct multiply : elementwise<"multiply", 2, domain::numbers, traits{.zeros = zero_rule::any, .neutral = {1, true, true}}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct divide : elementwise<"divide", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct minimum : elementwise<"minimum", 2, domain::numbers, keeps_zero>, part_of<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct maximum : elementwise<"maximum", 2, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1, false, true}}>, part_of<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct mod : elementwise<"mod", 2, domain::numbers> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
-export struct fmod : elementwise<"fmod", 2, domain::numbers> { static const kernels::map_functions& map(isa); static void gradient(gradient_call&); };
+export struct add : elementwise<"add", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}, .adds = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct subtract : elementwise<"subtract", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, false, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct multiply : elementwise<"multiply", 2, domain::numbers, traits{.zeros = zero_rule::any, .neutral = {1, true, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct divide : elementwise<"divide", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct minimum : elementwise<"minimum", 2, domain::numbers, keeps_zero>, in_patterns<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct maximum : elementwise<"maximum", 2, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1, false, true}}>, in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct mod : elementwise<"mod", 2, domain::numbers> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct fmod : elementwise<"fmod", 2, domain::numbers> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct bit_and : elementwise<"bit_and", 2, domain::integers, traits{.zeros = zero_rule::any}> { static const kernels::map_functions& map(isa); };
 export struct bit_or : elementwise<"bit_or", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static const kernels::map_functions& map(isa); };
 export struct bit_xor : elementwise<"bit_xor", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static const kernels::map_functions& map(isa); };
@@ -171,12 +171,12 @@ export struct logical_xor : elementwise<"logical_xor", 2, domain::logic> { stati
 // clang-format on
 // Ternary.
 export struct clamp : elementwise<"clamp", 3, domain::numbers>,
-                      part_of<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> {
+                      in_patterns<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> {
   static std::optional<value_bounds> bounds(view<const std::optional<double>> of) {
     return of[1] && of[2] ? std::optional(value_bounds{*of[1], *of[2]}) : std::nullopt;
   }
   static const kernels::map_functions& map(isa);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 export struct where {
   static constexpr std::string_view name = "where";
@@ -191,7 +191,7 @@ export struct where {
     detail::infer_broadcast(in, in[1].element, out);
   }
   static const kernels::map_functions& map(isa);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 
 export struct cast {
@@ -210,7 +210,7 @@ export struct cast {
   /// The element type that numbers go through on their way: `to` where they need none.
   static dtype between(dtype from, dtype to);
   static const kernels::map_functions& map(isa);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// The bits of the operand as another element type of as many.
 export struct bit_cast {
@@ -254,7 +254,7 @@ export struct sum_over_shards {
     if (detail::takes(domain::real, in[0].element, out)) out.result(in[0].element, in[0].dims);
   }
   static const kernels::map_functions& map(isa);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 }  // namespace op
 

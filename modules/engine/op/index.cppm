@@ -95,7 +95,7 @@ export struct gather : by_position<"gather", 2> {
     int axis = detail::indexed_axis(a.axis, in[0].dims, out);
     if (axis >= 0 && detail::gathered_shape(in[0].dims, in[1].dims, axis, r, out)) out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Zeros of the third operand's shape, to whose rows those of the first are added at the positions of the second.
@@ -111,7 +111,7 @@ export struct scatter_rows : by_position<"scatter_rows", 3, 4> {
     }
     out.result(in[0].element, in[2].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct take_along_axis : by_position<"take_along_axis", 2> {
@@ -124,7 +124,7 @@ export struct take_along_axis : by_position<"take_along_axis", 2> {
       if (i != axis) r[i] = better(r[i], in[0].dims[i]);
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Zeros of the third operand's shape, to which the elements of the first are added at the positions of the second.
@@ -139,7 +139,7 @@ export struct scatter_elements : by_position<"scatter_elements", 3, 4> {
     }
     out.result(in[0].element, in[2].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct to_one_hot {
@@ -161,7 +161,7 @@ export struct to_one_hot {
     s.push_back(a.depth);
     out.result(a.element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct cumsum {
@@ -176,7 +176,7 @@ export struct cumsum {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return static_cast<double>(in[0].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct cumprod {
@@ -189,7 +189,7 @@ export struct cumprod {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return static_cast<double>(in[0].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// int64 positions in order: equal elements in that of their positions, NaN above all numbers. A second operand, of one axis,

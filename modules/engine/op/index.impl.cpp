@@ -108,9 +108,6 @@ void emit_scatter_elements(emission& e) {
 
 }  // namespace
 
-void gather::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::scatter_rows>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); });
-}
 void gather::emit(emission& e) {
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
   std::int64_t count = e.in_type(1).dims.size(), row = inner * bytes_of(e.in_type(0));
@@ -128,9 +125,6 @@ void gather::emit(emission& e) {
             {&a.out, e.out(0).at(first * row)},
             {&a.invalid, range_check(e, length)}});
   });
-}
-void scatter_rows::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::gather(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
 }
 void scatter_rows::emit(emission& e) { emit_scatter_rows(e); }
 
@@ -170,9 +164,6 @@ void sum_rows_alike::emit(emission& e) {
            static_cast<std::size_t>(kernels::order_scratch(a.count)));
 }
 
-void take_along_axis::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::scatter_elements>(c.attributes<axis_attributes>(), c.gradient(), c(1), c(0)); });
-}
 void take_along_axis::emit(emission& e) {
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
   std::int64_t count = e.in_type(1).dims.at(axis);
@@ -187,38 +178,8 @@ void take_along_axis::emit(emission& e) {
             {&a.invalid, range_check(e, length, 1, first * count * inner)}});
   });
 }
-void scatter_elements::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::take_along_axis(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
-}
 void scatter_elements::emit(emission& e) { emit_scatter_elements(e); }
 
-void to_one_hot::gradient(gradient_call&) {}  // positions have none
-void to_one_hot::emit(emission& e) {
-  const auto& at = e.attributes<one_hot_attributes>();
-  auto size = bytes_of(e.out_type(0));
-  emission::cut(e.in_type(0).dims.size(), static_cast<double>(at.depth * size) / 2 + 4,
-                [&](std::int64_t first, std::int64_t rows) {
-                  kernels::one_hot_args a{};
-                  a.rows = rows;
-                  a.depth = at.depth;
-                  a.size = static_cast<std::int32_t>(size);
-                  with_type(at.element, [&]<class T>() {
-                    T one{};
-                    detail::to_element(1.0, one);
-                    std::memcpy(a.value, &one, sizeof one);
-                  });
-                  e.step(functions(e).one_hot, a,
-                         {{&a.index, e.in(0).at(first * 8)},
-                          {&a.out, e.out(0).at(first * at.depth * size)},
-                          {&a.invalid, range_check(e, at.depth, 0, first)}});
-                });
-}
-
-void cumsum::gradient(gradient_call& c) {
-  auto a = c.attributes<cumsum_attributes>();
-  a.reverse = !a.reverse;
-  c(lamina::cumsum(c.gradient(), a));
-}
 namespace {
 // A kernel of running sums or products.
 void emit_running(emission& e, kernels::kernel run) {
@@ -241,24 +202,6 @@ void cumsum::emit(emission& e) { emit_running(e, functions(e).running_sum[static
 void cumprod::emit(emission& e) {
   emit_running(e, functions(e).running_product[static_cast<int>(e.in_type(0).element)]);
 }
-// For each element the products without it: those of rows in which it is 1.
-void cumprod::gradient(gradient_call& c) {
-  auto a = c.attributes<cumsum_attributes>();
-  const int rank = c(0).shape().rank, axis = detail::normal_axis(a.axis, rank), last = rank - 1;
-  axes order;
-  for (int i = 0; i < rank; ++i)
-    if (i != axis) order.values[order.count++] = i;
-  order.values[order.count++] = axis;
-  const value x = lamina::permute(c(0), order), g = lamina::permute(c.gradient(), order);
-  const value at = lamina::positions(x, last), mine = lamina::unsqueeze(at, axes(1)),
-              other = lamina::unsqueeze(at, axes(0));
-  const value rows = lamina::where(mine == other, 1, lamina::unsqueeze(x, axes(last)));
-  const value without = lamina::cumprod(rows, cumsum_attributes{-1, a.exclusive, a.reverse});
-  const value later =
-      a.exclusive ? (a.reverse ? other < mine : other > mine) : (a.reverse ? other <= mine : other >= mine);
-  const value terms = lamina::where(later, without * lamina::unsqueeze(g, axes(last)), 0);
-  c(lamina::permute_inverse(lamina::reduce_sum(terms, reduce_attributes{.axes = axes(-1)}), order));
-}
 
 void order::emit(emission& e) {
   const auto& at = e.attributes<order_attributes>();
@@ -277,6 +220,27 @@ void order::emit(emission& e) {
            {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.out, e.out(0).at(first * count * inner * 8)}},
            static_cast<std::size_t>(kernels::order_scratch(length)));
   });
+}
+
+void to_one_hot::emit(emission& e) {
+  const auto& at = e.attributes<one_hot_attributes>();
+  auto size = bytes_of(e.out_type(0));
+  emission::cut(e.in_type(0).dims.size(), static_cast<double>(at.depth * size) / 2 + 4,
+                [&](std::int64_t first, std::int64_t rows) {
+                  kernels::one_hot_args a{};
+                  a.rows = rows;
+                  a.depth = at.depth;
+                  a.size = static_cast<std::int32_t>(size);
+                  with_type(at.element, [&]<class T>() {
+                    T one{};
+                    detail::to_element(1.0, one);
+                    std::memcpy(a.value, &one, sizeof one);
+                  });
+                  e.step(functions(e).one_hot, a,
+                         {{&a.index, e.in(0).at(first * 8)},
+                          {&a.out, e.out(0).at(first * at.depth * size)},
+                          {&a.invalid, range_check(e, at.depth, 0, first)}});
+                });
 }
 
 }  // namespace lamina::op

@@ -73,7 +73,7 @@ export struct matmul {
     const shape& a = in[0].dims;
     return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(a.at(a.rank - (at.transpose_a ? 2 : 1)));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -105,7 +105,7 @@ export struct dot_result {
     for (int i = at.count; i < b.rank; ++i) s.push_back(b[i]);
     out.result(in[0].element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -19,24 +19,6 @@ import lamina.std;
 
 namespace lamina::op {
 
-void matmul::gradient(gradient_call& c) {
-  auto [ta, tb, half] = c.attributes<matmul_attributes>();
-  const value& g = c.gradient();
-  c(0, [&] {
-    value d =
-        ta ? value(lamina::matmul(c(1), g, {tb, true, half})) : value(lamina::matmul(g, c(1), {false, !tb, half}));
-    return lamina::sum_like(d, c(0));
-  });
-  c(1, [&] {
-    value d =
-        tb ? value(lamina::matmul(g, c(0), {true, ta, half})) : value(lamina::matmul(c(0), g, {!ta, false, half}));
-    return lamina::sum_like(d, c(1));
-  });
-}
-
-void dot_result::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
 void dot_result::emit(emission& e) { detail::emit_copy(e); }
 
 namespace {

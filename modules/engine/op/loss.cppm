@@ -66,7 +66,7 @@ export struct pick {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     detail::infer_pick(in, out, "index", "operand without its");
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
@@ -77,7 +77,7 @@ export struct pick_grad {
   static constexpr unsigned shape_only = 4;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// `pick` of the entry of each sample's class. It differs in its messages, which speak of labels, classes and samples.
@@ -89,7 +89,7 @@ export struct pick_label {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_pick(in, out, "labels", a.logits ? "logits without their" : "log-probabilities without their");
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of pick_label, as `pick_grad` is of pick.
@@ -100,7 +100,7 @@ export struct pick_label_grad {
   static constexpr unsigned shape_only = 4;
   using attributes = label_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, which must have the shape of the second: extents that are open when a loss is written are compared
@@ -113,7 +113,7 @@ export struct same_shape {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     detail::infer_same_shape(in, out);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, a number, in runs where all elements of the second are finite; others fail and assign no state.

@@ -67,9 +67,6 @@ kernels::kernel spread_of(const emission& e) {
 }
 }  // namespace
 
-void pick::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::pick_grad>({}, c.gradient(), c(1), c(0)); });
-}
 void pick::emit(emission& e) {
   const shape& table = e.in_type(0).dims;
   emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], table, outside_of(e, table));
@@ -78,14 +75,8 @@ void pick_grad::infer(const attributes&, view<const tensor_type> in, inference& 
   const tensor_type picked[] = {{dtype::float32, in[2].dims}, in[1]};
   if (detail::is_result_of<pick>({}, picked, {dtype::float32, in[0].dims}, out)) out.result(in[0].element, in[2].dims);
 }
-void pick_grad::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::pick(c.gradient(), c(1)); });
-}
 void pick_grad::emit(emission& e) { emit_pick(e, spread_of(e), e.out_type(0).dims, outside_of(e, e.out_type(0).dims)); }
 
-void pick_label::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::pick_label_grad>(c.attributes<label_attributes>(), c.gradient(), c(1), c(0)); });
-}
 void pick_label::emit(emission& e) {
   const shape& scores = e.in_type(0).dims;
   emit_pick(e, functions(e).pick[static_cast<int>(e.in_type(0).element)], scores, no_class_of(e, scores), true);
@@ -95,16 +86,10 @@ void pick_label_grad::infer(const attributes& a, view<const tensor_type> in, inf
   if (detail::is_result_of<pick_label>(a, picked, {dtype::float32, in[0].dims}, out))
     out.result(in[0].element, in[2].dims);
 }
-void pick_label_grad::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::pick_label>(c.attributes<label_attributes>(), c.gradient(), c(1)); });
-}
 void pick_label_grad::emit(emission& e) {
   emit_pick(e, spread_of(e), e.out_type(0).dims, no_class_of(e, e.out_type(0).dims), true);
 }
 
-void same_shape::gradient(gradient_call& c) {
-  c(0, [&] { return detail::in_shape_of(c.gradient(), c(0)); });
-}
 void same_shape::emit(emission& e) { detail::emit_copy(e); }
 
 void require_finite::infer(const attributes&, view<const tensor_type> in, inference& out) {

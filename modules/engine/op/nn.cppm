@@ -214,7 +214,7 @@ export struct conv2d {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -230,7 +230,7 @@ export struct conv2d_input_grad {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Gradient of conv2d with respect to its weights: operands are the result's gradient, the input, and the weights' shape.
@@ -245,7 +245,7 @@ export struct conv2d_weight_grad {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(out[0].dims.size(1, 4));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of conv2d as an operation of its own: its result is what a conv2d of these weights takes to the operand.
@@ -299,7 +299,7 @@ export struct conv_transpose2d {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 
@@ -323,7 +323,7 @@ export struct max_pool2d {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
            static_cast<double>(a.kernel_size.w);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -356,7 +356,7 @@ export struct avg_pool2d {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(a.kernel_size.h) *
            static_cast<double>(a.kernel_size.w);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -367,7 +367,7 @@ export struct avg_pool2d_grad {
   static constexpr unsigned shape_only = 2;
   using attributes = pool2d_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -230,7 +230,8 @@ void emit_pooled(emission& e, const convolution& w, std::int64_t images, double 
   a.pool.w = window_of(pool.attributes_as<pool2d_attributes>(), e.out_type(0).dims, y);
   a.pool.w.channels = a.pool.w.out_channels = lanes;
   a.pool.images = 1;
-  a.pool_run = is_call_of<max_pool2d>(pool) ? functions(e).max_pool_blocked : functions(e).average_pool_blocked;
+  a.pool_run =
+      is_call_of<max_pool2d>(pool) ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
   const std::int64_t row_bytes = blocks * a.pool.w.stride_h * w.out_width * lanes * 4;
   a.band = std::clamp<std::int64_t>(band_bytes / row_bytes / 2 * 2, 2, y.at(2));
   a.bytes = static_cast<std::size_t>(a.band * row_bytes);
@@ -367,11 +368,6 @@ void conv2d::emit(emission& e) {
   else if (goes_through_blocks(e, w, w, forward)) emit_through_blocks(e, w, x.at(0), flops, false);
   else emit_plain(e, w, x.at(0), flops, forward);
 }
-void conv2d::gradient(gradient_call& c) {
-  const auto& a = c.attributes<conv2d_attributes>();
-  c(0, [&] { return apply<op::conv2d_input_grad>(a, c.gradient(), c(1), c(0)); });
-  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c.gradient(), c(0), c(1)); });
-}
 
 void conv2d_input_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type forward[] = {{in[0].element, in[2].dims}, in[1]};
@@ -387,11 +383,6 @@ void conv2d_input_grad::emit(emission& e) {
   emit_input_grad(e, convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g), x.at(0),
                   2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
 }
-void conv2d_input_grad::gradient(gradient_call& c) {
-  const auto& a = c.attributes<conv2d_attributes>();
-  c(0, [&] { return lamina::conv2d(c.gradient(), c(1), a); });
-  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
-}
 
 void conv_transpose2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
@@ -402,11 +393,6 @@ void conv_transpose2d::emit(emission& e) {
   }  // no input channels
   emit_input_grad(e, convolution_of(e, e.attributes<conv_transpose2d_attributes>().forward(), y, weights, x), y.at(0),
                   2.0 * static_cast<double>(x.size(1, 4)) * static_cast<double>(weights.size(1, 4)));
-}
-void conv_transpose2d::gradient(gradient_call& c) {
-  const conv2d_attributes a = c.attributes<conv_transpose2d_attributes>().forward();
-  c(0, [&] { return lamina::conv2d(c.gradient(), c(1), a); });
-  c(1, [&] { return apply<op::conv2d_weight_grad>(a, c(0), c.gradient(), c(1)); });
 }
 
 void conv2d_weight_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
@@ -451,28 +437,21 @@ void conv2d_weight_grad::emit(emission& e) {
   auto add = kernels::reduce_sum_of(e.isa()).of[static_cast<int>(element)];
   e.step(add, sum, {{&sum.in, parts}, {&sum.out, e.out(0)}});
 }
-void conv2d_weight_grad::gradient(gradient_call& c) {
-  const auto& a = c.attributes<conv2d_attributes>();
-  c(0, [&] { return lamina::conv2d(c(1), c.gradient(), a); });
-  c(1, [&] { return apply<op::conv2d_input_grad>(a, c(0), c.gradient(), c(1)); });
-}
 
 namespace {
-void emit_pool(emission& e, bool maximum) {
+void emit_pool(emission& e, const kernels::pool_functions& f) {
   const shape &x = e.in_type(0).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto& at = e.attributes<pool2d_attributes>();
-  const auto& f = functions(e);
   dtype element = e.in_type(0).element;
   layout form = e.in(0).form;
-  const bool index = maximum && e.used(1);
+  const bool index = f.pairs_with_index && e.used(1);
   // Every map, or block of maps, is pooled for itself.
   kernels::window map = window_of(at, x, y);
   const auto& bytes = kernels::byte_images_of(e.isa());
   auto run = element == dtype::int8    ? (form == layout::blocked ? bytes.max_pool_blocked : bytes.max_pool)
-             : form == layout::blocked ? (maximum ? f.max_pool_blocked : f.average_pool_blocked)
-             : maximum                 ? f.max_pool_of(map, static_cast<int>(element), index)
-                                       : f.average_pool_of(map, static_cast<int>(element));
+             : form == layout::blocked ? f.blocked
+                                       : f.of(map, static_cast<int>(element), index);
   map.channels = map.out_channels = form == layout::blocked ? kernels::lanes(static_cast<kernels::isa>(e.isa())) : 1;
   const std::int64_t maps_of_image = (x.at(1) + map.channels - 1) / map.channels, maps = x.at(0) * maps_of_image,
                      in_bytes = image_bytes(e, x, element, form) / maps_of_image,
@@ -492,12 +471,12 @@ void emit_pool(emission& e, bool maximum) {
                       e.step(run, a, where);
                     });
 }
-void emit_pool_grad(emission& e, bool maximum) {
+void emit_pool_grad(emission& e, const kernels::pool_grad_functions& f, bool maximum) {
   const shape &g = e.in_type(0).dims, &x = e.out_type(0).dims;
   if (x.size() == 0) return;
   const auto& at = e.attributes<pool2d_attributes>();
   dtype element = e.out_type(0).element;
-  auto run = (maximum ? functions(e).max_pool_grad : functions(e).average_pool_grad)[static_cast<int>(element)];
+  auto run = f.of[static_cast<int>(element)];
   emission::cut(x.at(0), static_cast<double>(4 * x.size(1, 4)), [&](std::int64_t first, std::int64_t count) {
     kernels::pool_grad_args a{};
     a.w = window_of(at, x, g);
@@ -516,10 +495,7 @@ void emit_pool_grad(emission& e, bool maximum) {
 }
 }  // namespace
 
-void max_pool2d::emit(emission& e) { emit_pool(e, true); }
-void max_pool2d::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::max_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c.result(1), c(0)); });
-}
+void max_pool2d::emit(emission& e) { emit_pool(e, kernels::max_pool_of(e.isa())); }
 bool max_pool2d_grad::node_may_fail(const program& p, const node& n) {
   const node& pool = p.at(n.inputs[1]);
   if (!is_call_of<max_pool2d>(pool) || n.inputs[1].result != 1) return true;
@@ -534,20 +510,14 @@ void max_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inf
   if (!fits(in[0].dims, in[1].dims)) out.why << "gradient and positions must have one shape";
   else out.result(in[0].element, in[2].dims);
 }
-void max_pool2d_grad::emit(emission& e) { emit_pool_grad(e, true); }
+void max_pool2d_grad::emit(emission& e) { emit_pool_grad(e, kernels::max_pool_grad_of(e.isa()), true); }
 
-void avg_pool2d::emit(emission& e) { emit_pool(e, false); }
-void avg_pool2d::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::avg_pool2d_grad>(c.attributes<pool2d_attributes>(), c.gradient(), c(0)); });
-}
+void avg_pool2d::emit(emission& e) { emit_pool(e, kernels::average_pool_of(e.isa())); }
 void avg_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type forward[] = {{in[0].element, in[1].dims}};
   if (detail::is_result_of<avg_pool2d>(a, forward, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void avg_pool2d_grad::emit(emission& e) { emit_pool_grad(e, false); }
-void avg_pool2d_grad::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::avg_pool2d(c.gradient(), c.attributes<pool2d_attributes>()); });
-}
+void avg_pool2d_grad::emit(emission& e) { emit_pool_grad(e, kernels::average_pool_grad_of(e.isa()), false); }
 
 void conv2d::map_axis(const attributes&, axis_map& m) {
   m.share(1);

@@ -82,12 +82,12 @@ template <fixed_string Name, bool Centered> struct normalize_definition {
 namespace op {
 /// Operands: x, weight, bias, or the first of them.  Result 0: the rows; 1: what they were multiplied by; 2: their means.
 export struct layer_norm : normalize_definition<"layer_norm", true> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Operands: x, weight, or x alone.  Result 0: the rows; 1: what they were multiplied by.
 export struct rms_norm : normalize_definition<"rms_norm", false> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

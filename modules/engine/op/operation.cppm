@@ -309,7 +309,7 @@ extern const pattern attention_pattern, rotary_embedding_pattern, layer_norm_pat
     integer_matmul_pattern, integer_conv2d_pattern, same_bytes_pattern;
 }
 /// A base of operations without which there is none of these patterns.
-template <const rewriting::pattern&... P> struct part_of {
+template <const rewriting::pattern&... P> struct in_patterns {
   static constexpr const rewriting::pattern* patterns[] = {&P...};
 };
 

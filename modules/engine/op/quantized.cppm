@@ -83,13 +83,12 @@ export struct block_linear {
 };
 /// Operands: x, scale, offset.
 /// Without one of the two there is no pattern of quantized nets.
-using part_of_quantized_nets =
-    part_of<rewriting::quantized_conv2d_pattern, rewriting::quantized_matmul_pattern,
-            rewriting::quantized_linear_pattern, rewriting::quantized_add_pattern,
-            rewriting::quantized_multiply_pattern, rewriting::quantized_average_pattern,
-            rewriting::quantized_move_pattern, rewriting::quantized_table_pattern, rewriting::integer_linear_pattern,
-            rewriting::integer_matmul_pattern, rewriting::integer_conv2d_pattern, rewriting::same_bytes_pattern>;
-export struct quantize : part_of_quantized_nets {
+using in_quantized_patterns = in_patterns<
+    rewriting::quantized_conv2d_pattern, rewriting::quantized_matmul_pattern, rewriting::quantized_linear_pattern,
+    rewriting::quantized_add_pattern, rewriting::quantized_multiply_pattern, rewriting::quantized_average_pattern,
+    rewriting::quantized_move_pattern, rewriting::quantized_table_pattern, rewriting::integer_linear_pattern,
+    rewriting::integer_matmul_pattern, rewriting::integer_conv2d_pattern, rewriting::same_bytes_pattern>;
+export struct quantize : in_quantized_patterns {
   static constexpr std::string_view name = "quantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
@@ -100,7 +99,7 @@ export struct quantize : part_of_quantized_nets {
   static void emit(emission&);
 };
 /// Operands: q, scale, offset.
-export struct dequantize : part_of_quantized_nets {
+export struct dequantize : in_quantized_patterns {
   static constexpr std::string_view name = "dequantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;

@@ -42,7 +42,7 @@ export struct lstm_gates {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 30.0 * static_cast<double>(in[1].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -52,7 +52,7 @@ export struct lstm_gates_grad {
   static constexpr int operands = 5, results = 2;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct gru_gates {
@@ -69,7 +69,7 @@ export struct gru_gates {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 25.0 * static_cast<double>(in[2].dims.size());
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -79,7 +79,7 @@ export struct gru_gates_grad {
   static constexpr int operands = 4, results = 3;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -109,26 +109,26 @@ template <fixed_string Name, domain Domain> struct reduction {
 namespace op {
 export struct reduce_sum : reduction<"reduce_sum", domain::numbers> {
   static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_mean : reduction<"reduce_mean", domain::real> {
   static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_max : reduction<"reduce_max", domain::numbers> {
   static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_min : reduction<"reduce_min", domain::numbers> {
   static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_prod : reduction<"reduce_prod", domain::numbers> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct reduce_any : reduction<"reduce_any", domain::logic> {
@@ -144,7 +144,7 @@ export struct product_of_others {
   static constexpr int operands = 1;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Its derivative in the direction of the second operand.
@@ -179,12 +179,12 @@ template <fixed_string Name, domain Domain> struct spread_definition {
   }
 };
 export struct spread : spread_definition<"spread", domain::any> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The same divided by the number of elements that each was reduced from.
 export struct spread_mean : spread_definition<"spread_mean", domain::real> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 
@@ -232,13 +232,13 @@ template <fixed_string Name> struct softmax_definition {
   }
   static void map_axis(const attributes& a, axis_map& m) { m.independent = m.before(a.axis); }
 };
-export struct softmax : softmax_definition<"softmax">, part_of<rewriting::attention_pattern> {
+export struct softmax : softmax_definition<"softmax">, in_patterns<rewriting::attention_pattern> {
   static value logarithm(const attributes&, const value& x);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct log_softmax : softmax_definition<"log_softmax"> {
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

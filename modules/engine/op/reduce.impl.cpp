@@ -129,28 +129,6 @@ void detail::map_reduced_axis(const reduce_attributes& a, axis_map& m) {
 namespace op {
 
 namespace {
-// g under the shape that it would have with keepdim, so that it broadcasts against the operand.
-value spread_back(gradient_call& c, bool mean) {
-  const auto& a = c.attributes<reduce_attributes>();
-  return mean ? value(apply<op::spread_mean>(a, c.gradient(), c(0))) : value(apply<op::spread>(a, c.gradient(), c(0)));
-}
-// Where several elements share the extreme, the gradient is split between them.
-value share_of_extreme(gradient_call& c) {
-  const auto& a = c.attributes<reduce_attributes>();
-  const value hit = c(0) == apply<op::spread>(a, c.result(), c(0));
-  const value one = apply<op::cast>(cast_attributes{c(0).type().element}, hit);
-  auto count = apply<op::spread>(a, lamina::reduce_sum(one, a), c(0));
-  // chosen, not multiplied: an infinite gradient is none of the others'
-  return lamina::where(hit, apply<op::spread>(a, c.gradient(), c(0)) / count, 0);
-}
-// Whether none of the reduced axes is, or may turn out to be, empty.
-bool surely_has_elements(const reduce_attributes& a, const shape& s) {
-  unsigned bits = 0;
-  detail::reduced_axes(a, s.rank, bits);
-  for (int i = 0; i < s.rank; ++i)
-    if (bits >> i & 1u && (!s[i].is_number() || s[i] == dim(0))) return false;
-  return true;
-}
 void emit_spread(emission& e, bool mean) {
   const auto& at = e.attributes<reduce_attributes>();
   const shape& to = e.out_type(0).dims;
@@ -203,42 +181,11 @@ void emit_spread(emission& e, bool mean) {
 }
 }  // namespace
 
-void reduce_sum::gradient(gradient_call& c) {
-  c(0, [&] { return spread_back(c, false); });
-}
 void reduce_sum::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_sum_of(e.isa())); }
-void reduce_mean::gradient(gradient_call& c) {
-  c(0, [&] { return spread_back(c, true); });
-}
 void reduce_mean::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_mean_of(e.isa())); }
-void reduce_max::gradient(gradient_call& c) {
-  c(0, [&] { return share_of_extreme(c); });
-}
 void reduce_max::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_maximum_of(e.isa())); }
-void reduce_min::gradient(gradient_call& c) {
-  c(0, [&] { return share_of_extreme(c); });
-}
 void reduce_min::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_minimum_of(e.isa())); }
 
-void reduce_prod::gradient(gradient_call& c) {
-  c(0, [&] {
-    // Rows of what one result is the product of; each entry's derivative is the product of the others.
-    const auto& a = c.attributes<reduce_attributes>();
-    int rank = c(0).shape().rank, kept = 0;
-    unsigned bits = 0;
-    detail::reduced_axes(a, rank, bits);
-    axes order;
-    for (bool reduced : {false, true})
-      for (int i = 0; i < rank; ++i)
-        if ((bits >> i & 1u) == reduced) {
-          order.values[order.count++] = i;
-          kept += !reduced;
-        }
-    value moved = lamina::permute(c(0), order);
-    value others = apply<op::product_of_others>({}, lamina::as_matrix(moved, kept));
-    return spread_back(c, false) * lamina::permute_inverse(value(lamina::reshape_like(others, moved)), order);
-  });
-}
 void reduce_prod::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_product_of(e.isa())); }
 void reduce_any::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_maximum_of(e.isa())); }
 void reduce_all::emit(emission& e) {
@@ -276,29 +223,10 @@ void product_of_others_slope::infer(const attributes& a, view<const tensor_type>
   if (!fits(in[0].dims, in[1].dims)) out.why << "the direction must have the shape of the rows";
   else product_of_others::infer(a, in, out);
 }
-void product_of_others::gradient(gradient_call& c) {
-  // The matrix of second derivatives is symmetric.
-  c(0, [&] { return apply<op::product_of_others_slope>({}, c(0), c.gradient()); });
-}
 void product_of_others::emit(emission& e) { emit_product_of_others(e, false); }
 void product_of_others_slope::emit(emission& e) { emit_product_of_others(e, true); }
 
-void spread::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(lamina::reduce_sum(c.gradient(), c.attributes<reduce_attributes>()), c(0)); });
-}
 void spread::emit(emission& e) { emit_spread(e, false); }
-void spread_mean::gradient(gradient_call& c) {
-  c(0, [&] {
-    const auto& a = c.attributes<reduce_attributes>();
-    const value like = c(1);
-    if (surely_has_elements(a, like.shape()))
-      return value(lamina::reshape_like(lamina::reduce_mean(c.gradient(), a), c(0)));
-    // A mean of no elements is NaN; spread over none, a number has no influence at all.
-    const value parts =
-        apply<op::spread_mean>(a, lamina::broadcast_like(c.owner.number(1.0, c.gradient().type().element), c(0)), like);
-    return value(lamina::reshape_like(lamina::reduce_sum(c.gradient() * parts, a), c(0)));
-  });
-}
 void spread_mean::emit(emission& e) { emit_spread(e, true); }
 
 namespace {
@@ -332,22 +260,8 @@ void emit_position(emission& e, const kernels::reduction_functions& functions) {
 void argmax::emit(emission& e) { emit_position(e, kernels::reduce_argmax_of(e.isa())); }
 void argmin::emit(emission& e) { emit_position(e, kernels::reduce_argmin_of(e.isa())); }
 
-void softmax::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
-    auto weighted = c.gradient() * c.result();
-    return weighted - c.result() * lamina::reduce_sum(weighted, {.axes = axes(axis), .keepdim = true});
-  });
-}
 value softmax::logarithm(const attributes& a, const value& x) { return lamina::log_softmax(x, a); }
 void softmax::emit(emission& e) { emit_softmax(e, kernels::softmax_of(e.isa()).softmax); }
-void log_softmax::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
-    return c.gradient() -
-           lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
-  });
-}
 void log_softmax::emit(emission& e) { emit_softmax(e, kernels::softmax_of(e.isa()).log_softmax); }
 
 }  // namespace op

@@ -53,7 +53,7 @@ export struct reduce_by {
   using attributes = reduce_by_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; the axis along which running sums or products are taken.
 export struct running_along {
@@ -63,7 +63,7 @@ export struct running_along {
   using attributes = running_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 }  // namespace op
 

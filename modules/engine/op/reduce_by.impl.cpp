@@ -139,30 +139,6 @@ value reduce_by::bind(const attributes& a, view<const value> in) {
     default: return in[0];
   }
 }
-void reduce_by::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto kept = c.attributes<attributes>();
-    kept.keepdim = true;
-    const value& x = c(0);
-    const value y = apply<op::reduce_by>(kept, x, c(1)), g = lamina::reshape_like(c.gradient(), y);
-    const auto over = [&](const value& of) {
-      return value(apply<op::reduce_by>(reduce_by_attributes{reduction_kind::sum, true, kept.none_if_empty}, of, c(1)));
-    };
-    switch (kept.kind) {
-      case reduction_kind::sum: return value(lamina::broadcast_like(g, x));
-      case reduction_kind::mean: return value(lamina::broadcast_like(g / over(detail::constant_like(x, 1)), x));
-      case reduction_kind::product: return value(g * y / x);
-      case reduction_kind::l1: return value(g * lamina::sign(x));
-      case reduction_kind::l2: return value(g * x / lamina::where(y == 0, 1, y));
-      case reduction_kind::log_sum: return value(lamina::broadcast_like(g / lamina::exp(y), x));
-      case reduction_kind::log_sum_exp: return value(g * lamina::exp(x - y));
-      case reduction_kind::sum_square: return value(g * (x * 2));
-      default: break;
-    }
-    const value mine = detail::converted(x == y, x.type().element);
-    return value(mine * (g / lamina::max(over(mine), 1)));
-  });
-}
 
 void running_along::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (!detail::takes(domain::numbers, in[0].element, out)) return;
@@ -182,17 +158,6 @@ void running_along::infer(const attributes&, view<const tensor_type> in, inferen
 value running_along::bind(const attributes& a, view<const value> in) {
   const cumsum_attributes at{in[1].owner().at(in[1].id()).constant.elements<std::int64_t>()[0], a.exclusive, a.reverse};
   return a.product ? value(lamina::cumprod(in[0], at)) : value(lamina::cumsum(in[0], at));
-}
-void running_along::gradient(gradient_call& c) {
-  c(0, [&] {
-    auto back = c.attributes<attributes>();
-    const bool product = back.product;
-    back.product = false;
-    back.reverse = !back.reverse;
-    const value g = product ? value(c.gradient() * c.result()) : c.gradient();
-    const value sums = apply<op::running_along>(back, g, c(1));
-    return product ? value(sums / c(0)) : sums;
-  });
 }
 
 }  // namespace lamina::op

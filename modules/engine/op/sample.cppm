@@ -190,7 +190,7 @@ export struct resample {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return 2.0 * static_cast<double>(out[0].dims.size()) * static_cast<double>(in[1].dims.at(in[1].dims.rank - 1));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -205,7 +205,7 @@ export struct resample_grad {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.at(in[1].dims.rank - 1));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Gradient of resample with respect to its weights. Operands: the result's gradient, the elements, positions.
@@ -217,7 +217,7 @@ export struct resample_weight_grad {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[2].dims.at(in[2].dims.rank - 1));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Operands: elements; int64 positions [points, taps] of an axis. Result 0: the largest elements, result 1: their positions
@@ -230,7 +230,7 @@ export struct max_windows {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type> out) {
     return static_cast<double>(out[0].dims.size()) * static_cast<double>(in[1].dims.at(1));
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };

@@ -96,11 +96,6 @@ void resample::infer(const attributes& a, view<const tensor_type> in, inference&
   if (!fits(in[1].dims, in[2].dims)) out.why << "positions and weights must have one shape";
   else out.result(in[0].element, sampled_shape(in[0].dims, in[1].dims, axis));
 }
-void resample::gradient(gradient_call& c) {
-  const auto& a = c.attributes<attributes>();
-  c(0, [&] { return apply<op::resample_grad>(a, c.gradient(), c(1), c(2), c(0)); });
-  c(2, [&] { return apply<op::resample_weight_grad>(a, c.gradient(), c(0), c(1)); });
-}
 void resample::emit(emission& e) {
   const sampled s = sampled_of(e.in_type(0).dims, e.in_type(1).dims, e.attributes<attributes>());
   if (e.out_type(0).dims.size() == 0) return;
@@ -123,11 +118,6 @@ void resample_grad::infer(const attributes& a, view<const tensor_type> in, infer
   const tensor_type forward[] = {{in[0].element, in[3].dims}, in[1], in[2]};
   if (detail::is_result_of<resample>(a, forward, in[0], out)) out.result(in[0].element, in[3].dims);
 }
-void resample_grad::gradient(gradient_call& c) {
-  const auto& a = c.attributes<attributes>();
-  c(0, [&] { return lamina::resample(c.gradient(), c(1), c(2), a); });
-  c(2, [&] { return apply<op::resample_weight_grad>(a, c(0), c.gradient(), c(1)); });
-}
 void resample_grad::emit(emission& e) {
   const sampled s = sampled_of(e.out_type(0).dims, e.in_type(1).dims, e.attributes<attributes>());
   if (e.out_type(0).dims.size() == 0) return;
@@ -146,11 +136,6 @@ void resample_grad::emit(emission& e) {
 void resample_weight_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type forward[] = {in[1], in[2], {in[0].element, in[2].dims}};
   if (detail::is_result_of<resample>(a, forward, in[0], out)) out.result(in[0].element, in[2].dims);
-}
-void resample_weight_grad::gradient(gradient_call& c) {
-  const auto& a = c.attributes<attributes>();
-  c(0, [&] { return lamina::resample(c(1), c(2), c.gradient(), a); });
-  c(1, [&] { return apply<op::resample_grad>(a, c(0), c(2), c.gradient(), c(1)); });
 }
 void resample_weight_grad::emit(emission& e) {
   const shape& table = e.in_type(2).dims;
@@ -173,9 +158,6 @@ void max_windows::infer(const attributes& a, view<const tensor_type> in, inferen
   const shape s = sampled_shape(in[0].dims, in[1].dims, axis);
   out.result(in[0].element, s);
   out.result(dtype::int64, s);
-}
-void max_windows::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::scatter_elements>(c.attributes<attributes>(), c.gradient(), c.result(1), c(0)); });
 }
 void max_windows::emit(emission& e) {
   const sampled s = sampled_of(e.in_type(0).dims, e.in_type(1).dims, {e.attributes<attributes>().axis, 0});

@@ -125,7 +125,7 @@ export struct reshape {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_reshape(in[0].dims, a.to, in[0].element, out);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -143,7 +143,7 @@ export struct reshape_like {
     }
     out.result(in[0].element, to);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, which is to have the element type and shape of the second one: what a gradient rule gives for an
@@ -154,7 +154,7 @@ export struct gradient_like {
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct flatten {
@@ -177,11 +177,11 @@ export struct flatten {
     r.push_back(rest);
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-export struct permute : part_of<rewriting::channel_shuffle_pattern> {
+export struct permute : in_patterns<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "permute";
   static constexpr bool keeps_elements = true;
   static constexpr bool any_element = true;
@@ -206,7 +206,7 @@ export struct permute : part_of<rewriting::channel_shuffle_pattern> {
     }
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -241,7 +241,7 @@ export struct slice {
     return s;
   }
   static image_layouts images(const image_call&);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -252,10 +252,10 @@ export struct slice_grad {
   static constexpr unsigned shape_only = 2;
   using attributes = slice_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct concat : part_of<rewriting::rotary_embedding_pattern> {
+export struct concat : in_patterns<rewriting::rotary_embedding_pattern> {
   static constexpr std::string_view name = "concat";
   static constexpr int operands = -1;
   static constexpr bool keeps_elements = true;
@@ -285,7 +285,7 @@ export struct concat : part_of<rewriting::rotary_embedding_pattern> {
     out.result(in[0].element, s);
   }
   static image_layouts images(const image_call&);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
@@ -296,7 +296,7 @@ export struct concat_part {
   static constexpr unsigned shape_only = ~1u;
   using attributes = concat_part_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand repeated to the shape of the second, whose shape alone is read.
@@ -314,7 +314,7 @@ export struct broadcast_like {
     }
     out.result(in[0].element, in[1].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand summed over what broadcasting repeated, to the shape of the second, whose shape alone is read.
@@ -333,7 +333,7 @@ export struct sum_like {
     }
     out.result(in[0].element, in[1].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The extents of the operand as int64; folded when the plan is made.

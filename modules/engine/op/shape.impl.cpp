@@ -41,11 +41,7 @@ box reversed(box b) {
 
 }  // namespace
 
-void reshape::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void reshape::emit(emission& e) { emit_copy(e); }
-void reshape_like::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
-}
 void reshape_like::emit(emission& e) { emit_copy(e); }
 void gradient_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (in[0].element != in[1].element) out.of_elements = true;
@@ -57,19 +53,9 @@ void gradient_like::infer(const attributes&, view<const tensor_type> in, inferen
   for (int i = 0; i < s.rank; ++i) s[i] = better(s[i], in[1].dims[i]);
   out.result(in[0].element, s);
 }
-void gradient_like::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient(); });
-}
 void gradient_like::emit(emission& e) { emit_copy(e); }
-void flatten::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void flatten::emit(emission& e) { emit_copy(e); }
 
-void permute::gradient(gradient_call& c) {
-  const auto& order = c.attributes<permute_attributes>().order;
-  axes inverse = order;
-  for (int i = 0; i < order.count; ++i) inverse.values[detail::normal_axis(order[i], order.count)] = i;
-  c(lamina::permute(c.gradient(), inverse));
-}
 void permute::emit(emission& e) {
   const auto& order = e.attributes<permute_attributes>().order;
   box b = box::whole(e.out_type(0).dims);
@@ -79,9 +65,6 @@ void permute::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-void slice::gradient(gradient_call& c) {
-  c(apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)));
-}
 image_layouts slice::images(const image_call& c) {
   return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
 }
@@ -98,9 +81,6 @@ void slice_grad::infer(const attributes& a, view<const tensor_type> in, inferenc
   const tensor_type whole[] = {shaped(in[0].element, in[1])};
   if (detail::is_result_of<slice>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
 }
-void slice_grad::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::slice(c.gradient(), c.attributes<slice_attributes>()); });
-}
 void slice_grad::emit(emission& e) {
   emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element);
   e.stage();
@@ -108,14 +88,6 @@ void slice_grad::emit(emission& e) {
            e.out(0), e.out_type(0).element);
 }
 
-void concat::gradient(gradient_call& c) {
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    c(i, [&] {
-      std::vector<value> operands{c.gradient()};
-      for (const auto& v : c.inputs) operands.push_back(v);
-      return apply_all<op::concat_part>({c.attributes<axis_attributes>().axis, static_cast<std::int64_t>(i)}, operands);
-    });
-}
 image_layouts concat::images(const image_call& c) {
   return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
 }
@@ -148,17 +120,6 @@ void concat_part::infer(const attributes& a, view<const tensor_type> in, inferen
   if (detail::is_result_of<concat>({a.axis}, joined, in[0], out))
     out.result(in[0].element, in[static_cast<std::size_t>(1 + a.part)].dims);
 }
-void concat_part::gradient(gradient_call& c) {
-  c(0, [&] {
-    const auto& at = c.attributes<concat_part_attributes>();
-    std::vector<value> parts;
-    for (std::size_t i = 1; i < c.inputs.size(); ++i)
-      parts.push_back(static_cast<std::int64_t>(i) == at.part + 1
-                          ? c.gradient()
-                          : value(lamina::broadcast_like(c.owner.number(0.0, c.gradient().type().element), c(i))));
-    return apply_all<op::concat>({at.axis}, parts);
-  });
-}
 void concat_part::emit(emission& e) {
   const auto& at = e.attributes<concat_part_attributes>();
   const shape& whole = e.in_type(0).dims;
@@ -171,9 +132,6 @@ void concat_part::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-void broadcast_like::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
-}
 void broadcast_like::emit(emission& e) {
   const shape &from = e.in_type(0).dims, &to = e.out_type(0).dims;
   box b = box::whole(to);
@@ -186,9 +144,6 @@ void broadcast_like::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-void sum_like::gradient(gradient_call& c) {
-  c(0, [&] { return lamina::broadcast_like(c.gradient(), c(0)); });
-}
 void sum_like::emit(emission& e) { detail::emit_sum_like(e); }
 
 void shape_of::emit(emission&) {

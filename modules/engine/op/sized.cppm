@@ -78,7 +78,7 @@ export struct truncate {
     s[0] = dyn;
     out.result(in[0].element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Where elements are that are not zero, in order: a row of coordinates for each, with room for all of them; their number.
 export struct non_zero {

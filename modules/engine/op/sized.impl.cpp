@@ -185,10 +185,6 @@ template <class F> void of_numbers(dtype element, F f) {
 
 }  // namespace
 
-void truncate::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::scatter_rows>({0}, c.gradient(), lamina::positions(c.gradient(), 0), c(0)); });
-}
-
 void non_zero::emit(emission& e) {
   const shape& s = e.in_type(0).dims;
   non_zero_args a{};

@@ -97,7 +97,7 @@ export struct tile {
     }
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct tile_to {
@@ -115,7 +115,7 @@ export struct tile_to {
       }
     if (detail::tiles_fit(s, to, out)) out.result(in[0].element, to);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand as tiles of the second, whose shape alone is read.
@@ -125,7 +125,7 @@ export struct tile_like {
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of tiling: the sum of the tiles, which have the shape of the second operand.
@@ -135,7 +135,7 @@ export struct tile_grad {
   static constexpr unsigned shape_only = 2;
   using attributes = no_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct repeat {
@@ -158,7 +158,7 @@ export struct repeat {
     s[axis] = s[axis].is_number() ? dim(n) : a.count == 1 ? s[axis] : dim(dyn);
     out.result(in[0].element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of repeat, and its adjoint again: the second operand's shape says how often.
@@ -168,7 +168,7 @@ export struct repeat_grad {
   static constexpr unsigned shape_only = 2;
   using attributes = axis_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct repeat_like {
@@ -177,7 +177,7 @@ export struct repeat_like {
   static constexpr unsigned shape_only = 2;
   using attributes = axis_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct pad {
@@ -209,7 +209,7 @@ export struct pad {
     s[axis] = s[axis].is_number() ? dim(n) : n ? dim(dyn) : s[axis];
     out.result(in[0].element, s);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -108,44 +108,21 @@ void repeat_grad::infer(const attributes& a, view<const tensor_type> in, inferen
     out.result(in[0].element, in[1].dims);
 }
 
-void tile::gradient(gradient_call& c) { c(apply<op::tile_grad>({}, c.gradient(), c(0))); }
 void tile::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void tile_to::gradient(gradient_call& c) { c(apply<op::tile_grad>({}, c.gradient(), c(0))); }
 void tile_to::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void tile_like::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::tile_grad>({}, c.gradient(), c(0)); });
-}
 void tile_like::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
-void tile_grad::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::tile_like>({}, c.gradient(), c(0)); });
-}
 void tile_grad::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
 
-void repeat::gradient(gradient_call& c) {
-  c(apply<op::repeat_grad>({c.attributes<repeat_attributes>().axis}, c.gradient(), c(0)));
-}
 void repeat::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis));
 }
-void repeat_like::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::repeat_grad>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
-}
 void repeat_like::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis));
-}
-void repeat_grad::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::repeat_like>(c.attributes<axis_attributes>(), c.gradient(), c(0)); });
 }
 void repeat_grad::emit(emission& e) {
   emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis));
 }
 
-void pad::gradient(gradient_call& c) {
-  const auto& a = c.attributes<pad_attributes>();
-  c(lamina::slice(
-      c.gradient(),
-      {.start = a.before, .stop = a.after ? -a.after : std::numeric_limits<std::int64_t>::max(), .axis = a.axis}));
-}
 void pad::emit(emission& e) {
   const auto& a = e.attributes<pad_attributes>();
   const shape &from = e.in_type(0).dims, &to = e.out_type(0).dims;

@@ -96,7 +96,7 @@ export struct unsqueeze {
     for (int i = 0, from = 0; i < rank; ++i) r.push_back(bits >> i & 1u ? dim(1) : s[from++]);
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// Without the given axes, which have size 1; without all of size 1 where none is given.
@@ -126,7 +126,7 @@ export struct squeeze {
     }
     out.result(in[0].element, r);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct select {
@@ -159,7 +159,7 @@ export struct select {
     for (int i = 1; i < in[0].dims.rank; ++i) r.push_back(dyn);
     return r;
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 export struct section {
@@ -193,7 +193,7 @@ export struct section {
     out.result(in[0].element, s);
   }
   static image_layouts images(const image_call&);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 struct equal_part {
@@ -229,7 +229,7 @@ struct equal_part {
     out.result(in[0].element, s);
   }
   static image_layouts images(const image_call&);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The adjoint of equal_part: zeros of the second operand's shape with the first operand where the part is.
@@ -239,7 +239,7 @@ export struct split_grad {
   static constexpr unsigned shape_only = 2;
   using attributes = part_attributes;
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first `leading` axes as rows, the others as columns.
@@ -256,7 +256,7 @@ export struct as_matrix {
     auto leading = static_cast<int>(a.leading);
     out.result(in[0].element, {detail::product_of(s, 0, leading), detail::product_of(s, leading, s.rank)});
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The first operand, once the second one is there: what reads it is not computed before, and is no equal of what reads the operand
@@ -269,7 +269,7 @@ export struct computed_after {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     out.result(in[0].element, in[0].dims);
   }
-  static void gradient(gradient_call&);
+  [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 }  // namespace op

@@ -82,37 +82,16 @@ value value::operator[](const placed_position& i) const {
 
 namespace op {
 
-void unsqueeze::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void unsqueeze::emit(emission& e) { detail::emit_copy(e); }
-void squeeze::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void squeeze::emit(emission& e) { detail::emit_copy(e); }
-void as_matrix::gradient(gradient_call& c) { c(lamina::reshape_like(c.gradient(), c(0))); }
 void as_matrix::emit(emission& e) { detail::emit_copy(e); }
-void computed_after::gradient(gradient_call& c) {
-  c(0, [&] { return c.gradient(); });
-}
 void computed_after::emit(emission& e) { detail::emit_copy(e); }
 
-void select::gradient(gradient_call& c) {
-  const auto& a = c.attributes<select_attributes>();
-  auto axis = detail::normal_axis(a.axis, c(0).shape().rank);
-  slice_attributes at{
-      .start = a.index, .stop = a.index == -1 ? std::numeric_limits<std::int64_t>::max() : a.index + 1, .axis = axis};
-  c(apply<op::slice_grad>(at, lamina::unsqueeze(c.gradient(), axes(axis)), c(0)));
-}
 void select::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<select_attributes>(), e.in_type(0).dims)); }
-void section::gradient(gradient_call& c) {
-  const auto& a = c.attributes<section_attributes>();
-  c(apply<op::slice_grad>(slice_attributes{.start = a.start, .stop = a.start + a.count, .axis = a.axis}, c.gradient(),
-                          c(0)));
-}
 image_layouts section::images(const image_call& c) {
   return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
 }
 void section::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<section_attributes>(), e.in_type(0).dims)); }
-void equal_part::gradient(gradient_call& c) {
-  c(apply<op::split_grad>(c.attributes<part_attributes>(), c.gradient(), c(0)));
-}
 image_layouts equal_part::images(const image_call& c) {
   return detail::moved_along(static_cast<const attributes*>(c.attributes)->axis, c);
 }
@@ -121,9 +100,6 @@ void equal_part::emit(emission& e) { emit_axis_view(e, part_of(e.attributes<part
 void split_grad::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const tensor_type whole[] = {{in[0].element, in[1].dims}};
   if (detail::is_result_of<equal_part>(a, whole, in[0], out)) out.result(in[0].element, in[1].dims);
-}
-void split_grad::gradient(gradient_call& c) {
-  c(0, [&] { return apply<op::equal_part>(c.attributes<part_attributes>(), c.gradient()); });
 }
 void split_grad::emit(emission& e) {
   const shape& whole = e.out_type(0).dims;
