@@ -24,7 +24,8 @@ BOOST_AUTO_TEST_CASE(every_set_has_its_own_kernels) {
   each_its_own([](isa set) { return copies_of(set).copy; });
   each_its_own([](isa set) { return random_of(set).uniform[0]; });
   each_its_own([](isa set) { return &cell_of(set); });
-  each_its_own([](isa set) { return index_of(set).gather; });
+  each_its_own([](isa set) { return rows_of(set).gather; });
+  each_its_own([](isa set) { return order_of(set).of[0]; });
   each_its_own([](isa set) { return &sample_of(set); });
   each_its_own([](isa set) { return normalize_of(set).normalize[0]; });
   each_its_own([](isa set) { return attention_of(set).attention[0]; });

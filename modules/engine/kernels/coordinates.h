@@ -123,20 +123,21 @@ template <class T> void running_product(const void* args, void*) noexcept {
     }
 }
 
-template <element E> constexpr void add_element(index_functions& f) {
+/// Sets what `tables` has for an element type.
+template <element E> constexpr void add_element(auto& tables) {
   using T = storage<E>;
   constexpr int at = static_cast<int>(E);
   if constexpr (is_float<T> || is_integer<T>) {
-    f.scatter_nd[at] = scatter<T, true>;
-    f.put_along_axis[at] = put_along_axis<T, true>;
-    f.running_product[at] = running_product<T>;
+    tables.scatter_nd.of[at] = scatter<T, true>;
+    tables.put_along_axis.of[at] = put_along_axis<T, true>;
+    tables.running_product.of[at] = running_product<T>;
   } else {
-    f.scatter_nd[at] = scatter<word<sizeof(T)>, false>;
-    f.put_along_axis[at] = put_along_axis<word<sizeof(T)>, false>;
+    tables.scatter_nd.of[at] = scatter<word<sizeof(T)>, false>;
+    tables.put_along_axis.of[at] = put_along_axis<word<sizeof(T)>, false>;
   }
 }
-template <int... E> constexpr void add_all(index_functions& f, std::integer_sequence<int, E...>) {
-  (add_element<static_cast<element>(E)>(f), ...);
+template <int... E> constexpr void add_all(auto& tables, std::integer_sequence<int, E...>) {
+  (add_element<static_cast<element>(E)>(tables), ...);
 }
 
 }  // namespace coordinates

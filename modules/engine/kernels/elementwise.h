@@ -55,7 +55,7 @@ struct chain_operand {
   std::int32_t size, inner;
 };
 /// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1
-/// nothing.  `op` and `type` say what `run` does, where it is one of `map_table`.
+/// nothing.  `op` and `type` say what `run` does, where it is one of `map_functions`.
 struct chain_step {
   map_function run;
   std::int8_t in[3], out;

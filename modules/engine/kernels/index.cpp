@@ -289,15 +289,34 @@ template <class T> void sum_alike(const void* args, void* scratch) noexcept {
   }
 }
 
-template <element E> constexpr void add_element(index_functions& f) {
+/// The kernels by operation and element type.
+struct index_tables {
+  typed_functions scatter_nd, put_along_axis, running_sum, running_product, scatter_rows, scatter_elements, sum_alike,
+      order;
+};
+template <element E> constexpr void add_positions(index_tables& tables) {
   using T = storage<E>;
   constexpr int at = static_cast<int>(E);
-  f.scatter_rows[at] = scatter_rows<T>;
-  f.scatter_elements[at] = scatter_elements<T>;
-  f.sum_alike[at] = sum_alike<T>;
-  f.running_sum[at] = running_sum<T>;
-  f.order[at] = order<T>;
+  tables.scatter_rows.of[at] = scatter_rows<T>;
+  tables.scatter_elements.of[at] = scatter_elements<T>;
+  tables.sum_alike.of[at] = sum_alike<T>;
+  tables.running_sum.of[at] = running_sum<T>;
+  tables.order.of[at] = order<T>;
 }
+
+constexpr index_tables make_tables() {
+  index_tables tables{};
+  coordinates::add_all(tables, std::make_integer_sequence<int, element_count>{});
+  add_positions<element::f32>(tables);
+  add_positions<element::f64>(tables);
+  add_positions<element::i8>(tables);
+  add_positions<element::i16>(tables);
+  add_positions<element::i32>(tables);
+  add_positions<element::i64>(tables);
+  add_positions<element::u8>(tables);
+  return tables;
+}
+constexpr index_tables tables = make_tables();
 
 }  // namespace positions
 using namespace positions;
@@ -351,25 +370,19 @@ void LAMINA_KERNEL(product_of_others_f64)(const void* args, void* scratch) noexc
   product_of_others<double>(*static_cast<const product_of_others_args*>(args), scratch);
 }
 
-extern constinit const index_functions LAMINA_KERNEL(index) = [] {
-  index_functions f{};
-  f.gather = LAMINA_KERNEL(gather);
-  f.take = LAMINA_KERNEL(take);
-  f.one_hot = LAMINA_KERNEL(one_hot);
-  f.put_rows = LAMINA_KERNEL(put_rows);
-  f.gather_nd = LAMINA_KERNEL(gather_nd);
-  coordinates::add_all(f, std::make_integer_sequence<int, element_count>{});
-  f.product_of_others[0] = LAMINA_KERNEL(product_of_others_f32);
-  f.product_of_others[1] = LAMINA_KERNEL(product_of_others_f64);
-  add_element<element::f32>(f);
-  add_element<element::f64>(f);
-  add_element<element::i8>(f);
-  add_element<element::i16>(f);
-  add_element<element::i32>(f);
-  add_element<element::i64>(f);
-  add_element<element::u8>(f);
-  return f;
-}();
+extern constinit const row_functions LAMINA_KERNEL(rows) = {LAMINA_KERNEL(gather), LAMINA_KERNEL(take),
+                                                            LAMINA_KERNEL(one_hot), LAMINA_KERNEL(put_rows),
+                                                            LAMINA_KERNEL(gather_nd)};
+extern constinit const typed_functions LAMINA_KERNEL(scatter_nd) = tables.scatter_nd;
+extern constinit const typed_functions LAMINA_KERNEL(put_along_axis) = tables.put_along_axis;
+extern constinit const typed_functions LAMINA_KERNEL(running_sum) = tables.running_sum;
+extern constinit const typed_functions LAMINA_KERNEL(running_product) = tables.running_product;
+extern constinit const typed_functions LAMINA_KERNEL(scatter_rows) = tables.scatter_rows;
+extern constinit const typed_functions LAMINA_KERNEL(scatter_elements) = tables.scatter_elements;
+extern constinit const typed_functions LAMINA_KERNEL(sum_alike) = tables.sum_alike;
+extern constinit const typed_functions LAMINA_KERNEL(order) = tables.order;
+extern constinit const typed_functions LAMINA_KERNEL(product_of_others) = {
+    {LAMINA_KERNEL(product_of_others_f32), LAMINA_KERNEL(product_of_others_f64)}};
 
 }  // extern "C"
 

@@ -120,16 +120,24 @@ struct put_along_axis_args {
   std::int32_t rank, reduction;
 };
 
-struct index_functions {
-  kernel gather, take, one_hot, put_rows, gather_nd;  // gather_nd: coordinate_args
-  kernel scatter_nd[element_count];                   // args: coordinate_args; reductions of numbers alone
-  kernel put_along_axis[element_count];               // likewise
-  kernel running_product[element_count];              // args: running_sum_args; float32 multiplies in double
-  // null where there is no addition
-  kernel scatter_rows[element_count], scatter_elements[element_count], sum_alike[element_count];
-  kernel running_sum[element_count], order[element_count];
-  kernel product_of_others[2];  // [f32, f64]
+struct row_functions {
+  kernel gather, take, one_hot, put_rows;
+  kernel gather_nd;  // args: coordinate_args
 };
-LAMINA_FAMILY(index_functions, index);
+LAMINA_FAMILY(row_functions, rows);
+
+/// One kernel for each element type; null where there is none.
+struct typed_functions {
+  kernel of[element_count];
+};
+LAMINA_FAMILY(typed_functions, scatter_nd);      // args: coordinate_args; reductions of numbers alone
+LAMINA_FAMILY(typed_functions, put_along_axis);  // likewise
+LAMINA_FAMILY(typed_functions, running_sum);
+LAMINA_FAMILY(typed_functions, running_product);  // args: running_sum_args; float32 multiplies in double
+LAMINA_FAMILY(typed_functions, scatter_rows);
+LAMINA_FAMILY(typed_functions, scatter_elements);
+LAMINA_FAMILY(typed_functions, sum_alike);
+LAMINA_FAMILY(typed_functions, order);
+LAMINA_FAMILY(typed_functions, product_of_others);
 
 }  // namespace lamina::kernels

@@ -27,7 +27,6 @@ namespace {
 
 static_assert(static_cast<int>(kernels::scatter_reduction::minimum) == static_cast<int>(scatter_reduction::minimum));
 
-const kernels::index_functions& functions(const emission& e) { return kernels::index_of(e.isa()); }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 buffer_ref coordinate_check(emission& e, std::int64_t begin = 0) {
   text t = detail::named(e);
@@ -72,7 +71,7 @@ void gather_nd::emit(emission& e) {
     auto part = a;
     part.first = first;
     part.rows = rows;
-    e.step(functions(e).gather_nd, part,
+    e.step(kernels::rows_of(e.isa()).gather_nd, part,
            {{&part.in, e.in(0)},
             {&part.index, e.in(1)},
             {&part.out, e.out(0).at(first * a.row)},
@@ -87,7 +86,7 @@ void scatter_nd::emit(emission& e) {
   a.reduction = static_cast<std::int32_t>(at.reduction);
   copy_operand(e);
   if (a.rows == 0) return;
-  e.step(kernel_of(functions(e).scatter_nd, e.out_type(0).element), a,
+  e.step(kernel_of(kernels::scatter_nd_of(e.isa()).of, e.out_type(0).element), a,
          {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, coordinate_check(e)}});
 }
 
@@ -108,7 +107,7 @@ void put_along_axis::emit(emission& e) {
     a.stride[i] = i == axis ? 0 : strides[i];
   }
   a.axis_stride = strides[axis];
-  e.step(kernel_of(functions(e).put_along_axis, e.out_type(0).element), a,
+  e.step(kernel_of(kernels::put_along_axis_of(e.isa()).of, e.out_type(0).element), a,
          {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, coordinate_check(e)}});
 }
 

@@ -100,74 +100,116 @@ constexpr bool casts(dtype from, dtype to, inference& out) {
 
 namespace op {
 using traits = elementwise_traits;
+using micro_operation = const kernels::map_functions&;
 inline constexpr traits keeps_zero{.zeros = zero_rule::all}, gives_bool{.predicate = true};
 
 // clang-format off
 // Unary.
-export struct negate : elementwise<"negate", 1, domain::numbers, traits{.zeros = zero_rule::all, .involution = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct abs : elementwise<"abs", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct sign : elementwise<"sign", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct square : elementwise<"square", 1, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct sqrt : elementwise<"sqrt", 1, domain::real, keeps_zero>, in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct reciprocal : elementwise<"reciprocal", 1, domain::real, traits{.involution = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct exp : elementwise<"exp", 1, domain::real>, in_patterns<rewriting::softmax_pattern, rewriting::sigmoid_pattern, rewriting::silu_pattern, rewriting::mish_pattern> { static value logarithm(const attributes&, const value& x) { return x; } static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct log : elementwise<"log", 1, domain::real>, in_patterns<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct sin : elementwise<"sin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct cos : elementwise<"cos", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct tan : elementwise<"tan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct asin : elementwise<"asin", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct acos : elementwise<"acos", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct atan : elementwise<"atan", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct tanh : elementwise<"tanh", 1, domain::real, keeps_zero>, in_patterns<rewriting::gelu_tanh_pattern, rewriting::mish_pattern, rewriting::silu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct asinh : elementwise<"asinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct acosh : elementwise<"acosh", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct sigmoid : elementwise<"sigmoid", 1, domain::real>, in_patterns<rewriting::gelu_tanh_pattern, rewriting::silu_pattern, rewriting::quick_gelu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct relu : elementwise<"relu", 1, domain::real, keeps_zero> {
-  static std::optional<value_bounds> bounds(view<const std::optional<double>>) { return value_bounds{0, std::numeric_limits<double>::infinity()}; }
-  static const kernels::map_functions& map(isa);
+export struct negate : elementwise<"negate", 1, domain::numbers, traits{.zeros = zero_rule::all, .involution = true}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct abs : elementwise<"abs", 1, domain::numbers, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sign : elementwise<"sign", 1, domain::numbers, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct square : elementwise<"square", 1, domain::numbers, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sqrt : elementwise<"sqrt", 1, domain::real, keeps_zero>,
+                     in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> {
+  static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
-export struct erf : elementwise<"erf", 1, domain::real, keeps_zero>, in_patterns<rewriting::gelu_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct expm1 : elementwise<"expm1", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct log1p : elementwise<"log1p", 1, domain::real, keeps_zero>, in_patterns<rewriting::softplus_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct sinh : elementwise<"sinh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct cosh : elementwise<"cosh", 1, domain::real> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct atanh : elementwise<"atanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct softplus : elementwise<"softplus", 1, domain::real>, in_patterns<rewriting::softplus_pattern, rewriting::mish_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct gelu : elementwise<"gelu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct hard_swish : elementwise<"hard_swish", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct logical_not : elementwise<"logical_not", 1, domain::logic, traits{.involution = true}> { static const kernels::map_functions& map(isa); };
+export struct reciprocal : elementwise<"reciprocal", 1, domain::real, traits{.involution = true}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct exp : elementwise<"exp", 1, domain::real>,
+                    in_patterns<rewriting::softmax_pattern, rewriting::sigmoid_pattern, rewriting::silu_pattern, rewriting::mish_pattern> {
+  static value logarithm(const attributes&, const value& x) { return x; }
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct log : elementwise<"log", 1, domain::real>,
+                    in_patterns<rewriting::softplus_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct sin : elementwise<"sin", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct cos : elementwise<"cos", 1, domain::real> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct tan : elementwise<"tan", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct asin : elementwise<"asin", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct acos : elementwise<"acos", 1, domain::real> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct atan : elementwise<"atan", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct tanh : elementwise<"tanh", 1, domain::real, keeps_zero>,
+                     in_patterns<rewriting::gelu_tanh_pattern, rewriting::mish_pattern, rewriting::silu_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct asinh : elementwise<"asinh", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct acosh : elementwise<"acosh", 1, domain::real> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct sigmoid : elementwise<"sigmoid", 1, domain::real>,
+                        in_patterns<rewriting::gelu_tanh_pattern, rewriting::silu_pattern, rewriting::quick_gelu_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct relu : elementwise<"relu", 1, domain::real, keeps_zero> {
+  static std::optional<value_bounds> bounds(view<const std::optional<double>>) { return value_bounds{0, std::numeric_limits<double>::infinity()}; }
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct erf : elementwise<"erf", 1, domain::real, keeps_zero>,
+                    in_patterns<rewriting::gelu_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct expm1 : elementwise<"expm1", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct log1p : elementwise<"log1p", 1, domain::real, keeps_zero>,
+                      in_patterns<rewriting::softplus_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct sinh : elementwise<"sinh", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct cosh : elementwise<"cosh", 1, domain::real> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct atanh : elementwise<"atanh", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct softplus : elementwise<"softplus", 1, domain::real>,
+                         in_patterns<rewriting::softplus_pattern, rewriting::mish_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct gelu : elementwise<"gelu", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct gelu_tanh : elementwise<"gelu_tanh", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct silu : elementwise<"silu", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct mish : elementwise<"mish", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct softsign : elementwise<"softsign", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct hard_swish : elementwise<"hard_swish", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct floor : elementwise<"floor", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct ceil : elementwise<"ceil", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct round : elementwise<"round", 1, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct logical_not : elementwise<"logical_not", 1, domain::logic, traits{.involution = true}> { static micro_operation map(isa); };
 // Binary.
-export struct add : elementwise<"add", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}, .adds = true}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct subtract : elementwise<"subtract", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, false, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct multiply : elementwise<"multiply", 2, domain::numbers, traits{.zeros = zero_rule::any, .neutral = {1, true, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct divide : elementwise<"divide", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct minimum : elementwise<"minimum", 2, domain::numbers, keeps_zero>, in_patterns<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct maximum : elementwise<"maximum", 2, domain::numbers, keeps_zero> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1, false, true}}>, in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct mod : elementwise<"mod", 2, domain::numbers> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct fmod : elementwise<"fmod", 2, domain::numbers> { static const kernels::map_functions& map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
-export struct bit_and : elementwise<"bit_and", 2, domain::integers, traits{.zeros = zero_rule::any}> { static const kernels::map_functions& map(isa); };
-export struct bit_or : elementwise<"bit_or", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static const kernels::map_functions& map(isa); };
-export struct bit_xor : elementwise<"bit_xor", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static const kernels::map_functions& map(isa); };
-export struct shift_left : elementwise<"shift_left", 2, domain::integers, traits{.neutral = {0, false, true}}> { static const kernels::map_functions& map(isa); };
-export struct shift_right : elementwise<"shift_right", 2, domain::integers, traits{.neutral = {0, false, true}}> { static const kernels::map_functions& map(isa); };
-export struct equal : elementwise<"equal", 2, domain::any, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct not_equal : elementwise<"not_equal", 2, domain::any, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct less : elementwise<"less", 2, domain::numbers, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct less_equal : elementwise<"less_equal", 2, domain::numbers, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct greater : elementwise<"greater", 2, domain::numbers, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct greater_equal : elementwise<"greater_equal", 2, domain::numbers, gives_bool> { static const kernels::map_functions& map(isa); };
-export struct logical_and : elementwise<"logical_and", 2, domain::logic> { static const kernels::map_functions& map(isa); };
-export struct logical_or : elementwise<"logical_or", 2, domain::logic> { static const kernels::map_functions& map(isa); };
-export struct logical_xor : elementwise<"logical_xor", 2, domain::logic> { static const kernels::map_functions& map(isa); };
+export struct add : elementwise<"add", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}, .adds = true}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct subtract : elementwise<"subtract", 2, domain::numbers, traits{.zeros = zero_rule::all, .neutral = {0, false, true}}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct multiply : elementwise<"multiply", 2, domain::numbers, traits{.zeros = zero_rule::any, .neutral = {1, true, true}}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct divide : elementwise<"divide", 2, domain::numbers, traits{.neutral = {1, false, true}}> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct minimum : elementwise<"minimum", 2, domain::numbers, keeps_zero>,
+                        in_patterns<rewriting::hard_swish_pattern, rewriting::hard_sigmoid_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct maximum : elementwise<"maximum", 2, domain::numbers, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1, false, true}}>,
+                    in_patterns<rewriting::layer_norm_pattern, rewriting::rms_norm_pattern> {
+  static micro_operation map(isa);
+  [[gnu::weak]] static void gradient(gradient_call&);
+};
+export struct mod : elementwise<"mod", 2, domain::numbers> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct fmod : elementwise<"fmod", 2, domain::numbers> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
+export struct bit_and : elementwise<"bit_and", 2, domain::integers, traits{.zeros = zero_rule::any}> { static micro_operation map(isa); };
+export struct bit_or : elementwise<"bit_or", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static micro_operation map(isa); };
+export struct bit_xor : elementwise<"bit_xor", 2, domain::integers, traits{.zeros = zero_rule::all, .neutral = {0, true, true}}> { static micro_operation map(isa); };
+export struct shift_left : elementwise<"shift_left", 2, domain::integers, traits{.neutral = {0, false, true}}> { static micro_operation map(isa); };
+export struct shift_right : elementwise<"shift_right", 2, domain::integers, traits{.neutral = {0, false, true}}> { static micro_operation map(isa); };
+export struct equal : elementwise<"equal", 2, domain::any, gives_bool> { static micro_operation map(isa); };
+export struct not_equal : elementwise<"not_equal", 2, domain::any, gives_bool> { static micro_operation map(isa); };
+export struct less : elementwise<"less", 2, domain::numbers, gives_bool> { static micro_operation map(isa); };
+export struct less_equal : elementwise<"less_equal", 2, domain::numbers, gives_bool> { static micro_operation map(isa); };
+export struct greater : elementwise<"greater", 2, domain::numbers, gives_bool> { static micro_operation map(isa); };
+export struct greater_equal : elementwise<"greater_equal", 2, domain::numbers, gives_bool> { static micro_operation map(isa); };
+export struct logical_and : elementwise<"logical_and", 2, domain::logic> { static micro_operation map(isa); };
+export struct logical_or : elementwise<"logical_or", 2, domain::logic> { static micro_operation map(isa); };
+export struct logical_xor : elementwise<"logical_xor", 2, domain::logic> { static micro_operation map(isa); };
 // clang-format on
 // Ternary.
 export struct clamp : elementwise<"clamp", 3, domain::numbers>,
@@ -175,7 +217,7 @@ export struct clamp : elementwise<"clamp", 3, domain::numbers>,
   static std::optional<value_bounds> bounds(view<const std::optional<double>> of) {
     return of[1] && of[2] ? std::optional(value_bounds{*of[1], *of[2]}) : std::nullopt;
   }
-  static const kernels::map_functions& map(isa);
+  static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 export struct where {
@@ -190,7 +232,7 @@ export struct where {
     if (!detail::same_elements({in.first + 1, 2}, out)) return;
     detail::infer_broadcast(in, in[1].element, out);
   }
-  static const kernels::map_functions& map(isa);
+  static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 
@@ -209,7 +251,7 @@ export struct cast {
   }
   /// The element type that numbers go through on their way: `to` where they need none.
   static dtype between(dtype from, dtype to);
-  static const kernels::map_functions& map(isa);
+  static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// The bits of the operand as another element type of as many.
@@ -242,7 +284,7 @@ export struct stop_gradient {
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
     out.result(in[0].element, in[0].dims);
   }
-  static const kernels::map_functions& map(isa);
+  static micro_operation map(isa);
 };
 /// The sum of the operand over all shards of an update, of which each has the same one then; the operand where there is one shard.
 export struct sum_over_shards {
@@ -253,7 +295,7 @@ export struct sum_over_shards {
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
     if (detail::takes(domain::real, in[0].element, out)) out.result(in[0].element, in[0].dims);
   }
-  static const kernels::map_functions& map(isa);
+  static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 }  // namespace op

@@ -22,8 +22,6 @@ namespace lamina::op {
 
 namespace {
 
-const kernels::index_functions& functions(const emission& e) { return kernels::index_of(e.isa()); }
-
 struct line {
   int axis;
   std::int64_t outer, length, inner;
@@ -60,7 +58,7 @@ void emit_scatter_rows(emission& e) {
   auto size = bytes_of(e.out_type(0));
   std::int64_t count = e.in_type(1).dims.size();
   if (e.out_type(0).dims.size() == 0 && count == 0) return;
-  auto run = functions(e).scatter_rows[static_cast<int>(e.out_type(0).element)];
+  auto run = kernels::scatter_rows_of(e.isa()).of[static_cast<int>(e.out_type(0).element)];
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t low, std::int64_t positions) {
     auto a = rows_of<kernels::scatter_rows_args>(outers, count, length, inner);
     a.low = low;
@@ -87,7 +85,7 @@ void emit_scatter_elements(emission& e) {
   std::int64_t count = e.in_type(1).dims.at(axis);
   detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element);
   e.stage();
-  auto run = functions(e).scatter_elements[static_cast<int>(e.out_type(0).element)];
+  auto run = kernels::scatter_elements_of(e.isa()).of[static_cast<int>(e.out_type(0).element)];
   auto part = [&](std::int64_t o, std::int64_t outers, std::int64_t column, std::int64_t columns) {
     auto a = rows_of<kernels::scatter_elements_args>(outers, count, length, inner);
     a.columns = columns;
@@ -119,7 +117,7 @@ void gather::emit(emission& e) {
     a.count = count;
     a.length = length;
     a.row = row;
-    e.step(functions(e).gather, a,
+    e.step(kernels::rows_of(e.isa()).gather, a,
            {{&a.in, e.in(0)},
             {&a.index, e.in(1)},
             {&a.out, e.out(0).at(first * row)},
@@ -149,7 +147,7 @@ void put_rows::emit(emission& e) {
   a.count = count;
   a.length = length;
   a.row = row;
-  if (count) e.step(functions(e).put_rows, a, {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, to}});
+  if (count) e.step(kernels::rows_of(e.isa()).put_rows, a, {{&a.in, e.in(2)}, {&a.index, e.in(1)}, {&a.out, to}});
 }
 void sum_rows_alike::emit(emission& e) {
   const shape& rows = e.in_type(0).dims;
@@ -159,7 +157,7 @@ void sum_rows_alike::emit(emission& e) {
   a.length = length;
   a.inner = inner;
   if (a.count)
-    e.step(functions(e).sum_alike[static_cast<int>(e.out_type(0).element)], a,
+    e.step(kernels::sum_alike_of(e.isa()).of[static_cast<int>(e.out_type(0).element)], a,
            {{&a.in, e.in(0)}, {&a.index, e.in(1)}, {&a.out, e.out(0)}, {&a.invalid, range_check(e, length)}},
            static_cast<std::size_t>(kernels::order_scratch(a.count)));
 }
@@ -171,7 +169,7 @@ void take_along_axis::emit(emission& e) {
   emission::cut(outer, 20.0 * static_cast<double>(count * inner), [&](std::int64_t first, std::int64_t n) {
     auto a = rows_of<kernels::take_args>(n, count, length, inner);
     a.size = static_cast<std::int32_t>(size);
-    e.step(functions(e).take, a,
+    e.step(kernels::rows_of(e.isa()).take, a,
            {{&a.in, e.in(0).at(first * length * inner * size)},
             {&a.index, e.in(1).at(first * count * inner * 8)},
             {&a.out, e.out(0).at(first * count * inner * size)},
@@ -198,9 +196,11 @@ void emit_running(emission& e, kernels::kernel run) {
   });
 }
 }  // namespace
-void cumsum::emit(emission& e) { emit_running(e, functions(e).running_sum[static_cast<int>(e.in_type(0).element)]); }
+void cumsum::emit(emission& e) {
+  emit_running(e, kernels::running_sum_of(e.isa()).of[static_cast<int>(e.in_type(0).element)]);
+}
 void cumprod::emit(emission& e) {
-  emit_running(e, functions(e).running_product[static_cast<int>(e.in_type(0).element)]);
+  emit_running(e, kernels::running_product_of(e.isa()).of[static_cast<int>(e.in_type(0).element)]);
 }
 
 void order::emit(emission& e) {
@@ -216,7 +216,7 @@ void order::emit(emission& e) {
     a.inner = inner;
     a.count = count;
     a.largest = at.descending;
-    e.step(functions(e).order[static_cast<int>(e.in_type(0).element)], a,
+    e.step(kernels::order_of(e.isa()).of[static_cast<int>(e.in_type(0).element)], a,
            {{&a.in, e.in(0).at(first * length * inner * size)}, {&a.out, e.out(0).at(first * count * inner * 8)}},
            static_cast<std::size_t>(kernels::order_scratch(length)));
   });
@@ -236,7 +236,7 @@ void to_one_hot::emit(emission& e) {
                     detail::to_element(1.0, one);
                     std::memcpy(a.value, &one, sizeof one);
                   });
-                  e.step(functions(e).one_hot, a,
+                  e.step(kernels::rows_of(e.isa()).one_hot, a,
                          {{&a.index, e.in(0).at(first * 8)},
                           {&a.out, e.out(0).at(first * at.depth * size)},
                           {&a.invalid, range_check(e, at.depth, 0, first)}});

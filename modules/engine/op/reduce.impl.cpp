@@ -200,7 +200,7 @@ void emit_product_of_others(emission& e, bool slope) {
   if (s.size() == 0) return;  // there may be any number of empty rows
   dtype element = e.in_type(0).element;
   auto size = static_cast<std::int64_t>(size_of(element));
-  auto run = kernels::index_of(e.isa()).product_of_others[static_cast<int>(element)];
+  auto run = kernels::product_of_others_of(e.isa()).of[static_cast<int>(element)];
   std::int64_t length = s.back().code;
   emission::cut(s.size(0, s.rank - 1), 8.0 * static_cast<double>(length), [&](std::int64_t first, std::int64_t count) {
     kernels::product_of_others_args a{};
