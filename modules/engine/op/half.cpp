@@ -18,12 +18,12 @@ constinit const half_kernels half_products{
 namespace detail {
 /// Products of numbers that are rounded to bfloat16, in the form that this machine has.
 const kernels::bfloat_products& bfloat_products(product_type to, isa set) {
-  const auto& family = to.kernels->of(set);
+  const auto& family = to.kernels_->of(set);
   return family.products[family.form()];
 }
 /// The kernel that rounds numbers and keeps them as float32.
 kernels::kernel rounding_of(product_type to, isa set) {
-  const auto& family = to.kernels->of(set);
+  const auto& family = to.kernels_->of(set);
   return to == dtype::float16 ? family.round_to_half : family.round_to_bfloat;
 }
 }  // namespace detail

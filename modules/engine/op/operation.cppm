@@ -42,7 +42,7 @@ template <class T> std::uint64_t hash_member(const T& v) {
     for (int i = 0; i < v.count; ++i) h = mix(h, static_cast<std::uint64_t>(v[i]));
     return h;
   } else if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(v);
-  else if constexpr (std::same_as<T, product_type>) return static_cast<std::uint64_t>(v.type);
+  else if constexpr (std::same_as<T, product_type>) return static_cast<std::uint64_t>(v.type_);
   else return static_cast<std::uint64_t>(v);
 }
 /// Whether a member is the one that the attributes got later, `later`, and has its default: ids of programs and files are then as they

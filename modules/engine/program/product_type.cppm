@@ -11,11 +11,12 @@ extern const half_kernels half_products;
 /// are. It is a `dtype` that knows its kernels: a program that names float32 alone, or nothing, links none of the others.
 export struct product_type {
   constexpr product_type() = default;
-  constexpr product_type(dtype to) : type(to), kernels(to == dtype::float32 ? nullptr : &half_products) {}
-  constexpr operator dtype() const { return type; }
+  constexpr product_type(dtype to) : type_(to), kernels_(to == dtype::float32 ? nullptr : &half_products) {}
+  constexpr operator dtype() const { return type_; }
 
-  dtype type = dtype::float32;
-  const half_kernels* kernels = nullptr;  // how they are computed; null for float32
+  // Public only because attributes are template arguments, whose types must be structural. Kernels are null for float32.
+  dtype type_ = dtype::float32;
+  const half_kernels* kernels_ = nullptr;
 };
 
 }  // namespace lamina
