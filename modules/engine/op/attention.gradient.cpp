@@ -1,20 +1,14 @@
 // Gradients of the operations of attention.cppm.
 module lamina:op.attention.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.attention;
-import :op.box;
 import :op.elementwise;
-import :op.half;
 import :op.linear;
-import :op.products;
 import :op.reduce;
 import :op.shape;
 import :op.view;
 import :op;
-import :product_type;
 import :program;
 import :shape;
 import :tensor;

@@ -1,11 +1,7 @@
 // Gradients of the operations of channels.cppm.
 module lamina:op.channels.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
-import :op.channel_blocks;
 import :op.channels;
 import :op.shape;
 import :op.view;

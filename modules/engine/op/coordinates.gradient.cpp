@@ -1,10 +1,7 @@
 // Gradients of the operations of coordinates.cppm.
 module lamina:op.coordinates.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
 import :op.computed_shape;
 import :op.coordinates;
 import :op.elementwise;

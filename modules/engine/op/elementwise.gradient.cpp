@@ -2,7 +2,6 @@
 module lamina:op.elementwise.gradient;
 import :core;
 import :dtype;
-import :emission;
 import :op.elementwise;
 import :op.shape;
 import :op;

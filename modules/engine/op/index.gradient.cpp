@@ -1,11 +1,8 @@
 // Gradients of the operations of index.cppm.
 module lamina:op.index.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.attention;
-import :op.box;
 import :op.elementwise;
 import :op.index;
 import :op.reduce;

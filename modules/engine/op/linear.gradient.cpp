@@ -1,16 +1,10 @@
 // Gradients of the operations of linear.cppm.
 module lamina:op.linear.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
-import :op.half;
 import :op.linear;
-import :op.products;
 import :op.shape;
 import :op;
-import :product_type;
 import :program;
 import :shape;
 import :tensor;

@@ -1,10 +1,7 @@
 // Gradients of the operations of loss.cppm.
 module lamina:op.loss.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
 import :op.loss;
 import :op.random;
 import :op.shape;

@@ -1,18 +1,12 @@
 // Gradients of the operations of nn.cppm.
 module lamina:op.nn.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
 import :op.elementwise;
-import :op.half;
 import :op.nn;
-import :op.products;
 import :op.reduce;
 import :op.shape;
 import :op;
-import :product_type;
 import :program;
 import :shape;
 import :tensor;

@@ -1,9 +1,7 @@
 // Gradients of the operations of normalize.cppm.
 module lamina:op.normalize.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.elementwise;
 import :op.normalize;
 import :op.reduce;

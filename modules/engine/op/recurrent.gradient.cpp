@@ -1,9 +1,7 @@
 // Gradients of the operations of recurrent.cppm.
 module lamina:op.recurrent.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.control;
 import :op.elementwise;
 import :op.recurrent;

@@ -1,10 +1,7 @@
 // Gradients of the operations of reduce.cppm.
 module lamina:op.reduce.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;

@@ -1,9 +1,7 @@
 // Gradients of the operations of sample.cppm.
 module lamina:op.sample.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.elementwise;
 import :op.index;
 import :op.sample;

@@ -1,11 +1,7 @@
 // Gradients of the operations of shape.cppm.
 module lamina:op.shape.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
-import :op.channel_blocks;
 import :op.elementwise;
 import :op.reduce;
 import :op.shape;

@@ -1,14 +1,10 @@
 // Gradients of the operations of sized.cppm.
 module lamina:op.sized.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
 import :op.attention;
-import :op.box;
 import :op.control;
 import :op.elementwise;
-import :op.extents;
 import :op.index;
 import :op.reduce;
 import :op.shape;

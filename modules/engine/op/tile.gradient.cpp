@@ -1,10 +1,7 @@
 // Gradients of the operations of tile.cppm.
 module lamina:op.tile.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
 import :op.reduce;
 import :op.shape;
 import :op.tile;

@@ -1,11 +1,7 @@
 // Gradients of the operations of view.cppm.
 module lamina:op.view.gradient;
-import :context;
 import :core;
 import :dtype;
-import :emission;
-import :op.box;
-import :op.channel_blocks;
 import :op.shape;
 import :op.view;
 import :op;
