@@ -206,10 +206,14 @@ struct batch_loader::implementation {
     room.notify_all();
   }
 
+  // A lock against the threads that read, where there are any.
+  std::unique_lock<std::mutex> hold() const {
+    return threads.empty() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
+  }
+
   // The slot of the next batch, loaded; null at the end.
   slot* take() {
-    std::unique_lock<std::mutex> lock;
-    if (!threads.empty()) lock = std::unique_lock(mutex);
+    auto lock = hold();
     if (taken > 0 && taken <= last) slots[static_cast<std::size_t>(taken - 1) % slots.size()].ready = false;
     if (taken >= last) {
       taken = last + 1;
@@ -270,8 +274,7 @@ const reading& batch_loader::how() const { return impl_->options; }
 const sample_source& batch_loader::source() const { return impl_->source; }
 
 loader_report batch_loader::report() const {
-  std::unique_lock<std::mutex> lock;
-  if (!impl_->threads.empty()) lock = std::unique_lock(impl_->mutex);
+  const auto lock = impl_->hold();
   return impl_->done;
 }
 
