@@ -44,34 +44,27 @@ struct named_record {
 template <class... Op> consteval auto records_of(operation_list<Op...>) {
   return std::array{named_record{Op::name, &library_record<Op>::is}...};
 }
+// By name; two operations with one name do not compile.
 template <class... List> consteval auto by_name() {
-  std::array<named_record, (List::count + ...)> all{};
+  std::array<named_record, (List::count + ...)> named{};
   std::size_t count = 0;
   const auto add = [&](const auto& records) {
-    for (const named_record& one : records) all[count++] = one;
+    for (const named_record& one : records) named[count++] = one;
   };
   (add(records_of(List())), ...);
-  std::sort(all.begin(), all.end(), [](const named_record& a, const named_record& b) { return a.name < b.name; });
+  std::sort(named.begin(), named.end(), [](const named_record& a, const named_record& b) { return a.name < b.name; });
+  for (std::size_t i = 1; i < count; ++i)
+    if (named[i - 1].name == named[i].name) throw "two operations have one name";
+  std::array<const operation*, (List::count + ...)> all{};
+  std::transform(named.begin(), named.end(), all.begin(), [](const named_record& one) { return one.is; });
   return all;
 }
-constexpr auto named =
+constexpr auto all =
     by_name<attention_operations, channel_operations, computed_shape_operations, control_operations,
             coordinate_operations, elementwise_operations, host_operations, index_operations, linear_operations,
             loss_operations, nn_operations, normalize_operations, quantized_operations, random_operations,
             recurrent_operations, reduce_operations, reduce_by_operations, sample_operations, shape_operations,
             signal_operations, sized_operations, text_operations, tile_operations, view_operations>();
-constexpr auto all = [] {
-  std::array<const operation*, named.size()> all{};
-  std::transform(named.begin(), named.end(), all.begin(), [](const named_record& one) { return one.is; });
-  return all;
-}();
-static_assert(
-    [] {
-      for (std::size_t i = 1; i < named.size(); ++i)
-        if (named[i - 1].name == named[i].name) return false;
-      return true;
-    }(),
-    "two operations have one name");
 
 }  // namespace
 
@@ -80,9 +73,9 @@ view<const operation* const> operations() { return all; }
 const operation* find_operation(std::string_view name, view<const operation* const> own) {
   for (const operation* o : own)
     if (o->name == name) return o;
-  const auto at = std::lower_bound(named.begin(), named.end(), name,
-                                   [](const named_record& a, std::string_view b) { return a.name < b; });
-  return at != named.end() && at->name == name ? at->is : nullptr;
+  const auto at = std::lower_bound(all.begin(), all.end(), name,
+                                   [](const operation* a, std::string_view b) { return a->name < b; });
+  return at != all.end() && (*at)->name == name ? *at : nullptr;
 }
 
 }  // namespace lamina
