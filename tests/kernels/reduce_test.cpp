@@ -10,20 +10,22 @@ using kernel_test::buffer;
 
 namespace {
 
-const reduce_functions& functions(isa set = kernel_test::tested()) { return reduce_of(set); }
+const reduce_functions& functions() { return reduce_of(kernel_test::tested()); }
+const softmax_functions& softmaxing() { return softmax_of(kernel_test::tested()); }
 enum class reduce_op { sum, mean, maximum, minimum, product, argmax, argmin };
-const reduction_functions& reductions(reduce_op op, isa set = kernel_test::tested()) {
+kernel reduction(reduce_op op, element e) {
+  const isa set = kernel_test::tested();
+  const auto of = [e](const reduction_functions& f) { return f.of[static_cast<int>(e)]; };
   switch (op) {
-    case reduce_op::sum: return reduce_sum_of(set);
-    case reduce_op::mean: return reduce_mean_of(set);
-    case reduce_op::maximum: return reduce_maximum_of(set);
-    case reduce_op::minimum: return reduce_minimum_of(set);
-    case reduce_op::product: return reduce_product_of(set);
-    case reduce_op::argmax: return reduce_argmax_of(set);
-    default: return reduce_argmin_of(set);
+    case reduce_op::sum: return of(reduce_sum_of(set));
+    case reduce_op::mean: return of(reduce_mean_of(set));
+    case reduce_op::maximum: return of(reduce_maximum_of(set));
+    case reduce_op::minimum: return of(reduce_minimum_of(set));
+    case reduce_op::product: return of(reduce_product_of(set));
+    case reduce_op::argmax: return of(reduce_argmax_of(set));
+    default: return of(reduce_argmin_of(set));
   }
 }
-kernel reduction(reduce_op op, element e) { return reductions(op).of[static_cast<int>(e)]; }
 
 struct shape {
   long outer, length, inner;
@@ -134,8 +136,7 @@ template <class T> void softmaxes(int which) {
       kernel_test::fill_uniform(in, g, -30, 30);
       if (s.length > 3) in[2] = -std::numeric_limits<T>::infinity();
       const softmax_args args{in.data(), out.data(), s.outer, s.length, s.inner};
-      (log ? softmax_of(kernel_test::tested()).log_softmax : softmax_of(kernel_test::tested()).softmax)[which](&args,
-                                                                                                               nullptr);
+      (log ? softmaxing().log_softmax : softmaxing().softmax)[which](&args, nullptr);
       BOOST_TEST(out.guards_intact());
       bool right = true;
       for (long o = 0; o < s.outer; ++o)
@@ -158,8 +159,7 @@ template <class T> void softmaxes(int which) {
       buffer<T> same(in.size());
       std::copy(in.begin(), in.end(), same.begin());
       const softmax_args over{same.data(), same.data(), s.outer, s.length, s.inner};
-      (log ? softmax_of(kernel_test::tested()).log_softmax : softmax_of(kernel_test::tested()).softmax)[which](&over,
-                                                                                                               nullptr);
+      (log ? softmaxing().log_softmax : softmaxing().softmax)[which](&over, nullptr);
       BOOST_TEST(kernel_test::same_bits(same.data(), out.data(), out.size()));
     }
 }
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(softmax) { softmaxes<float>(0), softmaxes<double>(1); }
 BOOST_AUTO_TEST_CASE(softmax_of_nothing_but_minus_infinity) {
   std::vector<float> in(20, -INFINITY), out(20);
   const softmax_args args{in.data(), out.data(), 1, 20, 1};
-  softmax_of(kernel_test::tested()).softmax[0](&args, nullptr);
+  softmaxing().softmax[0](&args, nullptr);
   for (const float x : out) BOOST_TEST(std::isnan(x));
 }
 
@@ -234,8 +234,7 @@ BOOST_AUTO_TEST_CASE(softmax_of_a_row_with_a_nan) {
         std::vector<float> in(static_cast<std::size_t>(length), other), out(in.size());
         in[static_cast<std::size_t>(at)] = NAN;
         const softmax_args args{in.data(), out.data(), 1, length, 1};
-        for (const kernel run :
-             {softmax_of(kernel_test::tested()).softmax[0], softmax_of(kernel_test::tested()).log_softmax[0]}) {
+        for (const kernel run : {softmaxing().softmax[0], softmaxing().log_softmax[0]}) {
           run(&args, nullptr);
           BOOST_TEST(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }),
                      length << " at " << at);
