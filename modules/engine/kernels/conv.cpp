@@ -7,7 +7,7 @@
 #include "conv_prepare.h"
 #include "conv_reorder.h"
 #include "conv_tiles.h"
-#include "families.h"
+#include "gemm.h"
 #include "simd.h"
 
 namespace lamina::kernels {
