@@ -37,7 +37,7 @@ def seconds_of(call, seconds):
 
 
 def work(name, cores, barrier, results):
-    """Puts rates, or what went wrong, so that nobody waits for a process that has ended."""
+    """Puts the rates of all turns, or the error that ended them, which the reader would wait for otherwise."""
     try:
         put_rates(name, cores, barrier, results)
     except Exception as error:
@@ -68,8 +68,8 @@ def rate(name, count, cores):
     best = 0
     for _ in range(NETS[name][3]):
         turn = [results.get() for _ in range(count)]
-        for error in (rate for rate in turn if isinstance(rate, Exception)):
-            raise SystemExit(f"a session of {name}: {error!r}")
+        if errors := [rate for rate in turn if isinstance(rate, Exception)]:
+            raise SystemExit(f"a session of {name}: {errors[0]!r}")
         best = max(best, sum(turn))
     for w in workers:
         w.join()
