@@ -99,8 +99,8 @@ struct chain_args {
   chain_step step[chain_steps];
   register_step register_chain[register_steps];
   template <class F> void each_code(F f) const {
-    for (const chain_step& s : step) f(s.run);
-    for (const register_step& s : register_chain) f(s.run);
+    for (int i = 0; i < step_count; ++i) f(step[i].run);
+    for (int i = 0; i < register_count; ++i) f(register_chain[i].run);
   }
 };
 /// From how many bytes on a result is streamed.

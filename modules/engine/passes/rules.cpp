@@ -110,8 +110,8 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     }
     return true;
   };
-  const auto with_second = [&](std::size_t at,
-                               auto attributes) {  // of products that transpose their second matrix alone
+  // Of products that transpose their second matrix alone.
+  const auto with_second = [&](std::size_t at, auto attributes) {
     if (!swaps_last(in[at])) return value();
     attributes.transpose_b = !attributes.transpose_b;
     std::vector<value> operands(in.begin(), in.end());
