@@ -15,6 +15,8 @@ from report import CannotRun
 
 SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+# What holds us and OpenVINO to an instruction set. ONNX Runtime takes what the processor has.
+HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2"}, "": {}}
 # Of int8 models: how many times their float form they are to be as fast, at least and as a goal, by instruction set.
 INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, None)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, None)},
         "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, None)}}
@@ -41,6 +43,7 @@ class Model:
     tolerance: float = 1e-3      # of results, by `measure` of peers/difference.py
     measure: str = "largest"
     compute: str = "float32"     # what products round their operands to
+    isa: str = ""                # what all are held to; empty: to nothing
     peers: tuple = tuple(PEERS)  # that can run it
 
 
@@ -82,7 +85,7 @@ class Bench:
         return [word for name, file in model.inputs.items() for word in ("--input", f"{name}={file}")]
 
     def results(self, model, name):
-        """Files of our results, or None."""
+        """Files of our results, of the best instruction set, or None."""
         said = self.say("run", model.ours, *self.inputs_of(model), "--compute", model.compute, "--out", self.folder / "results" / name)
         return said and [output["file"] for output in said["outputs"]]
 
@@ -104,7 +107,8 @@ class Bench:
         for _ in range(2):  # the first one says how many runs fill the time
             command = [self.tool, "bench", model.ours, *self.inputs_of(model), "--compute", model.compute, "--threads", threads,
                        "--repeat", repeat, "--json"]
-            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=turns.on_cores(self.run, threads))
+            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, preexec_fn=turns.on_cores(self.run, threads),
+                                  env={**os.environ, **HELD_TO[model.isa]})
             if done.returncode:
                 return None
             said = json.loads(done.stdout)
@@ -117,7 +121,8 @@ class Bench:
     def turn_of(self, peer, model, threads, seconds, results):
         command = [pypi.PYTHON, pypi.BENCH / "peers" / "onnx_runs.py", peer, model.theirs, "--inputs", *model.inputs.values(),
                    "--compute", model.compute, "--threads", threads, "--seconds", seconds, "--results", results]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, preexec_fn=turns.on_cores(self.run, threads))
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, preexec_fn=turns.on_cores(self.run, threads),
+                              env={**os.environ, **HELD_TO[model.isa]})
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
         why = [line for line in done.stderr.splitlines() if line.strip()] or [f"status {done.returncode}"]
@@ -182,7 +187,23 @@ def whole_models(run):
                       for (name, number), (model, measured) in own_models(run).items() if number == threads]
         if of_threads:
             rows += of_threads + [report.geomean(of_threads, floor)]
-    return rows + beside_a_busy_core(run)
+    return rows + beside_a_busy_core(run) + whole_models_with_avx2(run)
+
+
+def whole_models_with_avx2(run):
+    """The same held to AVX2, beside the peer that can be."""
+    bench, rows = Bench(run), []
+    models = [dataclasses.replace(model, isa="avx2", peers=("openvino",))
+              for model in bench.written(titles_of(list(MODELS)[:run.repetitions(len(MODELS), 1)]))]
+    for threads, floor in ((1, "ratio >= 1.1"), (2, "ratio >= 1.05")):
+        if threads not in turns.threads_of():
+            continue
+        measured = [(model, bench.measured(model, threads)) for model in models]
+        of_threads = [row_of("12 whole models held to AVX2", model, threads, "least", 1e6, "us", one, "ratio >= 1.0")
+                      for model, one in measured if one]
+        if of_threads:
+            rows += of_threads + [report.geomean(of_threads, floor)]
+    return rows
 
 
 def beside_a_busy_core(run):

@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 using namespace lamina::kernels;
@@ -117,6 +118,7 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
   attention_args a{};
   a.q = q.data(), a.k = k.data(), a.v = v.data(), a.out = out.data();
   a.queries = s.queries, a.keys = s.keys, a.depth = s.depth, a.width = s.width, a.count = s.queries;
+  a.q_row = a.k_row = s.depth, a.v_row = a.out_row = s.width;
   a.scale = 0.3, a.causal = causal;
   a.mask = mask == mask_kind::boolean ? static_cast<const void*>(kept.data())
            : mask == mask_kind::none  ? nullptr
@@ -172,6 +174,34 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
       BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), std::as_const(parts).data(), out.size()),
                  "parts of " << piece << " of " << s.queries << " queries to " << s.keys);
     }
+
+  // the same bits where rows of several heads lie side by side, of which the others stay as they are
+  a.first = 0, a.count = s.queries;
+  const auto spread = [&](const buffer<T>& from, long rows, long columns, long heads) {
+    buffer<T> to(size(rows, columns * heads));
+    kernel_test::fill_uniform(to, g, -9, 9);
+    for (long r = 0; r < rows; ++r)
+      std::copy_n(from.data() + r * columns, columns, to.data() + (r * heads + heads - 1) * columns);
+    return to;
+  };
+  buffer<T> all_q = spread(q, s.queries, s.depth, 3), all_k = spread(k, s.keys, s.depth, 2),
+            all_v = spread(v, s.keys, s.width, 2), all_out(size(s.queries, 3 * s.width));
+  std::fill_n(all_out.data(), all_out.size(), T(7));
+  a.q_row = 3 * s.depth, a.k_row = 2 * s.depth, a.v_row = 2 * s.width, a.out_row = 3 * s.width;
+  a.q = all_q.data() + 2 * s.depth, a.k = all_k.data() + s.depth, a.v = all_v.data() + s.width;
+  a.out = all_out.data() + 2 * s.width;
+  run(a);
+  BOOST_TEST(all_out.guards_intact());
+  bool same = true;
+  for (long i = 0; i < s.queries; ++i)
+    for (long j = 0; j < 3 * s.width; ++j) {
+      const T is = std::as_const(all_out)[size(i, 3 * s.width) + static_cast<std::size_t>(j)],
+              expected = j < 2 * s.width
+                             ? T(7)
+                             : std::as_const(out)[size(i, s.width) + static_cast<std::size_t>(j - 2 * s.width)];
+      same = same && std::memcmp(&is, &expected, sizeof is) == 0;
+    }
+  BOOST_TEST(same, "rows first: " << s.queries << " queries to " << s.keys);
 }
 
 }  // namespace

@@ -607,4 +607,32 @@ BOOST_AUTO_TEST_CASE(quantized_images) {
     }
 }
 
+// Heads swapped with rows are read and written where they lie, and copied where somebody else reads them.
+BOOST_AUTO_TEST_CASE(rows_before_heads) {
+  const auto swapped = [](const value& x) { return permute(x, {0, 2, 1, 3}); };
+  for (const std::int64_t heads : {1, 4})
+    for (const std::int64_t rows : {1, 70})
+      for (const bool causal : {false, true})
+        for (const int threads : {1, 2}) {
+          std::vector<array> results[2];
+          std::string plans[2];
+          for (const bool shown : {false, true}) {
+            small_graph g;
+            const value q = swapped(g.input(real({2, rows, 4, 8}, 1))),
+                        k = swapped(g.input(real({2, 75, heads, 8}, 2))),
+                        v = swapped(g.input(real({2, 75, heads, 5}, 3)));
+            const value all = attention(q, k, v, {.causal = causal});
+            g.output(reshape(swapped(all), shape{2, rows, 20}));
+            g.output(exp(attention(q, k, v, g.input(real({rows, 75}, 4)))));
+            if (shown)
+              for (const value& x : {q, k, v, all}) g.output(x);
+            results[shown] = g.run({}, threads);
+            plans[shown] = g.plan->explain();
+          }
+          BOOST_TEST(plans[0].find("permute") == std::string::npos, plans[0]);
+          BOOST_TEST(plans[1].find("permute") != std::string::npos);
+          for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
+        }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

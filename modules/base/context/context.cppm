@@ -148,6 +148,14 @@ class denormals_as_zero {
 
 }  // namespace detail
 
+/// Calls in stages, for `thread_pool::run_stages`: f(state, stage, i, worker) for each i below size(state, stage).
+struct staged_calls {
+  std::size_t stages;
+  std::size_t (*size)(const void* state, std::size_t stage);
+  void (*f)(void* state, std::size_t stage, std::size_t i, int worker);
+  void* state;
+};
+
 /// Runs jobs side by side: on threads of its own, which block when idle and with which the calling thread works, or on a
 /// scheduler.
 export class thread_pool {
@@ -169,6 +177,9 @@ export class thread_pool {
   /// Waiting threads spin for at most 50 us. Errors: the first exception of f, after all calls have ended; indices that
   /// no thread had begun are left out. state_error where a scheduler's `bulk` returns before all its calls were made.
   void run(std::size_t n, void (*f)(void* state, std::size_t i, int worker), void* state);
+  /// The same for stages, each begun when all calls of the one before it have ended: threads meet in between without
+  /// leaving the run.
+  void run_stages(const staged_calls& calls);
   /// A pool is a scheduler.
   int concurrency() const { return threads(); }
   template <std::invocable<std::size_t> F> void bulk(std::size_t n, const F& f) {

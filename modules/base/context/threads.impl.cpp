@@ -48,6 +48,21 @@ int checked(std::string_view whose, int n) {
                 t << whose << ": " << n << " threads are asked for, and at most " << max_threads << " are allowed");
 }
 
+// Whether `ready()` holds within 50 us.
+template <class F> bool spin_until(F ready) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (ready()) return true;
+      __builtin_ia32_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+// Where a thread looks first for work: what it has left in its cache lies there, also from the run before.
+constinit thread_local int usual_lane = 0;
+
 // The scheduler of a pool that has threads of its own.
 class own_threads {
  public:
@@ -55,7 +70,10 @@ class own_threads {
     try {
       workers_.reserve(static_cast<std::size_t>(count_ - 1));
       for (int w = 1; w < count_; ++w)
-        workers_.push_back(detail::start_thread("thread_pool", w + 1, count_, [this] { work(); }));
+        workers_.push_back(detail::start_thread("thread_pool", w + 1, count_, [this, w] {
+          usual_lane = w;
+          work();
+        }));
     } catch (...) {  // the system has no more threads: those that were started end
       stop();
       throw;
@@ -88,15 +106,9 @@ class own_threads {
   }
 
  private:
-  // Waits until `ready()` holds: spins for at most 50 us, then sleeps.
+  // Spins, then sleeps, until `ready()` holds.
   template <class F> void wait(std::condition_variable& condition, F ready) {
-    auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (ready()) return;
-        __builtin_ia32_pause();
-      }
-    } while (std::chrono::steady_clock::now() < end);
+    if (spin_until(ready)) return;
     std::unique_lock lock(mutex_);
     while (!ready()) condition.wait(lock);
   }
@@ -155,37 +167,123 @@ struct job_mark {
 };
 constinit thread_local const job_mark* innermost = nullptr;
 
-// One run: lanes take indices from a counter, so that it does not matter which lane runs when, or whether side by side.
-// A lane's number is the order in which it was begun.
-struct run_of_lanes {
-  const void* pool;
-  std::size_t n;
-  void (*f)(void*, std::size_t, int);
-  void* state;
-  int lanes;
-  const detail::stop_link* stop;  // of the thread that began the run
-  std::atomic<std::size_t> next{0};
-  std::atomic<int> begun{0}, ended{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr failure{};  // of the lane that set `failed`
+// What a lane begins with in each stage. The word is the number of the stage, and below it how many calls of the share have
+// begun.
+struct alignas(64) share_of_lane {
+  std::atomic<std::uint64_t> begun;
+  std::atomic<bool> taken;
+};
+
+// One run. Each lane has an equal share of the calls of a stage, which follow each other, and takes those of others when it
+// has none left: it does not matter which lane runs when, or whether side by side. The lane that ends the last call of a
+// stage opens the next one.
+class run_of_lanes {
+ public:
+  run_of_lanes(const void* pool, const staged_calls& calls, std::span<share_of_lane> shares)
+      : pool_(pool), calls_(calls), shares_(shares), stop_(detail::innermost_stop) {
+    std::size_t first = 0;
+    while (size(first) == 0) ++first;
+    for (auto& s : shares_) {
+      s.begun.store(first << 32, std::memory_order_relaxed);
+      s.taken.store(false, std::memory_order_relaxed);
+    }
+  }
 
   static void lane(void* run) noexcept { static_cast<run_of_lanes*>(run)->work(); }
+  int begun() const { return begun_.load(std::memory_order_acquire); }
+  int ended() const { return ended_.load(std::memory_order_acquire); }
+  void rethrow() const {
+    if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::size_t size(std::size_t stage) const { return calls_.size(calls_.state, stage); }
+  // The first call of a share, and one past the last of the share before it.
+  std::size_t first_of(std::size_t share, std::size_t stage) const { return share * size(stage) / shares_.size(); }
+
   void work() noexcept {
-    const int mine = begun.fetch_add(1, std::memory_order_acq_rel);
-    if (mine < lanes) {
-      const job_mark mark{pool, mine, innermost};
-      const detail::stopped_by same(stop);
+    begun_.fetch_add(1, std::memory_order_acq_rel);
+    if (const std::size_t mine = own_share(); mine < shares_.size()) {
+      const job_mark mark{pool_, static_cast<int>(mine), innermost};
+      const detail::stopped_by same(stop_);
       innermost = &mark;
       try {
-        for (std::size_t i; (i = next.fetch_add(1, std::memory_order_acq_rel)) < n;) f(state, i, mine);
+        while (take(mine)) {}
       } catch (...) {
-        next.store(n, std::memory_order_release);
-        if (!failed.exchange(true, std::memory_order_acq_rel)) failure = std::current_exception();
+        if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
+        open(calls_.stages);
       }
       innermost = mark.outer;
     }
-    ended.fetch_add(1, std::memory_order_acq_rel);
+    ended_.fetch_add(1, std::memory_order_acq_rel);
   }
+  std::size_t own_share() {
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+      const std::size_t share = (static_cast<std::size_t>(usual_lane) + i) % shares_.size();
+      if (!shares_[share].taken.exchange(true, std::memory_order_acq_rel)) return share;
+    }
+    return shares_.size();
+  }
+
+  // Makes one call, or waits for the next stage. False at the end of the run.
+  bool take(std::size_t mine) {
+    const std::size_t stage = shares_[mine].begun.load(std::memory_order_acquire) >> 32;
+    if (stage == calls_.stages) return false;
+    for (std::size_t i = 0; i < shares_.size(); ++i)
+      if (take_from((mine + i) % shares_.size(), mine)) return true;
+    wait_for_stage_after(stage, shares_[mine]);
+    return true;
+  }
+  bool take_from(std::size_t share, std::size_t mine) {
+    auto& begun = shares_[share].begun;
+    std::uint64_t at = begun.load(std::memory_order_acquire);
+    const auto call = [&] { return first_of(share, at >> 32) + (at & calls_mask); };
+    const auto left = [&] { return at >> 32 < calls_.stages && call() < first_of(share + 1, at >> 32); };
+    if (!left()) return false;
+    at = begun.fetch_add(1, std::memory_order_acq_rel);  // perhaps in a later stage
+    if (!left()) return false;
+    const std::size_t stage = at >> 32;
+    calls_.f(calls_.state, stage, call(), static_cast<int>(mine));
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == size(stage)) begin(stage + 1, mine);
+    return true;
+  }
+  // Opens the first stage of several calls; those of one call before it need no other lane.
+  void begin(std::size_t stage, std::size_t mine) {
+    for (; stage < calls_.stages; ++stage) {
+      const std::size_t n = size(stage);
+      if (n > 1) break;
+      if (n == 1) calls_.f(calls_.state, stage, 0, static_cast<int>(mine));
+    }
+    done_.store(0, std::memory_order_relaxed);
+    open(stage);
+  }
+  // The stores before the load of `sleeping_`, as a lane counts itself there before it looks at its share once more.
+  void open(std::size_t stage) {
+    for (auto& s : shares_) s.begun.store(stage << 32, std::memory_order_seq_cst);
+    if (sleeping_.load(std::memory_order_seq_cst) == 0) return;
+    std::lock_guard lock(mutex_);
+    opened_.notify_all();
+  }
+  void wait_for_stage_after(std::size_t stage, const share_of_lane& mine) {
+    const auto opened = [&] { return mine.begun.load(std::memory_order_seq_cst) >> 32 != stage; };
+    if (spin_until(opened)) return;
+    sleeping_.fetch_add(1, std::memory_order_seq_cst);
+    std::unique_lock lock(mutex_);
+    while (!opened()) opened_.wait(lock);
+    sleeping_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  const void* pool_;
+  const staged_calls& calls_;
+  std::span<share_of_lane> shares_;
+  const detail::stop_link* stop_;  // of the thread that began the run
+  static constexpr std::uint64_t calls_mask = 0xffffffff;
+  alignas(64) std::atomic<std::size_t> done_{0};  // calls of the stage that have ended
+  std::atomic<int> begun_{0}, ended_{0}, sleeping_{0};
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_{};  // of the lane that set `failed_`
 };
 
 }  // namespace
@@ -193,6 +291,7 @@ struct run_of_lanes {
 struct thread_pool::implementation {
   detail::any_scheduler scheduler;
   int count;
+  std::vector<share_of_lane> shares;
   std::atomic<bool> taken{false};  // by a run
 };
 
@@ -210,16 +309,37 @@ thread_pool::thread_pool(int threads)
 thread_pool::thread_pool(detail::any_scheduler scheduler)
     : impl_(std::make_unique<implementation>(std::move(scheduler))) {
   impl_->count = impl_->scheduler.concurrency(impl_->scheduler.object.get());
+  impl_->shares = std::vector<share_of_lane>(static_cast<std::size_t>(std::max(impl_->count, 1)));
 }
 thread_pool::~thread_pool() = default;
 int thread_pool::threads() const { return impl_->count; }
 
 void thread_pool::run(std::size_t n, void (*f)(void*, std::size_t, int), void* state) {
-  auto alone = [&](int worker) {
-    for (std::size_t i = 0; i < n; ++i) f(state, i, worker);
-  };
+  struct one_stage {
+    std::size_t n;
+    void (*f)(void*, std::size_t, int);
+    void* state;
+  } stage{n, f, state};
+  run_stages({.stages = 1,
+              .size = [](const void* s, std::size_t) { return static_cast<const one_stage*>(s)->n; },
+              .f =
+                  [](void* s, std::size_t, std::size_t i, int worker) {
+                    const auto& one = *static_cast<const one_stage*>(s);
+                    one.f(one.state, i, worker);
+                  },
+              .state = &stage});
+}
+
+void thread_pool::run_stages(const staged_calls& calls) {
   auto& pool = *impl_;
-  if (pool.count <= 1 || n <= 1) return alone(0);
+  std::size_t widest = 0;
+  for (std::size_t s = 0; s < calls.stages && widest < static_cast<std::size_t>(pool.count); ++s)
+    widest = std::max(widest, calls.size(calls.state, s));
+  auto alone = [&](int worker) {
+    for (std::size_t s = 0; s < calls.stages; ++s)
+      for (std::size_t i = 0, n = calls.size(calls.state, s); i < n; ++i) calls.f(calls.state, s, i, worker);
+  };
+  if (pool.count <= 1 || widest <= 1) return alone(0);
   for (auto* job = innermost; job; job = job->outer)
     if (job->pool == &pool) return alone(job->worker);
   // Waiting for the other run could be waiting for oneself, by way of a job of another pool. In a forked child it may be a
@@ -230,17 +350,16 @@ void thread_pool::run(std::size_t n, void (*f)(void*, std::size_t, int), void* s
     ~giving_back() { taken.store(false, std::memory_order_release); }
   } after{pool.taken};
 
-  const auto lanes = std::min(n, static_cast<std::size_t>(pool.count));
-  run_of_lanes run{&pool, n, f, state, static_cast<int>(lanes), detail::innermost_stop};
+  const auto lanes = std::min(widest, static_cast<std::size_t>(pool.count));
+  run_of_lanes run(&pool, calls, std::span(pool.shares).first(lanes));
   pool.scheduler.bulk(pool.scheduler.object.get(), lanes, detail::lane_work(&run_of_lanes::lane, &run));
-  if (const int ended = run.ended.load(std::memory_order_acquire); ended < run.lanes) {
-    while (run.ended.load(std::memory_order_acquire) < run.begun.load(std::memory_order_acquire))
-      std::this_thread::yield();
+  if (const int ended = run.ended(); ended < static_cast<int>(lanes)) {
+    while (run.ended() < run.begun()) std::this_thread::yield();
     text t;
     t << "scheduler: `bulk(" << lanes << ", f)` has returned after " << ended << " calls of f";
     detail::raise(error_kind::state, t);
   }
-  if (run.failed.load(std::memory_order_acquire)) std::rethrow_exception(run.failure);
+  run.rethrow();
 }
 
 // ---- workers --------------------------------------------------------------------------------------------------------

@@ -332,28 +332,27 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
 
 void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop) {
   struct job {
-    const bound_step* first;
-    std::byte* scratch;
-    std::size_t scratch_bytes;
+    const executor& of;
+    std::size_t from;
     const detail::stop_link* stop;
-    bool without_denormals;
-  };
-  for (std::size_t s = from; s < to; ++s) {
-    const auto& stage = plan_->stages()[s];
-    job j{steps_.data() + stage.first, scratch_, plan_->scratch_bytes(), stop, without_denormals_};
-    pool_->run(
-        stage.count,
-        [](void* state, std::size_t i, int worker) {
-          const job& at = *static_cast<const job*>(state);
-          if (at.stop && at.stop->requested()) [[unlikely]]
-            return;
-          const detail::denormals_as_zero zeros(at.without_denormals);
-          at.first[i].run(at.first[i].arguments, at.scratch + static_cast<std::size_t>(worker) * at.scratch_bytes);
-        },
-        &j);
-    if (stop && stop->requested()) [[unlikely]]
-      stopped(s + 1);
-  }
+    const plan_stage& stage(std::size_t s) const { return of.plan_->stages()[from + s]; }
+  } j{*this, from, stop};
+  pool_->run_stages(
+      {.stages = to - from,
+       .size = [](const void* of, std::size_t s) -> std::size_t { return static_cast<const job*>(of)->stage(s).count; },
+       .f =
+           [](void* of, std::size_t s, std::size_t i, int worker) {
+             const job& at = *static_cast<const job*>(of);
+             if (at.stop && at.stop->requested()) [[unlikely]]
+               at.of.stopped(at.from + s + (i > 0));
+             const executor& e = at.of;
+             const detail::denormals_as_zero zeros(e.without_denormals_);
+             const bound_step& step = e.steps_[at.stage(s).first + i];
+             step.run(step.arguments, e.scratch_ + static_cast<std::size_t>(worker) * e.plan_->scratch_bytes());
+           },
+       .state = &j});
+  if (stop && stop->requested()) [[unlikely]]
+    stopped(to);
 }
 
 // Names the first operation that was not begun: that of a stage, or of the next one that belongs to one operation alone.

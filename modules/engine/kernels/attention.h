@@ -19,7 +19,7 @@ template <class T> LAMINA_INLINE gemm_args scores(const attention_args& a, long 
   gemm_args p{};
   p.m = rows, p.n = keys, p.k = a.depth;
   p.a_row = a.depth, p.a_column = 1;
-  p.b_row = 1, p.b_column = a.depth;
+  p.b_row = 1, p.b_column = a.k_row;
   p.c_row = score_row(a);
   p.prepacked = 1;
   p.batch = 1;
@@ -30,8 +30,8 @@ template <class T> LAMINA_INLINE gemm_args mixture(const attention_args& a, long
   gemm_args p{};
   p.m = rows, p.n = a.width, p.k = keys;
   p.a_row = score_row(a), p.a_column = 1;
-  p.b_row = a.width, p.b_column = 1;
-  p.c_row = a.width;
+  p.b_row = a.v_row, p.b_column = 1;
+  p.c_row = a.out_row;
   p.prepacked = a.packs_values;
   p.batch = 1;
   a.product->prepare(&p);
@@ -114,7 +114,7 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
   if (a.keys > 0) {
     gemm_prepack_args pack{};
     pack.k = a.depth, pack.n = a.keys;
-    pack.b = a.k, pack.b_row = 1, pack.b_column = a.depth;
+    pack.b = a.k, pack.b_row = 1, pack.b_column = a.k_row;
     pack.packed = packed;
     a.product->prepack(&pack, rest);
   }
@@ -122,13 +122,15 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
   for (long i = 0; i < a.count; i += attention_rows) {
     const long first = a.first + i, rows = a.count - i < attention_rows ? a.count - i : attention_rows;
     const long keys = seen(a, first + rows - 1);
-    T* const out = static_cast<T*>(a.out) + first * a.width;
+    T* const out = static_cast<T*>(a.out) + first * a.out_row;
     if (keys == 0) {
-      __builtin_memset(out, 0, static_cast<std::size_t>(rows * a.width) * sizeof(T));
+      for (long r = 0; r < rows; ++r)
+        __builtin_memset(out + r * a.out_row, 0, static_cast<std::size_t>(a.width) * sizeof(T));
       continue;
     }
-    const T* from = static_cast<const T*>(a.q) + first * a.depth;
-    LAMINA_VECTORS for (long j = 0; j < rows * a.depth; ++j) query[j] = from[j] * scale;
+    const T* from = static_cast<const T*>(a.q) + first * a.q_row;
+    LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r) LAMINA_VECTORS for (long j = 0; j < a.depth; ++j)
+        query[r * a.depth + j] = from[r * a.q_row + j] * scale;
     gemm_args s = scores<T>(a, rows, keys);
     s.a = query, s.b = packed, s.c = score;
     a.product->run(&s, rest);
@@ -137,7 +139,7 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
     for (long r = 0; r < rows; r += group)
       weigh(a, score + r * score_row(a), first + r, rows - r < group ? rows - r : group, keys, weight[r / group]);
     if (a.packs_values != 0 && packed_values != keys) {
-      gemm_prepack_args pack{keys, a.width, a.v, a.width, 1, values};
+      gemm_prepack_args pack{keys, a.width, a.v, a.v_row, 1, values};
       a.product->prepack(&pack, rest);
       packed_values = keys;
     }
@@ -145,7 +147,7 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
     m.a = score, m.b = a.packs_values != 0 ? values : a.v, m.c = out;
     a.product->run(&m, rest);
     LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r)
-        soft::scale_row(out + r * a.width, a.width, weight[r / group][r % group]);
+        soft::scale_row(out + r * a.out_row, a.width, weight[r / group][r % group]);
   }
 }
 

@@ -21,7 +21,7 @@ struct normalize_args {
 };
 
 /// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
-/// V [keys, width] -> out [queries, width].  mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
+/// V [keys, width] -> out [queries, width], with elements between rows.  mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
 /// causal: query i sees keys j <= i + keys - queries.  A query that sees nothing gives zeros.
 /// Memory: K packed, V too where the product takes nothing else, and `attention_rows` rows of scores.
 struct attention_args {
@@ -30,7 +30,7 @@ struct attention_args {
   const void* v;
   const void* mask;
   void* out;
-  long queries, keys, depth, width, first, count, mask_row, mask_column;
+  long queries, keys, depth, width, first, count, mask_row, mask_column, q_row, k_row, v_row, out_row;
   double scale;
   std::int32_t causal, mask_is_bool, packs_values, pad;
   const gemm_functions* product;

@@ -85,6 +85,7 @@ export struct attention {
   static constexpr std::string_view name = "attention";
   static constexpr int operands = -1;
   static constexpr bool rounds_operands = true;
+  static constexpr int rows_first = 3;
   using attributes = attention_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     if (in.size() < 3 || in.size() > 4) {

@@ -40,6 +40,18 @@ struct mask_strides {
   }
 };
 
+// Where the heads of [..., heads, rows, columns] begin, and the elements between rows.
+struct head_strides {
+  std::int64_t heads = 1, outer, head, row;
+  head_strides(const shape& s, layout form) : row(s.back().code) {
+    if (s.rank > 2) heads = s.at(s.rank - 3);
+    head = s.at(s.rank - 2) * row;
+    outer = heads * head;
+    if (form == layout::rows_first) head = row, row *= heads;
+  }
+  std::int64_t of(std::int64_t h) const { return heads == 0 ? 0 : h / heads * outer + h % heads * head; }
+};
+
 }  // namespace
 
 void attention::emit(emission& e) {
@@ -60,8 +72,12 @@ void attention::emit(emission& e) {
   a.product = &kernels::gemm_of(e.isa(), static_cast<kernels::element>(element));
   const product_type compute = at.compute == dtype::float32 ? e.compute() : at.compute;
   buffer_ref given[3];
-  for (std::size_t i = 0; i < 3; ++i)
-    given[i] = compute == dtype::float16 ? detail::rounded_operand(e, i, compute) : e.in(i);
+  for (std::size_t i = 0; i < 3; ++i) {
+    given[i] = e.in(i);
+    if (compute != dtype::float16) continue;
+    given[i] = detail::rounded_operand(e, i, compute);
+    given[i].form = e.in(i).form;
+  }
   if (compute == dtype::bfloat16 && element == dtype::float32) {
     a.product = detail::bfloat_products(compute, e.isa()).gemm;
     a.packs_values = 1;
@@ -77,30 +93,36 @@ void attention::emit(emission& e) {
 
   if (compute == dtype::float16) e.stage();
   const std::int64_t heads = q.size(0, rank - 2), shared = heads / k.size(0, rank - 2);
+  const head_strides q_at(q, given[0].form), k_at(k, given[1].form), v_at(v, given[2].form),
+      out_at(e.out_type(0).dims, e.out(0).form);
+  a.q_row = q_at.row, a.k_row = k_at.row, a.v_row = v_at.row, a.out_row = out_at.row;
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
   // Each part packs the keys of its head: a head is cut only as far as threads need parts.
   const double grain = std::max(2e6, cost * static_cast<double>(a.queries * heads) / 64);
-  std::int64_t index[max_rank]{};
-  for (std::int64_t h = 0; h < heads; ++h) {
-    std::int64_t mask_at = 0;
-    for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
-    emission::cut(
-        a.queries, cost,
-        [&](std::int64_t first, std::int64_t count) {
+  // All heads of some queries, then those of the next: rows of what is read and written then lie with the thread that has them.
+  emission::cut(
+      a.queries, cost,
+      [&](std::int64_t first, std::int64_t count) {
+        std::int64_t index[max_rank]{};
+        for (std::int64_t h = 0; h < heads; ++h) {
           kernels::attention_args part = a;
           part.first = first;
           part.count = count;
-          std::vector<address> where{{&part.q, given[0].at(h * a.queries * a.depth * size)},
-                                     {&part.k, given[1].at(h / shared * a.keys * a.depth * size)},
-                                     {&part.v, given[2].at(h / shared * a.keys * a.width * size)},
-                                     {&part.out, e.out(0).at(h * a.queries * a.width * size)}};
-          if (masked) where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
+          std::vector<address> where{{&part.q, given[0].at(q_at.of(h) * size)},
+                                     {&part.k, given[1].at(k_at.of(h / shared) * size)},
+                                     {&part.v, given[2].at(v_at.of(h / shared) * size)},
+                                     {&part.out, e.out(0).at(out_at.of(h) * size)}};
+          if (masked) {
+            std::int64_t mask_at = 0;
+            for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
+            where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
+          }
           e.step(functions(e).attention[static_cast<int>(element)], part, where,
                  functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
-        },
-        grain, kernels::attention_rows);
-    for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
-  }
+          for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
+        }
+      },
+      grain, kernels::attention_rows);
 }
 
 void group_heads::emit(emission& e) { detail::emit_copy(e); }

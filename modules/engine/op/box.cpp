@@ -98,7 +98,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
                  {{in, from.at(first * a.in_stride[axis] * size)}, {out, to.at(first * a.out_stride[axis] * size)}});
         });
       },
-      400e3, 16);
+      emission::usual_grain, 16);
 }
 
 /// The whole operand, where the planner could not let the result be a view.
@@ -126,7 +126,7 @@ void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double
         });
         e.step(fill, a, {{&a.out, to.at(first * size)}});
       },
-      400e3, 64);
+      emission::usual_grain, 64);
 }
 
 /// The form of a value that `make` packs: kept with its parameter, or made in each run from `plain` where the plan keeps none.

@@ -93,7 +93,7 @@ void bit_cast::emit(emission& e) {
         e.step(kernels::elementwise_of(e.isa()).map, a,
                {{&a.in[0], e.in(0).at(first * size)}, {&a.out, e.out(0).at(first * size)}});
       },
-      400e3, 64);
+      emission::usual_grain, 64);
 }
 void bit_cast::map_axis(const attributes&, axis_map& m) { m.elementwise(); }
 

@@ -101,7 +101,7 @@ void emit_scatter_elements(emission& e) {
   else
     emission::cut(
         inner, 4.0 * static_cast<double>(outer * count),
-        [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); }, 400e3, 64 / size);
+        [&](std::int64_t first, std::int64_t n) { part(0, outer, first, n); }, emission::usual_grain, 64 / size);
 }
 
 }  // namespace

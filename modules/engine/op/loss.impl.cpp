@@ -59,7 +59,7 @@ void emit_random(emission& e, const kernels::kernel (&run)[2]) {
         e.step(run[static_cast<int>(element)], a,
                {{&a.state, e.in(0)}, {&a.out, e.out(0).at(first * static_cast<std::int64_t>(size_of(element)))}});
       },
-      400e3, 64);
+      emission::usual_grain, 64);
 }
 // Spreading moves bits, so the size of an element is all it needs.
 kernels::kernel spread_of(const emission& e) {
@@ -113,7 +113,7 @@ void require_finite::emit(emission& e) {
                {{&a.in, e.in(1).at(first * size)},
                 {&a.invalid, e.status((detail::named(e) << ": elements are not finite").view())}});
       },
-      400e3, 64);
+      emission::usual_grain, 64);
   detail::emit_copy(e);
 }
 

@@ -40,7 +40,7 @@ void emit_rows(emission& e, bool centered) {
   const int axes = detail::normalized_axes(at, view<const tensor_type>(in.data(), in.size()));
   const std::int64_t rows = x.size(0, x.rank - axes), length = x.size(x.rank - axes, x.rank);
   auto run = kernels::normalize_of(e.isa()).normalize[static_cast<int>(element)];
-  emission::cut(rows, 4 * static_cast<double>(length) + 40, [&](std::int64_t first, std::int64_t count) {
+  emission::cut(rows, 20 * static_cast<double>(length) + 100, [&](std::int64_t first, std::int64_t count) {
     kernels::normalize_args a{};
     a.rows = count;
     a.length = length;

@@ -361,6 +361,11 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::pools; })
       r.pools = [](const void* a, const shape& maps) { return Op::pools(*static_cast<const attributes*>(a), maps); };
     if constexpr (requires { &Op::joins_pools; }) r.joins_pools = &Op::joins_pools;
+    if constexpr (requires { Op::rows_first; }) r.rows_first = Op::rows_first;
+    if constexpr (requires { &Op::swaps_heads_and_rows; })
+      r.swaps_heads_and_rows = [](const void* a) {
+        return Op::swaps_heads_and_rows(*static_cast<const attributes*>(a));
+      };
     if constexpr (requires { Op::plain_images; }) r.plain_images = Op::plain_images;
     if constexpr (requires { &Op::channels; } && Op::operands >= 2)
       r.channels = [](const void* a, const shape& result, const shape& weights) {

@@ -449,7 +449,7 @@ void block_linear::emit(emission& e) {
                 {&a.y, e.out(0).at(first * 4)}},
                f.block_linear_scratch_bytes(&a));
       },
-      400e3, 16);
+      emission::usual_grain, 16);
 }
 
 void quantized_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {

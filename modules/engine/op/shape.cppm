@@ -184,6 +184,13 @@ export struct flatten {
 export struct permute : in_patterns<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "permute";
   static constexpr bool keeps_elements = true;
+  static bool swaps_heads_and_rows(const permute_attributes& a) {
+    const int rank = a.order.count;
+    for (int i = 0; i < rank; ++i)
+      if (detail::normal_axis(a.order[i], rank) != (i == rank - 3 ? rank - 2 : i == rank - 2 ? rank - 3 : i))
+        return false;
+    return rank >= 3;
+  }
   static constexpr bool any_element = true;
   static constexpr int operands = 1;
   using attributes = permute_attributes;

@@ -177,7 +177,7 @@ void emitter::emit_calls(chain& c) {
                place_in(c, {m, 0}, true).first.at(first * static_cast<std::int64_t>(size_of(n.results[0].element)))});
           step(kernels::elementwise_of(r_.isa).map, a, where);
         },
-        400e3, 64);
+        emission::usual_grain, 64);
     stage();
   }
 }
@@ -270,7 +270,7 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
           }
           step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
         },
-        400e3, split + 1 == walked ? 64 : 1);
+        emission::usual_grain, split + 1 == walked ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;
   }
 }

@@ -413,7 +413,7 @@ void emitter::emit_reorder() {
     return current_->to == layout::blocked ? family.to_blocked : family.from_blocked;
   };
   auto run = size == 1 ? way_of(kernels::byte_images_of(r_.isa)) : way_of(kernels::conv_of(r_.isa));
-  constexpr double reorder_grain = 200e3;
+  constexpr double reorder_grain = emission::usual_grain / 2;
   const bool to_blocks = current_->to == layout::blocked;
   const auto moved = [&](std::int64_t images, std::int64_t channels, std::int64_t plain_at, std::int64_t blocked_at) {
     kernels::reorder_args a{};

@@ -63,8 +63,13 @@ std::int32_t emitter::block_for(value_id v) {
 }
 
 buffer_ref emitter::home(value_id v) {
-  if (const auto& view = d_.views[v]; view.of)
-    return read(view.of, form(v) == layout::blocked ? layout::blocked : layout::plain).at(view.offset);
+  if (const auto& view = d_.views[v]; view.of) {
+    const layout whole =
+        form(v) == layout::blocked || form(view.of) == layout::rows_first ? form(view.of) : layout::plain;
+    buffer_ref part = read(view.of, whole).at(view.offset);
+    part.form = form(v);
+    return part;
+  }
   if (block_of_[v] == none) block_of_[v] = block_for(v);
   return {block_of_[v], 0, form(v)};
 }

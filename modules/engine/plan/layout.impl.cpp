@@ -105,6 +105,37 @@ layouts lay_out(const request& r, const usage& u) {
   return all;
 }
 
+void put_rows_first(const request& r, const usage& u, const grouping& groups, layouts& all) {
+  const auto swaps = [&](std::int32_t at) {
+    const node& n = r.of.at(at);
+    return n.kind == node_kind::operation && n.op->swaps_heads_and_rows &&
+           n.op->swaps_heads_and_rows(n.attributes.get()) && !groups.of(at) && u.needed[static_cast<std::size_t>(at)];
+  };
+  const auto every_reader = [&](value_id v, auto accepts) {
+    if (u.root[v] || u.reader_count[v] == 0) return false;
+    for (auto c : u.readers_of(v))
+      if (!accepts(c)) return false;
+    return true;
+  };
+  // Whether a node reads a value among the operands that it takes in this layout, and nowhere else.
+  const auto takes = [&](std::int32_t at, value_id v) {
+    const node& n = r.of.at(at);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.inputs[k] == v && static_cast<int>(k) >= n.op->rows_first) return false;
+    return true;
+  };
+  const auto is_plain = [&](value_id v) { return all.form[v] == layout::plain; };
+  for (std::size_t i = 0; i < r.of.nodes().size(); ++i) {
+    const auto at = static_cast<std::int32_t>(i);
+    const node& n = r.of.at(at);
+    const value_id v{at, 0};
+    if (n.kind != node_kind::operation || !u.needed[i] || !is_plain(v)) continue;
+    if (swaps(at) ? is_plain(n.inputs[0]) && every_reader(v, [&](std::int32_t c) { return takes(c, v); })
+                  : n.op->rows_first > 0 && every_reader(v, swaps))
+      all.form[v] = layout::rows_first;
+  }
+}
+
 void extend_layouts(const request& r, const usage& u, layouts& all) {
   if (!r.options.blocked_layout || u.gradients) return;
   const auto block = [&](value_id v) {
@@ -133,6 +164,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
 layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t at, std::size_t k) {
   const node& n = r.of.at(at);
   const value_id in = n.inputs[k];
+  if (all.form[in] == layout::rows_first) return layout::rows_first;
   if (n.op->layout_free && all.form[in] == layout::uniform) return layout::uniform;
   if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
   const bool alike = r.of.type(in).dims == n.results[0].dims;

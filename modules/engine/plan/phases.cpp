@@ -108,6 +108,8 @@ struct grouping {
 };
 /// An epilogue may block the layout of what it takes in, and of what follows.
 grouping group_nodes(const request& r, const usage& u, layouts& forms);
+/// Heads that are swapped with rows lie as they lay before, where all that read them, or what made them, can do with it.
+void put_rows_first(const request& r, const usage& u, const grouping& groups, layouts& all);
 
 // ---- views ----
 

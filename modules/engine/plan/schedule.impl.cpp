@@ -30,6 +30,8 @@ memory_view view_of(const request& r, const layouts& forms, value_id v) {
     const value_id of = n.inputs[static_cast<std::size_t>(n.op->alias)];
     return forms.form[of] == layout::uniform ? memory_view{} : memory_view{.of = of};
   }
+  const auto has_rows_first = [&](value_id x) { return forms.form[x] == layout::rows_first; };
+  if (n.op->swaps_heads_and_rows && has_rows_first(v) != has_rows_first(n.inputs[0])) return {.of = n.inputs[0]};
   if (!n.op->part_of || forms.form[n.inputs[0]] != forms.form[v] || forms.form[v] == layout::uniform) return {};
   const shape& whole = p.type(n.inputs[0]).dims;
   const auto at = n.op->part_of(n.attributes.get(), whole);

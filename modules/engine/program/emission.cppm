@@ -15,7 +15,8 @@ namespace lamina {
 export enum class layout : std::uint8_t {
   plain,  ///< row-major
   blocked,  ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C; of int8 each number plus 128, there any
-  uniform,  ///< one element stands for all
+  uniform,     ///< one element stands for all
+  rows_first,  ///< of [..., heads, rows, columns]: row-major as [..., rows, heads, columns]
 };
 
 /// A place in a buffer of the plan; addresses follow when the plan is bound.
@@ -120,21 +121,25 @@ export class emission {
     if constexpr (requires { a.each_code(found); }) a.each_code(found);
     add(run, {reinterpret_cast<const std::byte*>(&a), sizeof a}, addresses, code, scratch);
   }
+  /// Cost units that are worth a part: some microseconds.
+  static constexpr double usual_grain = 100e3;
   /// Cuts `items` into 1, 2, 4, 8 or 16 runs of at least `grain` cost units and calls f(first, count) for each: powers of
-  /// two, so that any usual number of threads gets equal shares. Depends on sizes alone.
+  /// two, so that any usual number of threads gets equal shares, which differ by at most one `unit`. Depends on sizes alone.
   template <class F>
-  static void cut(std::int64_t items, double cost_per_item, F f, double grain = 400e3, std::int64_t unit = 1) {
+  static void cut(std::int64_t items, double cost_per_item, F f, double grain = usual_grain, std::int64_t unit = 1) {
     if (items <= 0) return;
+    const std::int64_t units = (items + unit - 1) / unit;
     auto parts = static_cast<std::int64_t>(static_cast<double>(items) * cost_per_item / grain);
-    parts = std::clamp<std::int64_t>(parts, 1, std::min<std::int64_t>(16, (items + unit - 1) / unit));
+    parts = std::clamp<std::int64_t>(parts, 1, std::min<std::int64_t>(16, units));
     parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(parts)));
-    std::int64_t each = (items + parts - 1) / parts;
-    each = (each + unit - 1) / unit * unit;
-    for (std::int64_t first = 0; first < items; first += each) f(first, std::min(each, items - first));
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t first = i * units / parts * unit;
+      f(first, std::min((i + 1) * units / parts * unit, items) - first);
+    }
   }
   /// The same where one part has the bits of many: a compact plan, which one thread runs, has one part, of which fewer kernels
   /// are linked.
-  template <class F> void cut_for_threads(std::int64_t items, double cost_per_item, F f, double grain = 400e3,
+  template <class F> void cut_for_threads(std::int64_t items, double cost_per_item, F f, double grain = usual_grain,
                                           std::int64_t unit = 1) const {
     if (!compact()) return cut(items, cost_per_item, f, grain, unit);
     if (items > 0) f(std::int64_t(0), items);

@@ -208,6 +208,11 @@ export struct operation {
   /// The neighboring positions of operand 0, which has these extents, that the result is.
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;
+  /// How many of the first operands `emit` reads where they lie with rows before heads (`layout::rows_first`); if there are any, it
+  /// writes its result so, too.
+  int rows_first = 0;
+  /// Whether all it does is to swap the third axis from the end, heads, and the second, rows.
+  bool (*swaps_heads_and_rows)(const void* attributes) = nullptr;
   /// The patterns of several operations that have this one in them: a program is searched for those of its operations.
   view<const rewriting::pattern* const> patterns{};
   /// How calls on several samples become one; null: positions of every axis see each other.
