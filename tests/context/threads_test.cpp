@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <pthread.h>
@@ -49,6 +50,49 @@ double cpu_seconds() {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
+
+// A scheduler that makes one call after the other.
+struct in_turn {
+  int concurrency() const { return 4; }
+  template <class F> void bulk(std::size_t n, const F& f) const {
+    for (std::size_t i = n; i-- > 0;) f(i);
+  }
+};
+
+// What a run in stages did, and whether a call began before the stage before it had ended.
+struct staged_ledger {
+  explicit staged_ledger(std::vector<std::size_t> of) : sizes(std::move(of)), ran(sizes.size()), ended(sizes.size()) {
+    for (std::size_t s = 0; s < sizes.size(); ++s) ran[s] = std::vector<std::atomic<int>>(sizes[s]);
+  }
+  std::vector<std::size_t> sizes;
+  std::vector<std::vector<std::atomic<int>>> ran;
+  std::vector<std::atomic<std::size_t>> ended;
+  std::atomic<bool> early{false};
+  std::size_t failing = static_cast<std::size_t>(-1);  // a stage whose second call throws
+
+  void run(thread_pool& pool) {
+    pool.run_stages(
+        {.stages = sizes.size(),
+         .size = [](const void* l, std::size_t s) { return static_cast<const staged_ledger*>(l)->sizes[s]; },
+         .f = [](void* l, std::size_t s, std::size_t i, int) { static_cast<staged_ledger*>(l)->note(s, i); },
+         .state = this});
+  }
+  bool all_once() const {
+    for (const auto& stage : ran)
+      for (const auto& count : stage)
+        if (count != 1) return false;
+    return true;
+  }
+
+ private:
+  void note(std::size_t s, std::size_t i) {
+    for (std::size_t before = 0; before < s; ++before) early = early || ended[before] != sizes[before];
+    if (s == failing && i == 1) throw std::runtime_error("the second call");
+    if ((s + i) % 3 == 0) std::this_thread::yield();
+    ++ran[s][i];
+    ++ended[s];
+  }
+};
 
 void runs_everything_once(thread_pool& pool, std::size_t n) {
   ledger l(n, pool.threads());
@@ -263,5 +307,43 @@ BOOST_AUTO_TEST_CASE(a_thread_that_cannot_be_started) {
   BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) == 0), "status " << status);
 }
 #endif
+
+BOOST_AUTO_TEST_CASE(stages_follow_each_other) {
+  const std::vector<std::size_t> sizes[] = {
+      {1}, {0, 0, 5}, {1, 16, 1, 1, 3, 0, 2, 1}, {7, 0}, {2, 2, 2, 2, 2, 2, 2, 2}, {}, {1, 1, 1}, {100, 1, 33}};
+  for (const int threads : {1, 2, 3, 8}) {
+    thread_pool pool(threads);
+    for (int round = 0; round < 200; ++round)
+      for (const auto& of : sizes) {
+        staged_ledger l(of);
+        l.run(pool);
+        BOOST_TEST_REQUIRE(l.all_once());
+        BOOST_TEST_REQUIRE(!l.early);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_ends_the_stages) {
+  thread_pool pool(3);
+  for (int round = 0; round < 100; ++round) {
+    staged_ledger l({4, 6, 1, 5, 2});
+    l.failing = round % 2 ? 1 : 3;
+    BOOST_CHECK_THROW(l.run(pool), std::runtime_error);
+    BOOST_TEST(l.ended[l.failing] < l.sizes[l.failing]);
+    BOOST_TEST(l.ended[4] == 0u);
+    staged_ledger next({4, 6, 1, 5, 2});
+    next.run(pool);
+    BOOST_TEST(next.all_once());
+  }
+}
+
+// Lanes that a scheduler makes one after the other, or of which the last comes late, find what is left.
+BOOST_AUTO_TEST_CASE(stages_need_no_second_lane) {
+  thread_pool pool{in_turn()};
+  staged_ledger l({3, 1, 9, 4});
+  l.run(pool);
+  BOOST_TEST(l.all_once());
+  BOOST_TEST(!l.early);
+}
 
 BOOST_AUTO_TEST_SUITE_END()
