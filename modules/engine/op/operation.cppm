@@ -458,10 +458,14 @@ template <Operation Op> struct recorded {
 /// program links those that it names.
 template <class Op> struct library_record {
   static const operation is;
+  static const operation outside_patterns;  // the same without them, of those that gradients and optimizers call
 };
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wundefined-var-template"
 template <class Op> constexpr const operation& record_in_library() { return library_record<Op>::is; }
+template <class Op> constexpr const operation& record_outside_patterns() {
+  return library_record<Op>::outside_patterns;
+}
 #pragma clang diagnostic pop
 /// The operations of one file of the library, which saved programs find by name.
 template <class... Op> struct operation_list {
@@ -596,6 +600,13 @@ template <int N> struct rank_more {
 template <int N> struct rank_at_least {
   static constexpr int of(int first, int) { return first < N ? N : first; }
 };
+
+/// A call that is in no pattern, as those of gradients and optimizers: a program whose calls of an operation are all such does not
+/// link what patterns make of them.
+template <Operation Op> value apply_outside_patterns(const value& x) {
+  program& owner = x.owner();
+  return value(&owner, owner.add(record_outside_patterns<Op>(), detail::share_attributes(no_attributes()), {&x, 1}));
+}
 
 /// No message: the evaluation mode checks when the node is made.
 struct nothing_to_say {

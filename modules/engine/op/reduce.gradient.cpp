@@ -107,8 +107,8 @@ void softmax::gradient(gradient_call& c) {
 void log_softmax::gradient(gradient_call& c) {
   c(0, [&] {
     auto axis = static_cast<int>(c.attributes<softmax_attributes>().axis);
-    return c.gradient() -
-           lamina::exp(c.result()) * lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
+    return c.gradient() - apply_outside_patterns<exp>(c.result()) *
+                              lamina::reduce_sum(c.gradient(), {.axes = axes(axis), .keepdim = true});
   });
 }
 

@@ -208,7 +208,8 @@ class merger {
   }
   bool alike(const call& a, const call& b) const {
     const node &m = from_.at(a.node), &n = from_.at(b.node);
-    if (m.op != n.op || m.inputs.size() != n.inputs.size() || m.results.size() != n.results.size()) return false;
+    if (m.op->id != n.op->id || m.inputs.size() != n.inputs.size() || m.results.size() != n.results.size())
+      return false;
     if (a.how.in != b.how.in || a.how.out != b.how.out || a.lies_in != b.lies_in ||
         !m.op->equal(attributes_of(m, a.how), attributes_of(n, b.how)))
       return false;
@@ -222,7 +223,7 @@ class merger {
     return true;
   }
   bool alike_with_bodies(const node& a, const node& b) const {
-    if (a.op != b.op || a.results != b.results || a.inputs.size() != b.inputs.size() ||
+    if (a.op->id != b.op->id || a.results != b.results || a.inputs.size() != b.inputs.size() ||
         a.subprograms.size() != b.subprograms.size())
       return false;
     if (!a.op->equal(a.attributes.get(), b.attributes.get())) return false;

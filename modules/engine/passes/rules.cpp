@@ -47,7 +47,7 @@ value operand_itself(const node& n, view<const value> in, program&) {
 
 value double_inverse(const node& n, view<const value> in, program& p) {
   const node& inner = node_of(in[0]);
-  if (!n.op->involution || inner.op != n.op) return {};
+  if (!n.op->involution || !inner.op || inner.op->id != n.op->id) return {};
   const value from = operand(inner, 0, p);
   return from.type() == n.results[0] ? from : value();
 }

@@ -95,7 +95,7 @@ bool same_node(const node& a, const node& b) {
            (bytes == 0 || a.constant.data() == b.constant.data() ||
             std::memcmp(a.constant.data(), b.constant.data(), bytes) == 0);
   }
-  if (a.op != b.op || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() ||
+  if (a.op->id != b.op->id || a.inputs != b.inputs || a.subprograms.size() != b.subprograms.size() ||
       !a.op->equal(a.attributes.get(), b.attributes.get()))
     return false;
   for (std::size_t i = 0; i < a.subprograms.size(); ++i)

@@ -36,6 +36,16 @@ namespace lamina {
 template <class Op> constinit const operation library_record<Op>::is = detail::recorded<Op>::record();
 
 namespace {
+template <class Op> consteval operation without_patterns() {
+  operation r = detail::recorded<Op>::record();
+  r.patterns = {};
+  return r;
+}
+}  // namespace
+template <> constinit const operation library_record<op::exp>::outside_patterns = without_patterns<op::exp>();
+template <> constinit const operation library_record<op::sqrt>::outside_patterns = without_patterns<op::sqrt>();
+
+namespace {
 
 struct named_record {
   std::string_view name;

@@ -7,6 +7,12 @@ import :op.reduce;
 import :program;
 import lamina.std;
 
+namespace lamina::optim {
+/// Of updates, of which no pattern makes anything.
+inline value sqrt(const value& x) { return apply_outside_patterns<op::sqrt>(x); }
+inline value exp(const value& x) { return apply_outside_patterns<op::exp>(x); }
+}  // namespace lamina::optim
+
 namespace lamina::detail {
 
 /// What a number may be: finite, from 0 up or above 0, and below `below` or up to it.
@@ -51,6 +57,6 @@ inline double largest_of(dtype element) {
 inline value decayed(const value& w, const value& g, double weight_decay) {
   return weight_decay != 0 ? g + w * weight_decay : g;
 }
-inline value length(const value& v) { return sqrt(reduce_sum(square(v))); }
+inline value length(const value& v) { return optim::sqrt(reduce_sum(square(v))); }
 
 }  // namespace lamina::detail
