@@ -52,15 +52,17 @@ void log::gradient(gradient_call& c) { c(c.gradient() / c(0)); }
 void sin::gradient(gradient_call& c) { c(c.gradient() * lamina::cos(c(0))); }
 void cos::gradient(gradient_call& c) { c(-(c.gradient() * lamina::sin(c(0)))); }
 void tan::gradient(gradient_call& c) { c(c.gradient() * (lamina::square(c.result()) + 1)); }
-void asin::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(1 - lamina::square(c(0)))); }
-void acos::gradient(gradient_call& c) { c(-(c.gradient() / lamina::sqrt(1 - lamina::square(c(0))))); }
+void asin::gradient(gradient_call& c) { c(c.gradient() / apply_outside_patterns<sqrt>(1 - lamina::square(c(0)))); }
+void acos::gradient(gradient_call& c) { c(-(c.gradient() / apply_outside_patterns<sqrt>(1 - lamina::square(c(0))))); }
 void atan::gradient(gradient_call& c) { c(c.gradient() / (lamina::square(c(0)) + 1)); }
 void tanh::gradient(gradient_call& c) { c(c.gradient() * (1 - lamina::square(c.result()))); }
-void asinh::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(lamina::square(c(0)) + 1)); }
-void acosh::gradient(gradient_call& c) { c(c.gradient() / lamina::sqrt(lamina::square(c(0)) - 1)); }
+void asinh::gradient(gradient_call& c) { c(c.gradient() / apply_outside_patterns<sqrt>(lamina::square(c(0)) + 1)); }
+void acosh::gradient(gradient_call& c) { c(c.gradient() / apply_outside_patterns<sqrt>(lamina::square(c(0)) - 1)); }
 void sigmoid::gradient(gradient_call& c) { c(c.gradient() * (c.result() * (1 - c.result()))); }
 void relu::gradient(gradient_call& c) { c(lamina::where(c.result() > 0, c.gradient(), 0)); }
-void erf::gradient(gradient_call& c) { c(c.gradient() * (lamina::exp(-lamina::square(c(0))) * 1.1283791670955126)); }
+void erf::gradient(gradient_call& c) {
+  c(c.gradient() * (apply_outside_patterns<exp>(-lamina::square(c(0))) * 1.1283791670955126));
+}
 void expm1::gradient(gradient_call& c) { c(c.gradient() * (c.result() + 1)); }
 void log1p::gradient(gradient_call& c) { c(c.gradient() / (c(0) + 1)); }
 void sinh::gradient(gradient_call& c) { c(c.gradient() * lamina::cosh(c(0))); }
@@ -74,7 +76,8 @@ value bounded(const value& x) { return lamina::clamp(x, -40, 40); }
 // Phi(x) + x phi(x)
 void gelu::gradient(gradient_call& c) {
   auto below = (lamina::erf(c(0) * 0.7071067811865476) + 1) * 0.5;
-  c(c.gradient() * (below + bounded(c(0)) * (lamina::exp(lamina::square(c(0)) * -0.5) * 0.3989422804014327)));
+  c(c.gradient() *
+    (below + bounded(c(0)) * (apply_outside_patterns<exp>(lamina::square(c(0)) * -0.5) * 0.3989422804014327)));
 }
 // x s(u) with s the sigmoid: s + x s (1 - s) u'
 void gelu_tanh::gradient(gradient_call& c) {

@@ -39,8 +39,8 @@ void reduce_by::gradient(gradient_call& c) {
       case reduction_kind::product: return value(g * y / x);
       case reduction_kind::l1: return value(g * lamina::sign(x));
       case reduction_kind::l2: return value(g * x / lamina::where(y == 0, 1, y));
-      case reduction_kind::log_sum: return value(lamina::broadcast_like(g / lamina::exp(y), x));
-      case reduction_kind::log_sum_exp: return value(g * lamina::exp(x - y));
+      case reduction_kind::log_sum: return value(lamina::broadcast_like(g / apply_outside_patterns<exp>(y), x));
+      case reduction_kind::log_sum_exp: return value(g * apply_outside_patterns<exp>(x - y));
       case reduction_kind::sum_square: return value(g * (x * 2));
       default: break;
     }

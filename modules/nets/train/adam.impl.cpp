@@ -18,7 +18,9 @@ namespace lamina::optim {
 
 using detail::converted;
 using detail::decayed;
+using detail::exp_of;
 using detail::length;
+using detail::sqrt_of;
 
 namespace {
 void check_adam(std::string_view owner, double beta1, double beta2, double epsilon, double weight_decay) {
@@ -38,7 +40,7 @@ struct moments {
   }
 };
 /// 1 - beta^t in the type of a parameter.
-value correction(const update_scope& s, const value& w, double beta) { return 1 - exp(s.step(w) * std::log(beta)); }
+value correction(const update_scope& s, const value& w, double beta) { return 1 - exp_of(s.step(w) * std::log(beta)); }
 /// The step of Adam without its rate.
 value adam_direction(update_scope& s, const value& w, const value& g, const adam& o) {
   const moments now(s, w, g, o.beta1, o.beta2);
@@ -49,8 +51,8 @@ value adam_direction(update_scope& s, const value& w, const value& g, const adam
     s.assign(largest, second);
   }
   const value correct_m = correction(s, w, o.beta1), correct_v = correction(s, w, o.beta2);
-  if (o.caffe2_epsilon) return sqrt(correct_v) / correct_m * now.first / (sqrt(second) + o.epsilon);
-  return (now.first / correct_m) / (sqrt(second / correct_v) + o.epsilon);
+  if (o.caffe2_epsilon) return sqrt_of(correct_v) / correct_m * now.first / (sqrt_of(second) + o.epsilon);
+  return (now.first / correct_m) / (sqrt_of(second / correct_v) + o.epsilon);
 }
 }  // namespace
 
@@ -78,7 +80,9 @@ value nadam::step(update_scope& s, const value& w, const value& g) const {
   const moments now(s, w, d, beta1, beta2);
   const dtype element = w.type().element;
   const value t = s.step();
-  const auto mu_of = [&](const value& at) { return (1 - exp(at * (momentum_decay * std::log(0.96))) * 0.5) * beta1; };
+  const auto mu_of = [&](const value& at) {
+    return (1 - exp_of(at * (momentum_decay * std::log(0.96))) * 0.5) * beta1;
+  };
   const value mu = mu_of(t), mu_next = mu_of(t + 1);
   // 1 less the product of all mu, which begins with 0 as slots do
   const value slot = s.slot("product", {element, {}}), before = converted(slot, dtype::float64);
@@ -86,7 +90,7 @@ value nadam::step(update_scope& s, const value& w, const value& g) const {
   s.assign(slot, converted(missing, element));
   const value of_gradient = converted((1 - mu) / missing, element),
               of_moment = converted(mu_next / (1 - (1 - missing) * mu_next), element);
-  const value root = sqrt(now.second / correction(s, w, beta2)) + epsilon;
+  const value root = sqrt_of(now.second / correction(s, w, beta2)) + epsilon;
   return w - s.rate(w) * (d * of_gradient + now.first * of_moment) / root;
 }
 
@@ -95,13 +99,13 @@ value radam::step(update_scope& s, const value& w, const value& g) const {
   check();
   const moments now(s, w, decayed(w, g, weight_decay), beta1, beta2);
   // The length of the average is a small difference of large numbers: float64.
-  const value t = s.step(), power = exp(t * std::log(beta2)), missing = 1 - power;
+  const value t = s.step(), power = exp_of(t * std::log(beta2)), missing = 1 - power;
   const double most = 2 / (1 - beta2) - 1;
   const value seen = most - t * 2 * power / missing, known = max(seen, 5);
-  const value part = sqrt((known - 4) * (known - 2) * most / (known * ((most - 4) * (most - 2))) * missing);
+  const value part = sqrt_of((known - 4) * (known - 2) * most / (known * ((most - 4) * (most - 2))) * missing);
   const dtype element = w.type().element;
-  const value mean = now.first / converted(1 - exp(t * std::log(beta1)), element);
-  return w - s.rate(w) * where(seen > 5, mean * converted(part, element) / (sqrt(now.second) + epsilon), mean);
+  const value mean = now.first / converted(1 - exp_of(t * std::log(beta1)), element);
+  return w - s.rate(w) * where(seen > 5, mean * converted(part, element) / (sqrt_of(now.second) + epsilon), mean);
 }
 
 void adamax::check() const { check_adam("adamax", beta1, beta2, epsilon, weight_decay); }
@@ -149,7 +153,7 @@ value adafactor::step(update_scope& s, const value& w, const value& g) const {
   const double least = epsilon1 > 0                ? epsilon1
                        : element == dtype::float64 ? std::numeric_limits<double>::epsilon()
                                                    : static_cast<double>(std::numeric_limits<float>::epsilon());
-  const value t = s.step(), part = converted(exp(log(t) * beta2_decay), element);
+  const value t = s.step(), part = converted(exp_of(log(t) * beta2_decay), element);
   const auto moved = [&](std::string_view name, const value& to) {
     const value slot = s.slot(name, to.type()), next = slot + (to - slot) * part;
     s.assign(slot, next);
@@ -162,9 +166,9 @@ value adafactor::step(update_scope& s, const value& w, const value& g) const {
                 columns = moved("columns", reduce_mean(square(g), over(rank - 2)));
     second = rows * columns / max(reduce_mean(rows, over(rank - 2)), least);
   } else second = moved("second", square(g));
-  const value d = g / sqrt(max(second, least * least));
-  const auto root_mean_square = [](const value& v) { return sqrt(reduce_mean(square(v), reduce_attributes{})); };
-  const value rate = min(s.rate(w), converted(1 / sqrt(t), element)) * max(root_mean_square(w), epsilon2);
+  const value d = g / sqrt_of(max(second, least * least));
+  const auto root_mean_square = [](const value& v) { return sqrt_of(reduce_mean(square(v), reduce_attributes{})); };
+  const value rate = min(s.rate(w), converted(1 / sqrt_of(t), element)) * max(root_mean_square(w), epsilon2);
   return w * (1 - s.rate(w) * weight_decay) - rate / max(root_mean_square(d) / clip, 1) * d;
 }
 

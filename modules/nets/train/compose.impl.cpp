@@ -20,6 +20,7 @@ namespace lamina {
 namespace optim {
 
 using detail::check_numbers;
+using detail::sqrt_of;
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& in
     const value own = reduce_sum(square(g));
     sum = sum.empty() ? own : value(sum + own);
   }
-  const value by = where(uphill, 1 / (sqrt(sum) + 1e-12), 1);
+  const value by = where(uphill, 1 / (sqrt_of(sum) + 1e-12), 1);
   joint_update second = all;
   second.step = max(floor(step / 2), 1);
   inner(second);

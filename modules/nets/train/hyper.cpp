@@ -7,12 +7,6 @@ import :op.reduce;
 import :program;
 import lamina.std;
 
-namespace lamina::optim {
-/// Of updates, of which no pattern makes anything.
-inline value sqrt(const value& x) { return apply_outside_patterns<op::sqrt>(x); }
-inline value exp(const value& x) { return apply_outside_patterns<op::exp>(x); }
-}  // namespace lamina::optim
-
 namespace lamina::detail {
 
 /// What a number may be: finite, from 0 up or above 0, and below `below` or up to it.
@@ -53,10 +47,14 @@ inline void check_list(std::string_view owner, std::string_view name, const std:
 inline double largest_of(dtype element) {
   return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
 }
+/// Square roots and exponentials of updates, which are in no pattern.
+inline value sqrt_of(const value& x) { return apply_outside_patterns<op::sqrt>(x); }
+inline value exp_of(const value& x) { return apply_outside_patterns<op::exp>(x); }
+
 /// A gradient with the decay of its parameter, and the length of a vector.
 inline value decayed(const value& w, const value& g, double weight_decay) {
   return weight_decay != 0 ? g + w * weight_decay : g;
 }
-inline value length(const value& v) { return optim::sqrt(reduce_sum(square(v))); }
+inline value length(const value& v) { return sqrt_of(reduce_sum(square(v))); }
 
 }  // namespace lamina::detail

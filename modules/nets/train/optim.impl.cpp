@@ -84,8 +84,10 @@ void detail::check_rate(std::string_view where, std::string_view name, double ra
 namespace optim {
 
 using detail::decayed;
+using detail::exp_of;
 using detail::length;
 using detail::positive;
+using detail::sqrt_of;
 using detail::up_to_1;
 
 void sgd::check() const {
@@ -170,13 +172,13 @@ value adagrad::step(update_scope& s, const value& w, const value& g) const {
               next = h * decay + (by_row ? value(reduce_mean(square(d), all_but_first(d))) : value(square(d)));
   s.assign(h, next);
   const value rate = lr_decay != 0 ? s.rate(w) / (1 + (s.step(w) - 1) * lr_decay) : s.rate(w);
-  return w - rate * d / (sqrt(next) + epsilon);
+  return w - rate * d / (sqrt_of(next) + epsilon);
 }
 
 value adadelta::step(update_scope& s, const value& w, const value& g) const {
   check();
   const value d = decayed(w, g, weight_decay), v = s.slot("square", w.type()), u = s.slot("update", w.type());
-  const value next = v * rho + square(d) * (1 - rho), move = sqrt(u + epsilon) / sqrt(next + epsilon) * d;
+  const value next = v * rho + square(d) * (1 - rho), move = sqrt_of(u + epsilon) / sqrt_of(next + epsilon) * d;
   s.assign(v, next);
   s.assign(u, u * rho + square(move) * (1 - rho));
   return w - s.rate(w) * move;
@@ -194,7 +196,7 @@ value rmsprop::step(update_scope& s, const value& w, const value& g) const {
     // rounding may take more from v than it has
     about = max(next - square(next_mean), 0);
   }
-  value move = d / (epsilon_inside ? sqrt(about + epsilon) : sqrt(about) + epsilon);
+  value move = d / (epsilon_inside ? sqrt_of(about + epsilon) : sqrt_of(about) + epsilon);
   if (momentum != 0) {
     const value m = s.slot("momentum", w.type());
     move = m * momentum + move;
@@ -281,7 +283,7 @@ value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
   check();
   const dtype element = w.type().element;
   const tensor_type number{element, {}};
-  const value first = s.step() < 1.5, unbias = detail::converted(1 / (1 - exp(s.step() * std::log(beta))), element);
+  const value first = s.step() < 1.5, unbias = detail::converted(1 / (1 - exp_of(s.step() * std::log(beta))), element);
   const averages average{s, beta, zero_debias ? unbias : w.owner().number(1.0, element), number};
   const auto floor = [&](const value& v) { return max(v, epsilon); };
 
@@ -294,21 +296,22 @@ value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
   // lengths of gradients, the range of curvature over a window, variance and distance
   const value mean_g = average("mean", g, w.type()) * average.debias;
   const value norm2 = floor(reduce_sum(square(g))), norm2_mean = average("square", norm2);
-  const value norm_mean = average("length", sqrt(norm2));
+  const value norm_mean = average("length", sqrt_of(norm2));
   const value window_slot = s.slot("window", {element, {dim(window)}}), newest = reshape(log(norm2), shape{1});
   const value seen_before[] = {slice(window_slot, {.start = 1}), newest};
   const value seen = where(first, newest, concat(view<const value>(seen_before, 2), 0));
   s.assign(window_slot, seen);
-  const value low = floor(exp(average("low", reduce_min(seen)) * average.debias)),
-              high = floor(exp(average("high", reduce_max(seen)) * average.debias));
+  const value low = floor(exp_of(average("low", reduce_min(seen)) * average.debias)),
+              high = floor(exp_of(average("high", reduce_max(seen)) * average.debias));
   const value variance = floor(norm2_mean * average.debias - reduce_sum(square(mean_g)));
   const value distance = average("distance", norm_mean / norm2_mean) * average.debias;
 
   // the momentum is the root of a cubic equation, or what the range of curvature needs
-  const value ratio = sqrt(high / low), least = (ratio - 1) / (ratio + 1);
+  const value ratio = sqrt_of(high / low), least = (ratio - 1) / (ratio + 1);
   const value p = square(distance * low) / (variance * 2);
-  const value cube = (sqrt(square(p) + square(p) * p * (4.0 / 27)) + p) / 2, root = -pow(cube, 1.0 / 3);
-  const value mu_now = max(square(root - p / 3 / root + 1), square(least)), rate_now = square(1 - sqrt(mu_now)) / low;
+  const value cube = (sqrt_of(square(p) + square(p) * p * (4.0 / 27)) + p) / 2, root = -pow(cube, 1.0 / 3);
+  const value mu_now = max(square(root - p / 3 / root + 1), square(least)),
+              rate_now = square(1 - sqrt_of(mu_now)) / low;
   s.assign(rate_slot, where(first, rate, rate * beta + rate_now * (1 - beta)));
   s.assign(mu_slot, where(first, mu, mu * beta + mu_now * (1 - beta)));
   return nesterov ? w - next * (1 + mu) + m * mu : w - next;
@@ -320,10 +323,10 @@ value ftrl::step(update_scope& s, const value& w, const value& g) const {
   // At a rate of 0, which divides, nothing moves: parameter and slots stay as they are.
   const value moves = alpha > 0, by = where(moves, alpha, 1);
   const value next_n = where(moves, n + square(g), n);
-  const value next_z = where(moves, z + g - (sqrt(next_n) - sqrt(n)) / by * w, z);
+  const value next_z = where(moves, z + g - (sqrt_of(next_n) - sqrt_of(n)) / by * w, z);
   s.assign(n, next_n);
   s.assign(z, next_z);
-  const value moved = (sign(next_z) * l1 - next_z) / ((sqrt(next_n) + beta) / by + l2);
+  const value moved = (sign(next_z) * l1 - next_z) / ((sqrt_of(next_n) + beta) / by + l2);
   return where(moves, where(abs(next_z) > l1, moved, w * 0), w);
 }
 
@@ -354,7 +357,7 @@ value regularizer::projected(const value& w) const {
   if (max_norm <= 0 && constant_norm <= 0) return w;
   if (max_norm > 0 && constant_norm > 0)
     detail::raise(error_kind::value, "regularizer: `max_norm` and `constant_norm` are both given");
-  const value size = w.shape().rank < 2 ? length(w) : value(sqrt(reduce_sum(square(w), all_but_first(w))));
+  const value size = w.shape().rank < 2 ? length(w) : value(sqrt_of(reduce_sum(square(w), all_but_first(w))));
   if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));  // a row of zeros has no direction, and stays
   return w * (max_norm / max(size, max_norm));
 }
@@ -370,7 +373,7 @@ std::vector<value> clip_by_global_norm(view<const value> gradients, double limit
                                : value(reduce_sum(p == 1 ? value(abs(g)) : value(pow(abs(g), p))));
     all = all.empty() ? own : largest ? value(max(all, own)) : value(all + own);
   }
-  const value norm = largest || p == 1 ? all : p == 2 ? value(sqrt(all)) : value(pow(all, 1 / p));
+  const value norm = largest || p == 1 ? all : p == 2 ? value(sqrt_of(all)) : value(pow(all, 1 / p));
   const value scale = limit / max(norm, limit);
   std::vector<value> clipped;
   for (const auto& g : gradients) clipped.push_back(g * scale);
