@@ -86,8 +86,9 @@ template <class S> struct scheduler_check {
 }  // namespace detail
 
 /// Threads of the caller's: `bulk(n, f)` calls f(0) to f(n - 1), in any order, on any threads, and returns when all calls
-/// have returned; `concurrency()` is how many may run at once. f throws nothing and may be copied. A pool or context
-/// calls `bulk` from one thread at a time, never from inside f, with n at most `concurrency()`, which it asks for once.
+/// have returned; `concurrency()` is how many may run at once. f throws nothing and may be copied; a call of it may wait for
+/// others that have begun, never for one that has not. A pool or context calls `bulk` from one thread at a time, never from
+/// inside f, with n at most `concurrency()`, which it asks for once.
 export template <class S>
 concept Scheduler = no_error<detail::scheduler_check<S>>;
 
