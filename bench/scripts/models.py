@@ -16,7 +16,7 @@ from report import CannotRun
 SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 # What holds us and OpenVINO to an instruction set. ONNX Runtime takes what the processor has.
-HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2"}, "": {}}
+HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}, "": {}}
 # Of int8 models: how many times their float form they are to be as fast, at least and as a goal, by instruction set.
 INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, None)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, None)},
         "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, None)}}

@@ -21,7 +21,8 @@ struct normalize_args {
 };
 
 /// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
-/// V [keys, width] -> out [queries, width], with elements between rows.  mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
+/// V [keys, width] -> out [queries, width], whose rows begin q_row, k_row, v_row and out_row elements apart.
+/// mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
 /// causal: query i sees keys j <= i + keys - queries.  A query that sees nothing gives zeros.
 /// Memory: K packed, V too where the product takes nothing else, and `attention_rows` rows of scores.
 struct attention_args {
