@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     }
 }
 
-// A pool whose windows do not overlap takes the results of a convolution band by band, with the bits that it has alone.
+// A pool takes the results of a convolution band by band, with the bits that it has alone.
 BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
   struct layer {
     std::int64_t in, out;
@@ -365,7 +365,21 @@ BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
                        {32, 32, {.padding = 1}, {.kernel_size = {3, 2}}, true, true},
                        {20, 40, {.padding = {2, 0}, .dilation = {2, 1}}, {.kernel_size = {1, 2}}, true, true},
                        {16, 48, {.padding = 1}, {.kernel_size = {3, 1}}, false, false},
-                       {18, 33, {}, {.kernel_size = 4}, false, true}};
+                       {18, 33, {}, {.kernel_size = 4}, false, true},
+                       {3, 40, {.stride = 2, .padding = 3}, {.kernel_size = 3, .stride = 2, .padding = 1}, true, true},
+                       {18, 33, {.stride = {1, 2}}, {.kernel_size = 3, .stride = 1, .padding = 1}, false, true},
+                       {18,
+                        33,
+                        {.stride = {1, 2}},
+                        {.kernel_size = {5, 3}, .stride = 2, .padding = {2, 1}, .count_padding = false},
+                        false,
+                        true},
+                       {18,
+                        33,
+                        {.padding = {1, 0}, .dilation = {2, 1}},
+                        {.kernel_size = 2, .stride = {1, 2}, .padding = 0, .padding_more = {1, 1}},
+                        false,
+                        true}};
   for (const auto& l : all)
     for (const bool infinite : {false, true})
       for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(l.in << " to " << l.out << " channels") {
@@ -382,6 +396,48 @@ BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
             const auto& lines = g.plan->lines();
             BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [](const auto& line) {
                          return line.what.find("conv2d") == 0 && line.what.find("pool2d") != std::string::npos;
+                       }));
+            return found[0];
+          };
+          const array alone = run(false), joined = run(true);
+          BOOST_TEST(same_bits(alone, joined));
+        }
+}
+
+// So does a depthwise convolution, with its bias and bounds.
+BOOST_AUTO_TEST_CASE(depthwise_joins_convolutions) {
+  struct layer {
+    std::int64_t in, out, size;
+    conv2d_attributes conv;
+    extent2d filter;
+    conv2d_attributes depthwise;
+  };
+  const layer all[] = {{20, 40, 1, {}, 3, {.padding = 1}},
+                       {16, 96, 1, {}, 3, {.stride = 2, .padding = 1}},
+                       {3, 48, 3, {.stride = {1, 2}, .padding = 1}, 3, {.padding = 1}},
+                       {3, 64, 3, {.stride = {1, 2}, .padding = 1}, {3, 5}, {.stride = {2, 1}, .padding = {1, 2}}},
+                       {17, 39, 1, {}, 5, {.stride = {1, 2}, .padding = 2}},
+                       {17, 39, 1, {}, {2, 3}, {.padding = {0, 1}, .dilation = {3, 1}}},
+                       {5, 48, 1, {}, 7, {.stride = 3}},
+                       {20, 40, 3, {.stride = {1, 2}}, 1, {.stride = 2}}};
+  for (const auto& l : all)
+    for (const bool infinite : {false, true})
+      for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(l.in << " to " << l.out << " channels") {
+          const auto run = [&](bool joins) {
+            small_graph g;
+            const value x = g.input(real({2, l.in, 131, 121}, 1));
+            array filters = real({l.out, 1, l.filter.h, l.filter.w}, 3);
+            if (infinite) filters.values[1] = std::numeric_limits<double>::infinity();
+            const value h =
+                relu(conv2d(x, weight(g, "w", {l.out, l.in, l.size, l.size}), l.conv) + weight(g, "b", {l.out, 1, 1}));
+            auto depthwise = l.depthwise;
+            depthwise.groups = l.out;
+            g.output(clamp(conv2d(h, g.state("f", filters), depthwise) + weight(g, "c", {l.out, 1, 1}), -0.5, 0.75));
+            if (!joins) g.output(h);
+            const auto found = g.run({}, threads);
+            const auto& lines = g.plan->lines();
+            BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [](const auto& line) {
+                         return line.what == "conv2d + add + relu + conv2d + add + clamp";
                        }));
             return found[0];
           };

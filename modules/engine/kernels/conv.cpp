@@ -1,6 +1,7 @@
 // Convolution kernels of one instruction set and their table; pooling kernels are named here, defined in pool.cpp.
 #include "conv.h"
 
+#include "conv_bands.h"
 #include "conv_blocked.h"
 #include "conv_border.h"
 #include "conv_plain.h"
@@ -105,14 +106,15 @@ LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
   const window& w = a.w;
   const long blocks = divide_up(w.channels, block);
   const long in_plane = w.height * w.width * block, out_plane = w.out_height * w.out_width * block;
-  if (!a.decision[copies_windows])
+  const bool reaches_over = w.pad_h > 0 || w.rows_under(w.out_height) - w.pad_h > w.height;
+  if (!a.decision[copies_windows] && reaches_over)
     __builtin_memset(scratch, 0, static_cast<std::size_t>(w.width * block) * sizeof(float));
   depthwise_args q;
   q.scratch = scratch;
   q.any_window = &w;
   q.row_group = a.decision[row_group], q.copy_width = a.decision[copy_width];
   q.height = w.height, q.width = w.width, q.out_height = w.out_height, q.out_width = w.out_width;
-  q.stride_h = w.stride_h;
+  q.stride_h = w.stride_h, q.pad_h = w.pad_h;
   q.low = a.low, q.high = a.high, q.clamp = a.clamp != 0;
   for (long n = a.first * blocks; n < (a.first + a.count) * blocks; ++n) {
     q.in = a.in + n * in_plane;
@@ -203,29 +205,29 @@ void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept 
 
 void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_pooled_args*>(args);
-  const window& maps = a.pool.w;
-  const long blocks = blocked::divide_up(a.conv.w.out_channels, blocked::block), stride = maps.stride_h;
-  const long pixels = a.conv.w.out_width * blocked::block, line = maps.out_width * blocked::block;
-  float* const band = static_cast<float*>(scratch);
+  const long line = a.maps.out_width * blocked::block, blocks = blocked::divide_up(a.maps.channels, blocked::block);
   pool_args pool = a.pool;
-  for (long n = a.first; n < a.first + a.count; ++n)
-    for (long row = a.first_row; row < a.first_row + a.row_count; row += a.band) {
-      const long rows = blocked::smaller(a.band, a.first_row + a.row_count - row), made = rows * stride;
-      conv_blocked_args conv = rows == a.band ? a.conv : a.last;
-      conv.in = a.conv.in + n * a.in_image;
-      conv.weight = a.conv.weight, conv.bias = a.conv.bias;
-      conv.out = band;
-      // The rows of a band as a map of their own, which lies so far below the border.
-      conv.w.out_height = conv.row_count = made;
-      conv.w.pad_h -= row * stride * conv.w.stride_h;
-      (rows == a.band ? a.conv_run : a.last_run)(&conv, static_cast<char*>(scratch) + a.bytes);
-      pool.w.height = made, pool.w.out_height = rows;
-      for (long o = 0; o < blocks; ++o) {
-        pool.in = band + o * made * pixels;
-        pool.out = static_cast<float*>(a.pool.out) + ((n * blocks + o) * maps.out_height + row) * line;
-        a.pool_run(&pool, nullptr);
-      }
-    }
+  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long n, long o, long row) {
+    pool.w = held;
+    pool.in = in;
+    pool.out = static_cast<float*>(a.pool.out) + ((n * blocks + o) * a.maps.out_height + row) * line;
+    a.pool_run(&pool, nullptr);
+  });
+}
+
+void LAMINA_KERNEL(conv_depthwise_after_f32)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const conv_depthwise_args*>(args);
+  const long line = a.maps.out_width * blocked::block, blocks = blocked::divide_up(a.maps.channels, blocked::block),
+             filter = a.maps.kernel_h * a.maps.kernel_w * blocked::block;
+  conv_blocked_args filters = a.depthwise;
+  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long n, long o, long row) {
+    filters.w = held;
+    filters.in = in;
+    filters.weight = a.depthwise.weight + o * filter;
+    if (filters.bias) filters.bias = a.depthwise.bias + o * blocked::block;
+    filters.out = a.depthwise.out + ((n * blocks + o) * a.maps.out_height + row) * line;
+    a.depthwise_run(&filters, static_cast<char*>(scratch) + a.bytes);
+  });
 }
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
@@ -306,6 +308,7 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),
+    LAMINA_KERNEL(conv_depthwise_after_f32),
     LAMINA_KERNEL(conv_through_blocks_f32),
     LAMINA_KERNEL(channel_block_f32),
     LAMINA_KERNEL(channel_block_s8),

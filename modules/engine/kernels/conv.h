@@ -169,21 +169,46 @@ struct pool_grad_args {
   std::int32_t count_padding, pad;
 };
 
-/// A convolution in channel blocks and the pool that takes its results, whose windows neither overlap nor reach over a border: bands
-/// of rows are made and taken one after the other, so that the results between them stay near. Images [first, first + count), rows
-/// [first_row, first_row + row_count) of the pool's results.
-struct conv_pooled_args {
-  conv_blocked_args conv,
-      last;        // prepared for a band of `band` rows of the pool's results, and for the last, shorter one
-  pool_args pool;  // `out` is the first image; its window is that of the maps
-  kernel conv_run, last_run, pool_run;
-  long first, count, first_row, row_count, band;
+/// A convolution in channel blocks and the windows over its results, those of a pool or of a depthwise convolution: bands of rows are
+/// made and taken one after the other, so that the results between them stay near. Images [first, first + count), bands
+/// [first_band, first_band + bands) of each.
+struct conv_bands {
+  enum { whole, rest, above, kinds };
+  conv_blocked_args conv
+      [kinds];  // prepared for `rows` rows, for those of a shorter last band, and for those above a part's first band
+                // that its windows read, too
+  kernel run[kinds];
+  window maps;  // the windows over the whole results of the convolution
+  long first, count, first_band, bands;
+  long rows;          // of results of the convolution in a band: a multiple of the stride of the windows
   long in_image;      // numbers of an image
-  std::size_t bytes;  // of a band
-  template <class F> void each_code(F f) const {
-    f(conv_run), f(last_run), f(pool_run);
-    conv.each_code(f), last.each_code(f);
+  std::size_t bytes;  // of the rows held at once
+
+  [[gnu::always_inline]] constexpr long reach() const { return maps.rows_under(1); }
+  [[gnu::always_inline]] constexpr long rows_held() const { return rows + reach() - 1; }
+  /// How many rows of windows lie within the first `made` rows of the map, or reach over its end where those are all.
+  [[gnu::always_inline]] constexpr long results_of(long made) const {
+    const long left = made + maps.pad_h - reach();
+    return made >= maps.height ? maps.out_height : left < 0 ? 0 : left / maps.stride_h + 1;
   }
+  /// Rows above row `made` that the windows after `results_of(made)` read.
+  [[gnu::always_inline]] constexpr long rows_before(long made) const {
+    const long top = results_of(made) * maps.stride_h - maps.pad_h;
+    return made == 0 || top >= made ? 0 : made - (top > 0 ? top : 0);
+  }
+  template <class F> void each_code(F f) const {
+    for (int i = 0; i < kinds; ++i) f(run[i]), conv[i].each_code(f);
+  }
+};
+struct conv_pooled_args : conv_bands {
+  pool_args pool;  // `out` is the first image
+  kernel pool_run;
+  template <class F> void each_code(F f) const { f(pool_run), conv_bands::each_code(f); }
+};
+struct conv_depthwise_args : conv_bands {
+  conv_blocked_args depthwise;  // prepared for a block of channels of the whole maps; `out` is the first image
+  kernel depthwise_run;
+  template <class F> void each_code(F f) const { f(depthwise_run), depthwise.each_code(f), conv_bands::each_code(f); }
 };
 
 /// A convolution of plain images through blocks of channels: each image is laid out in blocks, and its results plainly again, while
@@ -204,7 +229,7 @@ struct conv_functions {
   conv_plain_functions plain[2];              // [f32, f64]
   conv_blocked_functions blocked;             // f32
   kernel to_blocked, from_blocked;            // args: reorder_args, f32
-  kernel pooled;                              // args: conv_pooled_args
+  kernel pooled, depthwise_after;             // args: conv_pooled_args, conv_depthwise_args
   kernel through_blocks;                      // args: conv_through_args
   kernel channel_block, channel_block_bytes;  // args: channel_block_args, of float and of int8
 };

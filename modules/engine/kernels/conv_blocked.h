@@ -38,6 +38,7 @@ struct tile_args {
   long blocks, in_block, weight_block;  // input blocks and their strides
   long rows, in_row, weight_row;        // kernel rows and their strides
   long steps, last_steps;               // contiguous steps of one kernel row; of the last input block
+  long tap;                             // steps of one tap of it
   long pixel;                           // numbers between neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
   long ahead, ahead_lines;  // distance to weights that later tiles read, and lines of each kernel row to fetch
@@ -96,8 +97,8 @@ template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, v
 template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   const bool left = q.left, right = q.right;
   const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
-  constexpr long tap = block / Form::numbers;
-  const long edges = (left ? tap : 0) + (right ? tap : 0), steps = q.steps - edges, last_steps = q.last_steps - edges;
+  const long tap = q.tap, edges = (left ? tap : 0) + (right ? tap : 0), steps = q.steps - edges,
+             last_steps = q.last_steps - edges;
   const long in_row = q.in_row, weight_row = q.weight_row;
   const long next_in = q.in_block - rows * in_row, next_weight = q.weight_block - rows * weight_row;
   const auto* in_at = static_cast<const typename Form::x*>(q.in);
@@ -210,6 +211,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   tile_args q;
   const bool spread = !flat && d[is_spread] != 0;
   q.steps = steps_of<Form>(spread ? step : w.kernel_w * step);
+  q.tap = steps_of<Form>(step);
   q.pixel = w.stride_w * step;
   q.weight_row = spread ? steps_of<Form>(step) * block : kernel_row;
   q.weight_block = w.kernel_h * kernel_row;

@@ -6,7 +6,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// One channel block of a depthwise convolution: 3x3 with padding 1, or `any_window`.
+/// One channel block of a depthwise convolution: 3x3 with one column of padding, or `any_window`.
 struct depthwise_args {
   const float* in;
   const float* weight;    // [9][block]
@@ -14,7 +14,7 @@ struct depthwise_args {
   const float* residual;  // null: none
   float* out;
   float* scratch;  // 3x3: a row of zeros, as wide as the map; any window: `row_group` rows of results' padded input
-  long height, width, out_height, out_width, stride_h;
+  long height, width, out_height, out_width, stride_h, pad_h;
   const window* any_window;
   long row_group, copy_width;
   float low, high;
@@ -52,7 +52,7 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
   for (long y = 0; y < q.out_height; ++y) {
     const float* row[3];
     for (int i = 0; i < 3; ++i) {
-      const long from = y * q.stride_h - 1 + i;
+      const long from = y * q.stride_h - q.pad_h + i;
       row[i] = from >= 0 && from < q.height ? q.in + from * q.width * block : q.scratch;
     }
     const long at = y * q.out_width;

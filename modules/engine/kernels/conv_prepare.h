@@ -60,7 +60,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
                     w.pad_w == 0 && w.out_height == w.height && w.out_width == w.width;
   const long line = w.columns_under(w.out_width);
   const long reach = line - w.pad_w - w.width;  // columns beyond the right side
-  const bool edge = !planar && w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
+  const bool edge = w.kernel_w == 3 && w.dilation_w == 1 && w.pad_w == 1 && reach <= 1;
   d[is_flat] = flat;
   d[has_edge] = edge;
   d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);

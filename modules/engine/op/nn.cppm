@@ -153,11 +153,6 @@ constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in
   if (index) out.result(dtype::int32, s);
 }
 constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}; }
-constexpr bool windows_apart(const pool2d_attributes& a, const shape&) {
-  const auto step = a.step();
-  return a.kernel_size.h <= step.h && a.kernel_size.w <= step.w && a.padding.h == 0 && a.padding.w == 0 &&
-         a.padding_more.h <= 0 && a.padding_more.w <= 0;
-}
 /// Pools take images in whatever layout they have.
 inline image_layouts pooled_images(const image_call& c) {
   return c.blocked && c.first_only ? image_layouts{true, true} : image_layouts{};
@@ -172,7 +167,8 @@ export struct conv2d {
   static constexpr bool rounds_operands = true;
   static channel_axes channels(const conv2d_attributes&, const shape&, const shape&) { return {1, 0}; }
   static image_layouts images(const image_call&);
-  static bool joins_pools(const image_call&);
+  static window_rule windows(const image_call&);
+  static bool joins_windows(const image_call&, window_rule, const image_call& windows);
   using attributes = conv2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::image_operand(in[0], out)) return;
@@ -313,7 +309,7 @@ export struct max_pool2d {
   static constexpr int operands = 1, results = 2;
   static constexpr bool keeps_elements = true;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
-  static bool pools(const pool2d_attributes& a, const shape& maps) { return detail::windows_apart(a, maps); }
+  static window_rule windows(const image_call&) { return window_rule::maximum; }
   using attributes = pool2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_pool(a, in, out, true);
@@ -346,7 +342,7 @@ export struct avg_pool2d {
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 1;
   static image_layouts images(const image_call& c) { return detail::pooled_images(c); }
-  static bool pools(const pool2d_attributes& a, const shape& maps) { return detail::windows_apart(a, maps); }
+  static window_rule windows(const image_call&) { return window_rule::mean; }
   using attributes = pool2d_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     detail::infer_pool(a, in, out, false);

@@ -131,15 +131,16 @@ bool rounds_operands(const emission& e, const kernels::conv_blocked_functions& f
   return &f != &functions(e).blocked;
 }
 
-// Weights packed for a convolution in blocks of channels, or, `turned`, for the gradient of its input.
-buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool turned = false) {
+// Weights packed for a convolution in blocks of channels, or, `turned`, for the gradient of its input: those of the operation itself,
+// or `of` its epilogue.
+buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool turned = false, value_id of = {}) {
   const auto& f = blocked_functions(e, w, planar);
   const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
                       (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8;
   return detail::packed_or_temporary(
-      e, e.of().inputs[1], [&] { return e.in(1); }, format, f.packed_bytes(&w, planar),
+      e, of ? of : e.of().inputs[1], [&] { return of ? e.operand(of) : e.in(1); }, format, f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
         kernels::conv_pack_args p{};
         p.w = w;
@@ -150,8 +151,7 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
 }
 
 // The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
-buffer_ref padded_bias(emission& e, std::int64_t channels, std::int64_t padded) {
-  const value_id bias = e.epilogue().bias;
+buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::int64_t padded) {
   if (!bias) return {};
   if (padded == channels) return e.operand(bias);
   return detail::packed_or_temporary(
@@ -215,64 +215,133 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
   e.step(run, a, where, f.scratch_bytes(&a));
 }
 
-// Bytes of a convolution's results between it and a pool that stay near, beside its weights and images.
-constexpr std::int64_t band_bytes = 192 * 1024;
+// The windows of a call over a map of its operand.
+kernels::window maps_of(window_rule rule, const image_call& c) {
+  const shape &x = c.in[0].dims, &y = c.out[0].dims;
+  return rule == window_rule::filter
+             ? window_of(*static_cast<const conv2d_attributes*>(c.attributes), x, c.in[1].dims, y)
+             : window_of(*static_cast<const pool2d_attributes*>(c.attributes), x, y);
+}
 
-// A convolution and the pool that takes its results, in bands of rows.
-void emit_pooled(emission& e, const convolution& w, std::int64_t images, double flops_per_image, buffer_ref weight,
-                 buffer_ref bias) {
-  const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
-  const node& pool = *e.epilogue().pool;
-  const shape& y = pool.results[0].dims;
-  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
-                     blocks = (w.out_channels + lanes - 1) / lanes;
-  kernels::conv_pooled_args a{};
-  a.pool.w = window_of(pool.attributes_as<pool2d_attributes>(), e.out_type(0).dims, y);
-  a.pool.w.channels = a.pool.w.out_channels = lanes;
-  a.pool.images = 1;
-  a.pool_run =
-      is_call_of<max_pool2d>(pool) ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
-  const std::int64_t row_bytes = blocks * a.pool.w.stride_h * w.out_width * lanes * 4;
-  a.band = std::clamp<std::int64_t>(band_bytes / row_bytes / 2 * 2, 2, y.at(2));
-  a.bytes = static_cast<std::size_t>(a.band * row_bytes);
-  std::size_t scratch = 0;
-  const auto prepared = [&](kernels::conv_blocked_args& of, std::int64_t rows) {
-    of = blocked_args(e, w, e.in(0).form == layout::plain);
+// Bytes of a convolution's results between it and windows over them that stay near, beside its weights and images.
+constexpr std::int64_t band_bytes = 512 * 1024;
+
+// The kernels that make bands of a convolution's results, and how many bands an image has. `scratch`: of one of them.
+std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, kernels::conv_bands& a,
+                           std::size_t& scratch) {
+  const bool planar = e.in(0).form == layout::plain;
+  const auto& f = blocked_functions(e, w, planar);
+  const std::int64_t row_bytes = in_whole_blocks(e, w.out_channels) * w.out_width * 4, two = 2 * maps.stride_h;
+  a.maps = maps;
+  a.rows = std::max(band_bytes / row_bytes, 2 * a.reach()) / two * two;
+  a.rows = std::min(std::max(a.rows, two), (w.out_height + maps.stride_h - 1) / maps.stride_h * maps.stride_h);
+  a.bytes = static_cast<std::size_t>(a.rows_held() * row_bytes);
+  const auto prepare = [&](int kind, std::int64_t rows) {
+    if (rows <= 0) return;
+    auto& of = a.conv[kind];
+    of = blocked_args(e, w, planar);
     of.count = 1;
-    of.row_count = rows * a.pool.w.stride_h;
-    const auto run = f.prepare(&of);
+    of.row_count = rows;
+    a.run[kind] = f.prepare(&of);
     scratch = std::max(scratch, f.scratch_bytes(&of));
-    return run;
   };
-  a.conv_run = prepared(a.conv, a.band);
-  if (const std::int64_t left = y.at(2) % a.band) a.last_run = prepared(a.last, left);
+  if (a.rows <= w.out_height) prepare(kernels::conv_bands::whole, a.rows);
+  prepare(kernels::conv_bands::rest, w.out_height % a.rows);
+  if (a.rows < w.out_height) prepare(kernels::conv_bands::above, a.rows_before(a.rows));
   a.in_image = image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form) / 4;
-  const auto emit = [&](std::int64_t first, std::int64_t count, std::int64_t row, std::int64_t rows) {
+  return (w.out_height + a.rows - 1) / a.rows;
+}
+
+// A convolution and the windows over its results, in bands of rows.
+template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t images, double flops_per_image,
+                                                      std::int64_t bands, Arguments& a, std::vector<address> where,
+                                                      buffer_ref weight, buffer_ref bias, Step step) {
+  for (auto& of : a.conv) {
+    where.push_back({&of.in, e.in(0)});
+    where.push_back({&of.weight, weight});
+    if (bias) where.push_back({&of.bias, bias});
+  }
+  const auto emit = [&](std::int64_t first, std::int64_t count, std::int64_t band, std::int64_t of) {
     a.first = first, a.count = count;
-    a.first_row = row, a.row_count = rows;
-    std::vector<address> where{{&a.conv.in, e.in(0)}, {&a.conv.weight, weight}, {&a.pool.out, e.out(0)}};
-    if (bias) where.push_back({&a.conv.bias, bias});
-    e.step(functions(e).pooled, a, where, a.bytes + scratch);
+    a.first_band = band, a.bands = of;
+    step(where);
   };
-  const std::int64_t bands = (y.at(2) + a.band - 1) / a.band;
   detail::cut_images(
       e, images, flops_per_image, 3e6, 1e6, bands,
-      [&](std::int64_t first, std::int64_t count) { emit(first, count, 0, y.at(2)); },
-      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
-        emit(image, 1, first * a.band, std::min(count * a.band, y.at(2) - first * a.band));
-      });
+      [&](std::int64_t first, std::int64_t count) { emit(first, count, 0, bands); },
+      [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit(image, 1, first, count); });
+}
+
+// A call of the operation whose windows lie over a convolution's results.
+image_call call_of_windows(const emission& e, std::vector<tensor_type>& in) {
+  const node& n = *e.epilogue().windows;
+  in.push_back(e.out_type(0));
+  for (std::size_t k = 1; k < n.inputs.size(); ++k) in.push_back(e.operand_type(n.inputs[k]));
+  return {n.attributes.get(), in, n.results, true, true, e.isa()};
+}
+
+void emit_pooled(emission& e, const convolution& w, std::int64_t images, double flops_per_image, buffer_ref weight,
+                 buffer_ref bias, window_rule rule) {
+  const node& pool = *e.epilogue().windows;
+  const auto& at = pool.attributes_as<pool2d_attributes>();
+  kernels::conv_pooled_args a{};
+  a.pool.images = 1;
+  a.pool.count_padding = at.count_padding;
+  a.pool_run =
+      rule == window_rule::maximum ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
+  std::size_t scratch = 0;
+  const auto bands = prepare_bands(e, w, window_of(at, e.out_type(0).dims, pool.results[0].dims), a, scratch);
+  cut_bands(e, images, flops_per_image, bands, a, {{&a.pool.out, e.out(0)}}, weight, bias,
+            [&](view<const address> where) { e.step(functions(e).pooled, a, where, a.bytes + scratch); });
+}
+
+void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images, double flops_per_image,
+                          buffer_ref weight, buffer_ref bias) {
+  const auto& tail = e.epilogue();
+  const node& n = *tail.windows;
+  const shape &filters = e.operand_type(n.inputs[1]).dims, &y = n.results[0].dims;
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  // Filters are multiplied as they are, in float32.
+  const convolution of{{window_of(n.attributes_as<conv2d_attributes>(), e.out_type(0).dims, filters, y)},
+                       dtype::float32};
+  const auto& f = functions(e).blocked;
+  kernels::conv_depthwise_args a{};
+  a.depthwise.w = of;
+  a.depthwise.w.channels = a.depthwise.w.out_channels = a.depthwise.w.groups = lanes;
+  a.depthwise.count = 1;
+  if (const auto& b = tail.windows_bounds) {
+    a.depthwise.clamp = 1;
+    a.depthwise.low = static_cast<float>(b->low), a.depthwise.high = static_cast<float>(b->high);
+  }
+  a.depthwise_run = f.prepare(&a.depthwise);
+  std::size_t scratch = f.scratch_bytes(&a.depthwise);
+  const auto bands = prepare_bands(e, w, of, a, scratch);
+  std::vector<address> where{{&a.depthwise.weight, packed_weights(e, of, false, false, n.inputs[1])},
+                             {&a.depthwise.out, e.out(0)}};
+  if (const buffer_ref b = padded_bias(e, tail.windows_bias, w.out_channels, in_whole_blocks(e, w.out_channels)))
+    where.push_back({&a.depthwise.bias, b});
+  const double flops =
+      flops_per_image + 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(filters.size(1, 4));
+  cut_bands(e, images, flops, bands, a, where, weight, bias,
+            [&](view<const address> at) { e.step(functions(e).depthwise_after, a, at, a.bytes + scratch); });
 }
 
 void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_per_image) {
-  // Bands of a pool are maps of their own, whose tiles would be others than those of the weights.
-  w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().pool;
+  // Bands are maps of their own, whose tiles would be others than those of the weights.
+  w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().windows;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   if (rounds_operands(e, f)) e.note("bfloat16");
   const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
-                   bias = padded_bias(e, w.out_channels, blocks * lanes);
-  if (e.epilogue().pool) return emit_pooled(e, w, images, flops_per_image, weight, bias);
+                   bias = padded_bias(e, e.epilogue().bias, w.out_channels, blocks * lanes);
+  if (const node* windows = e.epilogue().windows) {
+    std::vector<tensor_type> in;
+    const auto rule = windows->op->windows(call_of_windows(e, in));
+    if (rule == window_rule::filter) emit_depthwise_after(e, w, images, flops_per_image, weight, bias);
+    else emit_pooled(e, w, images, flops_per_image, weight, bias, rule);
+    return;
+  }
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
@@ -305,7 +374,8 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   const auto& f = blocked_functions(e, w, false);
   if (rounds_operands(e, f)) e.note("bfloat16");
   const std::int64_t channels = in_whole_blocks(e, w.channels), outs = in_whole_blocks(e, w.out_channels);
-  const buffer_ref weight = packed_weights(e, w, false, turned), bias = padded_bias(e, w.out_channels, outs);
+  const buffer_ref weight = packed_weights(e, w, false, turned),
+                   bias = padded_bias(e, e.epilogue().bias, w.out_channels, outs);
   kernels::conv_through_args a{};
   a.conv = blocked_args(e, w, false);
   a.conv.count = 1;
@@ -350,13 +420,27 @@ image_layouts conv2d::images(const image_call& c) {
   return {taken, taken && !plain};
 }
 
-// Where its results, which are not near any more when they are pooled, are many, and its weights, which each band reads, are few.
-bool conv2d::joins_pools(const image_call& c) {
-  constexpr std::int64_t many = 512 * 1024;
+window_rule conv2d::windows(const image_call& c) {
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
-  const bool is_pointwise = c.in[1].dims.size(2, 4) == 1 && a.stride.h == 1 && a.stride.w == 1;
-  return a.groups == 1 && !is_pointwise && c.out[0].dims.at(2) > 1 && c.out[0].dims.at(3) > 1 &&
-         c.out[0].dims.size(1, 4) * 4 >= many && c.in[1].dims.size() * 4 <= many;
+  const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  const bool depthwise = w.groups > 1 && w.groups == w.channels && w.channels == w.out_channels;
+  return depthwise && a.compute == dtype::float32 && w.pad_h >= 0 && kernels::conv_of(c.isa).blocked.supports(&w, 0)
+             ? window_rule::filter
+             : window_rule::none;
+}
+
+// Where its results, which are not near any more when they are read, are many, and its weights, which each band reads, are few.
+bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_call& next) {
+  const std::int64_t many = (rule == window_rule::filter ? 1024 : 512) * 1024, few = 512 * 1024, most_rows = 8;
+  const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
+  const shape &x = c.in[0].dims, &weights = c.in[1].dims, &y = c.out[0].dims;
+  if (a.groups != 1 || y.at(2) == 1 || y.at(3) == 1 || y.size(1, 4) * 4 < many || weights.size() * 4 > few)
+    return false;
+  const kernels::window w = window_of(a, x, weights, y), maps = maps_of(rule, next);
+  const bool overlap = maps.rows_under(1) > maps.stride_h;
+  // Winograd's tiles begin at even rows, those above a part's first band need not.
+  return maps.rows_under(1) <= most_rows &&
+         !(overlap && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
 
 void conv2d::emit(emission& e) {

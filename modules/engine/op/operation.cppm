@@ -358,9 +358,8 @@ template <Operation Op> struct recorded {
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::sums; }) r.sums = Op::sums;
     if constexpr (requires { Op::joins_sums; }) r.joins_sums = Op::joins_sums;
-    if constexpr (requires { &Op::pools; })
-      r.pools = [](const void* a, const shape& maps) { return Op::pools(*static_cast<const attributes*>(a), maps); };
-    if constexpr (requires { &Op::joins_pools; }) r.joins_pools = &Op::joins_pools;
+    if constexpr (requires { &Op::windows; }) r.windows = &Op::windows;
+    if constexpr (requires { &Op::joins_windows; }) r.joins_windows = &Op::joins_windows;
     if constexpr (requires { Op::rows_first; }) r.rows_first = Op::rows_first;
     if constexpr (requires { &Op::swaps_heads_and_rows; })
       r.swaps_heads_and_rows = [](const void* a) {

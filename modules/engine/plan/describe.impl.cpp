@@ -92,8 +92,10 @@ class description {
     for (auto m : g.nodes) t_ << " %" << m;
     if (g.tail.bias) t_ << ", bias ", tell(g.tail.bias);
     if (g.tail.residual) t_ << (g.tail.sum ? ", sum with " : ", residual "), tell(g.tail.residual);
-    if (g.tail.pool) t_ << ", pooled in bands";
     if (g.tail.clamp) t_ << ", clamped to " << g.tail.low << ".." << g.tail.high;
+    if (g.tail.windows) t_ << ", windows in bands";
+    if (g.tail.windows_bias) t_ << ", bias ", tell(g.tail.windows_bias);
+    if (const auto& b = g.tail.windows_bounds) t_ << ", clamped to " << b->low << ".." << b->high;
     t_ << "\n";
   }
 

@@ -123,33 +123,53 @@ image_call image_call_of(const request& r, const node& n, std::vector<tensor_typ
   return {n.attributes.get(), in, n.results, true, true, r.isa};
 }
 
-// Takes the pool that alone reads a convolution's result into its pass, band by band.
-void join_pool(const request& r, const usage& u, const layouts& forms, grouping& groups, std::int32_t i) {
+// Forgets a group whose operations are those of another one now.
+void remove_group(grouping& groups, std::int32_t at) {
+  auto& all = groups.groups;
+  const auto last = static_cast<std::int32_t>(all.size()) - 1;
+  if (at != last) {
+    all[static_cast<std::size_t>(at)] = std::move(all.back());
+    for (auto m : all[static_cast<std::size_t>(at)].nodes) groups.group_of[static_cast<std::size_t>(m)] = at;
+  }
+  all.pop_back();
+}
+
+// Takes the pool or depthwise convolution that alone reads a convolution's result, and its bias and bounds, into its pass, band by band.
+void join_windows(const request& r, const usage& u, const layouts& forms, grouping& groups, std::int32_t i) {
   const node& n = r.of.at(i);
   const group* before = groups.of(i);
   group g = before ? *before : group{.nodes = {i}, .result = {i, 0}};
-  if (g.nodes[0] != i || forms.form[g.result] != layout::blocked || g.tail.residual || u.root[g.result] ||
-      u.reader_count[g.result] != 1)
+  if (g.nodes[0] != i || forms.form[g.result] != layout::blocked || g.tail.residual || g.tail.windows ||
+      u.root[g.result] || u.reader_count[g.result] != 1)
     return;
   const auto next = u.readers_of(g.result)[0];
   const node& c = r.of.at(next);
-  if (c.kind != node_kind::operation || !c.op->pools || groups.of(next) || forms.form[{next, 0}] != layout::blocked ||
-      !c.op->pools(c.attributes.get(), n.results[0].dims))
+  const group* after = groups.of(next);
+  if (c.kind != node_kind::operation || !c.op->windows || c.inputs[0] != g.result ||
+      forms.form[{next, 0}] != layout::blocked || (after && (after->nodes[0] != next || after->tail.residual)))
     return;
   for (std::int32_t k = 1; k < static_cast<std::int32_t>(c.results.size()); ++k)
     if (u.is_read({next, k})) return;
-  std::vector<tensor_type> in;
-  if (!n.op->joins_pools(image_call_of(r, n, in))) return;
-  g.tail.pool = &c;
-  g.nodes.push_back(next);
+  std::vector<tensor_type> in, in_next;
+  const image_call windows = image_call_of(r, c, in_next);
+  const window_rule rule = c.op->windows(windows);
+  if (rule == window_rule::none || !n.op->joins_windows(image_call_of(r, n, in), rule, windows)) return;
+  g.tail.windows = &c;
   g.result = {next, 0};
+  if (after) {
+    g.tail.windows_bias = after->tail.bias;
+    if (after->tail.clamp) g.tail.windows_bounds = {after->tail.low, after->tail.high};
+    g.nodes.insert(g.nodes.end(), after->nodes.begin(), after->nodes.end());
+    g.result = after->result;
+    remove_group(groups, groups.group_of[static_cast<std::size_t>(next)]);
+  } else g.nodes.push_back(next);
   ++groups.fused_epilogues;
   auto& at = groups.group_of[static_cast<std::size_t>(i)];
   if (at == none) {
     at = static_cast<std::int32_t>(groups.groups.size());
     groups.groups.emplace_back();
   }
-  groups.group_of[static_cast<std::size_t>(next)] = at;
+  for (auto m : g.nodes) groups.group_of[static_cast<std::size_t>(m)] = at;
   groups.groups[static_cast<std::size_t>(at)] = std::move(g);
 }
 
@@ -170,8 +190,9 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
   }
   if (!groups.groups.empty() && forms.any_blocked) extend_layouts(r, u, forms);
   for (std::int32_t i = 0; i < count && forms.any_blocked; ++i)
-    if (u.needed[static_cast<std::size_t>(i)] && r.of.at(i).kind == node_kind::operation && r.of.at(i).op->joins_pools)
-      join_pool(r, u, forms, groups, i);
+    if (u.needed[static_cast<std::size_t>(i)] && r.of.at(i).kind == node_kind::operation &&
+        r.of.at(i).op->joins_windows)
+      join_windows(r, u, forms, groups, i);
 }
 
 // ---- chains of elementwise operations ----

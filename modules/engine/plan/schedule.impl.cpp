@@ -171,8 +171,12 @@ class scheduler {
         if (n.reads_data(k)) reorder(n.inputs[k], wanted(r_, u_, forms_, m, k));
     }
     if (!g) return;
-    if (g->tail.bias) reorder(g->tail.bias, layout::plain);
+    for (const value_id v : {g->tail.bias, g->tail.windows_bias})
+      if (v) reorder(v, layout::plain);
     if (g->tail.residual) reorder(g->tail.residual, forms_.form[g->result]);
+    if (g->tail.windows)
+      for (std::size_t k = 1; k < g->tail.windows->inputs.size(); ++k)
+        reorder(g->tail.windows->inputs[k], layout::plain);
   }
 
   void reorder(value_id v, layout to) {

@@ -52,11 +52,14 @@ struct first_counted {
 
 /// The epilogue that later nodes left to a matrix product or convolution.
 export struct epilogue {
-  value_id bias, residual;     // node -1: none
-  const node* sum = nullptr;   // the operation, with `sums`, that adds `residual`, if it is not a plain sum
-  const node* pool = nullptr;  // the operation, with `pools`, that alone reads the result and gives that of the whole
+  value_id bias, residual;    // node -1: none
+  const node* sum = nullptr;  // the operation, with `sums`, that adds `residual`, if it is not a plain sum
   bool clamp = false;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  const node* windows =
+      nullptr;              // the operation, with `windows`, that alone reads the result and gives that of the whole
+  value_id windows_bias{};  // and what follows it: node -1: none
+  std::optional<value_bounds> windows_bounds{};
 };
 
 /// One node's view of the plan being made. Steps of one stage do not depend on each other and may run at the same time;

@@ -124,6 +124,9 @@ export struct image_call {
   lamina::isa isa;
   view<const char> in_blocks{};  // of each operand, whether it is channel-blocked
 };
+/// What an operation makes of the windows of each channel's map: nothing such, their maxima, their means, or sums with one filter for
+/// each channel. The attributes are those of a pool, or of a convolution.
+export enum class window_rule : std::uint8_t { none, maximum, mean, filter };
 /// The answer: whether the result is channel-blocked, whether operand 0 is to be, and others of the result's type with it, or all
 /// operands whatever their type.
 export struct image_layouts {
@@ -184,11 +187,11 @@ export struct operation {
   bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
   summed_operands sums{};       // of an operation that `joins_sums` may end with
   bool joins_sums = false;      // in blocks of channels `emit` computes the emission's `epilogue().sum`, too
-  /// Whether the maps that an operation takes, of this shape, are cut into windows that neither overlap nor reach over a border, and each
-  /// result is of one of them: bands of rows are taken for themselves. Its attributes are those of a pool.
-  bool (*pools)(const void* attributes, const shape& maps) = nullptr;
-  /// Whether `emit` of a product in blocks of channels takes its result band by band through the emission's `epilogue().pool`.
-  bool (*joins_pools)(const image_call&) = nullptr;
+  /// What each result makes of a window of the map of its own channel alone, so that bands of rows can be taken one by one.
+  window_rule (*windows)(const image_call&) = nullptr;
+  /// Whether `emit` of a product in blocks of channels takes its result band by band through the emission's `epilogue().windows`, an
+  /// operation of this rule and call.
+  bool (*joins_windows)(const image_call&, window_rule, const image_call& windows) = nullptr;
   bool plain_images = false;  // a plan in which it stands keeps images in the plain layout
   int updates = -1;           // the result may be written over this operand, element by element or row by row
   /// The logarithm of its result, made of operand 0 more exactly or in less time than of the result.
