@@ -337,6 +337,111 @@ BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
   for (std::size_t i = 0; i < a.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(a[i], b[i]), i);
 }
 
+// ---- concatenations ----
+
+// Whether no line of a plan concatenates.
+bool joins_in_place(const small_graph& g) {
+  const auto& lines = g.plan->lines();
+  return std::none_of(lines.begin(), lines.end(), [](const auto& l) { return l.what.find("concat") == 0; });
+}
+// A graph in the memory that it takes, and where each result has its own: equal bits.
+void check_memory(const std::function<void(small_graph&)>& build, bool in_place) {
+  for (const int threads : {1, 2}) {
+    small_graph shared, apart;
+    build(shared), build(apart);
+    const auto found = shared.run({}, threads), expected = apart.run({.reuse_memory = false}, threads);
+    BOOST_TEST(joins_in_place(shared) == in_place, shared.plan->explain());
+    BOOST_TEST(!joins_in_place(apart));
+    BOOST_TEST(memory_clash(*shared.plan) == "");
+    for (std::size_t i = 0; i < expected.size(); ++i) BOOST_CHECK_MESSAGE(same_bits(found[i], expected[i]), i);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_joined_is_written_where_it_lies) {
+  // Branches over an image, in channel blocks; the last has a partial block.
+  for (const std::int64_t last : {32, 21})
+    check_memory(
+        [&](small_graph& g) {
+          const value x = g.input(real({1, 32, 12, 12}, 1));
+          const auto filters = [&](std::string_view name, const shape& s) {
+            return g.state(name, real(s, static_cast<int>(s.at(0))));
+          };
+          const value a = relu(conv2d(x, filters("a", {64, 32, 1, 1}))), b = conv2d(x, filters("b", {16, 32, 1, 1})),
+                      c = relu(conv2d(b, filters("c", {16, 16, 3, 3}), {.padding = 1})),
+                      d = conv2d(max_pool2d(x, {.kernel_size = 3, .stride = 1, .padding = 1}),
+                                 filters("d", {last, 32, 1, 1}));
+          const value all[] = {a, c, d};
+          const value h = concat(view<const value>(all), 1);
+          g.output(conv2d(relu(h), filters("e", {16, 80 + last, 1, 1})));
+          g.output(conv2d(c, filters("f", {3, 16, 1, 1})));  // reads a part after the whole
+        },
+        true);
+  // Each layer adds to what all before it gave.
+  check_memory(
+      [](small_graph& g) {
+        value h = g.input(real({1, 32, 9, 9}, 1));
+        h = relu(conv2d(h, g.state("first", real({32, 32, 1, 1}, 1))));
+        for (int i = 0; i < 4; ++i) {
+          const value more =
+              conv2d(relu(h), g.state("w" + std::to_string(i), real({16, h.shape().at(1), 3, 3}, i)), {.padding = 1});
+          h = concat<1>(h, more);
+        }
+        g.output(global_avg_pool2d(relu(h)));
+      },
+      true);
+  // Rows of products; the whole is an output.
+  check_memory(
+      [](small_graph& g) {
+        const value x = g.input(real({8, 16}, 1)), w = g.input(real({16, 16}, 2));
+        const value a = matmul(x, w), b = softmax<1>(a * 3), c = tanh(a);
+        const value all[] = {a, b, c};
+        g.output(concat(view<const value>(all), 0));
+        g.output(reduce_sum(a));
+      },
+      true);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_joined_may_have_to_be_copied) {
+  const auto copied = [](const shape& s, const std::function<void(small_graph&, const value&, const value&)>& join) {
+    check_memory(
+        [&](small_graph& g) {
+          const value x = g.input(real(s, 1));
+          join(g, x, tanh(x));
+        },
+        false);
+  };
+  // An input; twice; an output; rows that lie apart; an offset that is no multiple of a line; far ahead; a view.
+  copied({4, 16}, [](small_graph& g, const value& x, const value& y) { g.output(concat<0>(x, y)); });
+  copied({4, 16}, [](small_graph& g, const value&, const value& y) { g.output(concat<0>(y, y)); });
+  copied({4, 16}, [](small_graph& g, const value& x, const value& y) {
+    g.output(concat<0>(y, exp(x)));
+    g.output(y);
+  });
+  copied({4, 16}, [](small_graph& g, const value& x, const value& y) { g.output(concat<1>(y, exp(x))); });
+  copied({3, 3}, [](small_graph& g, const value& x, const value& y) { g.output(concat<0>(y, exp(x))); });
+  copied({16, 16}, [](small_graph& g, const value& x, const value& y) {
+    value h = y;
+    for (int i = 0; i < 12; ++i) h = matmul(h, x);
+    g.output(concat<0>(y, h));
+  });
+  copied({16, 16}, [](small_graph& g, const value& x, const value& y) {
+    g.output(concat<0>(slice(matmul(y, x), {.stop = 8}), exp(x)));
+  });
+}
+
+// A chain may not write over what has parts that are read later.
+BOOST_AUTO_TEST_CASE(parts_are_read_after_the_whole) {
+  check_memory(
+      [](small_graph& g) {
+        const value x = g.input(real({16, 16}, 1));
+        const value a = matmul(x, x), b = matmul(x, a), whole = concat<0>(a, b);
+        const value h = tanh(whole) * 2;
+        g.output(matmul(h, x));
+        g.output(matmul(a, slice(h, {.stop = 16})));
+      },
+      true);
+}
+
 BOOST_AUTO_TEST_CASE(a_result_is_written_where_it_belongs) {
   small_graph g;
   value x = g.input(real({16, 16}, 1));

@@ -56,8 +56,7 @@ template <class F> void emit_channels(emission& e, F of) {
     for (std::int64_t i = 0; i < std::min(lanes, channels - first); ++i) {
       const channel_source s = of(first + i);
       const buffer_ref block = e.in(s.operand).at(s.channel / lanes * lanes * pixels * size);
-      auto k = std::find_if(from.begin(), from.end(),
-                            [&](const buffer_ref& b) { return b.buffer == block.buffer && b.offset == block.offset; }) -
+      auto k = std::find_if(from.begin(), from.end(), [&](const buffer_ref& b) { return same_place(b, block); }) -
                from.begin();
       if (k == a.blocks) {
         a.in_image[k] = image(e.in_type(s.operand).dims.at(1));
@@ -68,6 +67,8 @@ template <class F> void emit_channels(emission& e, F of) {
       a.block[i] = static_cast<std::int32_t>(k);
       a.lane[i] = static_cast<std::int32_t>(s.channel % lanes);
     }
+    // A block may be where it belongs already, with its lanes in their order.
+    if (a.blocks == 1 && same_place(from[0], e.out(0).at(first * pixels * size))) continue;
     e.step(type.element == dtype::int8 ? functions.channel_block_bytes : functions.channel_block, a, addresses);
   }
 }

@@ -44,7 +44,7 @@ kernels::kernel kernel_of(const kernels::kernel (&table)[kernels::element_count]
 }
 void copy_operand(emission& e) {
   const buffer_ref from = e.in(0), to = e.out(0);
-  if (from.buffer == to.buffer && from.offset == to.offset) return;
+  if (same_place(from, to)) return;
   detail::emit_box(e, detail::box::whole(e.in_type(0).dims), from, to, e.in_type(0).element);
   e.stage();
 }

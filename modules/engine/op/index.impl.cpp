@@ -132,7 +132,7 @@ void put_rows::emit(emission& e) {
                      count = e.in_type(1).dims.size();
   const buffer_ref from = e.in(0), to = e.out(0);
   if (row == 0 || length == 0) return;
-  if (from.buffer != to.buffer || from.offset != to.offset) {
+  if (!same_place(from, to)) {
     emission::cut(length, static_cast<double>(row) / 2, [&](std::int64_t first, std::int64_t rows) {
       kernels::copy_args a{};
       a.axes = 1;

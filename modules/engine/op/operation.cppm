@@ -399,6 +399,10 @@ template <Operation Op> struct recorded {
         const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);
         return said ? checked_part(Op::name, *said, whole) : said;
       };
+    if constexpr (requires { &Op::operand_place; })
+      r.operand_place = [](const void* a, view<const tensor_type> in, std::size_t i) {
+        return Op::operand_place(*static_cast<const attributes*>(a), in, i);
+      };
     if constexpr (requires { &Op::logarithm; })
       r.logarithm = [](const void* a, const value& operand) {
         return value(Op::logarithm(*static_cast<const attributes*>(a), operand));

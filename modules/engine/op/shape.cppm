@@ -291,6 +291,12 @@ export struct concat : in_patterns<rewriting::rotary_embedding_pattern> {
     }
     out.result(in[0].element, s);
   }
+  static axis_view operand_place(const attributes& a, view<const tensor_type> in, std::size_t i) {
+    const int axis = detail::normal_axis(a.axis, in[i].dims.rank);
+    axis_view at{axis, 0, in[i].dims.at(axis)};
+    for (std::size_t k = 0; k < i; ++k) at.first += in[k].dims.at(axis);
+    return at;
+  }
   static image_layouts images(const image_call&);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);

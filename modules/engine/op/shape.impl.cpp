@@ -106,7 +106,8 @@ void concat::emit(emission& e) {
     row_major_strides(whole, b.out_stride);
     b.out_first = at * b.out_stride[axis];
     at += e.in_type(i).dims.at(axis);
-    emit_box(e, b, e.in(i), e.out(0), e.out_type(0).element);
+    if (!same_place(e.in(i), e.out(0).at(b.out_first * static_cast<std::int64_t>(size_of(e.out_type(0).element)))))
+      emit_box(e, b, e.in(i), e.out(0), e.out_type(0).element);
   }
 }
 void concat_part::infer(const attributes& a, view<const tensor_type> in, inference& out) {

@@ -83,6 +83,10 @@ class description {
     } else if (h.in == home::place::over) {
       t_ << ", over ";
       tell(h.over);
+    } else if (h.in == home::place::inside) {
+      t_ << ", in ";
+      tell(h.over);
+      t_ << " at byte " << h.offset;
     } else if (h.in != home::place::own)
       t_ << (h.in == home::place::output ? ", in output " : ", in state ") << h.index;
   }

@@ -352,7 +352,8 @@ void emitter::record(std::size_t steps) {
   if (current_->what == plan_item::kind::reorder) {
     t << "reorder to " << (current_->to == layout::blocked ? "blocked" : "plain");
     line.form = current_->to;
-    line.results.push_back({line.result, line.form, converted_.at({current_->result, current_->to})});
+    line.results.push_back({line.result, line.form, converted_.at({current_->result, current_->to}), 0,
+                            bytes_of(current_->result, line.form)});
     line.bytes = bytes_of(current_->result, form(current_->result)) + bytes_of(current_->result, current_->to);
     ++plan_.cost_.reorders;
   } else {
@@ -371,7 +372,9 @@ void emitter::record(std::size_t steps) {
     for (auto m : nodes_)
       for (std::size_t r = 0; r < p_.at(m).results.size(); ++r) {
         const value_id v{m, static_cast<std::int32_t>(r)};
-        if (const auto b = block_of_[v]; b != none) line.results.push_back({p_.type(v), form(v), b});
+        if (block_of_[v] == none && d_.places.homes[v].in != planning::home::place::inside) continue;
+        const buffer_ref at = home(v);
+        line.results.push_back({p_.type(v), form(v), at.buffer, at.offset, bytes_of(v, form(v))});
       }
   }
   if (!note_.empty()) t << " (" << note_ << ")";

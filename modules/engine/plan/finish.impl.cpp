@@ -55,7 +55,8 @@ std::int32_t emitter::block_for(value_id v) {
     case planning::home::place::output: return external(buffer_kind::output, where.index, bytes_of(v, layout::plain));
     case planning::home::place::state: return external(buffer_kind::state, where.index, bytes_of(v, layout::plain));
     case planning::home::place::own:
-    case planning::home::place::over: break;
+    case planning::home::place::over:
+    case planning::home::place::inside: break;
   }
   const auto b = new_block(bytes_of(v, form(v)));
   if (where.over) virtual_[static_cast<std::size_t>(b)].same_as = block_of_[where.over];
@@ -70,6 +71,8 @@ buffer_ref emitter::home(value_id v) {
     part.form = form(v);
     return part;
   }
+  if (const planning::home& where = d_.places.homes[v]; where.in == planning::home::place::inside)
+    return home(where.over).at(where.offset);
   if (block_of_[v] == none) block_of_[v] = block_for(v);
   return {block_of_[v], 0, form(v)};
 }

@@ -121,6 +121,10 @@ struct memory_view {
 };
 using view_table = value_table<memory_view>;
 view_table find_views(const request& r, const usage& u, const layouts& forms, const grouping& groups);
+/// Bytes from the begin of `whole` at which the positions `at` of it begin, which are `part`; none where they do not lie side by side in
+/// the layout that both have.
+std::optional<std::int64_t> offset_inside(const request& r, const layouts& forms, value_id whole, value_id part,
+                                          const axis_view& at);
 
 // ---- schedule ----
 
@@ -179,9 +183,10 @@ void each_read(const program& p, const grouping& groups, const item_order& order
 
 /// Where the memory of a result is.
 struct home {
-  enum class place : std::uint8_t { own, output, state, over } in = place::own;
+  enum class place : std::uint8_t { own, output, state, over, inside } in = place::own;
   std::int32_t index = none;  // of the output or state
-  value_id over{};            // the operand whose memory it takes
+  value_id over{};            // the operand whose memory it takes, or the result that it is a part of
+  std::int64_t offset = 0;    // bytes from the begin of that result
 };
 struct placement {
   value_table<home> homes;

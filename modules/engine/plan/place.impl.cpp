@@ -1,5 +1,6 @@
 // Where results live: what leaves the plan is written where it belongs, an output into the caller's memory, an assigned value
-// into its state if no item reads the old value afterwards; a chain may write over an operand that no item reads later.
+// into its state if no item reads the old value afterwards; what is joined is written where it lies in the result; a chain may write
+// over an operand that no item reads later.
 module lamina:plan.place.impl;
 import :core;
 import :emission;
@@ -25,7 +26,11 @@ class placer {
   placement run() {
     place_outputs();
     if (!p_.assignments().empty()) place_assignments();
-    if (r_.options.reuse_memory) write_over_operands();
+    if (r_.options.reuse_memory) {
+      taken_ = value_table<char>(u_.first_value);
+      write_inside_results();
+      write_over_operands();
+    }
     return std::move(made_);
   }
 
@@ -133,9 +138,45 @@ class placer {
     return all;
   }
 
+  // Operands of a concatenation that are made shortly before it: the result takes memory from the first of them on.
+  static constexpr std::int32_t most_levels = 8;
+
+  void write_inside_results() {
+    std::vector<tensor_type> types;
+    for (const plan_item& it : order_.items) {
+      if (it.what != plan_item::kind::operation || it.group != none || it.once) continue;
+      const value_id whole = it.result;
+      const node& n = p_.at(whole.node);
+      const auto in = made_.homes[whole].in;
+      if (!n.op->operand_place || views_[whole].of || p_.type(whole).dims.size() == 0 ||
+          (in != home::place::own && in != home::place::output))
+        continue;
+      types.clear();
+      for (auto v : n.inputs) types.push_back(p_.type(v));
+      for (std::size_t i = 0; i < n.inputs.size(); ++i)
+        if (may_lie_inside(it, n.inputs[i]))
+          write_inside(whole, n.inputs[i], n.op->operand_place(n.attributes.get(), types, i));
+    }
+  }
+  bool may_lie_inside(const plan_item& whole, value_id part) const {
+    const node& n = p_.at(part);
+    if (n.kind != node_kind::operation || views_[part].of || made_.homes[part].in != home::place::own ||
+        u_.root[part] || p_.type(part).dims.size() == 0 || !n.subprograms.empty())
+      return false;
+    const plan_item& it = item_of(part);
+    return !it.once && it.late == whole.late && it.level + most_levels >= whole.level;
+  }
+  void write_inside(value_id whole, value_id part, const axis_view& at) {
+    constexpr std::int64_t line = 64;
+    const auto offset = offset_inside(r_, forms_, whole, part, at);
+    if (!offset || *offset % line != 0) return;
+    made_.homes[part] = {.in = home::place::inside, .over = whole, .offset = *offset};
+    taken_[whole] = 1;  // nothing is written over it while its parts are read
+  }
+
   void write_over_operands() {
     readers_ = value_table<reader_list>(u_.first_value);
-    known_ = taken_ = value_table<char>(u_.first_value);
+    known_ = value_table<char>(u_.first_value);
     for (std::size_t i = 0; i < order_.items.size(); ++i) {
       const plan_item& it = order_.items[i];
       if (it.what != plan_item::kind::chain || p_.type(it.result).dims.size() == 0) continue;

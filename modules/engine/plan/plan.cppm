@@ -91,6 +91,8 @@ struct plan_result {
   tensor_type type;
   layout form;
   std::int32_t buffer;
+  std::int64_t offset;  // bytes
+  std::size_t bytes;    // with those that fill up blocks
 };
 /// One line of `explain()`: an operation, or a group of them that runs in one pass.
 export struct plan_line {

@@ -15,14 +15,6 @@ namespace lamina::planning {
 
 namespace {
 
-// Whole blocks of one image's channels lie side by side.
-bool are_whole_blocks(const request& r, const layouts& forms, value_id in, const axis_view& at) {
-  const shape& whole = r.of.type(in).dims;
-  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(r.isa));
-  return at.axis == 1 && at.first % lanes == 0 &&
-         (at.count % lanes == 0 || (at.first + at.count == whole.at(1) && padding_of(r, forms, in) == 0));
-}
-
 memory_view view_of(const request& r, const layouts& forms, value_id v) {
   const program& p = r.of;
   const node& n = p.at(v);
@@ -32,19 +24,31 @@ memory_view view_of(const request& r, const layouts& forms, value_id v) {
   }
   const auto has_rows_first = [&](value_id x) { return forms.form[x] == layout::rows_first; };
   if (n.op->swaps_heads_and_rows && has_rows_first(v) != has_rows_first(n.inputs[0])) return {.of = n.inputs[0]};
-  if (!n.op->part_of || forms.form[n.inputs[0]] != forms.form[v] || forms.form[v] == layout::uniform) return {};
-  const shape& whole = p.type(n.inputs[0]).dims;
-  const auto at = n.op->part_of(n.attributes.get(), whole);
-  if (at && forms.form[v] == layout::blocked && !are_whole_blocks(r, forms, n.inputs[0], *at)) return {};
-  if (!at || whole.size(0, at->axis) != 1 ||  // its elements lie apart
-      at->count * whole.size(at->axis + 1, whole.rank) != n.results[0].dims.size())
-    return {};
-  return {.of = n.inputs[0],
-          .offset = at->first * whole.size(at->axis + 1, whole.rank) *
-                    static_cast<std::int64_t>(size_of(n.results[0].element))};
+  if (!n.op->part_of) return {};
+  const auto at = n.op->part_of(n.attributes.get(), p.type(n.inputs[0]).dims);
+  const auto offset = at ? offset_inside(r, forms, n.inputs[0], v, *at) : std::nullopt;
+  return offset ? memory_view{.of = n.inputs[0], .offset = *offset} : memory_view{};
 }
 
 }  // namespace
+
+std::optional<std::int64_t> offset_inside(const request& r, const layouts& forms, value_id whole, value_id part,
+                                          const axis_view& at) {
+  const tensor_type& t = r.of.type(whole);
+  const shape& dims = t.dims;
+  const layout form = forms.form[whole];
+  if (form != forms.form[part] || (form != layout::plain && form != layout::blocked) || dims.size(0, at.axis) != 1 ||
+      at.count * dims.size(at.axis + 1, dims.rank) != r.of.type(part).dims.size())
+    return {};
+  // Whole blocks of one image's channels lie side by side; beyond the last channel both have zeros.
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(r.isa));
+  const bool whole_blocks =
+      at.axis == 1 && at.first % lanes == 0 &&
+      (at.count % lanes == 0 ||
+       (at.first + at.count == dims.at(1) && padding_of(r, forms, whole) == 0 && padding_of(r, forms, part) == 0));
+  if (form == layout::blocked && !whole_blocks) return {};
+  return at.first * dims.size(at.axis + 1, dims.rank) * static_cast<std::int64_t>(size_of(t.element));
+}
 
 view_table find_views(const request& r, const usage& u, const layouts& forms, const grouping& groups) {
   view_table views(u.first_value);

@@ -28,6 +28,11 @@ export struct buffer_ref {
   buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
 };
 
+/// Whether both are the same bytes on.
+inline bool same_place(const buffer_ref& a, const buffer_ref& b) {
+  return a.buffer == b.buffer && a.offset == b.offset;
+}
+
 /// A field of an argument struct that is to hold an address.
 export struct address {
   const void* field;

@@ -210,6 +210,8 @@ export struct operation {
   std::shared_ptr<const void> (*rounded)(const void* attributes, product_type to) = nullptr;
   /// The neighboring positions of operand 0, which has these extents, that the result is.
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
+  /// The positions of the result that operand i is, as it is: `emit` copies nothing that lies there already.
+  axis_view (*operand_place)(const void* attributes, view<const tensor_type> in, std::size_t i) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;
   /// How many of the first operands `emit` reads where they lie with rows before heads (`layout::rows_first`); if there are any, it
   /// writes its result so, too.
