@@ -2,6 +2,7 @@
 #
 # A Boost.Test program that may `import lamina;`, registered with CTest.  Its sources include
 # <boost/test/unit_test.hpp> and no more of Boost.Test: `main` comes from one object shared by all tests.
+# - A source that names what the module does not export is a unit of it: `module;`, what it includes, `module lamina;`.
 # - LABELS defaults to unit.  Tests with a label of LAMINA_ISA_LABELS are registered once per instruction set that this
 #   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA tells the test.
 # - static, compile_fail, consumer and sample tests are skipped where LAMINA_RELEASE_TESTS is off.

@@ -1,4 +1,5 @@
 // One pipeline: the same formula as a typed expression, as a layer, and over run-time values is one program.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -6,7 +7,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

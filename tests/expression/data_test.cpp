@@ -1,4 +1,5 @@
 // Data types that are not the library's: operands like any other, read once.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -10,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "numbers.h"

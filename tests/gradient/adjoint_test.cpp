@@ -1,5 +1,6 @@
 // Operations that gradients add, as operations of their own: what is differentiated twice goes through them, what is
 // differentiated three times through their gradients.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

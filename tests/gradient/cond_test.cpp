@@ -1,4 +1,5 @@
 // Gradients through conds and loops: of every operand, whichever program runs, twice.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "subprogram.h"

@@ -1,4 +1,5 @@
 // Gradients through scans: of every operand, in both directions, twice.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,4 +1,5 @@
 // The layers of transformers against plain loops in double, their names, and their gradients.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

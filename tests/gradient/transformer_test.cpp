@@ -1,4 +1,5 @@
 // Gradients of normalization, attention and rotary positions, first and second order.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,5 +1,6 @@
 // The gradients of layers by all their inputs and parameters, each over shapes of which one has an extent of 0 and one an
 // extent of 1; and that no layer is left out.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -11,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-import lamina;
-
 #include "elementwise_functions.h"
+
+module lamina;
+
 #include "graph.h"
 
 #include "gradient_check.h"

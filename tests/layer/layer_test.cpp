@@ -1,13 +1,14 @@
 // Layers: what each makes of a shape, what it asks for by name, and what it says when an option or shape is wrong.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
-import lamina;
-
 #include "elementwise_functions.h"
+
+module lamina;
 
 using namespace lamina;
 

@@ -1,4 +1,5 @@
 // Recurrent layers against the formulas written out in double, and their gradients against differences.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

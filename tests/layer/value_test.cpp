@@ -1,5 +1,6 @@
 // Layers that are one operation, one by one: their values against loops written out in double, and the gradients of all
 // their inputs and parameters against differences.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

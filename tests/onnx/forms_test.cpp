@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -69,9 +70,10 @@ struct node_list {
   }
 };
 
+using pass_counts = std::remove_cvref_t<decltype(std::declval<const plan&>().counters())>;
 struct outcome {
   list y;
-  pass_counters counters;
+  pass_counts counters;
 };
 outcome run(const saved_net& net, const std::vector<any_tensor>& given, const pass_options& o = {}) {
   std::vector<shape> dims;
@@ -84,7 +86,7 @@ outcome run(const saved_net& net, const std::vector<any_tensor>& given, const pa
   return made;
 }
 // What is recognized of a graph, whose results are those of its operators one by one.
-pass_counters check(const node_list& g, const std::vector<bytes>& outputs) {
+pass_counts check(const node_list& g, const std::vector<bytes>& outputs) {
   std::vector<bytes> results;
   for (const auto& n : outputs) results.push_back(t::untyped(n));
   const bytes model = t::model{
@@ -146,7 +148,7 @@ struct decoder {
     if (!by_condition) return g.node("Add", {scores, half});
     return g.node("Where", {g.node("Cast", {half}, {t::integer("to", t::boolean)}), scores, g.number(hidden)});
   }
-  pass_counters counted() {
+  pass_counts counted() {
     bytes x = g.input("x", {1, length, features()});
     const bytes angle = g.weights({1, 1, length, depth}, 3);
     cosine = g.node("Cos", {angle}), sine = g.node("Sin", {angle});

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -104,9 +105,10 @@ any_tensor tensor_of(const shape& s, const list& v) {
   std::memcpy(made.mutable_data(), v.data(), v.size() * sizeof(float));
   return made;
 }
+using pass_counts = std::remove_cvref_t<decltype(std::declval<const plan&>().counters())>;
 struct outcome {
   list y;
-  pass_counters counters;
+  pass_counts counters;
 };
 outcome run(const saved_net& net, const any_tensor& x, const pass_options& o = {}) {
   const shape dims[] = {x.shape()};
@@ -119,7 +121,7 @@ outcome run(const saved_net& net, const any_tensor& x, const pass_options& o = {
   return made;
 }
 // The model in int8 and as it says, in float32: results are at most one step of the last scale away. What is counted of it.
-pass_counters check(const bytes& model, const shape& dims, float step) {
+pass_counts check(const bytes& model, const shape& dims, float step) {
   const auto net = read(model);
   const auto x = tensor_of(dims, t::noise(static_cast<std::size_t>(dims.size()), 9));
   const auto in_int8 = run(net, x), in_float = run(net, x, {.simplify = false});

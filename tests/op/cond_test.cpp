@@ -1,4 +1,5 @@
 // `cond` and `loop`: the numbers of the program that runs, and nothing of the other.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "subprogram.h"

@@ -1,4 +1,5 @@
 // What the operations say of operands that do not fit: when a program is built, and when its shapes become known.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

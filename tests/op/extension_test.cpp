@@ -208,7 +208,7 @@ struct foreign_field_op : definition {
 struct no_buffer_op : definition {
   static void emit(lamina::emission& e) {
     cube_arguments a{nullptr, nullptr, 1, &ran_general};
-    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, lamina::buffer_ref()}});
+    e.step(&run_cube, a, {{&a.in, e.in(0)}, {&a.out, {}}});
   }
 };
 struct no_step_op : definition {
@@ -313,7 +313,7 @@ template <std::int32_t Node, std::int32_t Result> struct foreign_value_op : defi
 };
 struct foreign_pack_op : definition {
   static void emit(lamina::emission& e) {
-    e.packed({7, 0}, 1, 8, [](lamina::buffer_ref, lamina::buffer_ref) {}, false);
+    e.packed({7, 0}, 1, 8, [](auto, auto) {}, false);
   }
 };
 template <bool Scratch> struct much_memory_op : definition {

@@ -1,4 +1,5 @@
 // Convolution and pooling against plain loops.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,4 +1,5 @@
 // Matrix products against plain loops: sizes around the tiles, transposed operands, batches.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,4 +1,5 @@
 // Quantized tensors and their products against plain loops in double and in integers.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -54,7 +54,7 @@ values written_out(const values& v, bool reverse = false) {
     for (int i = 0; i < one.rank; ++i) row.push_back(one[i]);
     rows[static_cast<std::size_t>(t)] = reshape(r[1], row);
   }
-  return {h, apply_all<op::concat>(axis_attributes{0}, rows)};
+  return {h, apply_all<op::concat>({0}, rows)};
 }
 std::vector<array> operands(std::int64_t iterations, std::int64_t rows, std::int64_t in, std::int64_t out,
                             dtype t = dtype::float32) {
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   BOOST_TEST(message_of([&] { scan(p, {}, both, {}); }) == "scan: the sequences differ in length: 5 and 4");
   auto grows = std::make_shared<program>();
   value h = grows->input("h", {dtype::float32, {dyn, 4}}), s = grows->input("x", {dtype::float32, {2, 3}});
-  grows->output("h", apply_all<op::concat>(axis_attributes{1}, values{h, h}));
+  grows->output("h", apply_all<op::concat>({1}, values{h, h}));
   grows->output("s", s);
   BOOST_TEST(message_of([&] { scan(grows, {v.data(), 1}, {&v[1], 1}, {}); }) ==
              "scan: carry 0 is float32[2x4] and an iteration makes float32[?x8] of it");

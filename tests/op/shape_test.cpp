@@ -1,4 +1,5 @@
 // Operations that move elements against plain loops, over every element size.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

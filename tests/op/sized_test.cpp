@@ -97,9 +97,7 @@ bool same(const array& a, const array& b) {
 
 const shape shapes[] = {{1}, {7}, {0}, {3, 5}, {4, 0, 3}, {2, 1, 6}, {64, 33}, {1, 1, 1, 1}};
 
-std::vector<value> outputs_of(const unique_result<value, value>& u) {
-  return {u.values, u.indices, u.inverse, u.counts};
-}
+std::vector<value> outputs_of(const auto& u) { return {u.values, u.indices, u.inverse, u.counts}; }
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Convolution, pooling, resizing and sampling of images, sequences and volumes. Expected numbers were computed by the
 // reference implementation of ONNX, version 1.23.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "segments.h"

@@ -1,4 +1,5 @@
 // Element types that are stored and cast, not computed in: they move, become others and come back, and nothing computes in them.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -14,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "message.h"
 

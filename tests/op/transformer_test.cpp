@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(attention_to_what_is_remembered) {
         auto r = results_of({q, k, v, keys, values, count}, [&](const auto& x) {
           const auto behind = [&](const value& memory, const value& block) {
             const value parts[] = {slice(memory, {.stop = p.seen, .axis = 2}), block};
-            return value(apply_all<op::concat>(axis_attributes{2}, view<const value>(parts, 2)));
+            return value(apply_all<op::concat>({2}, view<const value>(parts, 2)));
           };
           return std::vector<value>{
               cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], {.scale = scale}),

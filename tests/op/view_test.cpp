@@ -1,4 +1,5 @@
 // Views and parts of tensors, tiles, repetitions and borders against plain loops, over every element size.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

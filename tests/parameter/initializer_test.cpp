@@ -1,4 +1,5 @@
 // Initializers: moments, fans, orthogonality, integers, the same bits for one seed, and words for misuse.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

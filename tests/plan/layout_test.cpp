@@ -602,7 +602,7 @@ BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {
     built(1, cut);
     built(4, whole);
     const auto expected = cut.run({}, 1);
-    BOOST_TEST(std::ranges::any_of(cut.plan->stages(), [](const plan_stage& s) { return s.count > 1; }));
+    BOOST_TEST(std::ranges::any_of(cut.plan->stages(), [](const auto& s) { return s.count > 1; }));
     for (int threads : {2, 3, 8}) {
       const auto got = cut.run({}, threads);
       for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(same_bits(got[i], expected[i]));

@@ -1,4 +1,5 @@
 // States: read as they were, assigned last, in place or not; outputs of every kind; failing checks.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

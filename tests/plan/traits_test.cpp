@@ -155,7 +155,7 @@ struct bent {
     for (std::int64_t i = 0; i < m.count; ++i) m.out[i] = m.a[i] / (1 + (m.a[i] < 0 ? -m.a[i] : m.a[i]));
   }
   static void emit(emission& e) {
-    const buffer_ref from = e.in(0), to = e.out(0);
+    const auto from = e.in(0), to = e.out(0);
     emission::cut(e.stored(from, e.in_type(0)), 3, [&](std::int64_t first, std::int64_t count) {
       map_arguments m{nullptr, nullptr, nullptr, count};
       e.step(&run, m, {{&m.a, from.at(first * 4)}, {&m.out, to.at(first * 4)}});

@@ -1,4 +1,5 @@
 // Training and inference layers: what forward and backward passes compute, in which order, and what misuse says.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,5 +1,6 @@
 // Quantized programs: scales of every schema worked out in double, what a profile records, what the pass makes of nets, and
 // what it refuses.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 #include "files.h"
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "nets.h"

@@ -1,5 +1,5 @@
 // The arithmetic of shapes in constant evaluation.
-import lamina;
+module lamina;
 import lamina.std;
 
 namespace {

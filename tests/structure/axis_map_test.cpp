@@ -77,7 +77,7 @@ bool merged_alike(const samples& s) {
         for (std::size_t k = 0; k < s.in.size(); ++k) {
           std::vector<value> parts;
           for (const auto& w : where) parts.push_back(v[w[k]]);
-          whole.push_back(s.in[k] < 0 ? parts[0] : value(apply_all<op::concat>(axis_attributes{s.in[k]}, parts)));
+          whole.push_back(s.in[k] < 0 ? parts[0] : value(apply_all<op::concat>({s.in[k]}, parts)));
         }
         const auto together = call(whole);
         std::vector<std::int64_t> first(s.out.size());

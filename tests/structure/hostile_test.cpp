@@ -1,5 +1,6 @@
 // Every operation that a file can name, with operands and attributes that a file may give it: what its kernel cannot take is
 // refused when the program is read, planned or run, and what it takes it computes in its own memory.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 #include "message.h"
@@ -32,8 +33,8 @@ import lamina;
 
 using namespace lamina;
 using namespace lamina::ir;
-using engine_test::attributes_of, engine_test::examples, engine_test::examples_of, engine_test::integer,
-    engine_test::list, engine_test::odd_numbers;
+using engine_test::examples, engine_test::examples_of, engine_test::integer, engine_test::list,
+    engine_test::odd_numbers;
 using engine_test::f, engine_test::at, engine_test::of;
 using engine_test::made_up, engine_test::message_of, engine_test::number_source, engine_test::random_cases,
     engine_test::sample_call, engine_test::types, engine_test::varied;
@@ -107,14 +108,14 @@ BOOST_AUTO_TEST_CASE(examples_run) {
     if (op->subprograms) continue;
     for (const auto& e : examples_of(*op)) {
       for (const bool open : {false, true}) {
-        const auto said =
-            outcome_of([&] { return program_of(*op, attributes_of(*op, e), e.in, open); }, e.in, 3, made_up::small);
+        const auto said = outcome_of([&] { return program_of(*op, engine_test::attributes_of(*op, e), e.in, open); },
+                                     e.in, 3, made_up::small);
         // Numbers of windows, frames and bands must be positive, and those that are made up are not.
         if (of_positive_numbers.contains(op->name) && said.starts_with(op->name)) continue;
         BOOST_CHECK_MESSAGE(said.empty(), op->name << (open ? ", extents open: " : ": ") << said);
         if (corpus)
           std::ofstream(corpus + std::string("/op_") + std::string(op->name) + std::to_string(++count))
-              << program_of(*op, attributes_of(*op, e), e.in, open)->to_json();
+              << program_of(*op, engine_test::attributes_of(*op, e), e.in, open)->to_json();
       }
     }
   }
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(every_element_type) {
         for (auto& x : in)
           if (x.element == e.in[0].element) x.element = static_cast<dtype>(t);
         BOOST_TEST_CONTEXT(op->name << " of " << name_of(static_cast<dtype>(t))) {
-          outcome_of([&] { return program_of(*op, attributes_of(*op, e), in); }, in, 1, made_up::wild);
+          outcome_of([&] { return program_of(*op, engine_test::attributes_of(*op, e), in); }, in, 1, made_up::wild);
         }
       }
   }
@@ -230,7 +231,7 @@ BOOST_AUTO_TEST_CASE(plans_of_too_many_calls) {
   for (const auto& [name, in] : {std::pair<std::string_view, types>{"matmul", {f({n, 2, 3}), f({n, 3, 1})}},
                                  {"attention", {f({n, 1, 2}), f({n, 1, 2}), f({n, 1, 2})}}}) {
     const operation& op = *find_operation(name);
-    const auto p = read_program(program_of(op, attributes_of(op, {name, in}), in)->to_json());
+    const auto p = read_program(program_of(op, engine_test::attributes_of(op, {name, in}), in)->to_json());
     std::vector<shape> extents;
     for (const auto& t : in) extents.push_back(t.dims);
     try {
@@ -249,7 +250,7 @@ namespace {
 void refuses(std::string_view name, const types& in,
              const std::vector<std::pair<std::string_view, attribute_value>>& attributes, std::string_view why) {
   const operation& op = *find_operation(name);
-  const auto a = attributes_of(op, {name, in, attributes});
+  const auto a = engine_test::attributes_of(op, {name, in, attributes});
   const auto said = message_of([&] { program_of(op, a, in); });
   BOOST_CHECK_MESSAGE(said.starts_with(why), name << ": `" << said << "` does not begin with `" << why << "`");
   // The same where extents are known only when a plan is made.
@@ -332,7 +333,7 @@ std::string with_position(const sample_call& e, std::size_t operand, std::int64_
     operands.push_back(p.constant(
         to_tensor(engine_test::array{e.in[i], std::vector<double>(static_cast<std::size_t>(e.in[i].dims.size()),
                                                                   i == operand ? static_cast<double>(position) : 0)})));
-  const value_id made = p.add(op, attributes_of(op, e), operands);
+  const value_id made = p.add(op, engine_test::attributes_of(op, e), operands);
   p.output("y", value(&p, made));
   const auto q = read_program(p.to_json());
   return message_of([&] { engine_test::run_once(q, {}, number_source(1), made_up::small, here()); });

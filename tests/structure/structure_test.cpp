@@ -1,4 +1,5 @@
 // Programs as JSON and back: the same program, exact numbers, and words for everything that a file can get wrong.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "message.h"
 #include "sources.h"

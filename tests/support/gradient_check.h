@@ -1,6 +1,7 @@
 // Gradients of a program against central differences. Include it after graph.h.
 #pragma once
 
+extern "C++" {  // in a unit of a module too: what is defined elsewhere belongs to no module
 namespace engine_test {
 
 /// The largest error of an analytic gradient against central differences in float64, and where it is. The error of an
@@ -40,3 +41,4 @@ std::string lacking(noted what, std::string_view name, const demand& d);
 array distinct_array(const lamina::shape& dims, int seed, double offset = 0);
 
 }  // namespace engine_test
+}

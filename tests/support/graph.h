@@ -4,6 +4,7 @@
 
 #include "message.h"
 
+extern "C++" {  // in a unit of a module too: what is defined elsewhere belongs to no module
 namespace engine_test {
 
 /// A tensor of any element type with its elements as numbers.
@@ -68,3 +69,4 @@ inline array result_of(const std::vector<array>& in,
 }
 
 }  // namespace engine_test
+}

@@ -44,7 +44,7 @@ class segment_run {
   std::vector<lamina::any_tensor> in, out;
 
  private:
-  lamina::output_place place;
+  std::function<void*(std::size_t, const lamina::tensor_type&)> place;
   std::vector<lamina::shape> extents;
   std::vector<const void*> data;
 };

@@ -2,6 +2,7 @@
 // <string> and <string_view>.
 #pragma once
 
+extern "C++" {  // in a unit of a module too: what is defined elsewhere belongs to no module
 namespace engine_test {
 
 /// Names of the definitions in modules/engine/op that state a gradient.
@@ -14,3 +15,4 @@ std::set<std::string, std::less<>> spellings();
 std::set<std::string, std::less<>> layers(std::string_view file = {});
 
 }  // namespace engine_test
+}

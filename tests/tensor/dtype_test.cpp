@@ -1,4 +1,5 @@
 // Element types: every half-precision number, and narrowing against exact arithmetic.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <bit>
@@ -10,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 using namespace lamina;
 

@@ -1,5 +1,6 @@
 // Composite layers as nets use them: residual blocks, fan-outs, shared weights, nesting; against the formulas written out
 // in double, and their gradients against differences.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-import lamina;
+module lamina;
 
 #include "graph.h"
 

@@ -1,11 +1,12 @@
 // Topologies: names, order, nesting, shapes through all layers, and the same walk at run time.
+module;
 #include <boost/test/unit_test.hpp>
 
 #include <array>
 #include <string>
 #include <vector>
 
-import lamina;
+module lamina;
 
 using namespace lamina;
 
@@ -73,10 +74,10 @@ static_assert(ValidTopology<lower>);
 static_assert(output_type_of<lower, input<7, 5>>.dims == shape{7, 2});
 
 // ---- nesting: topologies in topologies, and layers made of layers by code
-constexpr auto nested = topology(
+constexpr auto inner_nets = topology(
     connect<"a.output", "b.input">, connect<"b.output", "output">, connect<"input", "a.input">,
     sublayer<"b">(sequential(nn::tanh{}, nn::linear{.in_features = 10, .out_features = 3})), sublayer<"a">(weight));
-static_assert(output_type_of<nested, input<"N", 784>>.dims == shape{"N", 3});
+static_assert(output_type_of<inner_nets, input<"N", 784>>.dims == shape{"N", 3});
 
 struct two_convolutions {
   nn::conv2d a, b;
@@ -96,9 +97,9 @@ constexpr nn::linear alone{.in_features = 3, .out_features = 2};
 static_assert(ValidTopology<alone> && output_type_of<alone, input<"N", 3>>.dims == shape{"N", 2});
 
 // ---- policies
-static_assert(
-    no_error<sub_policies_check<nested, policies<sub<"b">(sub<"1">(trainable(false))), sub<"a">(trainable(false))>>>);
-static_assert(!no_error<sub_policies_check<nested, policies<sub<"b">(sub<"2">(trainable(false)))>>>);
+static_assert(no_error<sub_policies_check<inner_nets,
+                                          policies<sub<"b">(sub<"1">(trainable(false))), sub<"a">(trainable(false))>>>);
+static_assert(!no_error<sub_policies_check<inner_nets, policies<sub<"b">(sub<"2">(trainable(false)))>>>);
 
 // ---- the same walk at run time, over a scope that takes notes
 struct notes {
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_SUITE(topology)
 
 BOOST_AUTO_TEST_CASE(parameters_have_the_names_of_their_path) {
   notes book;
-  BOOST_TEST((run(nested, {5, 784}, book) == shape{5, 3}));
+  BOOST_TEST((run(inner_nets, {5, 784}, book) == shape{5, 3}));
   std::vector<std::string> expected{"a.param.weight [784x10]", "b.1.weight [3x10]", "b.1.bias [3]"};
   BOOST_TEST(book.parameters == expected, boost::test_tools::per_element());
 }

@@ -59,9 +59,9 @@ inline constexpr auto transformer =
 using transformer_model = model<transformer, input<"N", 12, 32>>;
 
 // Trains with and without; gives the share of the arena that is left.
-template <class Model, class Loss, class X, class Y> double share_of_arena(const Loss& loss, const X& x, const Y& y,
-                                                                           const recomputation& how,
-                                                                           const training_options& o = {}) {
+template <class Model, class Loss, class X, class Y>
+double share_of_arena(const Loss& loss, const X& x, const Y& y, const decltype(training_options::recompute)& how,
+                      const training_options& o = {}) {
   Model kept({.seed = 1}), again({.seed = 1});
   training_options other = o;
   other.recompute = how;
