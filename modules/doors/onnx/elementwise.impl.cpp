@@ -197,9 +197,7 @@ void cast_into(node_call& c, dtype to) {
 }
 void cast(node_call& c) { cast_into(c, c.element("to", dtype::float32)); }
 void cast_like(node_call& c) { cast_into(c, c.type(1).element); }
-void bit_cast(node_call& c) {
-  c.give(0, lamina::apply<op::bit_cast>(bit_cast_attributes{c.element("to", dtype::float32)}, c[0]));
-}
+void bit_cast(node_call& c) { c.give(0, lamina::apply<op::bit_cast>({c.element("to", dtype::float32)}, c[0])); }
 void identity(node_call& c) { c.results[0] = c.operand(0); }
 void is_nan(node_call& c) {
   const value x = c.number(0);

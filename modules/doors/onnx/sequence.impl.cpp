@@ -49,10 +49,10 @@ void concat(node_call& c) {
   c.give(0, lamina::concat_sequence(c[0], {.axis = c.integer("axis"), .new_axis = c.flag("new_axis")}));
 }
 void split(node_call& c) {
-  const split_to_sequence_attributes a{.axis = c.axis(c.integer("axis", 0), c.rank(0)),
-                                       .keepdims = c.flag("keepdims", true)};
-  if (!c.has(1)) return c.give(0, lamina::split_to_sequence(c[0], a));
-  c.give(0, lamina::split_to_sequence(c[0], position(c, 1), a));
+  const std::int64_t axis = c.axis(c.integer("axis", 0), c.rank(0));
+  const bool keepdims = c.flag("keepdims", true);
+  if (!c.has(1)) return c.give(0, lamina::split_to_sequence(c[0], {.axis = axis, .keepdims = keepdims}));
+  c.give(0, lamina::split_to_sequence(c[0], position(c, 1), {.axis = axis, .keepdims = keepdims}));
 }
 void map(node_call& c) {
   const graph_message& body = c.graph("body");

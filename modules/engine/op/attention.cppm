@@ -81,7 +81,7 @@ inline double attention_scale(double scale, std::int64_t depth) {
 
 namespace op {
 /// Operands: q, k, v, and a mask or none.
-export struct attention {
+struct attention {
   static constexpr std::string_view name = "attention";
   static constexpr int operands = -1;
   static constexpr bool rounds_operands = true;
@@ -160,7 +160,7 @@ export struct attention {
 };
 /// The axis of query heads, the third from the end, as two: heads of keys, and the queries that share one. Heads of keys are
 /// those of the second operand, of which only the shape is read. One head that repeats along all stays one in both axes.
-export struct group_heads {
+struct group_heads {
   static constexpr std::string_view name = "group_heads";
   static constexpr int operands = 2, alias = 0;
   static constexpr unsigned shape_only = 2;
@@ -200,7 +200,7 @@ export struct group_heads {
   static void emit(emission&);
 };
 /// Operands: q, k, v of a block; keys and values with room for earlier positions; how many of them there are, int64 [1].
-export struct cached_attention {
+struct cached_attention {
   static constexpr std::string_view name = "cached_attention";
   static constexpr int operands = 6;
   static constexpr bool may_fail = true;
@@ -249,7 +249,7 @@ export struct cached_attention {
   }
 };
 /// 0, 1, ... along an axis, of which only the extent is read.
-export struct positions {
+struct positions {
   static constexpr std::string_view name = "positions";
   static constexpr int operands = 1;
   static constexpr unsigned shape_only = 1;
@@ -280,7 +280,7 @@ export struct causal_mask {
   }
   static void emit(emission&);
 };
-export struct rope {
+struct rope {
   static constexpr std::string_view name = "rope";
   static constexpr int operands = 2;
   using attributes = rope_attributes;
@@ -319,7 +319,7 @@ export struct rope {
   static void emit(emission&);
 };
 /// Operands: x, cosines, sines.
-export struct rotary_embedding {
+struct rotary_embedding {
   static constexpr std::string_view name = "rotary_embedding";
   static constexpr int operands = 3;
   using attributes = rotary_attributes;

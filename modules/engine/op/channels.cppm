@@ -14,7 +14,7 @@ namespace lamina {
 
 /// Of the shuffled channels those from `start` on, `count` of them; -1: all that follow. `inverse`: back to where a shuffle of so many
 /// groups takes them from.
-export struct channel_shuffle_attributes {
+struct channel_shuffle_attributes {
   std::int64_t groups = 1, start = 0, count = -1;
   bool inverse = false;
   static constexpr void members(auto& a, auto&& f) {
@@ -25,7 +25,7 @@ export struct channel_shuffle_attributes {
 
 namespace op {
 /// Operands one behind the other along axis 1.
-export struct channel_shuffle : in_patterns<rewriting::channel_shuffle_pattern> {
+struct channel_shuffle : in_patterns<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "channel_shuffle";
   static constexpr int operands = -1;
   static constexpr bool keeps_elements = true;

@@ -24,7 +24,7 @@ struct scan_attributes {
 
 namespace op {
 /// Results are the outputs of the subprogram; the planner puts its nodes in place of the call.
-export struct call {
+struct call {
   static constexpr std::string_view name = "call";
   static constexpr int operands = -1, subprograms = 1;
   static constexpr bool takes_kinds = true;
@@ -34,7 +34,7 @@ export struct call {
 };
 /// Results are the carries after the last iteration, then what each iteration gives, stacked along a new first axis. The planner
 /// makes one plan of the subprogram, which runs in a part of the plan's memory once an iteration, whatever the length.
-export struct scan {
+struct scan {
   static constexpr std::string_view name = "scan";
   static constexpr int operands = -1, subprograms = 1;
   static std::string_view subprogram_name(int) { return "each iteration"; }
@@ -47,7 +47,7 @@ export struct scan {
 };
 /// Results are those of the first subprogram where operand 0 is true, else those of the second; the other is not run. The
 /// planner makes a plan of each, which runs in a part of the plan's memory.
-export struct cond {
+struct cond {
   static constexpr std::string_view name = "cond";
   static constexpr int operands = -1, subprograms = 2;
   static std::string_view subprogram_name(int s) { return s == 0 ? "if true" : "if false"; }
@@ -58,7 +58,7 @@ export struct cond {
 };
 /// The first operand in training, the second at inference. A program that runs has the first; what is made of it for
 /// inference takes the second.
-export struct in_training {
+struct in_training {
   static constexpr std::string_view name = "in_training";
   static constexpr int operands = 2, alias = 0;
   static constexpr auto identity = identity_rule::always;

@@ -80,7 +80,7 @@ constexpr bool takes_reduction(dtype element, scatter_reduction r, inference& ou
 }  // namespace detail
 
 namespace op {
-export struct gather_nd {
+struct gather_nd {
   static constexpr std::string_view name = "gather_nd";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
@@ -94,7 +94,7 @@ export struct gather_nd {
   static void emit(emission&);
 };
 /// The first operand, of which rows at the coordinates of the second are replaced by, or reduced with, those of the third.
-export struct scatter_nd {
+struct scatter_nd {
   static constexpr std::string_view name = "scatter_nd";
   static constexpr int operands = 3;
   static constexpr bool may_fail = true;
@@ -115,7 +115,7 @@ export struct scatter_nd {
 };
 /// The first operand, of which elements at positions along an axis are replaced by, or reduced with, those of the third. The
 /// positions may be fewer than those of the operand along other axes too.
-export struct put_along_axis {
+struct put_along_axis {
   static constexpr std::string_view name = "put_along_axis";
   static constexpr int operands = 3;
   static constexpr bool may_fail = true;

@@ -9,7 +9,7 @@ import lamina.std;
 namespace lamina {
 
 /// The class that stands between labels, whether losses that are infinite become 0, and the reduction.
-export struct ctc_attributes {
+struct ctc_attributes {
   std::int64_t blank = 0;
   bool zero_infinity = false;
   loss_reduction reduction = loss_reduction::mean;

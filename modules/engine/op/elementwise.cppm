@@ -49,7 +49,7 @@ struct elementwise_traits {
   bool involution = false, adds = false, predicate = false;
 };
 /// What the definitions of elementwise operations share.
-export template <fixed_string Name, int Operands, domain Domain, elementwise_traits Traits = {}> struct elementwise {
+template <fixed_string Name, int Operands, domain Domain, elementwise_traits Traits = {}> struct elementwise {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
   using attributes = no_attributes;
@@ -78,7 +78,7 @@ export struct cast_attributes {
   }
   bool operator==(const cast_attributes&) const = default;
 };
-export struct bit_cast_attributes {
+struct bit_cast_attributes {
   dtype to = dtype::int32;
   static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
   bool operator==(const bit_cast_attributes&) const = default;
@@ -275,7 +275,7 @@ export struct bit_cast {
   static void map_axis(const attributes&, axis_map&);
 };
 /// The operand, seen as a constant by the gradient.
-export struct stop_gradient {
+struct stop_gradient {
   static constexpr std::string_view name = "stop_gradient";
   static constexpr int operands = 1, alias = 0;
   static constexpr auto identity = identity_rule::always;
@@ -287,7 +287,7 @@ export struct stop_gradient {
   static micro_operation map(isa);
 };
 /// The sum of the operand over all shards of an update, of which each has the same one then; the operand where there is one shard.
-export struct sum_over_shards {
+struct sum_over_shards {
   static constexpr std::string_view name = "sum_over_shards";
   static constexpr int operands = 1, alias = 0;
   static constexpr auto identity = identity_rule::always;  // of one shard, and in inference

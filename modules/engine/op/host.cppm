@@ -33,14 +33,14 @@ struct empty_attributes {
   bool operator==(const empty_attributes&) const = default;
 };
 /// How a sequence is joined.
-export struct concat_sequence_attributes {
+struct concat_sequence_attributes {
   std::int64_t axis = 0;
   bool new_axis = false;  ///< tensors are stacked along a new axis
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("new_axis", a.new_axis); }
   bool operator==(const concat_sequence_attributes&) const = default;
 };
 /// How a tensor is split.
-export struct split_to_sequence_attributes {
+struct split_to_sequence_attributes {
   std::int64_t axis = 0;
   bool keepdims = true;  ///< of parts of one position, where no sizes are given
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("keepdims", a.keepdims); }
@@ -89,7 +89,7 @@ constexpr bool is_optional(const tensor_type& t) {
 
 namespace op {
 /// Results are those of the first subprogram where operand 0 is true, else those of the second.
-export struct host_cond {
+struct host_cond {
   static constexpr std::string_view name = "host_cond";
   static constexpr int operands = -1, subprograms = 2;
   static constexpr bool takes_kinds = true, results_vary = true, may_fail = true;
@@ -100,7 +100,7 @@ export struct host_cond {
   static void run(host_call&);
 };
 /// Results are the carries after the last iteration, then what each iteration gives, stacked along a new first axis.
-export struct host_loop {
+struct host_loop {
   static constexpr std::string_view name = "host_loop";
   static constexpr int operands = -1, subprograms = 1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -112,7 +112,7 @@ export struct host_loop {
   static void run(host_call&);
 };
 /// Results are sequences of what the subprogram gives for each position of the operands that are sequences.
-export struct sequence_map {
+struct sequence_map {
   static constexpr std::string_view name = "sequence_map";
   static constexpr int operands = -1, subprograms = 1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -123,7 +123,7 @@ export struct sequence_map {
   static void outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why);
   static void run(host_call&);
 };
-export struct sequence_of {
+struct sequence_of {
   static constexpr std::string_view name = "sequence_of";
   static constexpr int operands = -1;
   static constexpr bool takes_kinds = true;
@@ -138,7 +138,7 @@ export struct sequence_of {
   }
   static void run(host_call&);
 };
-export struct sequence_empty {
+struct sequence_empty {
   static constexpr std::string_view name = "sequence_empty";
   static constexpr int operands = 0;
   static constexpr bool takes_kinds = true;
@@ -149,7 +149,7 @@ export struct sequence_empty {
   static void run(host_call&);
 };
 /// Operands: a sequence, a tensor, and where three are given the position of the tensor.
-export struct sequence_insert {
+struct sequence_insert {
   static constexpr std::string_view name = "sequence_insert";
   static constexpr int operands = -1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -166,7 +166,7 @@ export struct sequence_insert {
   static void run(host_call&);
 };
 /// Operands: a sequence, and where two are given the position that is left out.
-export struct sequence_erase {
+struct sequence_erase {
   static constexpr std::string_view name = "sequence_erase";
   static constexpr int operands = -1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -181,7 +181,7 @@ export struct sequence_erase {
   }
   static void run(host_call&);
 };
-export struct sequence_at {
+struct sequence_at {
   static constexpr std::string_view name = "sequence_at";
   static constexpr int operands = 2;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -192,7 +192,7 @@ export struct sequence_at {
   }
   static void run(host_call&);
 };
-export struct sequence_length {
+struct sequence_length {
   static constexpr std::string_view name = "sequence_length";
   static constexpr int operands = 1;
   static constexpr bool takes_kinds = true;
@@ -202,7 +202,7 @@ export struct sequence_length {
   }
   static void run(host_call&);
 };
-export struct concat_sequence {
+struct concat_sequence {
   static constexpr std::string_view name = "concat_sequence";
   static constexpr int operands = 1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -224,7 +224,7 @@ export struct concat_sequence {
   static void run(host_call&);
 };
 /// Operands: a tensor, and where two are given the size of each part, or that of all but the last.
-export struct split_to_sequence {
+struct split_to_sequence {
   static constexpr std::string_view name = "split_to_sequence";
   static constexpr int operands = -1;
   static constexpr bool takes_kinds = true, may_fail = true;
@@ -261,7 +261,7 @@ export struct split_to_sequence {
   }
   static void run(host_call&);
 };
-export struct optional_of {
+struct optional_of {
   static constexpr std::string_view name = "optional_of";
   static constexpr int operands = 1;
   static constexpr bool takes_kinds = true;
@@ -276,7 +276,7 @@ export struct optional_of {
   }
   static void run(host_call&);
 };
-export struct optional_none {
+struct optional_none {
   static constexpr std::string_view name = "optional_none";
   static constexpr int operands = 0;
   static constexpr bool takes_kinds = true;
@@ -286,7 +286,7 @@ export struct optional_none {
   }
   static void run(host_call&);
 };
-export struct optional_has_value {
+struct optional_has_value {
   static constexpr std::string_view name = "optional_has_value";
   static constexpr int operands = 1;
   static constexpr bool takes_kinds = true;
@@ -296,7 +296,7 @@ export struct optional_has_value {
   }
   static void run(host_call&);
 };
-export struct optional_value {
+struct optional_value {
   static constexpr std::string_view name = "optional_value";
   static constexpr int operands = 1;
   static constexpr bool takes_kinds = true, may_fail = true;

@@ -88,7 +88,7 @@ template <fixed_string Name, int Operands, unsigned ShapeOnly = 0> struct by_pos
   static constexpr unsigned shape_only = ShapeOnly;
   using attributes = axis_attributes;
 };
-export struct gather : by_position<"gather", 2> {
+struct gather : by_position<"gather", 2> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape r;
     if (!detail::takes_positions(in[1], out)) return;
@@ -99,7 +99,7 @@ export struct gather : by_position<"gather", 2> {
   static void emit(emission&);
 };
 /// Zeros of the third operand's shape, to whose rows those of the first are added at the positions of the second.
-export struct scatter_rows : by_position<"scatter_rows", 3, 4> {
+struct scatter_rows : by_position<"scatter_rows", 3, 4> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape r;
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
@@ -114,7 +114,7 @@ export struct scatter_rows : by_position<"scatter_rows", 3, 4> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct take_along_axis : by_position<"take_along_axis", 2> {
+struct take_along_axis : by_position<"take_along_axis", 2> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out)) return;
     int axis = detail::indexed_axis(a.axis, in[0].dims, out);
@@ -128,7 +128,7 @@ export struct take_along_axis : by_position<"take_along_axis", 2> {
   static void emit(emission&);
 };
 /// Zeros of the third operand's shape, to which the elements of the first are added at the positions of the second.
-export struct scatter_elements : by_position<"scatter_elements", 3, 4> {
+struct scatter_elements : by_position<"scatter_elements", 3, 4> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::indexed_axis(a.axis, in[2].dims, out);
@@ -142,7 +142,7 @@ export struct scatter_elements : by_position<"scatter_elements", 3, 4> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct to_one_hot {
+struct to_one_hot {
   static constexpr std::string_view name = "to_one_hot";
   static constexpr int operands = 1;
   static constexpr bool may_fail = true;
@@ -164,7 +164,7 @@ export struct to_one_hot {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct cumsum {
+struct cumsum {
   static constexpr std::string_view name = "cumsum";
   static constexpr int operands = 1;
   using attributes = cumsum_attributes;
@@ -179,7 +179,7 @@ export struct cumsum {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct cumprod {
+struct cumprod {
   static constexpr std::string_view name = "cumprod";
   static constexpr int operands = 1;
   using attributes = cumsum_attributes;
@@ -194,7 +194,7 @@ export struct cumprod {
 };
 /// int64 positions in order: equal elements in that of their positions, NaN above all numbers. A second operand, of one axis,
 /// says by its extent how many there are to be; only its shape is read.
-export struct order {
+struct order {
   static constexpr std::string_view name = "order";
   static constexpr int operands = -1;
   static constexpr unsigned shape_only = 2;
@@ -232,7 +232,7 @@ export struct order {
 /// The first operand with rows of its first axis replaced by those of the third at the positions of the second; of those for
 /// one row the last one stays. What made the rows has looked at the positions: here one outside is left out. A state that
 /// is assigned the result is changed in its place.
-export struct put_rows {
+struct put_rows {
   static constexpr std::string_view name = "put_rows";
   static constexpr int operands = 3, updates = 0;
   using attributes = no_attributes;
@@ -250,7 +250,7 @@ export struct put_rows {
 };
 /// Rows [n, ...] of the first operand, each replaced by the sum of all that have its position [n] in the first axis of the
 /// third. Numerics: summed in the order of the positions.
-export struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
+struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out) ||

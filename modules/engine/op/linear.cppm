@@ -79,7 +79,7 @@ export struct matmul {
 };
 /// The product of two tensors as matrices under the axes that it has: those of the second operand but its last `count`,
 /// then those of the third but its first. Only the shapes of both are read.
-export struct dot_result {
+struct dot_result {
   static constexpr std::string_view name = "dot_result";
   static constexpr int operands = 3, alias = 0;
   static constexpr unsigned shape_only = 6;

@@ -58,7 +58,7 @@ struct label_attributes {
 
 namespace op {
 /// result[..] = x[.., index[..]] along the last axis.
-export struct pick {
+struct pick {
   static constexpr std::string_view name = "pick";
   static constexpr bool may_fail = true;
   static constexpr int operands = 2;
@@ -70,7 +70,7 @@ export struct pick {
   static void emit(emission&);
 };
 /// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
-export struct pick_grad {
+struct pick_grad {
   static constexpr std::string_view name = "pick_grad";
   static constexpr bool may_fail = true;
   static constexpr int operands = 3;
@@ -81,7 +81,7 @@ export struct pick_grad {
   static void emit(emission&);
 };
 /// `pick` of the entry of each sample's class. It differs in its messages, which speak of labels, classes and samples.
-export struct pick_label {
+struct pick_label {
   static constexpr std::string_view name = "pick_label";
   static constexpr bool may_fail = true;
   static constexpr int operands = 2;
@@ -93,7 +93,7 @@ export struct pick_label {
   static void emit(emission&);
 };
 /// The adjoint of pick_label, as `pick_grad` is of pick.
-export struct pick_label_grad {
+struct pick_label_grad {
   static constexpr std::string_view name = "pick_label_grad";
   static constexpr bool may_fail = true;
   static constexpr int operands = 3;
@@ -105,7 +105,7 @@ export struct pick_label_grad {
 };
 /// The first operand, which must have the shape of the second: extents that are open when a loss is written are compared
 /// when they are known. Only the shape of the second is read.
-export struct same_shape {
+struct same_shape {
   static constexpr std::string_view name = "same_shape";
   static constexpr int operands = 2, alias = 0;
   static constexpr unsigned shape_only = 2;
@@ -117,7 +117,7 @@ export struct same_shape {
   static void emit(emission&);
 };
 /// The first operand, a number, in runs where all elements of the second are finite; others fail and assign no state.
-export struct require_finite {
+struct require_finite {
   static constexpr std::string_view name = "require_finite";
   static constexpr bool may_fail = true;
   static constexpr int operands = 2;

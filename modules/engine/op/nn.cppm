@@ -215,7 +215,7 @@ export struct conv2d {
   static void map_axis(const attributes&, axis_map&);
 };
 /// Gradient of conv2d with respect to its input: operands are the result's gradient, the weights, and the input's shape.
-export struct conv2d_input_grad {
+struct conv2d_input_grad {
   static constexpr std::string_view name = "conv2d_input_grad";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
@@ -230,7 +230,7 @@ export struct conv2d_input_grad {
   static void emit(emission&);
 };
 /// Gradient of conv2d with respect to its weights: operands are the result's gradient, the input, and the weights' shape.
-export struct conv2d_weight_grad {
+struct conv2d_weight_grad {
   static constexpr std::string_view name = "conv2d_weight_grad";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
@@ -245,7 +245,7 @@ export struct conv2d_weight_grad {
   static void emit(emission&);
 };
 /// The adjoint of conv2d as an operation of its own: its result is what a conv2d of these weights takes to the operand.
-export struct conv_transpose2d {
+struct conv_transpose2d {
   static constexpr std::string_view name = "conv_transpose2d";
   static constexpr int operands = 2;
   static constexpr bool rounds_operands = true;
@@ -325,7 +325,7 @@ export struct max_pool2d {
 };
 /// Zeros of the third operand's shape, to which the elements of the first are added where the second says that the maxima
 /// stood in their map.
-export struct max_pool2d_grad {
+struct max_pool2d_grad {
   static constexpr std::string_view name = "max_pool2d_grad";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 3;
@@ -337,7 +337,7 @@ export struct max_pool2d_grad {
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
-export struct avg_pool2d {
+struct avg_pool2d {
   static constexpr std::string_view name = "avg_pool2d";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 1;
@@ -356,7 +356,7 @@ export struct avg_pool2d {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-export struct avg_pool2d_grad {
+struct avg_pool2d_grad {
   static constexpr std::string_view name = "avg_pool2d_grad";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 2;

@@ -685,7 +685,7 @@ export template <Operation Op> auto apply_all(const typename Op::attributes& att
 
 /// A value that is only element type and shape: what layers run over at compile time to check a network.
 struct type_mode;
-export struct traced : operand_base {
+struct traced : operand_base {
   using evaluation_mode = type_mode;
   using only_a_type = void;
   tensor_type type;

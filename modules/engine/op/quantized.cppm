@@ -20,7 +20,7 @@ struct quantize_attributes {
   bool operator==(const quantize_attributes&) const = default;
 };
 /// Between which int8 numbers a result stays: that of a relu begins at its offset.
-export struct quantized_linear_attributes {
+struct quantized_linear_attributes {
   std::int64_t low = -128, high = 127;
   bool transposed = false;  ///< weights are [in, out]
   static constexpr void members(auto& a, auto&& f) {
@@ -71,7 +71,7 @@ struct block_linear_attributes {
 
 namespace op {
 /// Operands: x; packed weights, their scales and their offsets.
-export struct block_linear {
+struct block_linear {
   static constexpr std::string_view name = "block_linear";
   static constexpr int operands = 4;
   using attributes = block_linear_attributes;
@@ -88,7 +88,7 @@ using in_quantized_patterns = in_patterns<
     rewriting::quantized_add_pattern, rewriting::quantized_multiply_pattern, rewriting::quantized_average_pattern,
     rewriting::quantized_move_pattern, rewriting::quantized_table_pattern, rewriting::integer_linear_pattern,
     rewriting::integer_matmul_pattern, rewriting::integer_conv2d_pattern, rewriting::same_bytes_pattern>;
-export struct quantize : in_quantized_patterns {
+struct quantize : in_quantized_patterns {
   static constexpr std::string_view name = "quantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
@@ -99,7 +99,7 @@ export struct quantize : in_quantized_patterns {
   static void emit(emission&);
 };
 /// Operands: q, scale, offset.
-export struct dequantize : in_quantized_patterns {
+struct dequantize : in_quantized_patterns {
   static constexpr std::string_view name = "dequantize";
   static constexpr int operands = 3;
   using attributes = quantize_attributes;
@@ -110,7 +110,7 @@ export struct dequantize : in_quantized_patterns {
   static void emit(emission&);
 };
 /// Operands of both products: x, its scale and offset; weights and their scales; bias; scale and offset of the result.
-export struct quantized_linear {
+struct quantized_linear {
   static constexpr std::string_view name = "quantized_linear";
   static constexpr int operands = 8;
   using attributes = quantized_linear_attributes;
@@ -120,7 +120,7 @@ export struct quantized_linear {
   }
   static void emit(emission&);
 };
-export struct quantized_conv2d {
+struct quantized_conv2d {
   static constexpr std::string_view name = "quantized_conv2d";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 8;
@@ -134,7 +134,7 @@ export struct quantized_conv2d {
   static void emit(emission&);
 };
 /// Operands: x and its offset; weights.
-export struct integer_linear {
+struct integer_linear {
   static constexpr std::string_view name = "integer_linear";
   static constexpr int operands = 3;
   using attributes = integer_linear_attributes;
@@ -145,7 +145,7 @@ export struct integer_linear {
   static void emit(emission&);
 };
 /// Operands: x and its offset; weights.
-export struct integer_conv2d {
+struct integer_conv2d {
   static constexpr std::string_view name = "integer_conv2d";
   static constexpr int operands = 3;
   using attributes = conv2d_attributes;
@@ -156,7 +156,7 @@ export struct integer_conv2d {
   static void emit(emission&);
 };
 /// Operands: a and its offset; b and its offset.
-export struct integer_matmul {
+struct integer_matmul {
   static constexpr std::string_view name = "integer_matmul";
   static constexpr int operands = 4;
   using attributes = integer_matmul_attributes;
@@ -167,7 +167,7 @@ export struct integer_matmul {
   static void emit(emission&);
 };
 /// Operands of both: a, its scale and offset; b, its scale and offset; scale and offset of the result.
-export struct quantized_add {
+struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
   static constexpr int operands = 8;
   static constexpr summed_operands sums{0, 3};
@@ -179,7 +179,7 @@ export struct quantized_add {
   static image_layouts images(const image_call&);
   static void emit(emission&);
 };
-export struct quantized_multiply {
+struct quantized_multiply {
   static constexpr std::string_view name = "quantized_multiply";
   static constexpr int operands = 8;
   using attributes = quantized_bounds;
@@ -190,7 +190,7 @@ export struct quantized_multiply {
   static void emit(emission&);
 };
 /// Operands: a, its scale and offset; b, its scale and offset; scale and offset of the result.
-export struct quantized_matmul {
+struct quantized_matmul {
   static constexpr std::string_view name = "quantized_matmul";
   static constexpr int operands = 8;
   using attributes = quantized_matmul_attributes;
@@ -201,7 +201,7 @@ export struct quantized_matmul {
   static void emit(emission&);
 };
 /// Operands: x; the results of -128, -127 and so on to 127.
-export struct quantized_table {
+struct quantized_table {
   static constexpr std::string_view name = "quantized_table";
   static constexpr int operands = 2;
   using attributes = no_attributes;
@@ -210,7 +210,7 @@ export struct quantized_table {
   static void emit(emission&);
 };
 /// Operands: x, its scale and offset; scale and offset of the result.
-export struct quantized_avg_pool2d {
+struct quantized_avg_pool2d {
   static constexpr std::string_view name = "quantized_avg_pool2d";
   static constexpr int version = 2;  // 1: without `padding_more`
   static constexpr int operands = 5;

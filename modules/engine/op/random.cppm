@@ -45,10 +45,10 @@ template <fixed_string Name> struct random_definition {
   }
   static constexpr shape static_shape(view<const tensor_type> in) { return in[1].dims; }
 };
-export struct random_uniform : random_definition<"random_uniform"> {
+struct random_uniform : random_definition<"random_uniform"> {
   static void emit(emission&);
 };
-export struct random_normal : random_definition<"random_normal"> {
+struct random_normal : random_definition<"random_normal"> {
   static void emit(emission&);
 };
 }  // namespace op

@@ -29,7 +29,7 @@ constexpr bool cell_operands(view<const tensor_type> in, inference& out) {
 
 namespace op {
 /// Results: output and next cell state.
-export struct lstm_gates {
+struct lstm_gates {
   static constexpr std::string_view name = "lstm_gates";
   static constexpr int operands = 2, results = 2;
   static constexpr bool by_element = true;
@@ -47,7 +47,7 @@ export struct lstm_gates {
   static void map_axis(const attributes&, axis_map&);
 };
 /// Operands: gates, cell, next cell, gradients of output and next cell. Results: gradients of gates and cell.
-export struct lstm_gates_grad {
+struct lstm_gates_grad {
   static constexpr std::string_view name = "lstm_gates_grad";
   static constexpr int operands = 5, results = 2;
   using attributes = no_attributes;
@@ -55,7 +55,7 @@ export struct lstm_gates_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct gru_gates {
+struct gru_gates {
   static constexpr std::string_view name = "gru_gates";
   static constexpr int operands = 3;
   static constexpr bool by_element = true;
@@ -74,7 +74,7 @@ export struct gru_gates {
   static void map_axis(const attributes&, axis_map&);
 };
 /// Operands: both gates, state, gradient of the output. Results: gradients of both gates and the state.
-export struct gru_gates_grad {
+struct gru_gates_grad {
   static constexpr std::string_view name = "gru_gates_grad";
   static constexpr int operands = 4, results = 3;
   using attributes = no_attributes;

@@ -131,15 +131,15 @@ export struct reduce_prod : reduction<"reduce_prod", domain::numbers> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct reduce_any : reduction<"reduce_any", domain::logic> {
+struct reduce_any : reduction<"reduce_any", domain::logic> {
   static void emit(emission&);
 };
-export struct reduce_all : reduction<"reduce_all", domain::logic> {
+struct reduce_all : reduction<"reduce_all", domain::logic> {
   static void emit(emission&);
 };
 
 /// For each entry of a row the product of the others: the derivative of a product, without division.
-export struct product_of_others {
+struct product_of_others {
   static constexpr std::string_view name = "product_of_others";
   static constexpr int operands = 1;
   using attributes = no_attributes;
@@ -148,7 +148,7 @@ export struct product_of_others {
   static void emit(emission&);
 };
 /// Its derivative in the direction of the second operand.
-export struct product_of_others_slope {
+struct product_of_others_slope {
   static constexpr std::string_view name = "product_of_others_slope";
   static constexpr int operands = 2;
   using attributes = no_attributes;
@@ -178,12 +178,12 @@ template <fixed_string Name, domain Domain> struct spread_definition {
     out.result(in[0].element, to);
   }
 };
-export struct spread : spread_definition<"spread", domain::any> {
+struct spread : spread_definition<"spread", domain::any> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
 /// The same divided by the number of elements that each was reduced from.
-export struct spread_mean : spread_definition<"spread_mean", domain::real> {
+struct spread_mean : spread_definition<"spread_mean", domain::real> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -207,10 +207,10 @@ template <fixed_string Name> struct extreme_position {
     out.result(dtype::int64, detail::reduced_shape(in[0].dims, 1u << axis, a.keepdim));
   }
 };
-export struct argmax : extreme_position<"argmax"> {
+struct argmax : extreme_position<"argmax"> {
   static void emit(emission&);
 };
-export struct argmin : extreme_position<"argmin"> {
+struct argmin : extreme_position<"argmin"> {
   static void emit(emission&);
 };
 

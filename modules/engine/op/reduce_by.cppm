@@ -46,7 +46,7 @@ struct running_attributes {
 
 namespace op {
 /// Operands: elements; the axes to reduce.
-export struct reduce_by {
+struct reduce_by {
   static constexpr std::string_view name = "reduce_by";
   static constexpr int operands = 2;
   static constexpr unsigned shape_operands = 1u << 1;
@@ -56,7 +56,7 @@ export struct reduce_by {
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Operands: elements; the axis along which running sums or products are taken.
-export struct running_along {
+struct running_along {
   static constexpr std::string_view name = "running_along";
   static constexpr int operands = 2;
   static constexpr unsigned shape_operands = 1u << 1;

@@ -86,7 +86,7 @@ struct affine_attributes {
   bool operator==(const affine_attributes&) const = default;
 };
 /// The axis of the elements, and how many leading axes positions and weights share with them.
-export struct resample_attributes {
+struct resample_attributes {
   std::int64_t axis = 0, batch_axes = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("batch_axes", a.batch_axes); }
   bool operator==(const resample_attributes&) const = default;
@@ -182,7 +182,7 @@ struct affine_base {
 
 /// Operands: elements [B..., ..., length, ...], int64 positions [B..., points, taps] of an axis, their weights. The points are
 /// weighted sums of elements; a position outside of the axis adds nothing.
-export struct resample {
+struct resample {
   static constexpr std::string_view name = "resample";
   static constexpr int operands = 3;
   using attributes = resample_attributes;
@@ -196,7 +196,7 @@ export struct resample {
 };
 /// Gradient of resample with respect to its elements. Operands: the result's gradient, positions, weights, and the
 /// elements' shape.
-export struct resample_grad {
+struct resample_grad {
   static constexpr std::string_view name = "resample_grad";
   static constexpr int operands = 4;
   static constexpr unsigned shape_only = 8;
@@ -209,7 +209,7 @@ export struct resample_grad {
   static void emit(emission&);
 };
 /// Gradient of resample with respect to its weights. Operands: the result's gradient, the elements, positions.
-export struct resample_weight_grad {
+struct resample_weight_grad {
   static constexpr std::string_view name = "resample_weight_grad";
   static constexpr int operands = 3;
   using attributes = resample_attributes;
@@ -222,7 +222,7 @@ export struct resample_weight_grad {
 };
 /// Operands: elements; int64 positions [points, taps] of an axis. Result 0: the largest elements, result 1: their positions
 /// on the axis, int64. A position outside of the axis is none.
-export struct max_windows {
+struct max_windows {
   static constexpr std::string_view name = "max_windows";
   static constexpr int operands = 2, results = 2;
   using attributes = axis_attributes;

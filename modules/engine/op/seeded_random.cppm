@@ -29,7 +29,7 @@ export value bernoulli(const value& x, dtype element, seed_attributes a, const o
 export value multinomial(const value& scores, std::int64_t count, seed_attributes a, const origin& = {});
 
 /// What is left, and a mask of where.
-export struct dropped {
+struct dropped {
   value result, mask;
 };
 /// Zeroes each element with a probability that is a value and scales the others to keep the mean, in training alone (ONNX

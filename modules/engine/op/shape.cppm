@@ -34,7 +34,7 @@ export struct slice_attributes {
   }
   bool operator==(const slice_attributes&) const = default;
 };
-export struct axis_attributes {
+struct axis_attributes {
   std::int64_t axis = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const axis_attributes&) const = default;
@@ -118,7 +118,7 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
 }  // namespace detail
 
 namespace op {
-export struct reshape {
+struct reshape {
   static constexpr std::string_view name = "reshape";
   static constexpr int operands = 1, alias = 0;
   using attributes = reshape_attributes;
@@ -130,7 +130,7 @@ export struct reshape {
   static void map_axis(const attributes&, axis_map&);
 };
 /// The first operand under the second one's shape; only the shape of the second is read.
-export struct reshape_like {
+struct reshape_like {
   static constexpr std::string_view name = "reshape_like";
   static constexpr int operands = 2, alias = 0;
   static constexpr unsigned shape_only = 2;
@@ -148,7 +148,7 @@ export struct reshape_like {
 };
 /// The first operand, which is to have the element type and shape of the second one: what a gradient rule gives for an
 /// operand whose extents are known only when a plan is made.
-export struct gradient_like {
+struct gradient_like {
   static constexpr std::string_view name = "gradient_like";
   static constexpr int operands = 2, alias = 0;
   static constexpr unsigned shape_only = 2;
@@ -157,7 +157,7 @@ export struct gradient_like {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct flatten {
+struct flatten {
   static constexpr std::string_view name = "flatten";
   static constexpr int operands = 1, alias = 0;
   using attributes = flatten_attributes;
@@ -217,7 +217,7 @@ export struct permute : in_patterns<rewriting::channel_shuffle_pattern> {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-export struct slice {
+struct slice {
   static constexpr std::string_view name = "slice";
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
@@ -253,7 +253,7 @@ export struct slice {
   static void map_axis(const attributes&, axis_map&);
 };
 /// Zeros of the second operand's shape with the first operand where `slice` would take it from.
-export struct slice_grad {
+struct slice_grad {
   static constexpr std::string_view name = "slice_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -303,7 +303,7 @@ export struct concat : in_patterns<rewriting::rotary_embedding_pattern> {
   static void map_axis(const attributes&, axis_map&);
 };
 /// The part of the first operand that came from operand 1 + part of a concatenation; only shapes of the others are read.
-export struct concat_part {
+struct concat_part {
   static constexpr std::string_view name = "concat_part";
   static constexpr int operands = -1;
   static constexpr unsigned shape_only = ~1u;
@@ -313,7 +313,7 @@ export struct concat_part {
   static void emit(emission&);
 };
 /// The first operand repeated to the shape of the second, whose shape alone is read.
-export struct broadcast_like {
+struct broadcast_like {
   static constexpr std::string_view name = "broadcast_like";
   static constexpr int operands = 2;
   static constexpr auto identity = identity_rule::if_types_agree;
@@ -331,7 +331,7 @@ export struct broadcast_like {
   static void emit(emission&);
 };
 /// The first operand summed over what broadcasting repeated, to the shape of the second, whose shape alone is read.
-export struct sum_like {
+struct sum_like {
   static constexpr std::string_view name = "sum_like";
   static constexpr int operands = 2;
   static constexpr auto identity = identity_rule::if_types_agree;
@@ -350,7 +350,7 @@ export struct sum_like {
   static void emit(emission&);
 };
 /// The extents of the operand as int64; folded when the plan is made.
-export struct shape_of {
+struct shape_of {
   static constexpr std::string_view name = "shape_of";
   static constexpr int operands = 1;
   static constexpr unsigned shape_only = 1;

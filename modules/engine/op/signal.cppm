@@ -29,7 +29,7 @@ struct mel_weights_attributes {
 
 namespace op {
 /// Operands: numbers; the axis of the transform; perhaps its length.
-export struct computed_dft {
+struct computed_dft {
   static constexpr std::string_view name = "computed_dft";
   static constexpr int operands = -1;
   static constexpr unsigned shape_operands = 0b110;
@@ -38,7 +38,7 @@ export struct computed_dft {
   static value bind(const attributes& a, view<const value> in);
 };
 /// Operands: signals; the step between frames; their length, or -1; perhaps a window.
-export struct computed_stft {
+struct computed_stft {
   static constexpr std::string_view name = "computed_stft";
   static constexpr int operands = -1;
   static constexpr unsigned shape_operands = 0b110;
@@ -47,7 +47,7 @@ export struct computed_stft {
   static value bind(const attributes& a, view<const value> in);
 };
 /// Operands: numbers of bands, of samples of a transform and of samples in a second, int64; both edges, float32.
-export struct mel_weights {
+struct mel_weights {
   static constexpr std::string_view name = "mel_weights";
   static constexpr int operands = 5;
   static constexpr unsigned shape_operands = 0b11111;
@@ -67,7 +67,7 @@ inline constexpr const operation& record<Op> = record_in_library<Op>();
 // signals.
 
 /// Which axis is transformed, to which length (that of the operand where it is left out), and how.
-export struct dft_attributes {
+struct dft_attributes {
   std::int64_t axis = -2;
   std::optional<std::int64_t> length{};
   bool inverse = false;
@@ -85,7 +85,7 @@ export value dft(const value& x, const value& axis, const std::optional<value>& 
                  const origin& = {});
 
 /// How far frames are apart, and how long they are where no window says so.
-export struct stft_attributes {
+struct stft_attributes {
   std::int64_t step = 1;
   std::optional<std::int64_t> length{};
   bool onesided = true;
@@ -108,7 +108,7 @@ export value blackman_window(const value& size, bool periodic = true, dtype elem
                              const origin& = {});
 
 /// What a filter bank is made for: numbers of bands and of the samples of a transform, samples in a second, and the edges in Hz.
-export struct mel_attributes {
+struct mel_attributes {
   std::int64_t bands = 8, length = 16, rate = 8192;
   double low = 0, high = 4096;
 };

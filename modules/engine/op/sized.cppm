@@ -63,7 +63,7 @@ constexpr bool is_count(const tensor_type& t, inference& out) {
 namespace op {
 /// The first rows of operand 0, as many as operand 1 says. The one operation of whose result an extent is read while a
 /// program runs: it is no step of a plan, but the border between two (see `segmented`).
-export struct truncate {
+struct truncate {
   static constexpr std::string_view name = "truncate";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
@@ -81,7 +81,7 @@ export struct truncate {
   [[gnu::weak]] static void gradient(gradient_call&);
 };
 /// Where elements are that are not zero, in order: a row of coordinates for each, with room for all of them; their number.
-export struct non_zero {
+struct non_zero {
   static constexpr std::string_view name = "non_zero";
   static constexpr int operands = 1, results = 2;
   using attributes = no_attributes;
@@ -98,7 +98,7 @@ export struct non_zero {
 };
 /// Operands: elements, and the positions that sort them. Results: where each distinct element stands first, which of them
 /// each element is, how often there is each; their number.
-export struct unique {
+struct unique {
   static constexpr std::string_view name = "unique";
   static constexpr int operands = 2, results = 4;
   static constexpr bool may_fail = true;
@@ -116,7 +116,7 @@ export struct unique {
 };
 /// Operands: boxes [N, 4] and scores [N], or boxes [B, N, 4] and scores [B, C, N]; the positions that sort the scores along
 /// their last axis, largest first. Results: boxes that are left, with room for all; their number.
-export struct non_max_suppression {
+struct non_max_suppression {
   static constexpr std::string_view name = "non_max_suppression";
   static constexpr int operands = 3, results = 2;
   static constexpr bool may_fail = true;
@@ -157,7 +157,7 @@ export struct non_max_suppression {
 };
 /// The same with three more operands: how many boxes there are to be at most of each class of each image, an int64 number;
 /// the overlap from which on boxes are suppressed and the score that boxes are to be above, of the type of the boxes.
-export struct computed_suppression {
+struct computed_suppression {
   static constexpr std::string_view name = "computed_suppression";
   static constexpr int operands = 6, results = 2;
   static constexpr bool may_fail = true;
@@ -313,7 +313,7 @@ constexpr auto compress(const X& x, const M& mask, std::int64_t axis = 0, origin
 }
 
 /// Distinct elements: `auto [values, indices, inverse, counts] = unique(x)`.
-export template <class V, class I> struct unique_result {
+template <class V, class I> struct unique_result {
   V values;
   I indices, inverse, counts;
 };

@@ -64,7 +64,7 @@ export struct pool_options {
   bool count_padding = false;                // of means: padding counts in the divisor
 };
 /// Values and where they were found.
-export struct pooled {
+struct pooled {
   value values, indices;
 };
 /// Largest element of each window (ONNX MaxPool).

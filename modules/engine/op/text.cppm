@@ -16,13 +16,13 @@ namespace lamina {
 /// What becomes of letters.
 export enum class case_change : std::int64_t { none, lower, upper };
 /// How a string is split: at most `most` times; any number of times where it is negative.
-export struct string_split_attributes {
+struct string_split_attributes {
   std::int64_t most = -1;
   static constexpr void members(auto& a, auto&& f) { f("most", a.most); }
   bool operator==(const string_split_attributes&) const = default;
 };
 /// `change` is a `case_change`.
-export struct string_normalize_attributes {
+struct string_normalize_attributes {
   std::int64_t change = 0;
   bool is_case_sensitive = false;  ///< of the words that are left out
   static constexpr void members(auto& a, auto&& f) {
@@ -31,13 +31,13 @@ export struct string_normalize_attributes {
   bool operator==(const string_normalize_attributes&) const = default;
 };
 /// The numbers that strings are read as.
-export struct string_number_attributes {
+struct string_number_attributes {
   dtype to = dtype::float32;
   static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
   bool operator==(const string_number_attributes&) const = default;
 };
 /// Lengths of the n-grams that are counted, elements that may be left out between two of one, and how many numbers a row has.
-export struct tf_idf_attributes {
+struct tf_idf_attributes {
   std::int64_t shortest = 1, longest = 1, skips = 0, width = 0;
   bool counts = true;     ///< a number is how often its n-gram is found, else whether
   bool weighted = false;  ///< times a weight
@@ -72,7 +72,7 @@ constexpr void infer_two_texts(view<const tensor_type> in, dtype element, infere
 }  // namespace detail
 
 namespace op {
-export struct equal_strings {
+struct equal_strings {
   static constexpr std::string_view name = "equal_strings";
   static constexpr int operands = 2;
   using attributes = no_attributes;
@@ -81,7 +81,7 @@ export struct equal_strings {
   }
   static void run(host_call&);
 };
-export struct find_strings {
+struct find_strings {
   static constexpr std::string_view name = "find_strings";
   static constexpr int operands = 2;
   using attributes = no_attributes;
@@ -90,7 +90,7 @@ export struct find_strings {
   }
   static void run(host_call&);
 };
-export struct number_to_string {
+struct number_to_string {
   static constexpr std::string_view name = "number_to_string";
   static constexpr int operands = 1;
   using attributes = no_attributes;
@@ -104,7 +104,7 @@ export struct number_to_string {
   static void run(host_call&);
 };
 /// Operands: strings, and the pattern, one string.
-export struct regex_full_match {
+struct regex_full_match {
   static constexpr std::string_view name = "regex_full_match";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
@@ -114,7 +114,7 @@ export struct regex_full_match {
   }
   static void run(host_call&);
 };
-export struct string_concat {
+struct string_concat {
   static constexpr std::string_view name = "string_concat";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
@@ -125,7 +125,7 @@ export struct string_concat {
   static void run(host_call&);
 };
 /// Operands: strings [C] or [1, C], and the words that are left out.
-export struct string_normalize {
+struct string_normalize {
   static constexpr std::string_view name = "string_normalize";
   static constexpr int operands = 2;
   static constexpr bool may_fail = true;
@@ -145,7 +145,7 @@ export struct string_normalize {
   static void run(host_call&);
 };
 /// Positions of the last operand's elements, behind those of the operands before it.
-export struct string_positions {
+struct string_positions {
   static constexpr std::string_view name = "string_positions";
   static constexpr int operands = -1;
   using attributes = no_attributes;
@@ -157,7 +157,7 @@ export struct string_positions {
   static void run(host_call&);
 };
 /// Results: the rank of each string among the different ones, and those in order.
-export struct string_ranks {
+struct string_ranks {
   static constexpr std::string_view name = "string_ranks";
   static constexpr int operands = 1, results = 2;
   using attributes = no_attributes;
@@ -169,7 +169,7 @@ export struct string_ranks {
   static void run(host_call&);
 };
 /// Operands: strings, and the delimiter, one string.
-export struct string_split {
+struct string_split {
   static constexpr std::string_view name = "string_split";
   static constexpr int operands = 2, results = 2;
   static constexpr bool may_fail = true;
@@ -187,7 +187,7 @@ export struct string_split {
   }
   static void run(host_call&);
 };
-export struct string_to_number {
+struct string_to_number {
   static constexpr std::string_view name = "string_to_number";
   static constexpr int operands = 1;
   static constexpr bool may_fail = true;
@@ -200,7 +200,7 @@ export struct string_to_number {
   static void run(host_call&);
 };
 /// Operands: tensors of strings, and int64 positions in all of them, one behind the other.
-export struct take_strings {
+struct take_strings {
   static constexpr std::string_view name = "take_strings";
   static constexpr int operands = -1;
   static constexpr bool may_fail = true;
@@ -218,7 +218,7 @@ export struct take_strings {
 };
 /// Operands: elements [C] or [N, C], strings or int64; the pool of n-grams, of the same type; where the n-grams of 1, 2, ...
 /// elements begin in it, int64; the number that each n-gram counts for, int64; weights of the n-grams, float32.
-export struct tf_idf {
+struct tf_idf {
   static constexpr std::string_view name = "tf_idf";
   static constexpr int operands = 5;
   static constexpr bool may_fail = true;

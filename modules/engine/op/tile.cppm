@@ -72,7 +72,7 @@ constexpr bool repeats_fit(const shape& one, const shape& all, std::int64_t at, 
 }  // namespace detail
 
 namespace op {
-export struct tile {
+struct tile {
   static constexpr std::string_view name = "tile";
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
@@ -100,7 +100,7 @@ export struct tile {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct tile_to {
+struct tile_to {
   static constexpr std::string_view name = "tile_to";
   static constexpr int operands = 1;
   static constexpr bool any_element = true;
@@ -119,7 +119,7 @@ export struct tile_to {
   static void emit(emission&);
 };
 /// The first operand as tiles of the second, whose shape alone is read.
-export struct tile_like {
+struct tile_like {
   static constexpr std::string_view name = "tile_like";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -129,7 +129,7 @@ export struct tile_like {
   static void emit(emission&);
 };
 /// The adjoint of tiling: the sum of the tiles, which have the shape of the second operand.
-export struct tile_grad {
+struct tile_grad {
   static constexpr std::string_view name = "tile_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -138,7 +138,7 @@ export struct tile_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct repeat {
+struct repeat {
   static constexpr std::string_view name = "repeat";
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
@@ -162,7 +162,7 @@ export struct repeat {
   static void emit(emission&);
 };
 /// The adjoint of repeat, and its adjoint again: the second operand's shape says how often.
-export struct repeat_grad {
+struct repeat_grad {
   static constexpr std::string_view name = "repeat_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -171,7 +171,7 @@ export struct repeat_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct repeat_like {
+struct repeat_like {
   static constexpr std::string_view name = "repeat_like";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -180,7 +180,7 @@ export struct repeat_like {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct pad {
+struct pad {
   static constexpr std::string_view name = "pad";
   static constexpr int operands = 1;
   using attributes = pad_attributes;

@@ -76,7 +76,7 @@ constexpr axes inverse_of(const axes& order) {
 
 namespace op {
 /// New axes of size 1 at the given places of the result.
-export struct unsqueeze {
+struct unsqueeze {
   static constexpr std::string_view name = "unsqueeze";
   static constexpr int operands = 1, alias = 0;
   using attributes = axes_attributes;
@@ -100,7 +100,7 @@ export struct unsqueeze {
   static void emit(emission&);
 };
 /// Without the given axes, which have size 1; without all of size 1 where none is given.
-export struct squeeze {
+struct squeeze {
   static constexpr std::string_view name = "squeeze";
   static constexpr int operands = 1, alias = 0;
   using attributes = axes_attributes;
@@ -129,7 +129,7 @@ export struct squeeze {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-export struct select {
+struct select {
   static constexpr std::string_view name = "select";
   static constexpr int operands = 1;
   static constexpr bool keeps_elements = true;
@@ -233,7 +233,7 @@ struct equal_part {
   static void emit(emission&);
 };
 /// The adjoint of equal_part: zeros of the second operand's shape with the first operand where the part is.
-export struct split_grad {
+struct split_grad {
   static constexpr std::string_view name = "split_grad";
   static constexpr int operands = 2;
   static constexpr unsigned shape_only = 2;
@@ -243,7 +243,7 @@ export struct split_grad {
   static void emit(emission&);
 };
 /// The first `leading` axes as rows, the others as columns.
-export struct as_matrix {
+struct as_matrix {
   static constexpr std::string_view name = "as_matrix";
   static constexpr int operands = 1, alias = 0;
   using attributes = matrix_attributes;
@@ -261,7 +261,7 @@ export struct as_matrix {
 };
 /// The first operand, once the second one is there: what reads it is not computed before, and is no equal of what reads the operand
 /// itself.
-export struct computed_after {
+struct computed_after {
   static constexpr std::string_view name = "computed_after";
   static constexpr int operands = 2, alias = 0;
   static constexpr auto identity = identity_rule::never;

@@ -33,7 +33,7 @@ export value negative_log_likelihood(const value& log_probabilities, const value
                                      const std::optional<value>& weights = {}, weighted_loss_attributes a = {},
                                      const origin& = {});
 /// A loss, and the logarithms of probabilities that it is of.
-export struct loss_and_log_probabilities {
+struct loss_and_log_probabilities {
   value loss, log_probabilities;
 };
 /// The same of logits (ONNX SoftmaxCrossEntropyLoss).   Shapes: scores [N, C, ...]; otherwise as `negative_log_likelihood`.
