@@ -21,7 +21,7 @@ export bool machine_has(isa set);
 
 /// Bytes handed out by lamina's allocator, as it rounds them: to multiples of 64 up to 512, to four steps a
 /// doubling up to 1 MiB, and to multiples of 64 beyond.
-export struct memory_counters {
+struct memory_counters {
   std::int64_t current = 0;      // in use by all threads; exact unless a thread allocates or releases at this moment
   std::int64_t peak = 0;         // the most that was in use: exact under a limit, else within 64 KiB for each thread
   std::int64_t allocations = 0;  // how often `allocate` succeeded

@@ -22,7 +22,7 @@ template <class T> struct stop_token_check {
   }
 };
 
-export namespace detail {
+namespace detail {
 
 /// A scope of a thread, and those around it.
 class stop_link {

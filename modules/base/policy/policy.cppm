@@ -70,7 +70,7 @@ template <fixed_string Name> inline constexpr bool is_sub_maker<sub_maker<Name>>
 /// Policies for one sublayer: `sub<"dot">(trainable(false))`, nested as deep as the topology. Several of one name add up.
 export template <fixed_string Name> requires no_error<sublayer_name_check<Name>> inline constexpr sub_maker<Name> sub{};
 
-export template <auto... P> struct policy_set;
+template <auto... P> struct policy_set;
 template <fixed_string Name> struct sub_kind {};
 template <fixed_string Name, class Set> struct sub_set {
   using kind = sub_kind<Name>;
@@ -285,7 +285,7 @@ export template <auto... P> requires no_error<policy_conflicts<P...>> using poli
 template <fixed_string Name, auto... P> struct inherited_set;
 
 /// The canonical form of `policies<...>`, and how to ask it.
-export template <auto... P> struct policy_set {
+template <auto... P> struct policy_set {
   static constexpr std::size_t size = sizeof...(P);
 
   /// Whether the set itself says something about a kind.

@@ -234,7 +234,7 @@ template <shape S> consteval auto extents_for_impl() {
   }(std::make_index_sequence<static_cast<std::size_t>(S.rank)>{});
 }
 /// The extents type of a shape value.
-export template <shape S> using extents_for = decltype(extents_for_impl<S>());
+template <shape S> using extents_for = decltype(extents_for_impl<S>());
 
 /// Whether two dimensions can be equal: both numbers must agree, everything else is settled at run time.
 export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() || !b.is_number(); }
@@ -258,7 +258,7 @@ struct name_clash {
   explicit constexpr operator bool() const { return name.is_name(); }
 };
 /// The first name that would mean two numbers if each of `given` stands under the pattern of its place, or nothing.
-export constexpr name_clash clash_of_names(view<const shape> patterns, view<const shape> given) {
+constexpr name_clash clash_of_names(view<const shape> patterns, view<const shape> given) {
   for (std::size_t i = 0; i < given.size(); ++i)
     for (std::size_t k = 0; k <= i; ++k)
       for (int a = 0; a < given[i].rank && a < patterns[i].rank; ++a)
@@ -274,7 +274,7 @@ constexpr bool surely_equal(const shape& a, const shape& b) {
   return a == b;
 }
 /// A shape without its first axis, where it has one, and a shape with one more in front.
-export constexpr shape without_first(shape s) {
+constexpr shape without_first(shape s) {
   for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];
   if (s.rank > 0) --s.rank;
   return s;
@@ -354,7 +354,7 @@ export struct axes {
 };
 
 /// Offsets between neighbors of each axis of a row-major tensor, in elements.
-export constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
+constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
   std::int64_t step = 1;
   for (int i = s.rank - 1; i >= 0; --i) {
     strides[i] = step;

@@ -35,7 +35,7 @@ export enum class dtype : std::int32_t {
 };
 export inline constexpr int dtype_count = 24;
 /// Those of numbers and bool come first.
-export inline constexpr int number_type_count = dtype_count - 1;
+inline constexpr int number_type_count = dtype_count - 1;
 
 /// IEEE half precision as a storage type; arithmetic goes through float.
 export struct float16 {
@@ -381,7 +381,7 @@ export template <class F> constexpr decltype(auto) with_type(dtype t, F&& f) {
 
 // ---- numbers beside tensors -----------------------------------------------------------------------------------------
 
-export namespace detail {
+namespace detail {
 /// Takes a number into an element type: exact for integers and bool, rounded for floating types, infinite beyond them, or
 /// the largest number of those of 8 bits and fewer.
 /// False, and no change, where an integer type or bool has no such number.

@@ -21,7 +21,7 @@ export std::shared_ptr<const plan> make_plan(const program& p, view<const shape>
                                              const pass_options& options = {}, view<const known_input> known = {});
 
 /// Where an executor finds its states.
-export struct state_source {
+struct state_source {
   parameter_store* shared = nullptr;  // parameters and packed forms, which executors of other threads may read as well
   parameter_store* own = nullptr;     // looked up first: states that no other thread reads or assigns
 };
@@ -210,7 +210,7 @@ export class executor {
 
 /// Several tensors of different types; `auto [loss, gradient] = evaluate(...)` takes it apart. Plain structs up to
 /// twelve, so that this works in a program that includes no header.
-export template <class... T> struct results;
+template <class... T> struct results;
 template <class A, class B> struct results<A, B> {
   A first;
   B second;

@@ -17,7 +17,7 @@ import lamina.std;
 namespace lamina {
 
 /// Where output i of a run goes: memory for a tensor of this type, asked for once the type is known. Empty outputs too.
-export using output_place = std::function<void*(std::size_t i, const tensor_type& type)>;
+using output_place = std::function<void*(std::size_t i, const tensor_type& type)>;
 
 /// What operations took in runs of one plan. Of a program in segments each has its own, one for each plan that its runs
 /// took, and one for each operation that runs on the host, with what its subprograms took.

@@ -56,7 +56,7 @@ template <Symbolic X> inline constexpr shape pattern_of = [] {
 }();
 
 /// What a user's data type lacks; nothing is said of other types.
-export template <class X> struct data_check {
+template <class X> struct data_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) {

@@ -21,12 +21,12 @@ export enum class fan_mode : std::int8_t { in, out, average };
 /// The distribution of a scaled variance. truncated: a normal one cut at two deviations, with the variance asked for.
 export enum class fan_distribution : std::int8_t { uniform, normal, truncated };
 
-export struct fans {
+struct fans {
   double in = 1, out = 1;
   constexpr bool operator==(const fans&) const = default;
 };
 /// The fans of a parameter's shape, which must be known.
-export constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::out_in) {
+constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::out_in) {
   if (s.rank == 0) return {};
   auto number = [&](int i) { return static_cast<double>(s.at(i)); };
   if (layout == fan_layout::out_in) {

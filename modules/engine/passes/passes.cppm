@@ -145,7 +145,7 @@ export struct pass_options {
 
 /// How often each rewriting applied; `simplified` is the sum of `rewritten`. `common` counts operations that were found
 /// equal to another one, when the program was built and when it was planned.
-export struct pass_counters {
+struct pass_counters {
   std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0,
                merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
@@ -159,7 +159,7 @@ export struct pass_counters {
 using constant_evaluator = std::function<any_tensor(const program&)>;
 
 /// The elements of an input that decide shapes: those of this plan.
-export struct known_input {
+struct known_input {
   std::size_t input = 0;       ///< which one
   const void* data = nullptr;  ///< all of its elements
 };
@@ -190,7 +190,7 @@ struct precomputed_program {
 precomputed_program precomputed(const program& p, bool factors = true);
 
 /// Which results of layers the backward pass computes again instead of keeping them: bits stay, and an arena is smaller.
-export struct recomputation {
+struct recomputation {
   /// Cuts the net into about sqrt(n) parts of equal bytes where few values pass from one to the next; those are kept.
   bool automatic = false;
   /// Patterns of layers' paths (`block*`): inside of each such layer nothing is kept, beside what other layers read.

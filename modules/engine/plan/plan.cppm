@@ -52,7 +52,7 @@ export struct loop_arguments {
 };
 /// Steps [first, first + count) that do not depend on each other, and the line of `explain()` that they belong to; -1: to
 /// several, or to none.
-export struct plan_stage {
+struct plan_stage {
   std::uint32_t first, count;
   std::int32_t line = -1;
 };
@@ -107,7 +107,7 @@ export struct plan_line {
 };
 
 /// What a plan does, without running it.
-export struct plan_cost {
+struct plan_cost {
   double flops = 0;
   std::size_t bytes = 0;      // read and written
   std::size_t arena = 0;      // of activations

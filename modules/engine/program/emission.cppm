@@ -20,7 +20,7 @@ export enum class layout : std::uint8_t {
 };
 
 /// A place in a buffer of the plan; addresses follow when the plan is bound.
-export struct buffer_ref {
+struct buffer_ref {
   std::int32_t buffer = -1;
   std::int64_t offset = 0;  // bytes
   layout form = layout::plain;
@@ -41,12 +41,12 @@ export struct address {
 
 /// A field of an argument struct that holds a function or a table; where `numbers` is a field that holds the address of
 /// floating-point numbers, the function is called only for such as are not all finite.
-export struct code_field {
+struct code_field {
   const void* field;
   const void* numbers = nullptr;
 };
 
-export using step_function = void(*)(const void* arguments, void* scratch) noexcept;
+using step_function = void (*)(const void* arguments, void* scratch) noexcept;
 
 /// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
 struct first_counted {
@@ -56,7 +56,7 @@ struct first_counted {
 };
 
 /// The epilogue that later nodes left to a matrix product or convolution.
-export struct epilogue {
+struct epilogue {
   value_id bias, residual;    // node -1: none
   const node* sum = nullptr;  // the operation, with `sums`, that adds `residual`, if it is not a plain sum
   bool clamp = false;

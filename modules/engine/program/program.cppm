@@ -263,7 +263,7 @@ struct program_output {
   std::string name;
   value_id value;
 };
-export struct assignment {
+struct assignment {
   std::int32_t state;
   value_id value;
 };  // state: node of the state

@@ -20,17 +20,17 @@ export std::string_view name_of(quantization_schema s);
 export quantization_schema quantization_schema_of(std::string_view name);
 
 /// The scale and offset of a range.
-export struct quantization_numbers {
+struct quantization_numbers {
   float scale = 1;
   std::int8_t offset = 0;
   bool operator==(const quantization_numbers&) const = default;
 };
 /// A range is widened to hold 0; one of 0 alone has scale 1. Errors: value_error for ends that are not finite or in wrong order.
-export quantization_numbers numbers_for(double low, double high, quantization_schema s);
+quantization_numbers numbers_for(double low, double high, quantization_schema s);
 
 /// The smallest and largest number that a value took, and, where they were counted, how many numbers lay in each of as many equal parts
 /// of that range.
-export struct value_range {
+struct value_range {
   std::string name;  ///< of the product and its end: `0.weight:in`, `0.weight:out`
   double low = 0, high = 0;
   std::vector<std::int64_t> counts{};  ///< a histogram from `low` to `high`
@@ -55,7 +55,7 @@ export quantization_profile load_profile(const std::string& path);
 /// Errors: unsupported_error for a program with operations on the host: programs are quantized that are one plan.
 void refuse_host(const program& p, std::string_view who);
 
-export struct profile_options {
+struct profile_options {
   int bins = 0;  ///< of a histogram of each value, up to 65536, taken in a second run of all samples; 0: none
 };
 
@@ -79,7 +79,7 @@ export calibration calibration_of(std::string_view name);
 /// The part of a range that a calibration keeps; 0 is in it. All but `extrema` need a histogram.
 /// Source of `entropy`: Migacz, "8-bit inference with TensorRT" (2017).
 /// Errors: value_error without one, and for a percentile that is not in (50, 100].
-export value_range calibrated(const value_range& r, calibration how, double percentile = 99.99);
+value_range calibrated(const value_range& r, calibration how, double percentile = 99.99);
 
 export struct quantization_options {
   quantization_schema schema = quantization_schema::asymmetric;
