@@ -78,7 +78,7 @@ export std::int64_t written_opset(const saved_net& net);
 export void save(const std::string& path, const saved_net& net, const write_options& o = {});
 
 /// A node that is not supported.
-export struct unsupported_node {
+struct unsupported_node {
   std::string name, domain, op;
   std::int64_t opset = 0;
   std::string why;
@@ -92,7 +92,7 @@ export std::vector<unsupported_node> unsupported(const std::string& path);
 export named_value load_value(const std::string& path, value_kind kind = value_kind::tensor);
 
 /// An operator that is supported: since which opset of its domain its entry is true.
-export struct operator_entry {
+struct operator_entry {
   std::string_view domain, op;
   std::int64_t since;
 };

@@ -94,7 +94,7 @@ export class sample_batch {
 
 /// The batches of a data set, one after another: `for (auto& b : batches(data, {.batch = 32}))`.
 /// The batch is read into the same memory each time.
-export class batch_range {
+class batch_range {
  public:
   batch_range(sample_source source, batch_plan plan, bool pad)
       : source_(std::move(source)), plan_(std::move(plan)), pad_(pad) {}

@@ -26,7 +26,7 @@ export class sample_error : public value_error {
 };
 
 /// A sample that was left out: its index in the data set, and what is wrong with it, which names where it comes from.
-export struct left_out_sample {
+struct left_out_sample {
   std::int64_t index = 0;
   std::string why{};
 };
@@ -49,7 +49,7 @@ export struct loader_options {
 };
 
 /// What a loader has done since it was made.
-export struct loader_report {
+struct loader_report {
   std::int64_t batches = 0, samples = 0;
   /// Samples that could not be read, under `sample_failure::skip`.
   std::int64_t skipped = 0;

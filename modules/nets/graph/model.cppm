@@ -23,7 +23,7 @@ namespace lamina::graph {
 /// Kind of a parameter: a weight, which decays, a bias, or a computed one, which no optimizer changes.
 export enum class parameter_tag : std::uint8_t { weight, bias, computed };
 
-export struct parameter_info {
+struct parameter_info {
   std::string name;
   value at;  // in the model's net
   parameter_tag tag = parameter_tag::weight;

@@ -40,12 +40,12 @@ struct gradient_target {
   gradient_target(const value& v, const value& first) : of(v), start(first) {}
 };
 /// A gradient of a table by the rows that were looked up: rows may come more than once.
-export struct gradient_slices {
+struct gradient_slices {
   value indices, values;
 };
 
 /// The gradients that a net was given, by blob. It refers to its net, which must outlive it.
-export class gradient_map {
+class gradient_map {
  public:
   /// The gradient of a value. Errors: value_error where it has none.
   value operator[](const value& blob) const;
@@ -73,7 +73,7 @@ export struct net_options {
 /// name unless it is listed itself.
 using renaming = std::map<std::string, std::string>;
 /// Options of adding gradients.
-export struct gradient_options {
+struct gradient_options {
   std::vector<value> with_respect_to{};  // empty: all floating inputs and named blobs that the targets depend on
 };
 

@@ -37,7 +37,7 @@ export struct execution_step {
 };
 
 /// What an operation of a net, or several that run as one, costs in a run.
-export struct operation_cost {
+struct operation_cost {
   std::string operation, where;  // as in `explain`, and the place in the user's code
   tensor_type result;
   double flops = 0;
@@ -45,13 +45,13 @@ export struct operation_cost {
   double nanoseconds = 0;  // of a run; 0 where nothing was timed
 };
 /// What runs of a net took.
-export struct net_times {
+struct net_times {
   double least_ns = 0, median_ns = 0;        // of whole runs
   std::vector<operation_cost> operations{};  // with the mean time of each
   double rest_ns = 0;                        // of copies that belong to no operation
 };
 /// Bytes that a run of a net works in.
-export struct memory_estimate {
+struct memory_estimate {
   std::size_t arena = 0;                // of results, as they share memory
   std::size_t least = 0;                // most bytes that are alive at once
   std::size_t unshared = 0;             // of results, if none shared memory

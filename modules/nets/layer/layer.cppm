@@ -55,7 +55,7 @@ constexpr void list_names(text& t, view<const label> names) {
 }
 // ---- what a layer says of itself ------------------------------------------------------------------------------------
 
-export namespace detail {
+namespace detail {
 template <Layer L> constexpr std::string_view layer_kind(const L& l) {
   if constexpr (requires { l.kind(); }) return l.kind();
   else {

@@ -53,7 +53,7 @@ struct trace_listener {
 };
 
 /// State that the nested scopes of one trace share.
-export struct trace_walk {
+struct trace_walk {
   program& into;
   parameter_store& store;
   std::int64_t seed = 0;
@@ -71,7 +71,7 @@ export struct trace_walk {
 };
 
 /// The scope in which layers run over values of a program: parameters are states found by their path.
-export class trace_scope {
+class trace_scope {
  public:
   explicit trace_scope(trace_walk& walk) : walk_(&walk) {}
   trace_scope nested(const label& name) const;
@@ -201,8 +201,8 @@ export struct model_options {
 };
 
 /// Traces a definition into a program with the definition's inputs; outputs are not yet roots.
-export std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
-                                bool training, view<const value> inputs);
+std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
+                         bool training, view<const value> inputs);
 
 /// Where input extents do not fit a program traced from a definition: the error that names the layer.
 void explain_mismatch(const model_definition& d, view<const shape> inputs);

@@ -33,7 +33,7 @@ export struct reference_options {
 };
 
 /// Transformations that a factory made for inference.
-export struct reference_report {
+struct reference_report {
   std::int64_t dropped = 0;   ///< layers that pass on their input, as dropout does
   std::int64_t folded = 0;    ///< factors and terms that went into the weights before them: two for each batch norm, or
                               ///< one where nothing but weights comes before it

@@ -43,7 +43,7 @@ std::vector<std::string> unfreeze(M& net, const Pattern&... patterns) {
 
 // ---- heads ----------------------------------------------------------------------------------------------------------
 
-export struct head_options {
+struct head_options {
   std::string name = "head";  ///< its parameters are `head.weight` and so on
   std::int64_t seed = 0;      ///< of their first values
 };

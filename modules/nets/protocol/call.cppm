@@ -59,7 +59,7 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& w
 
 /// The value of an output port: an operand like any other, not yet computed. Its type has the known extents of its shape.
 /// Errors: state_error when an empty one is used.
-export template <Element T, class Extents> class port_value {
+template <Element T, class Extents> class port_value {
  public:
   using evaluation_mode = lazy;
   using element_type = T;
@@ -94,7 +94,7 @@ export template <Element T, class Extents> class port_value {
 };
 
 /// In place of a gradient that does not exist or is not wanted.
-export struct no_gradient_type {};
+struct no_gradient_type {};
 export inline constexpr no_gradient_type no_gradient{};
 
 namespace detail {

@@ -33,7 +33,7 @@ export struct latency_histogram {
 };
 
 /// Counters of a queue. requests = answered + failed + expired + stopped + waiting + running.
-export struct queue_statistics {
+struct queue_statistics {
   std::int64_t requests = 0;  // accepted
   std::int64_t answered = 0;  // computed
   std::int64_t failed = 0;    // by an error of their run

@@ -49,7 +49,7 @@ export void write_wav(const std::string& path, const waveform& w, wav_format for
 export waveform to_mono(const waveform& w);
 
 /// A low-pass filter: a sinc of so many zero crossings on each side, times a Kaiser window.
-export struct resample_options {
+struct resample_options {
   std::int64_t zero_crossings = 24;
   double rolloff = 0.945;  ///< the edge of the pass band, of the lower rate's half
   double beta = 9.0;       ///< of the window: more suppresses more, in a wider transition
@@ -65,23 +65,23 @@ export waveform resample(const waveform& w, std::int64_t rate, const resample_op
 // training, `step` the number of the sample, counted over all epochs.
 
 /// White noise whose standard deviation is drawn from a range.   Errors: value_error unless 0 <= low <= high.
-export struct noise_options {
+struct noise_options {
   double low = 0.001, high = 0.015;
 };
 export waveform add_noise(const waveform& w, const noise_options& o, random_state at);
 /// Louder or softer by a number of decibels that is drawn from a range.   Errors: value_error unless low <= high.
-export struct gain_options {
+struct gain_options {
   double low = -6, high = 6;
 };
 export waveform random_gain(const waveform& w, const gain_options& o, random_state at);
 /// Later or earlier by at most `max` frames; what comes in is 0.   Errors: value_error for a negative `max`.
-export struct shift_options {
+struct shift_options {
   std::int64_t max = 1600;
 };
 export waveform time_shift(const waveform& w, const shift_options& o, random_state at);
 
 /// So many stripes, each of a width that is drawn from 0 to `max`, are set to `value`.
-export struct mask_options {
+struct mask_options {
   std::int64_t count = 1, max = 10;
   float value = 0;
 };

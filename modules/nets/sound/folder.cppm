@@ -12,7 +12,7 @@ export struct labeled_sound {
   std::int64_t label = 0;
 };
 /// What all sounds of a folder are made to be.
-export struct audio_folder_options {
+struct audio_folder_options {
   std::int64_t rate = 0;    ///< frames in a second; 0 for those of each file
   std::int64_t frames = 0;  ///< longer sounds are cut off, shorter ones filled up with zeros; 0 for the length of each
   bool mono = true;         ///< the mean of all channels

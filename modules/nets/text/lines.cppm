@@ -7,7 +7,7 @@ import lamina.std;
 namespace lamina {
 
 /// How a file of text is read.
-export struct line_options {
+struct line_options {
   bool skip_empty = false;       ///< lines of nothing or white space are no samples
   bool replace_invalid = false;  ///< U+FFFD stands for what is no UTF-8, rather than an error
 };
@@ -29,7 +29,7 @@ export class line_dataset {
 };
 
 /// Tokens, and what follows each of them: what a language model is trained on.
-export struct token_window {
+struct token_window {
   vector<std::int64_t> inputs, targets;
 };
 /// Windows of a stream of tokens. Samples share its memory.

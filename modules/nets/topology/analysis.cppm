@@ -11,12 +11,12 @@ namespace lamina {
 // ---- connections ----------------------------------------------------------------------------------------------------
 
 /// One end of a connection: a port of a sublayer or, where `node` is empty, a port of the topology itself.
-export struct endpoint {
+struct endpoint {
   label node, port;
 };
 /// From an output of a sublayer (or an input of the topology) to an input of a sublayer (or an output of the topology).
 /// An empty `to` states that an output is not used.
-export struct connection {
+struct connection {
   endpoint from, to;
 };
 

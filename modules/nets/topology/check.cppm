@@ -30,7 +30,7 @@ struct state_listener {
 };
 
 /// State that the nested scopes of one walk share.
-export struct type_walk {
+struct type_walk {
   text* why;
   bool placed = false;  // the message already names the layer
   std::int64_t sites = 0;
@@ -38,7 +38,7 @@ export struct type_walk {
 };
 
 /// The scope in which layers run over types: parameters exist as their shapes, and the first mismatch makes a message.
-export class type_scope {
+class type_scope {
  public:
   constexpr type_scope(type_walk& walk, dtype element, bool training = false)
       : walk_(&walk), element_(element), training_(training) {}
@@ -349,7 +349,7 @@ template <class T, class Set> constexpr void check_sub_policies(const T& t, Set,
   });
 }
 /// That every `sub<"name">` of a set of policies names a sublayer.
-export template <const auto& Topology, class Policies> struct sub_policies_check {
+template <const auto& Topology, class Policies> struct sub_policies_check {
   static consteval text message() {
     text why;
     if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>)
@@ -457,7 +457,7 @@ export template <const auto& Topology, class... In> using shape_check =
     typed_shape_check<Topology, dtype::float32, In...>;
 
 /// For each input, the port of the topology that it feeds.
-export template <const auto& Topology, class... In> inline constexpr auto input_ports = [] {
+template <const auto& Topology, class... In> inline constexpr auto input_ports = [] {
   text why;
   return type_run<Topology, dtype::float32, policies<>, In...>::ports(why);
 }();

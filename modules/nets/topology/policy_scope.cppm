@@ -11,7 +11,7 @@ import lamina.std;
 namespace lamina {
 
 /// A scope with a set of policies, which each layer sees as its path through the set allows.
-export template <class Base, class P> class policy_scope : public Base {
+template <class Base, class P> class policy_scope : public Base {
  public:
   using policy_type = P;
   explicit constexpr policy_scope(const Base& scope) : Base(scope) {}

@@ -83,7 +83,7 @@ export template <Optimizer O> struct clipped {
 };
 
 /// What is different for some parameters: the rate times a factor, another decay, or no updates at all.
-export struct group_options {
+struct group_options {
   double rate_scale = 1;
   std::optional<double> weight_decay{};
   bool frozen =

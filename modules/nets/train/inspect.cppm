@@ -32,7 +32,7 @@ export struct wrong_prediction {
   double probability = 0;  ///< of the class that was found
   double loss = 0;         ///< cross entropy
 };
-export struct prediction_options {
+struct prediction_options {
   bool probabilities = false;  ///< whether the model gives probabilities, and not logits
 };
 

@@ -94,7 +94,7 @@ export struct confusion_matrix {
 /// class 1 alone.
 export enum class average { micro, macro, weighted, binary };
 /// What is computed of each class: true positives by those found, by those there, twice by both, or by the union.
-export enum class class_score { precision, recall, f1, iou };
+enum class class_score { precision, recall, f1, iou };
 
 /// How samples are decided: as options of metrics of classes have it.
 struct class_options {
@@ -113,7 +113,7 @@ struct class_counts {
 
 /// Precision, recall, F1 or intersection over union. A class that is found nowhere and is the target nowhere is left out of means over
 /// classes, as scikit-learn does with its default `labels`; one that is only found or only a target counts.
-export template <class_score Score> struct score_of_classes {
+template <class_score Score> struct score_of_classes {
   average over = average::macro;
   std::int64_t classes = 0;  ///< 0: as the outputs have, or 2
   double threshold = 0.5;
@@ -156,7 +156,7 @@ export struct perplexity {
 // missing.
 
 /// A score and whether its target is 1.
-export struct ranked {
+struct ranked {
   double score;
   bool positive;
 };
@@ -218,7 +218,7 @@ export struct r2 {
 export std::int64_t edit_distance(view<const std::int64_t> a, view<const std::int64_t> b);
 
 /// What an edit is of: a number, a word between spaces, a character of UTF-8.
-export enum class edit_unit { token, word, character };
+enum class edit_unit { token, word, character };
 /// Edits and lengths of targets so far.
 struct edit_counts {
   std::int64_t edits = 0, length = 0;
@@ -226,7 +226,7 @@ struct edit_counts {
   void add(edit_unit unit, std::string_view output, std::string_view target);
 };
 /// Edits from outputs to targets by the lengths of targets. 0 where there are no targets.
-export template <edit_unit Unit> struct edit_rate {
+template <edit_unit Unit> struct edit_rate {
   edit_counts counts{};
   static constexpr std::string_view name() {
     constexpr std::string_view names[] = {"token_error_rate", "word_error_rate", "character_error_rate"};
@@ -253,7 +253,7 @@ export using character_error_rate = edit_rate<edit_unit::character>;
 // ---- your own -------------------------------------------------------------------------------------------------------
 
 /// The mean of f(output, target), a number for each batch, by the numbers of samples, the first extent of targets.
-export template <class F> struct function_metric {
+template <class F> struct function_metric {
   std::string called;
   F function;
   double sum = 0;
@@ -278,7 +278,7 @@ function_metric<F> of(std::string name, F f) {
 // ---- which output and which target ----------------------------------------------------------------------------------
 
 /// An output of a net: by its position, or by its name.
-export class output_choice {
+class output_choice {
  public:
   template <std::integral I> output_choice(I position) : position_(static_cast<std::int64_t>(position)) {}
   output_choice(std::string name) : name_(std::move(name)) {}

@@ -22,7 +22,7 @@ export struct loss_scaling {
 };
 
 /// How a step of a training is computed.
-export struct step_options {
+struct step_options {
   /// What products (`linear`, `matmul`, `attention`, convolutions), their gradients too, round float32 operands to: bfloat16 or float16.
   /// Sums, parameters, states of optimizers and everything else stay float32, as do bodies of recurrent layers.
   product_type compute{};

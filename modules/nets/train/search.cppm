@@ -22,7 +22,7 @@ export struct find_rate_options {
   std::int64_t shards = 0;  ///< as that of `fit`
 };
 /// A step: its rate, the loss of its batch before it, and the running mean of losses.
-export struct rate_point {
+struct rate_point {
   double rate = 0, loss = 0, smoothed = 0;
 };
 export struct rate_report {

@@ -52,7 +52,7 @@ concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfThree<L> || LossOfFo
 /// The loss of a batch, and what joins those of several. A class of losses says so by members beside its call: `weight`, which takes the
 /// same operands, gives what its mean is divided by, which results do not change; `reduction` of `loss_reduction::sum` is no mean;
 /// `ignore_index` is that of targets that count for nothing.
-export struct loss_terms {
+struct loss_terms {
   value loss{};         // one number
   value weight{};       // one number; empty: the number of samples
   bool is_sum = false;  // losses of batches are added
@@ -433,7 +433,7 @@ evaluation evaluate(M& net, const D& data, const L& loss, const Options& options
 }
 
 /// Results of a data set of which samples may have been left out.
-export struct predictions {
+struct predictions {
   std::vector<any_tensor> outputs;  // rows are those of the samples that were used
   /// Which those are: row r of each output is that of sample samples[r] of the data set.
   std::vector<std::int64_t> samples;
@@ -483,7 +483,7 @@ template <class... Metrics> std::vector<left_out_sample> measure(model_core& net
 }  // namespace detail
 
 /// What a metric has found.
-export struct metric_value {
+struct metric_value {
   std::string name;
   double value = 0;
 };
@@ -500,7 +500,7 @@ requires(sizeof...(Metrics) > 0) &&
   return {{std::string(metrics.name()), metrics.value()}...};
 }
 /// Metrics over a data set of which samples may have been left out.
-export struct metric_report {
+struct metric_report {
   std::vector<metric_value> values;
   std::vector<left_out_sample> left_out;
 };
