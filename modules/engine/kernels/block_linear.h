@@ -33,6 +33,26 @@ template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p,
     first = __builtin_convertvector(both & words(15), V), second = __builtin_convertvector(both >> words(4), V);
   }
 }
+/// What 32 numbers of a block stand for, (number - offset) * scale, in the order of `numbers32`. With AVX-512 those of 4 bits come out of
+/// a register of all 16 values: fewer steps than to make a float of each.
+template <int Bits, class V>
+LAMINA_INLINE void values32(const std::uint8_t* p, V offset, V scale, V& first, V& second) {
+#if defined(__AVX512F__)
+  if constexpr (Bits == 4) {
+    using words = std::int32_t __attribute__((ext_vector_type(16)));
+    const V all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const auto table = __builtin_bit_cast(__m512, (all - offset) * scale);
+    const auto of = [&](words lowest_bits) __attribute__((always_inline)) {
+      return __builtin_bit_cast(V, _mm512_permutexvar_ps(__builtin_bit_cast(__m512i, lowest_bits), table));
+    };
+    const auto both = __builtin_convertvector(read<bytes16>(p), words);
+    first = of(both), second = of(both >> words(4));
+    return;
+  }
+#endif
+  numbers32<Bits>(p, first, second);
+  first = (first - offset) * scale, second = (second - offset) * scale;
+}
 /// Each half added to the other, until one number is left.
 template <class V> LAMINA_INLINE float sum_of(V v) {
   const auto eight = v.lo + v.hi;
@@ -57,30 +77,6 @@ template <int Bits> LAMINA_INLINE void copy_in_order(const block_linear_args& a,
   }
 }
 
-/// What the 16 numbers of 4 bits stand for in a block, of which a permutation of registers takes those of the weights: fewer steps than
-/// to make a float of each.
-struct block_values {
-  using floats = float __attribute__((ext_vector_type(16)));
-  using lanes = std::int32_t __attribute__((ext_vector_type(16)));
-#if defined(__AVX512F__)
-  static constexpr bool has_table = true;
-  floats table;
-  LAMINA_INLINE block_values(floats offset, floats scale) {
-    const floats all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    table = (all - offset) * scale;
-  }
-  /// Of the lowest 4 bits of each word.
-  LAMINA_INLINE floats of(lanes number) const {
-    return __builtin_bit_cast(
-        floats, _mm512_permutexvar_ps(__builtin_bit_cast(__m512i, number), __builtin_bit_cast(__m512, table)));
-  }
-#else
-  static constexpr bool has_table = false;
-  LAMINA_INLINE block_values(floats, floats) {}
-  LAMINA_INLINE floats of(lanes) const { return {}; }
-#endif
-};
-
 /// Rows of x that share what is unpacked; each sum runs in the same chains of 16 for any number of rows, in turn by halves and blocks.
 /// `Block`: that of the arguments where it is known, else 0.
 template <int Bits, int R, long Block> struct block_rows {
@@ -95,7 +91,6 @@ template <int Bits, int R, long Block> struct block_rows {
     const float *scale = a.scale + o * a.blocks, *offset = a.offset + o * a.blocks * a.offset_step;
     const auto add_block = [&](long b, int chain) __attribute__((always_inline)) {
       const floats s(scale[b]), z(offset[b * a.offset_step]);
-      const block_values numbers(z, s);
       const auto add = [&](long k, int to, floats v) __attribute__((always_inline)) {
         LAMINA_UNROLL
         for (int r = 0; r < R; ++r) sums[r][to] = plus_product(sums[r][to], read<floats>(x + r * x_row + k), v);
@@ -104,13 +99,7 @@ template <int Bits, int R, long Block> struct block_rows {
       LAMINA_NO_UNROLL
       for (; k + 16 < block; k += 32) {
         floats first, second;
-        if constexpr (Bits == 4 && block_values::has_table) {
-          const auto both = __builtin_convertvector(read<bytes16>(w + k / 2), block_values::lanes);
-          first = numbers.of(both), second = numbers.of(both >> block_values::lanes(4));
-        } else {
-          numbers32<Bits>(w + k * Bits / 8, first, second);
-          first = (first - z) * s, second = (second - z) * s;
-        }
+        values32<Bits>(w + k * Bits / 8, z, s, first, second);
         add(k, chain, first), add(k + 16, chain + 1, second);
       }
       if (k < block) add(k, chain, (numbers16<Bits>(w + k * Bits / 8) - z) * s);

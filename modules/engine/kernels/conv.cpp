@@ -205,27 +205,25 @@ void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept 
 
 void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_pooled_args*>(args);
-  const long line = a.maps.out_width * blocked::block, blocks = blocked::divide_up(a.maps.channels, blocked::block);
   pool_args pool = a.pool;
-  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long n, long o, long row) {
+  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long, long at) {
     pool.w = held;
     pool.in = in;
-    pool.out = static_cast<float*>(a.pool.out) + ((n * blocks + o) * a.maps.out_height + row) * line;
+    pool.out = static_cast<float*>(a.pool.out) + at;
     a.pool_run(&pool, nullptr);
   });
 }
 
 void LAMINA_KERNEL(conv_depthwise_after_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_depthwise_args*>(args);
-  const long line = a.maps.out_width * blocked::block, blocks = blocked::divide_up(a.maps.channels, blocked::block),
-             filter = a.maps.kernel_h * a.maps.kernel_w * blocked::block;
+  const long filter = a.maps.kernel_h * a.maps.kernel_w * blocked::block;
   conv_blocked_args filters = a.depthwise;
-  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long n, long o, long row) {
+  blocked::in_bands(a, scratch, [&](const window& held, const float* in, long o, long at) {
     filters.w = held;
     filters.in = in;
     filters.weight = a.depthwise.weight + o * filter;
     if (filters.bias) filters.bias = a.depthwise.bias + o * blocked::block;
-    filters.out = a.depthwise.out + ((n * blocks + o) * a.maps.out_height + row) * line;
+    filters.out = a.depthwise.out + at;
     a.depthwise_run(&filters, static_cast<char*>(scratch) + a.bytes);
   });
 }

@@ -174,9 +174,8 @@ struct pool_grad_args {
 /// [first_band, first_band + bands) of each.
 struct conv_bands {
   enum { whole, rest, above, kinds };
-  conv_blocked_args conv
-      [kinds];  // prepared for `rows` rows, for those of a shorter last band, and for those above a part's first band
-                // that its windows read, too
+  // Prepared for `rows` rows, for those of a shorter last band, and for those above a part's first band that its windows read, too.
+  conv_blocked_args conv[kinds];
   kernel run[kinds];
   window maps;  // the windows over the whole results of the convolution
   long first, count, first_band, bands;

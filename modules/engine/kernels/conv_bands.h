@@ -8,8 +8,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// Calls take(windows of a band as those of a map of their own, its first row, image, block of channels, first row of the results) for
-/// each band and block.
+/// Calls take(windows of a band as those of a map of their own, its first row, block of channels, place of their first result among all)
+/// for each band and block.
 template <class Take> LAMINA_COMPACT void in_bands(const conv_bands& a, void* scratch, Take take) {
   const window& w = a.maps;
   const long line = w.width * block, blocks = divide_up(w.channels, block), plane = a.rows_held() * line;
@@ -41,7 +41,8 @@ template <class Take> LAMINA_COMPACT void in_bands(const conv_bands& a, void* sc
       held.out_height = results;
       held.pad_h = made - kept - top;
       held.more_h = w.pad_h + w.more_h - held.pad_h;
-      for (long o = 0; o < blocks; ++o) take(held, band + o * plane, n, o, row);
+      for (long o = 0; o < blocks; ++o)
+        take(held, band + o * plane, o, ((n * blocks + o) * w.out_height + row) * w.out_width * block);
       row += results;
       const long again = smaller(larger(made - (row * w.stride_h - w.pad_h), 0), kept);
       if (again > 0 && made < end) {

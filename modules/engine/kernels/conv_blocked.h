@@ -210,10 +210,10 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   const long kernel_row = steps_of<Form>(w.kernel_w * step) * block;  // lanes of weights of one kernel row
   tile_args q;
   const bool spread = !flat && d[is_spread] != 0;
-  q.steps = steps_of<Form>(spread ? step : w.kernel_w * step);
   q.tap = steps_of<Form>(step);
+  q.steps = spread ? q.tap : steps_of<Form>(w.kernel_w * step);
   q.pixel = w.stride_w * step;
-  q.weight_row = spread ? steps_of<Form>(step) * block : kernel_row;
+  q.weight_row = spread ? q.tap * block : kernel_row;
   q.weight_block = w.kernel_h * kernel_row;
   q.weight_column = in_count * q.weight_block;
   q.out_column = pixels * block;
