@@ -385,8 +385,7 @@ class layout_of {
       operation made{line.what, at, line.steps};
       for (const auto& r : line.results) {
         const auto p = place_of(r.buffer);
-        made.results.push_back({r.type, p.in, p.offset + static_cast<std::size_t>(r.offset),
-                                r.form == layout::plain ? r.type.bytes() : r.bytes});
+        made.results.push_back({r.type, p.in, p.offset + static_cast<std::size_t>(r.offset), r.bytes});
       }
       to_.operations.push_back(std::move(made));
       next = at + line.steps;

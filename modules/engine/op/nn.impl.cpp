@@ -276,34 +276,29 @@ template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t 
 image_call call_of_windows(const emission& e, std::vector<tensor_type>& in) {
   const node& n = *e.epilogue().windows;
   in.push_back(e.out_type(0));
-  for (std::size_t k = 1; k < n.inputs.size(); ++k) in.push_back(e.operand_type(n.inputs[k]));
+  for (auto v : e.epilogue().windows_operands()) in.push_back(e.operand_type(v));
   return {n.attributes.get(), in, n.results, true, true, e.isa()};
 }
 
 void emit_pooled(emission& e, const convolution& w, std::int64_t images, double flops_per_image, buffer_ref weight,
-                 buffer_ref bias, window_rule rule) {
-  const node& pool = *e.epilogue().windows;
-  const auto& at = pool.attributes_as<pool2d_attributes>();
+                 buffer_ref bias, window_rule rule, const kernels::window& maps) {
   kernels::conv_pooled_args a{};
   a.pool.images = 1;
-  a.pool.count_padding = at.count_padding;
+  a.pool.count_padding = e.epilogue().windows->attributes_as<pool2d_attributes>().count_padding;
   a.pool_run =
       rule == window_rule::maximum ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
   std::size_t scratch = 0;
-  const auto bands = prepare_bands(e, w, window_of(at, e.out_type(0).dims, pool.results[0].dims), a, scratch);
+  const auto bands = prepare_bands(e, w, maps, a, scratch);
   cut_bands(e, images, flops_per_image, bands, a, {{&a.pool.out, e.out(0)}}, weight, bias,
             [&](view<const address> where) { e.step(functions(e).pooled, a, where, a.bytes + scratch); });
 }
 
 void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images, double flops_per_image,
-                          buffer_ref weight, buffer_ref bias) {
+                          buffer_ref weight, buffer_ref bias, const kernels::window& maps) {
   const auto& tail = e.epilogue();
-  const node& n = *tail.windows;
-  const shape &filters = e.operand_type(n.inputs[1]).dims, &y = n.results[0].dims;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
   // Filters are multiplied as they are, in float32.
-  const convolution of{{window_of(n.attributes_as<conv2d_attributes>(), e.out_type(0).dims, filters, y)},
-                       dtype::float32};
+  const convolution of{{maps}, dtype::float32};
   const auto& f = functions(e).blocked;
   kernels::conv_depthwise_args a{};
   a.depthwise.w = of;
@@ -315,13 +310,14 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
   }
   a.depthwise_run = f.prepare(&a.depthwise);
   std::size_t scratch = f.scratch_bytes(&a.depthwise);
-  const auto bands = prepare_bands(e, w, of, a, scratch);
-  std::vector<address> where{{&a.depthwise.weight, packed_weights(e, of, false, false, n.inputs[1])},
+  const auto bands = prepare_bands(e, w, maps, a, scratch);
+  std::vector<address> where{{&a.depthwise.weight, packed_weights(e, of, false, false, tail.windows->inputs[1])},
                              {&a.depthwise.out, e.out(0)}};
   if (const buffer_ref b = padded_bias(e, tail.windows_bias, w.out_channels, in_whole_blocks(e, w.out_channels)))
     where.push_back({&a.depthwise.bias, b});
-  const double flops =
-      flops_per_image + 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(filters.size(1, 4));
+  const double flops = flops_per_image + 2.0 *
+                                             static_cast<double>(maps.out_channels * maps.out_height * maps.out_width) *
+                                             static_cast<double>(maps.kernel_h * maps.kernel_w);
   cut_bands(e, images, flops, bands, a, where, weight, bias,
             [&](view<const address> at) { e.step(functions(e).depthwise_after, a, at, a.bytes + scratch); });
 }
@@ -337,9 +333,11 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, blocks * lanes);
   if (const node* windows = e.epilogue().windows) {
     std::vector<tensor_type> in;
-    const auto rule = windows->op->windows(call_of_windows(e, in));
-    if (rule == window_rule::filter) emit_depthwise_after(e, w, images, flops_per_image, weight, bias);
-    else emit_pooled(e, w, images, flops_per_image, weight, bias, rule);
+    const image_call call = call_of_windows(e, in);
+    const window_rule rule = windows->op->windows(call);
+    const kernels::window maps = maps_of(rule, call);
+    if (rule == window_rule::filter) emit_depthwise_after(e, w, images, flops_per_image, weight, bias, maps);
+    else emit_pooled(e, w, images, flops_per_image, weight, bias, rule, maps);
     return;
   }
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };

@@ -123,6 +123,11 @@ image_call image_call_of(const request& r, const node& n, std::vector<tensor_typ
   return {n.attributes.get(), in, n.results, true, true, r.isa};
 }
 
+void add_group(grouping& groups, group g) {
+  for (auto m : g.nodes) groups.group_of[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(groups.groups.size());
+  groups.groups.push_back(std::move(g));
+}
+
 // Forgets a group whose operations are those of another one now.
 void remove_group(grouping& groups, std::int32_t at) {
   auto& all = groups.groups;
@@ -161,16 +166,11 @@ void join_windows(const request& r, const usage& u, const layouts& forms, groupi
     if (after->tail.clamp) g.tail.windows_bounds = {after->tail.low, after->tail.high};
     g.nodes.insert(g.nodes.end(), after->nodes.begin(), after->nodes.end());
     g.result = after->result;
-    remove_group(groups, groups.group_of[static_cast<std::size_t>(next)]);
   } else g.nodes.push_back(next);
   ++groups.fused_epilogues;
-  auto& at = groups.group_of[static_cast<std::size_t>(i)];
-  if (at == none) {
-    at = static_cast<std::int32_t>(groups.groups.size());
-    groups.groups.emplace_back();
-  }
-  for (auto m : g.nodes) groups.group_of[static_cast<std::size_t>(m)] = at;
-  groups.groups[static_cast<std::size_t>(at)] = std::move(g);
+  for (auto head : {i, next})
+    if (groups.of(head)) remove_group(groups, groups.group_of[static_cast<std::size_t>(head)]);
+  add_group(groups, std::move(g));
 }
 
 void group_products(const request& r, const usage& u, layouts& forms, grouping& groups) {
@@ -184,9 +184,7 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
       while (!g.tail.clamp && absorb(r, u, forms, groups, g)) {}
     if (g.nodes.size() == 1) continue;
     groups.fused_epilogues += static_cast<std::int64_t>(g.nodes.size()) - 1;
-    for (auto m : g.nodes)
-      groups.group_of[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(groups.groups.size());
-    groups.groups.push_back(std::move(g));
+    add_group(groups, std::move(g));
   }
   if (!groups.groups.empty() && forms.any_blocked) extend_layouts(r, u, forms);
   for (std::int32_t i = 0; i < count && forms.any_blocked; ++i)

@@ -159,8 +159,7 @@ template <class F> void each_operand(const epilogue& tail, F f) {
   if (tail.bias) f(tail.bias);
   if (tail.residual) f(tail.residual);
   if (tail.windows_bias) f(tail.windows_bias);
-  if (tail.windows)
-    for (std::size_t k = 1; k < tail.windows->inputs.size(); ++k) f(tail.windows->inputs[k]);
+  for (auto v : tail.windows_operands()) f(v);
   if (!tail.sum) return;
   const auto& [first, second] = tail.sum->op->sums;
   for (int k = 0; k < static_cast<int>(tail.sum->inputs.size()); ++k)

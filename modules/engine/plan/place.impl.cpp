@@ -36,9 +36,9 @@ class placer {
 
  private:
   bool has_own_memory(value_id v) const {
-    return p_.at(v).kind == node_kind::operation && !views_[v].of && made_.homes[v].in == home::place::own &&
-           forms_.form[v] == layout::plain;
+    return p_.at(v).kind == node_kind::operation && !views_[v].of && made_.homes[v].in == home::place::own;
   }
+  bool may_leave(value_id v) const { return has_own_memory(v) && forms_.form[v] == layout::plain; }
   const plan_item& item_of(value_id v) const {
     return order_.items[static_cast<std::size_t>(order_.item_of[static_cast<std::size_t>(v.node)])];
   }
@@ -52,7 +52,7 @@ class placer {
         if (seen.offset != 0 || bytes_of(r_, seen.of, forms_.form[seen.of]) != bytes_of(r_, v, layout::plain)) break;
         v = seen.of;
       }
-      if (!has_own_memory(v) || item_of(v).once) continue;
+      if (!may_leave(v) || item_of(v).once) continue;
       made_.homes[v] = {.in = home::place::output, .index = static_cast<std::int32_t>(o)};
       made_.leaving.push_back(v);
       made_.output_written[o] = v == p_.outputs()[o].value || views_[p_.outputs()[o].value].of;
@@ -81,7 +81,7 @@ class placer {
     for (const auto& a : p_.assignments()) read_at_the_end[static_cast<std::size_t>(views_[a.value].base.node)] = 1;
     for (std::size_t k = 0; k < p_.assignments().size(); ++k) {
       const auto& a = p_.assignments()[k];
-      if (!has_own_memory(a.value)) continue;
+      if (!may_leave(a.value)) continue;
       const auto mine = order_.item_of[static_cast<std::size_t>(a.value.node)];
       const auto state = static_cast<std::size_t>(a.state);
       // From here on no item may read the old value, and no run may fail.
@@ -147,9 +147,8 @@ class placer {
       if (it.what != plan_item::kind::operation || it.group != none || it.once) continue;
       const value_id whole = it.result;
       const node& n = p_.at(whole.node);
-      const auto in = made_.homes[whole].in;
-      if (!n.op->operand_place || views_[whole].of || p_.type(whole).dims.size() == 0 ||
-          (in != home::place::own && in != home::place::output))
+      if (!n.op->operand_place || p_.type(whole).dims.size() == 0 ||
+          !(has_own_memory(whole) || made_.homes[whole].in == home::place::output))
         continue;
       types.clear();
       for (auto v : n.inputs) types.push_back(p_.type(v));
@@ -159,9 +158,7 @@ class placer {
     }
   }
   bool may_lie_inside(const plan_item& whole, value_id part) const {
-    const node& n = p_.at(part);
-    if (n.kind != node_kind::operation || views_[part].of || made_.homes[part].in != home::place::own ||
-        u_.root[part] || p_.type(part).dims.size() == 0 || !n.subprograms.empty())
+    if (!has_own_memory(part) || u_.root[part] || p_.type(part).dims.size() == 0 || !p_.at(part).subprograms.empty())
       return false;
     const plan_item& it = item_of(part);
     return !it.once && it.late == whole.late && it.level + most_levels >= whole.level;

@@ -178,9 +178,7 @@ class scheduler {
     for (const value_id v : {g->tail.bias, g->tail.windows_bias})
       if (v) reorder(v, layout::plain);
     if (g->tail.residual) reorder(g->tail.residual, forms_.form[g->result]);
-    if (g->tail.windows)
-      for (std::size_t k = 1; k < g->tail.windows->inputs.size(); ++k)
-        reorder(g->tail.windows->inputs[k], layout::plain);
+    for (auto v : g->tail.windows_operands()) reorder(v, layout::plain);
   }
 
   void reorder(value_id v, layout to) {

@@ -28,7 +28,7 @@ struct buffer_ref {
   buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
 };
 
-/// Whether both are the same bytes on.
+/// Whether both begin at the same byte.
 inline bool same_place(const buffer_ref& a, const buffer_ref& b) {
   return a.buffer == b.buffer && a.offset == b.offset;
 }
@@ -63,8 +63,13 @@ struct epilogue {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   const node* windows =
       nullptr;              // the operation, with `windows`, that alone reads the result and gives that of the whole
-  value_id windows_bias{};  // and what follows it: node -1: none
+  value_id windows_bias{};  // what follows it; node -1: none
   std::optional<value_bounds> windows_bounds{};
+  /// The operands of `windows` beside that result.
+  view<const value_id> windows_operands() const {
+    return windows ? view<const value_id>(windows->inputs).subview(1, windows->inputs.size() - 1)
+                   : view<const value_id>();
+  }
 };
 
 /// One node's view of the plan being made. Steps of one stage do not depend on each other and may run at the same time;
