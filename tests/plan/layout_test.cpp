@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 import lamina;
@@ -351,6 +352,28 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     }
 }
 
+// Results of a convolution, the first of what `build` gives, that alone windows over them read, with the bits that they have where
+// others read them too. `is_joined`: whether a line of the plan says that it computes both. `odd`: a number for a filter, if it is not 0.
+void check_bands(std::int64_t in, std::int64_t out, bool (*is_joined)(const std::string&),
+                 const std::function<std::pair<value, value>(small_graph&, const value& x, double odd)>& build) {
+  for (const double odd : {0.0, std::numeric_limits<double>::infinity()})
+    for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(in << " to " << out << " channels") {
+        const auto run = [&](bool joins) {
+          small_graph g;
+          const auto [h, y] = build(g, g.input(real({2, in, 131, 121}, 1)), odd);
+          g.output(y);
+          if (!joins) g.output(h);
+          const auto found = g.run({}, threads);
+          const auto& lines = g.plan->lines();
+          BOOST_TEST(joins ==
+                     std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return is_joined(l.what); }));
+          return found[0];
+        };
+        const array alone = run(false), joined = run(true);
+        BOOST_TEST(same_bits(alone, joined));
+      }
+}
+
 // A pool takes the results of a convolution band by band, with the bits that it has alone.
 BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
   struct layer {
@@ -380,28 +403,17 @@ BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
                         {.kernel_size = 2, .stride = {1, 2}, .padding = 0, .padding_more = {1, 1}},
                         false,
                         true}};
+  const auto is_pooled = [](const std::string& what) {
+    return what.find("conv2d") == 0 && what.find("pool2d") != std::string::npos;
+  };
   for (const auto& l : all)
-    for (const bool infinite : {false, true})
-      for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(l.in << " to " << l.out << " channels") {
-          const auto run = [&](bool joins) {
-            small_graph g;
-            const value x = g.input(real({2, l.in, 131, 121}, 1));
-            array w = real({l.out, l.in, 3, 3}, 2);
-            if (infinite) w.values[5] = std::numeric_limits<double>::infinity();
-            value h = conv2d(x, g.state("w", w), l.conv) + weight(g, "b", {l.out, 1, 1});
-            if (l.activates) h = relu(h);
-            g.output(l.maximum ? max_pool2d(h, l.pool) : value(avg_pool2d(h, l.pool)));
-            if (!joins) g.output(h);
-            const auto found = g.run({}, threads);
-            const auto& lines = g.plan->lines();
-            BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [](const auto& line) {
-                         return line.what.find("conv2d") == 0 && line.what.find("pool2d") != std::string::npos;
-                       }));
-            return found[0];
-          };
-          const array alone = run(false), joined = run(true);
-          BOOST_TEST(same_bits(alone, joined));
-        }
+    check_bands(l.in, l.out, is_pooled, [&](small_graph& g, const value& x, double odd) {
+      array w = real({l.out, l.in, 3, 3}, 2);
+      if (odd != 0) w.values[5] = odd;
+      value h = conv2d(x, g.state("w", w), l.conv) + weight(g, "b", {l.out, 1, 1});
+      if (l.activates) h = relu(h);
+      return std::pair(h, l.maximum ? max_pool2d(h, l.pool) : value(avg_pool2d(h, l.pool)));
+    });
 }
 
 // So does a depthwise convolution, with its bias and bounds.
@@ -420,30 +432,18 @@ BOOST_AUTO_TEST_CASE(depthwise_joins_convolutions) {
                        {17, 39, 1, {}, {2, 3}, {.padding = {0, 1}, .dilation = {3, 1}}},
                        {5, 48, 1, {}, 7, {.stride = 3}},
                        {20, 40, 3, {.stride = {1, 2}}, 1, {.stride = 2}}};
+  const auto is_joined = [](const std::string& what) { return what == "conv2d + add + relu + conv2d + add + clamp"; };
   for (const auto& l : all)
-    for (const bool infinite : {false, true})
-      for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(l.in << " to " << l.out << " channels") {
-          const auto run = [&](bool joins) {
-            small_graph g;
-            const value x = g.input(real({2, l.in, 131, 121}, 1));
-            array filters = real({l.out, 1, l.filter.h, l.filter.w}, 3);
-            if (infinite) filters.values[1] = std::numeric_limits<double>::infinity();
-            const value h =
-                relu(conv2d(x, weight(g, "w", {l.out, l.in, l.size, l.size}), l.conv) + weight(g, "b", {l.out, 1, 1}));
-            auto depthwise = l.depthwise;
-            depthwise.groups = l.out;
-            g.output(clamp(conv2d(h, g.state("f", filters), depthwise) + weight(g, "c", {l.out, 1, 1}), -0.5, 0.75));
-            if (!joins) g.output(h);
-            const auto found = g.run({}, threads);
-            const auto& lines = g.plan->lines();
-            BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [](const auto& line) {
-                         return line.what == "conv2d + add + relu + conv2d + add + clamp";
-                       }));
-            return found[0];
-          };
-          const array alone = run(false), joined = run(true);
-          BOOST_TEST(same_bits(alone, joined));
-        }
+    check_bands(l.in, l.out, is_joined, [&](small_graph& g, const value& x, double odd) {
+      array filters = real({l.out, 1, l.filter.h, l.filter.w}, 3);
+      if (odd != 0) filters.values[1] = odd;
+      const value h =
+          relu(conv2d(x, weight(g, "w", {l.out, l.in, l.size, l.size}), l.conv) + weight(g, "b", {l.out, 1, 1}));
+      auto depthwise = l.depthwise;
+      depthwise.groups = l.out;
+      return std::pair(h,
+                       clamp(conv2d(h, g.state("f", filters), depthwise) + weight(g, "c", {l.out, 1, 1}), -0.5, 0.75));
+    });
 }
 
 BOOST_AUTO_TEST_CASE(pools_of_every_kind) {
