@@ -18,8 +18,27 @@ struct floats {
   LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<latency::low>(x); }
   LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<latency::low>(x); }
   LAMINA_INLINE static vf sum(vf x, vf y, vf z) { return fma(x, y, z); }
+#if defined(__AVX512F__)
+  /// Two gates of half a register each are activated at once.
+  static constexpr bool joins_halves = true;
+  LAMINA_INLINE static vf get_halves(const void* p, long first, long second) {
+    const auto half = [&](long i)
+                          __attribute__((always_inline)) { return _mm256_loadu_ps(static_cast<const float*>(p) + i); };
+    return vf(_mm512_insertf32x8(_mm512_castps256_ps512(half(first)), half(second), 1));
+  }
+  LAMINA_INLINE static vf upper_half(vf x) { return vf(_mm512_castps256_ps512(_mm512_extractf32x8_ps(x.data, 1))); }
+  /// tanh of the lower half, the logistic function of the upper one, with the bits that each has alone.
+  LAMINA_INLINE static vf tanh_and_sigmoid(vf x) {
+    const vf scale(_mm512_insertf32x8(_mm512_set1_ps(1.f), _mm256_set1_ps(.5f), 1));
+    const vf y = tanh(x * scale), z = fma(y, vf(.5f), vf(.5f));
+    return vf(_mm512_mask_blend_ps(0xff00, y.data, z.data));
+  }
+#else
+  static constexpr bool joins_halves = false;
+#endif
 };
 struct doubles {
+  static constexpr bool joins_halves = false;
   using type = double;
   using element = double;
   static constexpr long lanes = 1;
@@ -33,19 +52,42 @@ struct doubles {
 /// The gates of an LSTM, and of a GRU with the product that its reset gate scales, from place `g` of a row on.
 template <class L> struct lstm_activated {
   typename L::type i, f, u, o;
-  LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n)
-      : i(L::sigmoid(L::get(a.gates, g, n))),
-        f(L::sigmoid(L::get(a.gates, g + a.hidden, n))),
-        u(L::tanh(L::get(a.gates, g + 2 * a.hidden, n))),
-        o(L::sigmoid(L::get(a.gates, g + 3 * a.hidden, n))) {}
+  LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n) {
+    const long h = a.hidden;
+    if constexpr (L::joins_halves)
+      if (n == L::lanes / 2) {
+        i = L::sigmoid(L::get_halves(a.gates, g, g + h));
+        f = L::upper_half(i);
+        u = L::tanh_and_sigmoid(L::get_halves(a.gates, g + 2 * h, g + 3 * h));
+        o = L::upper_half(u);
+        return;
+      }
+    i = L::sigmoid(L::get(a.gates, g, n));
+    f = L::sigmoid(L::get(a.gates, g + h, n));
+    u = L::tanh(L::get(a.gates, g + 2 * h, n));
+    o = L::sigmoid(L::get(a.gates, g + 3 * h, n));
+  }
 };
 template <class L> struct gru_activated {
-  typename L::type hn, reset, z, u;
-  LAMINA_INLINE gru_activated(const gru_args& a, long g, long n)
-      : hn(L::get(a.h, g + 2 * a.hidden, n)),
-        reset(L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n))),
-        z(L::sigmoid(L::get(a.x, g + a.hidden, n) + L::get(a.h, g + a.hidden, n))),
-        u(L::tanh(L::sum(reset, hn, L::get(a.x, g + 2 * a.hidden, n)))) {}
+  typename L::type reset, z, hn, u;
+  LAMINA_INLINE gru_activated(const gru_args& a, long g, long n) {
+    activate_sums(a, g, n);
+    hn = L::get(a.h, g + 2 * a.hidden, n);
+    u = L::tanh(L::sum(reset, hn, L::get(a.x, g + 2 * a.hidden, n)));
+  }
+
+ private:
+  LAMINA_INLINE void activate_sums(const gru_args& a, long g, long n) {
+    const long h = a.hidden;
+    if constexpr (L::joins_halves)
+      if (n == L::lanes / 2) {
+        reset = L::sigmoid(L::get_halves(a.x, g, g + h) + L::get_halves(a.h, g, g + h));
+        z = L::upper_half(reset);
+        return;
+      }
+    reset = L::sigmoid(L::get(a.x, g, n) + L::get(a.h, g, n));
+    z = L::sigmoid(L::get(a.x, g + h, n) + L::get(a.h, g + h, n));
+  }
 };
 
 /// What is known of the rows of a call: nothing, or that there is one, which is not to wait for what more of them would
@@ -108,7 +150,7 @@ template <class L> LAMINA_INLINE void gru_grad(const gru_args a) {
   const T one(typename L::element(1));
   each_register<L>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long g = r * 3 * h + j, at = r * h + j;
-    const auto [hn, reset, z, u] = gru_activated<L>(a, g, n);
+    const auto [reset, z, hn, u] = gru_activated<L>(a, g, n);
     const T d = L::get(a.out_gradient, at, n);
     const T du = d * (one - z) * (one - u * u), dz = d * (L::get(a.state, at, n) - u) * (z * (one - z));
     const T dr = du * hn * (reset * (one - reset));

@@ -18,12 +18,16 @@ inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? row_block : 6 * tile
 LAMINA_INLINE bool is_row(const gemm_args& g) {
   return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block && !g.accumulate;
 }
-/// Whether rows may as well be multiplied one by one, each `is_row`: the weights stay in the first cache.
-LAMINA_INLINE bool is_rows(const gemm_args& g) {
+/// Whether the weights stay in the first cache from one product to the next.
+LAMINA_INLINE bool fits_first_cache(const gemm_args& g) {
   constexpr long first_cache_bytes = 32 * 1024;
+  return g.k * g.n * static_cast<long>(sizeof(float)) <= first_cache_bytes;
+}
+/// Whether rows may as well be multiplied one by one, each `is_row`.
+LAMINA_INLINE bool is_rows(const gemm_args& g) {
   gemm_args one = g;
   one.m = 1;
-  return is_row(one) && g.k * g.n * static_cast<long>(sizeof(float)) <= first_cache_bytes;
+  return is_row(one) && fits_first_cache(g);
 }
 /// Whether a product of one column is sums along contiguous rows.
 LAMINA_INLINE bool is_column(const gemm_args& g) {
@@ -38,9 +42,13 @@ template <int Vectors, int Chains, masking Masking>
 LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
   const long panel = g.k * panel_columns<float>;
   const float* a = static_cast<const float*>(g.a);
+  const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
+  // Where the order is free, the bias is what a chain begins with: it is at hand before the row is.
+  const float* bias = Chains > 1 && g.bias_column ? static_cast<const float*>(g.bias_column) + column : nullptr;
   vec<float> chain[Chains][Vectors];
   LAMINA_UNROLL for (int c = 0; c < Chains; ++c) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
       zero<float>();
+  if (bias) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[Chains - 1][j] = lanes.load(bias, j);
   const auto add = [&](int c) __attribute__((always_inline)) {
     const vec<float> x = broadcast(a);
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
@@ -54,9 +62,9 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   vec<float>(&sum)[Vectors] = chain[0];
   LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
-  const int columns = static_cast<int>(smaller(g.n - column, Vectors * width<float>));
-  finish_row<float, Vectors, Masking>(sum, tile_mask<float, Vectors, Masking>(columns),
-                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
+  finish_row<float, Vectors, Masking>(
+      sum, lanes,
+      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
 }
 template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
   constexpr int chains = free_chains(Vectors);
@@ -70,18 +78,25 @@ template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// The whole of any product that `is_row`.  A stream reads the same weights again and again: every other run of its product
-/// goes from the last panels to the first, so that what the cache still holds is read before it is lost.
-LAMINA_INLINE void run_row(const gemm_args& g) {
-  constexpr long columns = row_block * width<float>;
+/// A product that `is_row`, in blocks of `Vectors` registers.
+template <int Vectors> LAMINA_INLINE void run_row_in_blocks(const gemm_args& g, bool back) {
+  constexpr long columns = Vectors * width<float>;
+  constexpr int chains = free_chains(Vectors);
   const auto* b = static_cast<const float*>(g.b);
-  const bool back = g.relaxed_summation && (const_cast<gemm_args&>(g).direction ^= 1);
   const long last = (g.n - 1) / columns * columns;
   LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
     const long j = back ? last - i : i;
-    if (j + columns <= g.n) row_of_panels<row_block, 1, masking::whole>(g, b + j * g.k, j);
-    else row_of_panels<row_block>(static_cast<int>(parts(g.n - j, width<float>)), g, b + j * g.k, j);
+    if (j + columns > g.n) row_of_panels<Vectors>(static_cast<int>(parts(g.n - j, width<float>)), g, b + j * g.k, j);
+    else if (chains > 1) row_of_panels<Vectors, chains, masking::whole>(g, b + j * g.k, j);
+    else row_of_panels<Vectors, 1, masking::whole>(g, b + j * g.k, j);
   }
+}
+/// The whole of any product that `is_row`.  A stream reads the same weights again and again: where they do not fit into the
+/// first cache, every other run goes from the last panel to the first, so that what the cache still holds is read before it
+/// is lost.
+LAMINA_INLINE void run_row(const gemm_args& g) {
+  if (!g.relaxed_summation || fits_first_cache(g)) return run_row_in_blocks<row_block>(g, false);
+  run_row_in_blocks<tile_vectors>(g, (const_cast<gemm_args&>(g).direction ^= 1) != 0);
 }
 
 /// The same of one whose last block has `Rest` registers, or none, where the order of sums is fixed.

@@ -90,7 +90,7 @@ LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors
   const gemm_args& args = *end.args;
   if (end.flags & gemm_add) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(end.c, j);
   if (end.flags & gemm_finish) {
-    if (args.bias_column) {
+    if (args.bias_column && !(end.flags & gemm_biased)) {
       const T* bias = static_cast<const T*>(args.bias_column) + end.column;
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(bias, j);
     }

@@ -41,19 +41,23 @@ LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
 /// One of 32 polynomials of degree five, by the size of a in [0, 15).
-template <latency Latency> LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
+LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
-  if constexpr (Latency == latency::low) {
-    const vf square = y * y;
-    const auto pair = [&](int d) __attribute__((always_inline)) {
-      return fma(lookup(pieces[d + 1], i), y, lookup(pieces[d], i));
-    };
-    return fma(fma(pair(5), square, pair(3)), square, pair(1));
-  }
   vf sum = lookup(pieces[6], i);
   LAMINA_UNROLL for (int d = 5; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
   return sum;
+}
+/// tanh of a >= 0 in few steps one after the other: the nearest multiple of 1/4 is at hand before its polynomial is looked up.
+LAMINA_INLINE vf quick_tanh(vf a) {
+  const vf quarters(0x1.8p21f);  // a float whose last place counts quarters
+  const vf bounded = xsimd::min(vf(7.8749995f), a), nearest = bounded + quarters;
+  const vi i = bits_of(nearest);
+  const vf y = bounded - (nearest - quarters), square = y * y;
+  const auto pair = [&](int d) __attribute__((always_inline)) {
+    return fma(lookup(quick_tanh_pieces[d + 1], i), y, lookup(quick_tanh_pieces[d], i));
+  };
+  return fma(fma(pair(4), square, pair(2)), square, pair(0));
 }
 #elif defined(__AVX2__)
 LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
@@ -185,12 +189,14 @@ LAMINA_INLINE vf rational_tanh(vf x) {
 
 /// Hyperbolic tangent; with low latency off by less than 3.5e-7.
 template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
-#if !defined(__AVX512F__)
+#if defined(__AVX512F__)
+  if constexpr (Latency == latency::low) return quick_tanh(xsimd::abs(x)) | xsimd::bitofsign(x);
+#else
   if constexpr (Latency == latency::low) return rational_tanh(x);
 #endif
   const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = piecewise<Latency>(tanh_pieces, a);
+  const vf y = piecewise(tanh_pieces, a);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
   constexpr float q[] = {-0x1.55553cp-2f, 0x1.110be4p-3f, -0x1.b9623ap-5f, 0x1.6009b6p-6f,
@@ -220,7 +226,7 @@ template <latency Latency = latency::normal> LAMINA_INLINE vf sigmoid(vf x) {
 LAMINA_INLINE vf erf(vf x) {
   const vf a = xsimd::min(vf(4.f), xsimd::abs(x));
 #if defined(__AVX512F__)
-  const vf y = xsimd::min(vf(1.f), piecewise<latency::normal>(erf_pieces, a));
+  const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces, a));
 #else
   // x + x p(x^2) for small x, else 1 - exp(log erfc)
   constexpr float p[] = {0x1.06eba8p-3f, -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,
