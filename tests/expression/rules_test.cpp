@@ -131,4 +131,23 @@ BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
   BOOST_TEST(evaluate(reduce_sum(n))() == 0);  // whose rule looks at no extent
 }
 
+// What a rule found last stands for no other extents, and for no other rule.
+BOOST_AUTO_TEST_CASE(rules_in_turn) {
+  for (const std::int64_t n : {4, 6, 4, 8, 1, 4}) {
+    const matrix<float> m(2, n), other(3, n);
+    BOOST_TEST((slice<slice_attributes{.start = 1, .axis = 1}>(m).shape() == shape{2, n - 1}));
+    BOOST_TEST((slice<slice_attributes{.stop = 1, .axis = 1}>(m).shape() == shape{2, 1}));
+    BOOST_TEST((unsqueeze<0>(m).shape() == shape{1, 2, n}));
+    BOOST_TEST((unsqueeze<1>(m).shape() == shape{2, 1, n}));
+    BOOST_TEST((permute<1, 0>(m).shape() == shape{n, 2}));
+    BOOST_TEST((concat<0>(m, other, m).shape() == shape{7, n}));
+    BOOST_TEST((concat<1>(m, m).shape() == shape{2, 2 * n}));
+    BOOST_TEST((matmul<false, true>(m, other).shape() == shape{2, 3}));
+    BOOST_TEST((matmul<true, false>(m, m).shape() == shape{n, n}));
+    BOOST_TEST((matmul(permute<1, 0>(m), m).shape() == shape{n, n}));
+    BOOST_CHECK_THROW((void)matmul(m, other), shape_error);
+    if (n != 1) BOOST_CHECK_THROW((void)concat<1>(m, other), shape_error);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

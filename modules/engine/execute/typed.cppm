@@ -526,17 +526,19 @@ export class eval_plan {
   eval_plan(eval_plan&&) noexcept = default;
   eval_plan& operator=(eval_plan&&) noexcept = default;
   /// Errors: state_error where an operand is empty.
-  template <Symbolic E> requires std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<E>>()>
-  auto add(const E& e) {
-    using operand = detail::operand_of<E>;
+  template <Symbolic E>
+  requires std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<bare<E>>>()> auto add(E&& e) {
+    using operand = detail::operand_of<bare<E>>;
+    using computed = evaluated<bare<E>>;
     struct held {
       std::optional<operand> of;
-      std::optional<evaluated<E>> result;
+      std::optional<computed> result;
+      explicit held(E&& from) : of(std::forward<E>(from)) {}
     };
-    auto kept = std::make_shared<held>(held{detail::as_operand(e), {}});
+    auto kept = std::make_shared<held>(std::forward<E>(e));
     static_cast<void>(kept->of->shape());  // an empty operand is refused here, not when all run
-    handle<evaluated<E>> h(std::shared_ptr<std::optional<evaluated<E>>>(kept, &kept->result));
-    entry made{kept,
+    handle<computed> h(std::shared_ptr<std::optional<computed>>(kept, &kept->result));
+    entry made{std::move(kept),
                [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
                [](const void* p, detail::evaluation_key& key) {
                  key.tag(&tag_of<operand>);
@@ -544,7 +546,7 @@ export class eval_plan {
                },
                [](void* p) -> void* {
                  auto& at = *static_cast<held*>(p);
-                 at.result.emplace(evaluated<E>::uninitialized(at.of->shape()));
+                 at.result.emplace(computed::uninitialized(at.of->shape()));
                  return at.result->writable().data();
                },
                [](void* p) { static_cast<held*>(p)->result.reset(); },

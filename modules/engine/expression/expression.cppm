@@ -203,6 +203,11 @@ constexpr void check_held(const tensor_type& promised, inference& r) {
   else if (found.element != promised.element || !fits(promised.dims, found.dims))
     r.why << "its `infer` gives " << found << " for these operands, and " << promised << " for their types";
 }
+/// Stands for what a rule finds for expressions of one type, whose operands differ in extents alone.
+template <class E> inline constexpr char rule_of = 0;
+/// What a rule found last on this thread, if it was for these operands; or null. Most expressions are made again and again.
+const shape* known_result(const void* rule, view<const tensor_type> in);
+void remember_result(const void* rule, view<const tensor_type> in, const shape& result);
 /// Of any attributes: the element type that the rule finds for those that are left out, and a rank.
 template <class Op, class Rank, class... X> consteval inference infer_of_rank() {
   tensor_type in[] = {type_of<X>()...};
@@ -391,6 +396,9 @@ struct lazy {
       if constexpr (requires { Op::broadcasts; })
         if (const lamina::shape* same = common_shape(x...)) return with_shape<result>(a, *same, std::forward<X>(x)...);
       const tensor_type in[] = {{dtype_of<typename bare<X>::element_type>, x.shape()}...};
+      if constexpr (Attributes::fixed)
+        if (const lamina::shape* known = detail::known_result(&detail::rule_of<result>, in))
+          return with_shape<result>(a, *known, std::forward<X>(x)...);
       inference r;
       if constexpr (detail::holds_shape<typename Op::attributes>) {
         dimension_names names;
@@ -399,6 +407,7 @@ struct lazy {
       } else detail::infer_checked<Op>(a.value, view<const tensor_type>(in, sizeof...(X)), r);
       if (r.why.empty()) detail::check_held({dtype_of<typename result::element_type>, result::pattern}, r);
       if (!r.why.empty()) detail::mismatch(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
+      if constexpr (Attributes::fixed) detail::remember_result(&detail::rule_of<result>, in, r.results[0].dims);
       return result{a, {{std::forward<X>(x)}...}, r.results[0].dims};
     }
   }

@@ -20,6 +20,36 @@ void detail::no_variable(std::string_view name) {
   raise(error_kind::value, t);
 }
 
+namespace {
+struct found_result {
+  static constexpr std::size_t most_operands = 3;
+  const void* rule = nullptr;
+  shape in[most_operands], result;
+};
+// One place for each of a few rules of a thread; of two that share it, the last one stays.
+found_result& found_by(const void* rule) {
+  constexpr int bits = 5;
+  static thread_local constinit found_result places[1 << bits];
+  return places[reinterpret_cast<std::uintptr_t>(rule) * 0x9e3779b97f4a7c15u >> (64 - bits)];
+}
+}  // namespace
+
+const shape* detail::known_result(const void* rule, view<const tensor_type> in) {
+  const found_result& found = found_by(rule);
+  if (found.rule != rule) return nullptr;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (in[i].dims != found.in[i]) return nullptr;
+  return &found.result;
+}
+
+void detail::remember_result(const void* rule, view<const tensor_type> in, const shape& result) {
+  if (in.size() > found_result::most_operands) return;
+  found_result& found = found_by(rule);
+  found.rule = rule;
+  for (std::size_t i = 0; i < in.size(); ++i) found.in[i] = in[i].dims;
+  found.result = result;
+}
+
 value detail::lower_one_hot(const value& position, const value& number, const value& like) {
   return apply<op::one_hot_like>({}, position, number, like);
 }
