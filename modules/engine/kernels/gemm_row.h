@@ -66,37 +66,35 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
 }
-template <int Vectors> LAMINA_INLINE void row_of_panels(int vectors, const gemm_args& g, const float* b, long column) {
-  constexpr int chains = free_chains(Vectors);
-  if (vectors == Vectors) {
-    if (chains > 1 && g.relaxed_summation) row_of_panels<Vectors, chains, masking::last>(g, b, column);
-    else row_of_panels<Vectors, 1, masking::last>(g, b, column);
-  } else if constexpr (Vectors > 1) row_of_panels<Vectors - 1>(vectors, g, b, column);
+/// The same of the last panel, which has `vectors` registers, where the order is free.
+template <int Vectors>
+LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const float* b, long column) {
+  if (vectors == Vectors) row_of_panels<Vectors, free_chains(Vectors), masking::last>(g, b, column);
+  else if constexpr (Vectors > 1) row_of_last_panel<Vectors - 1>(vectors, g, b, column);
 }
 
 /// The whole of a product that `is_row` and needs no more than `row_vectors` registers, where `prepare` counted them.
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// A product that `is_row`, in blocks of `Vectors` registers.
-template <int Vectors> LAMINA_INLINE void run_row_in_blocks(const gemm_args& g, bool back) {
-  constexpr long columns = Vectors * width<float>;
-  constexpr int chains = free_chains(Vectors);
-  const auto* b = static_cast<const float*>(g.b);
-  const long last = (g.n - 1) / columns * columns;
-  LAMINA_NO_UNROLL for (long i = 0; i <= last; i += columns) {
-    const long j = back ? last - i : i;
-    if (j + columns > g.n) row_of_panels<Vectors>(static_cast<int>(parts(g.n - j, width<float>)), g, b + j * g.k, j);
-    else if (chains > 1) row_of_panels<Vectors, chains, masking::whole>(g, b + j * g.k, j);
-    else row_of_panels<Vectors, 1, masking::whole>(g, b + j * g.k, j);
-  }
-}
-/// The whole of any product that `is_row`.  A stream reads the same weights again and again: where they do not fit into the
-/// first cache, every other run goes from the last panel to the first, so that what the cache still holds is read before it
-/// is lost.
+/// The whole of a product that `is_row`, whose order of sums is free.  A stream reads the same weights again and again: where
+/// they do not fit into the first cache they are taken panel by panel, every other run from the last panel to the first, so that
+/// what the cache still holds is read before it is lost.
 LAMINA_INLINE void run_row(const gemm_args& g) {
-  if (!g.relaxed_summation || fits_first_cache(g)) return run_row_in_blocks<row_block>(g, false);
-  run_row_in_blocks<tile_vectors>(g, (const_cast<gemm_args&>(g).direction ^= 1) != 0);
+  constexpr long block = row_block * width<float>, panel = panel_columns<float>;
+  constexpr int chains = free_chains(tile_vectors);
+  const auto* b = static_cast<const float*>(g.b);
+  long first = 0;
+  if (fits_first_cache(g))
+    LAMINA_NO_UNROLL for (; first + block <= g.n; first += block)
+        row_of_panels<row_block, 1, masking::whole>(g, b + first * g.k, first);
+  const bool back = (const_cast<gemm_args&>(g).direction ^= 1) != 0;
+  const long panels = parts(g.n - first, panel);
+  LAMINA_NO_UNROLL for (long i = 0; i < panels; ++i) {
+    const long j = first + (back ? panels - 1 - i : i) * panel;
+    if (j + panel <= g.n) row_of_panels<tile_vectors, chains, masking::whole>(g, b + j * g.k, j);
+    else row_of_last_panel<tile_vectors>(static_cast<int>(parts(g.n - j, width<float>)), g, b + j * g.k, j);
+  }
 }
 
 /// The same of one whose last block has `Rest` registers, or none, where the order of sums is fixed.
