@@ -525,7 +525,7 @@ export class eval_plan {
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
   eval_plan(eval_plan&&) noexcept = default;
   eval_plan& operator=(eval_plan&&) noexcept = default;
-  /// Errors: state_error where an operand is empty.
+  /// Takes a temporary over. Errors: state_error where an operand is empty.
   template <Symbolic E>
   requires std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<bare<E>>>()> auto add(E&& e) {
     using operand = detail::operand_of<bare<E>>;

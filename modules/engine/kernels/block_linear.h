@@ -33,26 +33,37 @@ template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p,
     first = __builtin_convertvector(both & words(15), V), second = __builtin_convertvector(both >> words(4), V);
   }
 }
-/// What 32 numbers of a block stand for, (number - offset) * scale, in the order of `numbers32`. With AVX-512 those of 4 bits come out of
-/// a register of all 16 values: fewer steps than to make a float of each.
-template <int Bits, class V>
-LAMINA_INLINE void values32(const std::uint8_t* p, V offset, V scale, V& first, V& second) {
-#if defined(__AVX512F__)
-  if constexpr (Bits == 4) {
-    using words = std::int32_t __attribute__((ext_vector_type(16)));
-    const V all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const auto table = __builtin_bit_cast(__m512, (all - offset) * scale);
-    const auto of = [&](words lowest_bits) __attribute__((always_inline)) {
-      return __builtin_bit_cast(V, _mm512_permutexvar_ps(__builtin_bit_cast(__m512i, lowest_bits), table));
-    };
-    const auto both = __builtin_convertvector(read<bytes16>(p), words);
-    first = of(both), second = of(both >> words(4));
-    return;
+/// The numbers of a block less its offset. With AVX-512 those of 4 bits come out of a register of all 16: fewer steps than to make a
+/// float of each.
+template <int Bits, class V> class block_numbers {
+ public:
+  LAMINA_INLINE explicit block_numbers(float z) {
+    const V offset(z);
+    if constexpr (looks_up) held_ = V{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - offset;
+    else held_ = offset;
   }
+  /// 32 of them, in the order of `numbers32`.
+  LAMINA_INLINE void take(const std::uint8_t* p, V& first, V& second) const {
+#if defined(__AVX512F__)
+    if constexpr (looks_up) {
+      using words = std::int32_t __attribute__((ext_vector_type(16)));
+      const auto of = [&](words lowest_bits) __attribute__((always_inline)) {
+        return __builtin_bit_cast(
+            V, _mm512_permutexvar_ps(__builtin_bit_cast(__m512i, lowest_bits), __builtin_bit_cast(__m512, held_)));
+      };
+      const auto both = __builtin_convertvector(read<bytes16>(p), words);
+      first = of(both), second = of(both >> words(4));
+      return;
+    }
 #endif
-  numbers32<Bits>(p, first, second);
-  first = (first - offset) * scale, second = (second - offset) * scale;
-}
+    numbers32<Bits>(p, first, second);
+    first = first - held_, second = second - held_;
+  }
+
+ private:
+  static constexpr bool looks_up = Bits == 4 && this_isa == isa::avx512;
+  V held_;  // all 16 less the offset, or the offset
+};
 /// Each half added to the other, until one number is left.
 template <class V> LAMINA_INLINE float sum_of(V v) {
   const auto eight = v.lo + v.hi;
@@ -77,7 +88,7 @@ template <int Bits> LAMINA_INLINE void copy_in_order(const block_linear_args& a,
   }
 }
 
-/// Rows of x that share what is unpacked; each sum runs in the same chains of 16 for any number of rows, in turn by halves and blocks.
+/// Rows of x that share what is unpacked. Blocks are summed and scaled, in turn in one of a few chains, the same for any number of rows.
 /// `Block`: that of the arguments where it is known, else 0.
 template <int Bits, int R, long Block> struct block_rows {
   using floats = float __attribute__((ext_vector_type(16)));
@@ -89,24 +100,31 @@ template <int Bits, int R, long Block> struct block_rows {
     const long block = Block ? Block : a.block, blocks = a.blocks, bytes = block * Bits / 8;
     const std::uint8_t* w = a.weight + o * a.blocks * bytes;
     const float *scale = a.scale + o * a.blocks, *offset = a.offset + o * a.blocks * a.offset_step;
+    block_numbers<Bits, floats> numbers(blocks ? *offset : 0);
     const auto add_block = [&](long b, int chain) __attribute__((always_inline)) {
-      const floats s(scale[b]), z(offset[b * a.offset_step]);
-      const auto add = [&](long k, int to, floats v) __attribute__((always_inline)) {
+      const floats s(scale[b]);
+      if (a.offset_step) numbers = block_numbers<Bits, floats>(offset[b]);
+      const auto add = [&](auto part_of) __attribute__((always_inline)) {
         LAMINA_UNROLL
-        for (int r = 0; r < R; ++r) sums[r][to] = plus_product(sums[r][to], read<floats>(x + r * x_row + k), v);
+        for (int r = 0; r < R; ++r) sums[r][chain] = plus_product(sums[r][chain], part_of(x + r * x_row), s);
       };
       long k = 0;
       LAMINA_NO_UNROLL
       for (; k + 16 < block; k += 32) {
         floats first, second;
-        values32<Bits>(w + k * Bits / 8, z, s, first, second);
-        add(k, chain, first), add(k + 16, chain + 1, second);
+        numbers.take(w + k * Bits / 8, first, second);
+        add([&](const float* row) __attribute__((always_inline)) {
+          return plus_product(read<floats>(row + k) * first, read<floats>(row + k + 16), second);
+        });
       }
-      if (k < block) add(k, chain, (numbers16<Bits>(w + k * Bits / 8) - z) * s);
+      if (k < block) {
+        const floats last = numbers16<Bits>(w + k * Bits / 8) - floats(offset[b * a.offset_step]);
+        add([&](const float* row) __attribute__((always_inline)) { return read<floats>(row + k) * last; });
+      }
       x += block, w += bytes;
     };
     long b = 0;
-    for (; chains == 4 && b + 1 < blocks; b += 2) add_block(b, 0), add_block(b + 1, chains - 2);
+    for (; b + chains <= blocks; b += chains) LAMINA_UNROLL for (int i = 0; i < chains; ++i) add_block(b + i, i);
     for (; b < blocks; ++b) add_block(b, 0);
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) {
