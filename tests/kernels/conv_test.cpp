@@ -416,8 +416,8 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
       window w{};
       w.groups = w.dilation_h = w.dilation_w = 1;
       const long kernel = i % 4 == 3 ? 3 : 2 * random_to(0, 2) + 1;
-      w.channels = random_to(i % 4 == 3 ? 2 * lane_count() : 1, 3 * lane_count());
-      w.out_channels = random_to(i % 4 == 3 ? 2 * lane_count() : 1, 3 * lane_count() + 2);
+      w.channels = i % 4 == 3 ? random_to(2 * lane_count(), 5 * lane_count()) : random_to(1, 3 * lane_count());
+      w.out_channels = i % 4 == 3 ? random_to(2 * lane_count(), 5 * lane_count()) : random_to(1, 3 * lane_count() + 2);
       w.kernel_h = kernel, w.kernel_w = i % 4 == 3 || random_to(0, 2) ? kernel : random_to(1, 7);
       w.stride_w = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 3), w.stride_h = w.stride_w;
       w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);

@@ -357,23 +357,21 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
 void check_bands(std::int64_t in, std::int64_t out, bool (*is_joined)(const std::string&),
                  const std::function<std::pair<value, value>(small_graph&, const value& x, double odd)>& build) {
   for (const double odd : {0.0, std::numeric_limits<double>::infinity()})
-    BOOST_TEST_CONTEXT(in << " to " << out << " channels") {
-      const auto run = [&](bool joins, int threads) {
-        small_graph g;
-        const auto [h, y] = build(g, g.input(real({2, in, 131, 121}, 1)), odd);
-        g.output(y);
-        if (!joins) g.output(h);
-        const auto found = g.run({}, threads);
-        const auto& lines = g.plan->lines();
-        BOOST_TEST(joins == std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return is_joined(l.what); }));
-        return found[0];
-      };
-      const array alone = run(false, 1);
-      for (const int threads : {1, 2}) {
-        const array joined = run(true, threads);
+    for (const int threads : {1, 2}) BOOST_TEST_CONTEXT(in << " to " << out << " channels") {
+        const auto run = [&](bool joins) {
+          small_graph g;
+          const auto [h, y] = build(g, g.input(real({2, in, 131, 121}, 1)), odd);
+          g.output(y);
+          if (!joins) g.output(h);
+          const auto found = g.run({}, threads);
+          const auto& lines = g.plan->lines();
+          BOOST_TEST(joins ==
+                     std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return is_joined(l.what); }));
+          return found[0];
+        };
+        const array alone = run(false), joined = run(true);
         BOOST_TEST(same_bits(alone, joined));
       }
-    }
 }
 
 // A pool takes the results of a convolution band by band, with the bits that it has alone.
