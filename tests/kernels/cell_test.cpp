@@ -4,21 +4,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../support/elementwise_functions.h"
+
 using namespace lamina::kernels;
+using ::elementwise_functions::reference::sigmoid;
 using kernel_test::buffer;
 
 namespace {
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
 template <class T> buffer<T> random_numbers(std::mt19937& g, long count, double most) {
   buffer<T> all(static_cast<std::size_t>(count), g() % 4);
-  for (T& x : all) x = static_cast<T>(most * (static_cast<double>(g() % 4001) / 2000 - 1));
+  kernel_test::fill_uniform(all, g, -most, most);
   return all;
 }
 
 struct lstm {
-  using arguments = lstm_args;
   static const cell_kernels& kernels() { return cell_of(kernel_test::tested()).lstm; }
   /// The largest error of a run over random gates.
   template <class T> static double error(std::mt19937& g, kernel run, long rows, long hidden) {
@@ -34,17 +34,16 @@ struct lstm {
       for (long j = 0; j < hidden; ++j) {
         const T* x = gates.data() + r * 4 * hidden + j;
         const long at = r * hidden + j;
-        const double c =
-            logistic(x[hidden]) * cell.data()[at] + logistic(x[0]) * std::tanh(static_cast<double>(x[2 * hidden]));
-        most = std::max(
-            {most, std::abs(next.data()[at] - c), std::abs(out.data()[at] - logistic(x[3 * hidden]) * std::tanh(c))});
+        const double c = sigmoid<double>(x[hidden]) * cell.data()[at] +
+                         sigmoid<double>(x[0]) * std::tanh(static_cast<double>(x[2 * hidden]));
+        most = std::max({most, std::abs(next.data()[at] - c),
+                         std::abs(out.data()[at] - sigmoid<double>(x[3 * hidden]) * std::tanh(c))});
       }
     return most;
   }
 };
 
 struct gru {
-  using arguments = gru_args;
   static const cell_kernels& kernels() { return cell_of(kernel_test::tested()).gru; }
   template <class T> static double error(std::mt19937& g, kernel run, long rows, long hidden) {
     const auto x = random_numbers<T>(g, rows * 3 * hidden, 5), h = random_numbers<T>(g, rows * 3 * hidden, 5),
@@ -62,7 +61,7 @@ struct gru {
           const long at = (r * 3 + gate) * hidden + j;
           return x.data()[at] + scale * h.data()[at];
         };
-        const double reset = logistic(sum(0, 1)), z = logistic(sum(1, 1)), n = std::tanh(sum(2, reset));
+        const double reset = sigmoid<double>(sum(0, 1)), z = sigmoid<double>(sum(1, 1)), n = std::tanh(sum(2, reset));
         const double expected = n + z * (state.data()[r * hidden + j] - n);
         most = std::max(most, std::abs(out.data()[r * hidden + j] - expected));
       }

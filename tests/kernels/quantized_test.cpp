@@ -338,43 +338,43 @@ BOOST_AUTO_TEST_CASE(weights_of_4_and_8_bits_in_blocks) {
   for (const int bits : {4, 8})
     for (const long rows : {1L, 3L, 4L, 9L})
       for (const long block : {16L, 32L, 48L, 128L})
-        for (const long depth : {1L, 16L, 33L, 130L, 300L}) {
-          const long columns = 7, blocks = (depth + block - 1) / block, bytes = block * bits / 8;
-          const bool one = depth % 3 == 0;
-          buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)), offset(at(one ? 1 : columns * blocks)),
-              y(at(rows * columns), 1);
-          buffer<std::uint8_t> w(at(columns * blocks * bytes), 1);
-          for (auto& v : x) v = static_cast<float>(random_to(-100, 100)) / 64;
-          for (auto& v : w) v = static_cast<std::uint8_t>(random_to(0, 255));
-          for (auto& v : scale) v = static_cast<float>(random_to(1, 64)) / 1024;
-          for (auto& v : offset) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
-          const block_linear_args a{rows,     columns,      depth,         block,       blocks,   x.data(), depth,
-                                    w.data(), scale.data(), offset.data(), one ? 0 : 1, y.data(), columns};
-          buffer<std::byte> scratch(functions().block_linear_scratch_bytes(&a));
-          functions().block_linear[bits == 8](&a, scratch.data());
-          BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
-          for (long i = 0; i < rows; ++i)
-            for (long o = 0; o < columns; ++o) {
-              double sum = 0, size = 0;
-              for (long k = 0; k < depth; ++k) {
-                const long b = o * blocks + k / block;
-                const int byte = w[at(b * bytes + k % block * bits / 8)];
-                const int q = bits == 8 ? byte : k % 2 ? byte >> 4 : byte & 15;
-                const double term = static_cast<double>(x[at(i * depth + k)]) *
-                                    static_cast<double>(static_cast<float>(q) - offset[at(one ? 0 : b)]) *
-                                    static_cast<double>(scale[at(b)]);
-                sum += term, size += std::abs(term);
+        for (const long depth : {1L, 16L, 33L, 130L, 300L})
+          for (const bool one : {false, true}) {
+            const long columns = 7, blocks = (depth + block - 1) / block, bytes = block * bits / 8;
+            buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)), offset(at(one ? 1 : columns * blocks)),
+                y(at(rows * columns), 1);
+            buffer<std::uint8_t> w(at(columns * blocks * bytes), 1);
+            for (auto& v : x) v = static_cast<float>(random_to(-100, 100)) / 64;
+            for (auto& v : w) v = static_cast<std::uint8_t>(random_to(0, 255));
+            for (auto& v : scale) v = static_cast<float>(random_to(1, 64)) / 1024;
+            for (auto& v : offset) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
+            const block_linear_args a{rows,     columns,      depth,         block,       blocks,   x.data(), depth,
+                                      w.data(), scale.data(), offset.data(), one ? 0 : 1, y.data(), columns};
+            buffer<std::byte> scratch(functions().block_linear_scratch_bytes(&a));
+            functions().block_linear[bits == 8](&a, scratch.data());
+            BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
+            for (long i = 0; i < rows; ++i)
+              for (long o = 0; o < columns; ++o) {
+                double sum = 0, size = 0;
+                for (long k = 0; k < depth; ++k) {
+                  const long b = o * blocks + k / block;
+                  const int byte = w[at(b * bytes + k % block * bits / 8)];
+                  const int q = bits == 8 ? byte : k % 2 ? byte >> 4 : byte & 15;
+                  const double term = static_cast<double>(x[at(i * depth + k)]) *
+                                      static_cast<double>(static_cast<float>(q) - offset[at(one ? 0 : b)]) *
+                                      static_cast<double>(scale[at(b)]);
+                  sum += term, size += std::abs(term);
+                }
+                BOOST_REQUIRE(std::abs(static_cast<double>(y[at(i * columns + o)]) - sum) <= 1e-6 * size + 1e-6);
+                if (i == rows - 1 && rows > 1) {  // the same bits alone
+                  buffer<float> single(at(columns));
+                  auto alone = a;
+                  alone.rows = 1, alone.x = x.data() + i * depth, alone.y = single.data();
+                  functions().block_linear[bits == 8](&alone, scratch.data());
+                  BOOST_REQUIRE(single[at(o)] == y[at(i * columns + o)]);
+                }
               }
-              BOOST_REQUIRE(std::abs(static_cast<double>(y[at(i * columns + o)]) - sum) <= 1e-6 * size + 1e-6);
-              if (i == rows - 1 && rows > 1) {  // the same bits alone
-                buffer<float> single(at(columns));
-                auto alone = a;
-                alone.rows = 1, alone.x = x.data() + i * depth, alone.y = single.data();
-                functions().block_linear[bits == 8](&alone, scratch.data());
-                BOOST_REQUIRE(single[at(o)] == y[at(i * columns + o)]);
-              }
-            }
-        }
+          }
 }
 
 BOOST_AUTO_TEST_CASE(tables) {

@@ -7,11 +7,10 @@ namespace lamina::kernels {
 struct gemm_args;
 
 /// Adds one K block of one tile to C.  `columns` of the tile are valid; `row` and `column` are its place in C, for the
-/// epilogue; `flags` combines `gemm_add` (C is read and added), `gemm_finish` (the epilogue follows) and `gemm_biased` (its
-/// `bias_column` is among the sums).
+/// epilogue; `flags` combines `gemm_add` (C is read and added) and `gemm_finish` (the epilogue follows).
 using gemm_tile = void (*)(long k, const void* a, long a_step, const void* b, long b_step, void* c, long c_row,
                            const gemm_args* args, long column, long row, int flags, int columns) noexcept;
-inline constexpr int gemm_add = 1, gemm_finish = 2, gemm_biased = 4;
+inline constexpr int gemm_add = 1, gemm_finish = 2;
 
 /// Copies k x count elements into the order that tiles read: B's from[p * row + j * column] or A's
 /// from[i * row + p * column].

@@ -84,6 +84,9 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
   }
 }
 
+/// A flag of `finish_row` alone: the epilogue's `bias_column` is among the sums already.
+inline constexpr int gemm_biased = 4;
+
 /// The same for one row in registers: a product of one row is short, and a detour through memory would be felt.
 template <class T, int Vectors, masking Masking>
 LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
