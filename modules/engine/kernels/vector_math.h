@@ -48,16 +48,16 @@ LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   LAMINA_UNROLL for (int d = 5; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
   return sum;
 }
-/// tanh of a >= 0 in few steps one after the other: the nearest multiple of 1/4 is at hand before its polynomial is looked up.
-LAMINA_INLINE vf quick_tanh(vf a) {
+/// tanh in few steps one after the other: the nearest multiple of 1/4 is at hand before its polynomial is looked up.
+LAMINA_INLINE vf quick_tanh(vf x) {
   const vf quarters(0x1.8p21f);  // a float whose last place counts quarters
-  const vf bounded = xsimd::min(vf(7.8749995f), a), nearest = bounded + quarters;
+  const vf bounded = xsimd::min(vf(7.8749995f), xsimd::abs(x)), nearest = bounded + quarters;
   const vi i = bits_of(nearest);
   const vf y = bounded - (nearest - quarters), square = y * y;
   const auto pair = [&](int d) __attribute__((always_inline)) {
     return fma(lookup(quick_tanh_pieces[d + 1], i), y, lookup(quick_tanh_pieces[d], i));
   };
-  return fma(fma(pair(4), square, pair(2)), square, pair(0));
+  return fma(fma(pair(4), square, pair(2)), square, pair(0)) | xsimd::bitofsign(x);
 }
 #elif defined(__AVX2__)
 LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
@@ -178,8 +178,8 @@ LAMINA_INLINE vf exp_nonpositive(vf x) {
 }
 
 #if !defined(__AVX512F__)
-/// x times a quotient of polynomials in its square.
-LAMINA_INLINE vf rational_tanh(vf x) {
+/// tanh in few steps one after the other: x times a quotient of polynomials in its square.
+LAMINA_INLINE vf quick_tanh(vf x) {
   constexpr float p[] = {1.f, 0x1.12b40ap-3f, 0x1.cf3634p-9f, 0x1.648868p-16f, 0x1.ea4926p-27f};
   constexpr float q[] = {0x1.000002p+0f, 0x1.deaf54p-2f, 0x1.aa5b4cp-6f, 0x1.5f2754p-12f, 0x1.b54992p-21f};
   const vf a = clamp(x, vf(-8.5f), vf(8.5f)), square = a * a;
@@ -189,11 +189,7 @@ LAMINA_INLINE vf rational_tanh(vf x) {
 
 /// Hyperbolic tangent; with low latency off by less than 3.5e-7.
 template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
-#if defined(__AVX512F__)
-  if constexpr (Latency == latency::low) return quick_tanh(xsimd::abs(x)) | xsimd::bitofsign(x);
-#else
-  if constexpr (Latency == latency::low) return rational_tanh(x);
-#endif
+  if constexpr (Latency == latency::low) return quick_tanh(x);
   const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
 #if defined(__AVX512F__)
   const vf y = piecewise(tanh_pieces, a);
