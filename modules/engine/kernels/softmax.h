@@ -18,7 +18,10 @@ LAMINA_INLINE folds::wide_vector<float> exp_wide(folds::wide_vector<float> x) {
   return __builtin_bit_cast(folds::wide_vector<float>, y);
 }
 LAMINA_INLINE folds::wide_vector<double> exp_wide(folds::wide_vector<double> x) {
-  LAMINA_UNROLL for (int i = 0; i < folds::wide_lanes<double>; ++i) x[i] = __builtin_exp(x[i]);
+  double e[folds::wide_lanes<double>];
+  __builtin_memcpy(e, &x, sizeof e);
+  LAMINA_NO_UNROLL for (double& number : e) number = __builtin_exp(number);
+  __builtin_memcpy(&x, e, sizeof e);
   return x;
 }
 template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
@@ -37,9 +40,14 @@ LAMINA_INLINE folds::wide_vector<T> lanes_of_exponentials(const T* in, T* out, T
     sum += e;
   };
   long i = 0;
-  LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
-      step(i + c * lanes, held[c]);
-  LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);
+  if constexpr (sizeof(V) == sizeof(raw<T, width<T>>)) {
+    LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
+        step(i + c * lanes, held[c]);
+    LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);
+  } else {  // several registers are enough to hide how long an exponential takes: one copy of it
+    const long together = n / (count * lanes) * (count * lanes);
+    LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[i < together ? i / lanes % count : 0]);
+  }
   if (i < n) {
     const int left = static_cast<int>(n - i);
     // e^0 beyond the end: an exponential that underflows takes long
