@@ -189,7 +189,7 @@ struct conversion {
   conversion(element from, int column, element to) : first(casts()[static_cast<int>(from)][column]) {
     BOOST_REQUIRE((first != nullptr) == casts_at_once(from, to));
     if (first != nullptr) return;
-    const int between = static_cast<int>(cast_between(from));
+    const int between = static_cast<int>(cast_between(from, to));
     first = casts()[static_cast<int>(from)][between];
     second = casts()[between][column];
     BOOST_REQUIRE(first != nullptr && second != nullptr);

@@ -28,18 +28,23 @@ inline constexpr int cast_columns = stored_element_count + 9;
 /// Conversions [from][cast_column(to...)]; float to integer truncates toward zero and saturates, NaN gives 0; to integers of
 /// fewer than 8 bits what is beyond them wraps; to bool: != 0. Null where it goes through `cast_between`.
 using cast_table = map_function[stored_element_count][cast_columns];
-/// What the numbers of a type go through where there is no function between two types: one that holds them all.
-constexpr element cast_between(element from) {
+/// Whether a type holds floating numbers of at most 8 bits, with more than powers of two.
+constexpr bool is_narrow_float(element e) {
+  return (e >= element::e4m3fn && e <= element::e5m2fnuz) || e == element::e2m1;
+}
+/// What the numbers of a type go through where there is no function between two types: one that holds them all, and on the
+/// way to a floating number of at most 8 bits double, which rounds only integers beyond the largest of those.
+constexpr element cast_between(element from, element to) {
   const bool integer = (from >= element::i8 && from <= element::u64) || from >= element::i4;
-  return integer ? element::i64 : element::f64;
+  return integer && !is_narrow_float(to) ? element::i64 : element::f64;
 }
 /// Whether there is a function between two types.
 constexpr bool casts_at_once(element from, element to) {
   const auto computed = [](element e) { return e <= element::boolean; };
   const auto same_bits = [&](element a, element b) { return (from == a && to == b) || (from == b && to == a); };
-  return (computed(from) && computed(to)) || from == element::u64 || from == cast_between(from) ||
-         to == cast_between(from) || from == to || same_bits(element::i4, element::u4) ||
-         same_bits(element::i2, element::u2);
+  return (computed(from) && computed(to)) || (from == element::u64 && !is_narrow_float(to)) ||
+         from == cast_between(from, to) || to == cast_between(from, to) || to == element::f64 || from == to ||
+         same_bits(element::i4, element::u4) || same_bits(element::i2, element::u2);
 }
 
 inline constexpr long chain_tile = 512;  // elements per tile

@@ -1,5 +1,5 @@
 // Conversions from and to the element types that are only stored. They are seldom hot: there are those from and to a type that
-// holds all numbers of the other one, double or 64 bits, and two of them make the others.
+// holds all numbers of the other one, double or 64 bits, and two of them make the others (`cast_between`).
 #pragma once
 #include "elementwise.h"
 #include "map.h"
@@ -187,7 +187,8 @@ template <class From, class To, class Rule> constexpr map_function function_of()
   else if constexpr (same<From, std::int64_t> && !same<To, with_sign<To>>)
     return function_of<std::int64_t, with_sign<To>, Rule>();
   else if constexpr (same<From, std::int64_t> && computed) return map_cast<To, From>;
-  else if constexpr (same<From, double> || same<From, std::int64_t> || same<From, std::uint64_t> ||
+  else if constexpr (is_small_float<To> && !has_fraction<From>) return nullptr;
+  else if constexpr (same<From, double> || same<From, std::int64_t> || same<From, std::uint64_t> || same<To, double> ||
                      same<To, carrier<From>>)
     return map<From, To, Rule>;
   else if constexpr (is_few_bits<From> && is_few_bits<To>)

@@ -73,7 +73,7 @@ const kernels::map_functions& sum_over_shards::map(isa set) { return kernels::ma
 
 dtype cast::between(dtype from, dtype to) {
   const auto a = static_cast<kernels::element>(from), b = static_cast<kernels::element>(to);
-  return kernels::casts_at_once(a, b) ? to : static_cast<dtype>(kernels::cast_between(a));
+  return kernels::casts_at_once(a, b) ? to : static_cast<dtype>(kernels::cast_between(a, b));
 }
 
 // The sign of a few bits fills their byte, so that between a type with a sign and one without they are cast.
