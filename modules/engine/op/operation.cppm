@@ -461,7 +461,7 @@ template <Operation Op> struct recorded {
 /// program links those that it names.
 template <class Op> struct library_record {
   static const operation is;
-  static const operation outside_patterns;  // the same without them, of those that gradients and optimizers call
+  static const operation outside_patterns;  // the same without them, for gradients, optimizers and passes
 };
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wundefined-var-template"
@@ -604,11 +604,14 @@ template <int N> struct rank_at_least {
   static constexpr int of(int first, int) { return first < N ? N : first; }
 };
 
-/// A call that is in no pattern, as those of gradients and optimizers: a program whose calls of an operation are all such does not
+/// A call that is in no pattern, as those of gradients, optimizers and passes: a program whose calls of an operation are all such does not
 /// link what patterns make of them.
+template <Operation Op> value apply_outside_patterns(const typename Op::attributes& attributes, view<const value> x) {
+  program& owner = x[0].owner();
+  return value(&owner, owner.add(record_outside_patterns<Op>(), detail::share_attributes(attributes), x));
+}
 template <Operation Op> value apply_outside_patterns(const value& x) {
-  program& owner = x.owner();
-  return value(&owner, owner.add(record_outside_patterns<Op>(), detail::share_attributes(no_attributes()), {&x, 1}));
+  return apply_outside_patterns<Op>(no_attributes(), {&x, 1});
 }
 
 /// No message: the evaluation mode checks when the node is made.

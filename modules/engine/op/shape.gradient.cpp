@@ -33,7 +33,8 @@ void permute::gradient(gradient_call& c) {
   const auto& order = c.attributes<permute_attributes>().order;
   axes inverse = order;
   for (int i = 0; i < order.count; ++i) inverse.values[detail::normal_axis(order[i], order.count)] = i;
-  c(lamina::permute(c.gradient(), inverse));
+  const value g = c.gradient();
+  c(apply_outside_patterns<op::permute>({inverse}, {&g, 1}));
 }
 void slice::gradient(gradient_call& c) {
   c(apply<op::slice_grad>(c.attributes<slice_attributes>(), c.gradient(), c(0)));
@@ -57,7 +58,7 @@ void concat_part::gradient(gradient_call& c) {
       parts.push_back(static_cast<std::int64_t>(i) == at.part + 1
                           ? c.gradient()
                           : value(lamina::broadcast_like(c.owner.number(0.0, c.gradient().type().element), c(i))));
-    return apply_all<op::concat>({at.axis}, parts);
+    return apply_outside_patterns<op::concat>({at.axis}, parts);
   });
 }
 void broadcast_like::gradient(gradient_call& c) {

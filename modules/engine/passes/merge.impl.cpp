@@ -398,7 +398,7 @@ class merger {
     }
     std::vector<value> all;
     for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
-    return apply_all<op::concat>(axis_attributes{axis}, all);
+    return apply_outside_patterns<op::concat>({axis}, all);
   }
   // [a, ...] of `calls` calls, one behind the other, as [calls, a / calls, ...], and back.
   static value with_calls_in_front(const value& v, std::int64_t calls) {

@@ -58,6 +58,11 @@ value log_of(const node& n, view<const value> in, program& p) {
   return inner.op && inner.op->logarithm ? inner.op->logarithm(inner.attributes.get(), operand(inner, 0, p)) : value();
 }
 
+/// The same operation of other operands and attributes.
+template <class A> value again(const node& n, const A& attributes, view<const value> in, program& p) {
+  return {&p, p.add(*n.op, std::make_shared<const A>(attributes), in)};
+}
+
 value composed_permutation(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::permute>(n)) return {};
   const auto& outer = n.attributes_as<permute_attributes>().order;
@@ -73,7 +78,7 @@ value composed_permutation(const node& n, view<const value> in, program& p) {
   }
   value from = composed ? operand(inner, 0, p) : in[0];
   if (identity) return from;
-  return composed ? permute(from, order) : value();
+  return composed ? again(n, permute_attributes{order}, {&from, 1}, p) : value();
 }
 
 value composed_reshape(const node& n, view<const value> in, program& p) {
@@ -89,11 +94,6 @@ value composed_reshape(const node& n, view<const value> in, program& p) {
   return is_call_of<op::reshape>(n) && n.attributes_as<reshape_attributes>().to == n.results[0].dims
              ? value()
              : reshape(in[0], n.results[0].dims);
-}
-
-/// The same operation of other operands and attributes.
-template <class A> value again(const node& n, const A& attributes, view<const value> in, program& p) {
-  return {&p, p.add(*n.op, std::make_shared<const A>(attributes), in)};
 }
 
 value transposed_operand(const node& n, view<const value> in, program& p) {

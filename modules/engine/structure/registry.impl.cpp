@@ -42,7 +42,9 @@ template <class Op> consteval operation without_patterns() {
   return r;
 }
 }  // namespace
+template <> constinit const operation library_record<op::concat>::outside_patterns = without_patterns<op::concat>();
 template <> constinit const operation library_record<op::exp>::outside_patterns = without_patterns<op::exp>();
+template <> constinit const operation library_record<op::permute>::outside_patterns = without_patterns<op::permute>();
 template <> constinit const operation library_record<op::sqrt>::outside_patterns = without_patterns<op::sqrt>();
 
 namespace {

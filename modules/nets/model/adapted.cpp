@@ -88,7 +88,7 @@ inline std::vector<value> with_adapters(const program& plain, program& into, vie
     if (!low_rank) continue;
     const path_of here(into, n.path);
     const auto& [adapter, a, b] = product->second;
-    in[1] = channels == 1 ? value(permute(a, axes(1, 0))) : a;
+    in[1] = channels == 1 ? apply_outside_patterns<op::permute>({axes(1, 0)}, {&a, 1}) : a;
     const value x(&into, into.add(*n.op, n.attributes, in));
     copy.set({i, 0}, copy.at({i, 0}) + matmul(x, b, {.transpose_b = true}) * adapter->scale);
   }
