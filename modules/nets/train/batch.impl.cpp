@@ -10,16 +10,14 @@ import lamina.std;
 
 namespace lamina {
 
-/// Numbers of one type as those of another.
-void convert_numbers(dtype from, const void* in, dtype to, void* out, std::int64_t count) {
+/// Real numbers or integers as those of another type.
+template <class To> void convert_numbers(dtype from, const void* in, void* out, std::int64_t count) {
   with_type(from, [&]<class From>() {
-    with_type(to, [&]<class To>() {
-      if constexpr (std::is_arithmetic_v<From> && std::is_arithmetic_v<To>) {
-        const auto* x = static_cast<const From*>(in);
-        auto* y = static_cast<To*>(out);
-        for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
-      }
-    });
+    if constexpr (std::is_arithmetic_v<From>) {
+      const auto* x = static_cast<const From*>(in);
+      auto* y = static_cast<To*>(out);
+      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<To>(x[i]);
+    }
   });
 }
 /// Whether numbers of a field may stand for those that a program takes: of one type, or real for float32 and float64, as integers are too.
@@ -27,13 +25,17 @@ bool stands_for(dtype field, dtype taken) {
   return field == taken || (is_real(taken) && (is_real(field) || is_integer(field)));
 }
 
-/// Where a field of a batch lies in the type that a program takes: in the batch, or converted in `room`.
+/// Where a field of a batch lies in the type that a program takes, its own, float32, float64 or int64: in the batch, or converted
+/// in `room`.
 const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, std::vector<std::byte>& room) {
   const tensor_type& type = b.type(field);
   if (type.element == taken) return b.data(field);
   const std::int64_t count = type.dims.size();
   room.resize(static_cast<std::size_t>(count) * size_of(taken));
-  convert_numbers(type.element, b.data(field), taken, room.data(), count);
+  const auto convert = taken == dtype::float32   ? convert_numbers<float>
+                       : taken == dtype::float64 ? convert_numbers<double>
+                                                 : convert_numbers<std::int64_t>;
+  convert(type.element, b.data(field), room.data(), count);
   return room.data();
 }
 

@@ -96,9 +96,9 @@ value counted_hits(const value& scores, const value& labels, const std::optional
   const auto count = [](const value& v) { return reduce_sum(cast<std::int64_t>(v)); };
   if (!ignored) return count(right);
   const value counts = labels != *ignored;
-  const value both[] = {reshape(count(where(counts, right, counts)), shape{1}),
-                        reshape(count(labels == *ignored), shape{1})};
-  return concat(view<const value>(both, 2), 0);
+  any_tensor is_first(tensor_type{dtype::boolean, shape{2}});
+  is_first.mutable_data()[0] = std::byte{1};
+  return where(labels.owner().constant(is_first), count(where(counts, right, counts)), count(labels == *ignored));
 }
 
 // The trainable parameters that a program reads.
