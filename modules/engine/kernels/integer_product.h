@@ -21,12 +21,13 @@ template <class T> void product(const void* args, void*) noexcept {
     if (p.b_column == 1) {
       for (long l = 0; l < p.k; ++l) {
         const T x = a[l * p.a_column], *row = b + l * p.b_row;
-        for (long j = 0; j < p.n; ++j) c[j] = added(c[j], x, row[j]);
+        LAMINA_NO_UNROLL for (long j = 0; j < p.n; ++j) c[j] = added(c[j], x, row[j]);
       }
     } else {
       for (long j = 0; j < p.n; ++j) {
         T sum = 0;
-        for (long l = 0; l < p.k; ++l) sum = added(sum, a[l * p.a_column], b[l * p.b_row + j * p.b_column]);
+        LAMINA_NO_UNROLL for (long l = 0; l < p.k; ++l) sum =
+            added(sum, a[l * p.a_column], b[l * p.b_row + j * p.b_column]);
         c[j] = sum;
       }
     }

@@ -35,17 +35,17 @@ template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std:
     const long first = top < 0 ? 0 : top, last = top + w.kernel_h < w.height ? top + w.kernel_h : w.height;
     const auto join = [&]<class V>(long x, V) __attribute__((always_inline)) {
       V most = V(static_cast<std::int8_t>(-128));
-      for (long row = first; row < last; ++row) most = __builtin_elementwise_max(most, read<V>(in + row * w.width + x));
+      LAMINA_NO_UNROLL for (long row = first; row < last; ++row) most =
+          __builtin_elementwise_max(most, read<V>(in + row * w.width + x));
       write(line + w.pad_w + x, most);
     };
     if (w.width >= 16) {
-      for (long x = 0; x + 16 < w.width; x += 16) join(x, bytes16());
+      LAMINA_NO_UNROLL for (long x = 0; x + 16 < w.width; x += 16) join(x, bytes16());
       join(w.width - 16, bytes16());
-    } else
-      for (long x = 0; x < w.width; ++x) join(x, bytes<1>());
+    } else LAMINA_NO_UNROLL for (long x = 0; x < w.width; ++x) join(x, bytes<1>());
     for (long x = 0; x < w.out_width; x += 16) {
       bytes16 most(-128);
-      for (long j = 0; j < w.kernel_w; ++j) {
+      LAMINA_NO_UNROLL for (long j = 0; j < w.kernel_w; ++j) {
         if constexpr (Stride == 1) most = __builtin_elementwise_max(most, read<bytes16>(line + x + j));
         else most = __builtin_elementwise_max(most, even_bytes(line + 2 * x + j));
       }
