@@ -40,16 +40,15 @@ typedef struct {
 } lamina_calls;
 
 /* The words of a call that differ from what `to` holds. Its table has 3 bytes of where `to` lies in `words`, 2 of the kernel,
- * 3 of how many words follow; of each, a byte with the kind (3 bits), the size of the value (2) and how many words are left
- * out before it (3), and the value. */
+ * 3 of how many words follow; a byte of each word with the kind (3 bits), the size of the value (2) and how many words are left
+ * out before it (3); and the values. */
 LAMINA_APART lamina_arguments(lamina_calls *calls, uint64_t *to) {
-  const uint8_t *at = calls->at + 8;
-  uint64_t count = lamina_word_at(calls->at) >> 40;
-  for (; count; --count) {
-    const unsigned head = *at, bits = 8u << (head >> 3 & 3), kind = head & 7;
-    uint64_t value = lamina_word_at(at + 1) & (~(uint64_t)0 >> (64 - bits));
-    at += 1 + bits / 8;
-    to += head >> 5;
+  const uint8_t *head = calls->at + 8, *const heads_end = head + (lamina_word_at(calls->at) >> 40), *at = heads_end;
+  for (; head != heads_end; ++head) {
+    const unsigned bits = 8u << (*head >> 3 & 3), kind = *head & 7;
+    const uint64_t value = lamina_word_at(at) & (~(uint64_t)0 >> (64 - bits));
+    at += bits / 8;
+    to += *head >> 5;
     if (kind == @skip@) to += value;
     else *to++ = kind == @code@ ? calls->code[value] : calls->base[kind] + value;
   }
@@ -179,25 +178,25 @@ class argument_table {
   /// The arguments of a call of `kernel` (empty: of an iteration) in the words from `place` on, which hold those of `before`
   /// (null: zeros).
   void add(std::string_view kernel, std::size_t place, const std::vector<word>& now, const std::vector<word>* before) {
-    const std::size_t begin = bytes_.size();
-    bytes_.resize(begin + 8);
-    std::uint64_t count = 0;
+    std::vector<unsigned char> heads, values;
+    const auto put = [&](unsigned kind, std::size_t skipped, std::uint64_t value) {
+      unsigned size = 0;
+      while (size < 3 && value >> (8u << size)) ++size;
+      heads.push_back(static_cast<unsigned char>(kind | size << 3 | skipped << 5));
+      append(values, value, std::size_t(1) << size);
+    };
     std::size_t written = 0;  // words up to here are as they have to be
     for (std::size_t w = 0; w < now.size(); ++w) {
       if (now[w] == (before ? (*before)[w] : word{})) continue;
       std::size_t skipped = w - written;
-      if (skipped > 7) {
-        put(skip_kind, 0, skipped);
-        ++count;
-        skipped = 0;
-      }
+      if (skipped > 7) put(skip_kind, 0, std::exchange(skipped, 0));
       if (now[w].symbol.empty()) put(static_cast<unsigned>(now[w].in), skipped, now[w].value);
       else put(code_kind, skipped, number_of(now[w].symbol));
-      ++count;
       written = w + 1;
     }
-    const std::uint64_t what = place | (kernel.empty() ? 0 : number_of(kernel)) << 24 | count << 40;
-    std::memcpy(bytes_.data() + begin, &what, 8);
+    append(bytes_, place | (kernel.empty() ? 0 : number_of(kernel)) << 24 | heads.size() << 40, 8);
+    bytes_.insert(bytes_.end(), heads.begin(), heads.end());
+    bytes_.insert(bytes_.end(), values.begin(), values.end());
   }
   const std::vector<std::string>& code() const { return code_; }
   std::string text_of() const {
@@ -210,11 +209,8 @@ class argument_table {
   }
 
  private:
-  void put(unsigned kind, std::size_t skipped, std::uint64_t value) {
-    unsigned size = 0;
-    while (size < 3 && value >> (8u << size)) ++size;
-    bytes_.push_back(static_cast<unsigned char>(kind | size << 3 | skipped << 5));
-    for (unsigned i = 0; i < 1u << size; ++i) bytes_.push_back(static_cast<unsigned char>(value >> 8 * i));
+  static void append(std::vector<unsigned char>& to, std::uint64_t value, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) to.push_back(static_cast<unsigned char>(value >> 8 * i));
   }
   std::uint64_t number_of(std::string_view symbol) {
     const auto [at, fresh] = number_.try_emplace(std::string(symbol), code_.size());
