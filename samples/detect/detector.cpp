@@ -117,7 +117,8 @@ void write_detector(const std::string& file) {
   const ir::value picture = p->input("picture", {dtype::float32, {1, 1, side, side}});
   const ir::value w = p->state("filters", {dtype::float32, {2, 1, window, window}}), boxes = p->constant(squares());
   const ir::value scores = reshape(conv2d(picture, w, {.stride = step}), shape{1, 2, places * places});
-  const ir::value rows = non_max_suppression(boxes, scores, {.iou_threshold = 0.1, .score_threshold = 0.3, .most = 16});
+  const ir::value rows =
+      non_max_suppression(boxes, scores, {.iou_threshold = 0.1, .score_threshold = 0.3, .max_per_class = 16});
   const ir::value labels = select(rows, 1, 1), which = select(rows, 1, 2);
   p->output("boxes", gather(reshape(boxes, shape{places * places, 4}), which, 0));
   p->output("scores", gather(reshape(scores, shape{2 * places * places}), labels * (places * places) + which, 0));

@@ -56,11 +56,11 @@ answer answer_to(const http::request<http::string_body>& r, const detector& mode
 
 // Reads what a client still sends, as of a body that is too large: it would lose the answer if the connection just ended.
 void discard_rest(tcp::socket& socket) {
-  constexpr std::size_t most = 16 * max_body;
+  constexpr std::size_t max = 16 * max_body;
   boost::system::error_code failed;
   socket.shutdown(tcp::socket::shutdown_send, failed);
   std::vector<char> unread(65536);
-  for (std::size_t n = 0; !failed && n < most;) n += socket.read_some(asio::buffer(unread), failed);
+  for (std::size_t n = 0; !failed && n < max;) n += socket.read_some(asio::buffer(unread), failed);
 }
 
 // Answers the requests of a connection until its client ends it, or waits too long.
@@ -111,12 +111,12 @@ void work(tcp::acceptor& acceptor, const detector& model) {
 }
 
 // A number of an option within its bounds.
-int number_of(std::string_view option, const char* text, int least, int most) {
+int number_of(std::string_view option, const char* text, int least, int max) {
   char* end = nullptr;
   const long n = text ? std::strtol(text, &end, 10) : -1;
-  if (!text || *end || end == text || n < least || n > most)
+  if (!text || *end || end == text || n < least || n > max)
     throw std::runtime_error(std::string(option) + " takes a number from " + std::to_string(least) + " to " +
-                             std::to_string(most));
+                             std::to_string(max));
   return static_cast<int>(n);
 }
 

@@ -139,7 +139,7 @@ int run(const options& o) {
   std::size_t right = 0;
   for (std::size_t i = 0; i < label.size(); ++i) right += result.classes[i] == label[i];
   figures.test_accuracy = static_cast<double>(right) / static_cast<double>(test.size());
-  figures.confused = most_confused(label, result.classes, 5);
+  figures.confused = max_confused(label, result.classes, 5);
   write_text(curve, curve_of(training, o));
   write_text(sheet, sheet_of(net, test));
   figures.seconds = watch.seconds();

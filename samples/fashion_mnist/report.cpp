@@ -8,8 +8,8 @@
 
 import lamina;
 
-std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
-                                     std::size_t most) {
+std::vector<confusion> max_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
+                                    std::size_t max) {
   std::map<std::int64_t, std::int64_t> of_class;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> wrong;
   for (std::size_t i = 0; i < label.size(); ++i) {
@@ -21,7 +21,7 @@ std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, con
   std::sort(all.begin(), all.end(), [](const confusion& a, const confusion& b) {
     return std::tie(b.count, a.label, a.taken_for) < std::tie(a.count, b.label, b.taken_for);
   });
-  if (all.size() > most) all.resize(most);
+  if (all.size() > max) all.resize(max);
   return all;
 }
 

@@ -11,8 +11,8 @@ struct confusion {
 };
 
 /// Pairs of classes by the number of images that were confused, the most first.
-std::vector<confusion> most_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
-                                     std::size_t most);
+std::vector<confusion> max_confused(const std::vector<std::int64_t>& label, const std::vector<std::int64_t>& predicted,
+                                    std::size_t max);
 
 struct run_figures {
   double test_accuracy = 0;

@@ -154,10 +154,10 @@ std::string classifier::metrics() const {
   std::vector<std::int64_t> counts;
   double images = 0;
   std::size_t n = 1;
-  for (std::size_t most = 1; n < s.batch_sizes.size(); most *= 2) {
+  for (std::size_t max = 1; n < s.batch_sizes.size(); max *= 2) {
     counts.push_back(0);
-    sizes.push_back(static_cast<double>(most));
-    for (; n <= most && n < s.batch_sizes.size(); ++n) {
+    sizes.push_back(static_cast<double>(max));
+    for (; n <= max && n < s.batch_sizes.size(); ++n) {
       counts.back() += s.batch_sizes[n];
       images += static_cast<double>(n) * static_cast<double>(s.batch_sizes[n]);
     }

@@ -29,7 +29,7 @@ constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .
 constexpr auto heads =
     sequential(nn::transformer_encoder_layer{.d_model = 24, .nhead = 3, .dim_feedforward = 40, .causal = true});
 
-constexpr std::int64_t most = 7;
+constexpr std::int64_t max_batch = 7;
 
 // A net as a program, its states, and the extents of one sample.
 struct net {
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
   for (int round = 0; round < 9; ++round) {
     std::vector<any_tensor> x, expected;
     for (auto& n : nets) {
-      x.push_back(numbers(batch_of(most, n.sample), 100 + round));
+      x.push_back(numbers(batch_of(max_batch, n.sample), 100 + round));
       n.core->threads(1);  // new plans
       expected.push_back(run(*n.core, x.back()));
     }
@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
       const auto before = t.different;
       for (int threads = 1; threads <= 8; ++threads) {
         core.threads(threads);
-        for (std::int64_t n : {most, std::int64_t{1}, most - 1}) {
-          const std::int64_t first = round % (most - n + 1);
+        for (std::int64_t n : {max_batch, std::int64_t{1}, max_batch - 1}) {
+          const std::int64_t first = round % (max_batch - n + 1);
           t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
           t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
         }
@@ -143,9 +143,10 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
     }
     // references of several nets in turn, in memory that they lend each other
     for (std::size_t i = 0; i < 4; ++i)
-      for (std::int64_t n = 1; n <= most; ++n)
+      for (std::int64_t n = 1; n <= max_batch; ++n)
         for (std::size_t k = 0; k < nets.size(); ++k) {
-          const std::int64_t first = static_cast<std::int64_t>(i + static_cast<std::size_t>(round)) % (most - n + 1);
+          const std::int64_t first =
+              static_cast<std::int64_t>(i + static_cast<std::size_t>(round)) % (max_batch - n + 1);
           const any_tensor in[] = {samples_of(x[k], first, n)};
           const auto before = t.different;
           t.compare(all[k].references[i](in)[0], expected[k], first);

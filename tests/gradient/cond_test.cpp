@@ -43,12 +43,12 @@ std::vector<array> operands(bool holds, std::int64_t rows, std::int64_t in, std:
   return {predicate(holds), real({dim(rows), dim(in)}, 1), real({dim(in), dim(out)}, 2), real({dim(out)}, 3)};
 }
 // x -> tanh(x w) while the sum of squares is above a limit.
-values shrunk(const values& v, std::int64_t most) {
+values shrunk(const values& v, std::int64_t max) {
   auto body = subprogram({v[0], v[1]}, [](const values& a) {
     value next = tanh(matmul(a[0], a[1]));
     return values{value(reduce_sum(next * next) > 0.05), next};
   });
-  return loop(most, value(reduce_sum(v[0] * v[0]) > 0.05), body, {v.data(), 1}, {&v[1], 1});
+  return loop(max, value(reduce_sum(v[0] * v[0]) > 0.05), body, {v.data(), 1}, {&v[1], 1});
 }
 
 }  // namespace
@@ -91,9 +91,9 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(loops)
 
 BOOST_AUTO_TEST_CASE(through_as_many_turns_as_ran) {
-  for (auto [rows, size, most] : {std::array<std::int64_t, 3>{1, 1, 4}, {2, 2, 5}, {3, 2, 1}, {1, 3, 8}, {2, 3, 3}}) {
+  for (auto [rows, size, max] : {std::array<std::int64_t, 3>{1, 1, 4}, {2, 2, 5}, {3, 2, 1}, {1, 3, 8}, {2, 3, 3}}) {
     const std::vector<array> in{real({dim(rows), dim(size)}, 1), real({dim(size), dim(size)}, 2, -0.6, 0.6)};
-    check_twice("loop", in, [most](const values& v) { return shrunk(v, most); });
+    check_twice("loop", in, [max](const values& v) { return shrunk(v, max); });
   }
   const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no iteration at all
   check("loop", ended, [](const values& v) { return shrunk(v, 4); });

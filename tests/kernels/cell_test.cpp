@@ -12,9 +12,9 @@ using kernel_test::buffer;
 
 namespace {
 
-template <class T> buffer<T> random_numbers(std::mt19937& g, long count, double most) {
+template <class T> buffer<T> random_numbers(std::mt19937& g, long count, double max) {
   buffer<T> all(static_cast<std::size_t>(count), g() % 4);
-  kernel_test::fill_uniform(all, g, -most, most);
+  kernel_test::fill_uniform(all, g, -max, max);
   return all;
 }
 
@@ -29,17 +29,17 @@ struct lstm {
     a.rows = rows, a.hidden = hidden;
     run(&a, nullptr);
     BOOST_TEST((out.guards_intact() && next.guards_intact()));
-    double most = 0;
+    double max = 0;
     for (long r = 0; r < rows; ++r)
       for (long j = 0; j < hidden; ++j) {
         const T* x = gates.data() + r * 4 * hidden + j;
         const long at = r * hidden + j;
         const double c = sigmoid<double>(x[hidden]) * cell.data()[at] +
                          sigmoid<double>(x[0]) * std::tanh(static_cast<double>(x[2 * hidden]));
-        most = std::max({most, std::abs(next.data()[at] - c),
-                         std::abs(out.data()[at] - sigmoid<double>(x[3 * hidden]) * std::tanh(c))});
+        max = std::max({max, std::abs(next.data()[at] - c),
+                        std::abs(out.data()[at] - sigmoid<double>(x[3 * hidden]) * std::tanh(c))});
       }
-    return most;
+    return max;
   }
 };
 
@@ -54,7 +54,7 @@ struct gru {
     a.rows = rows, a.hidden = hidden;
     run(&a, nullptr);
     BOOST_TEST(out.guards_intact());
-    double most = 0;
+    double max = 0;
     for (long r = 0; r < rows; ++r)
       for (long j = 0; j < hidden; ++j) {
         const auto sum = [&](long gate, double scale) {
@@ -63,9 +63,9 @@ struct gru {
         };
         const double reset = sigmoid<double>(sum(0, 1)), z = sigmoid<double>(sum(1, 1)), n = std::tanh(sum(2, reset));
         const double expected = n + z * (state.data()[r * hidden + j] - n);
-        most = std::max(most, std::abs(out.data()[r * hidden + j] - expected));
+        max = std::max(max, std::abs(out.data()[r * hidden + j] - expected));
       }
-    return most;
+    return max;
   }
 };
 

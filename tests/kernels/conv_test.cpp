@@ -15,7 +15,7 @@ std::mt19937& generator() {
   static std::mt19937 value(7);
   return value;
 }
-long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+long random_to(long least, long max) { return std::uniform_int_distribution<long>(least, max)(generator()); }
 
 template <class T> std::vector<T> random_values(long count) {
   std::vector<T> x(at(count));

@@ -112,12 +112,12 @@ inline std::vector<worst> sweep(double (*exact)(double), const std::vector<funct
     for (std::size_t f = 0; f < functions.size(); ++f) {
       if (!functions[f]) continue;
       functions[f](in.data(), out.data(), block);
-      std::int64_t most = 0;  // as the bits of a number that is not negative: these the compiler compares in registers
+      std::int64_t max = 0;  // as the bits of a number that is not negative: these the compiler compares in registers
       for (std::size_t i = 0; i < block; ++i) {
         const auto bits = std::bit_cast<std::int64_t>(error_of(out[i], right[i], units[i]));
-        most = bits > most ? bits : most;
+        max = bits > max ? bits : max;
       }
-      const auto met = std::bit_cast<double>(most);
+      const auto met = std::bit_cast<double>(max);
       if (met <= largest[f].error) continue;
       for (std::size_t i = 0; i < block; ++i)
         if (error_of(out[i], right[i], units[i]) == met) largest[f] = {met, in[i]};

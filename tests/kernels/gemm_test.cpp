@@ -287,8 +287,8 @@ BOOST_AUTO_TEST_CASE(the_comparator_can_fail) {
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_width_from_nothing_to_three_registers, T, elements) {
-  const long most = 3 * lanes(kernel_test::tested()) * 4 / static_cast<long>(sizeof(T)) + 1;
-  for (long n = 0; n <= most; ++n)
+  const long max = 3 * lanes(kernel_test::tested()) * 4 / static_cast<long>(sizeof(T)) + 1;
+  for (long n = 0; n <= max; ++n)
     for (const long m : {1L, 3L})
       BOOST_TEST_CONTEXT(size_of(m, n, 5)) check_layouts(numbers<T>(m, n, 5), n % 2 ? everything : epilogue{}, n % 4);
 }

@@ -46,7 +46,7 @@ void check(const function& f, const std::vector<T>& in, double allowed, Wide (*r
   std::vector<T> out(in.size());
   map_of(f.op, sizeof(T) == 4 ? element::f32 : element::f64)(in.data(), nullptr, nullptr, out.data(),
                                                              static_cast<long>(in.size()), 1);
-  double most = 0;
+  double max = 0;
   T at = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Wide wanted = reference(static_cast<Wide>(in[i]));
@@ -54,10 +54,10 @@ void check(const function& f, const std::vector<T>& in, double allowed, Wide (*r
     if (wanted == 0 && std::signbit(out[i]) != std::signbit(wanted)) d = 1e30;
     // what the C library makes of denormal numbers in between is not worth more
     if (sizeof(T) == 8 && std::fabs(wanted) < static_cast<Wide>(std::numeric_limits<T>::min())) d /= 16;
-    if (d > most) most = d, at = in[i];
+    if (d > max) max = d, at = in[i];
   }
-  BOOST_TEST_MESSAGE(f.name << " " << most << " units at " << at);
-  BOOST_CHECK_MESSAGE(most <= allowed, f.name << ": " << most << " units at " << at);
+  BOOST_TEST_MESSAGE(f.name << " " << max << " units at " << at);
+  BOOST_CHECK_MESSAGE(max <= allowed, f.name << ": " << max << " units at " << at);
 }
 
 }  // namespace
@@ -85,16 +85,16 @@ BOOST_AUTO_TEST_CASE(low_latency) {
   std::vector<float> out(in.size());
   const auto check = [&](const char* name, map_function run, double (*reference)(double), double allowed) {
     run(in.data(), nullptr, nullptr, out.data(), static_cast<long>(in.size()), 1);
-    double most = 0;
+    double max = 0;
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (std::isnan(in[i])) {
         BOOST_CHECK(std::isnan(out[i]));
         continue;
       }
-      most = std::max(most, std::fabs(static_cast<double>(out[i]) - reference(static_cast<double>(in[i]))));
+      max = std::max(max, std::fabs(static_cast<double>(out[i]) - reference(static_cast<double>(in[i]))));
     }
-    BOOST_TEST_MESSAGE(name << " off by " << most);
-    BOOST_CHECK_MESSAGE(most <= allowed, name << " off by " << most);
+    BOOST_TEST_MESSAGE(name << " off by " << max);
+    BOOST_CHECK_MESSAGE(max <= allowed, name << " off by " << max);
   };
   check("tanh", map_tanh_of(kernel_test::tested()).low_latency, reference::tanh<double>, 3.5e-7);
   check("sigmoid", map_sigmoid_of(kernel_test::tested()).low_latency, reference::sigmoid<double>, 2.4e-7);

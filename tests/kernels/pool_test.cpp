@@ -16,7 +16,7 @@ std::mt19937& generator() {
   static std::mt19937 value(11);
   return value;
 }
-long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+long random_to(long least, long max) { return std::uniform_int_distribution<long>(least, max)(generator()); }
 
 struct pixel_range {
   long top, bottom, left, right, padded;
@@ -183,7 +183,7 @@ template <class T> void check_channel_block(lamina::kernels::kernel run, int blo
   a.out = out.data() + lanes * pixels;
   a.out_image = out_image;
   a.images = images, a.pixels = pixels, a.blocks = blocks;
-  for (int i = 0; i < channel_block_args::most_lanes; ++i) {
+  for (int i = 0; i < channel_block_args::max_lanes; ++i) {
     a.block[i] = static_cast<std::int32_t>(random_to(-1, blocks - 1));
     a.lane[i] = static_cast<std::int32_t>(random_to(0, lanes - 1));
   }

@@ -37,15 +37,15 @@ std::vector<std::int8_t> in_plain(const std::int8_t* blocked, long images, long 
 /// A tensor that is added to results.
 struct addend {
   float a_scale = 0.04f, scale = 0.03f, sum_scale = 0.05f;
-  std::int8_t a_offset = static_cast<std::int8_t>(random_to(-128, 127)),
-              offset = static_cast<std::int8_t>(random_to(-128, 127)),
-              sum_offset = static_cast<std::int8_t>(random_to(-128, 127));
-  std::int32_t low = random_to(0, 1) ? sum_offset : -128,
+  std::int8_t a_zero_point = static_cast<std::int8_t>(random_to(-128, 127)),
+              zero_point = static_cast<std::int8_t>(random_to(-128, 127)),
+              sum_zero_point = static_cast<std::int8_t>(random_to(-128, 127));
+  std::int32_t low = random_to(0, 1) ? sum_zero_point : -128,
                high = std::max<std::int32_t>(low, random_to(0, 2) ? 127 : 80);
   std::int8_t sum(std::int8_t a, std::int8_t b) const {
-    const float v =
-        static_cast<float>(a - a_offset) * (a_scale / sum_scale) + static_cast<float>(b - offset) * (scale / sum_scale);
-    const double whole = static_cast<double>(std::nearbyint(v)) + sum_offset;
+    const float v = static_cast<float>(a - a_zero_point) * (a_scale / sum_scale) +
+                    static_cast<float>(b - zero_point) * (scale / sum_scale);
+    const double whole = static_cast<double>(std::nearbyint(v)) + sum_zero_point;
     return static_cast<std::int8_t>(std::min<double>(std::max<double>(whole, low), high));
   }
 };
@@ -76,9 +76,10 @@ void check_conv(const window& w, long images, bool extreme, bool plain_in, bool 
     a.w = w, a.first = 0, a.count = images, a.blocks = all, a.rows = w.out_height, a.plain_in = plain_in;
     a.in = plain_in ? in.data() : blocked.data(), a.packed = packed.data(), a.out = out.data(), a.to = p.to;
     if (adds) {
-      a.a_scale = &more.a_scale, a.a_offset = &more.a_offset;
-      a.b = added.data(), a.b_scale = &more.scale, a.b_offset = &more.offset;
-      a.sum_scale = &more.sum_scale, a.sum_offset = &more.sum_offset, a.sum_low = more.low, a.sum_high = more.high;
+      a.a_scale = &more.a_scale, a.a_zero_point = &more.a_zero_point;
+      a.b = added.data(), a.b_scale = &more.scale, a.b_zero_point = &more.zero_point;
+      a.sum_scale = &more.sum_scale, a.sum_zero_point = &more.sum_zero_point, a.sum_low = more.low,
+      a.sum_high = more.high;
     }
     buffer<std::byte> scratch(f->scratch_bytes(&a));
     const auto run = [&] { f->conv(&a, scratch.data()); };
@@ -96,11 +97,11 @@ void check_conv(const window& w, long images, bool extreme, bool plain_in, bool 
   }
 }
 
-window random_window(long most_channels) {
+window random_window(long max_channels) {
   for (;;) {
     window w{};
     w.groups = 1;
-    w.channels = random_to(1, most_channels), w.out_channels = random_to(1, 70);
+    w.channels = random_to(1, max_channels), w.out_channels = random_to(1, 70);
     w.kernel_h = random_to(1, 5), w.kernel_w = random_to(1, 5);
     w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
     w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, w.kernel_w - 1);
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
   p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
   for (auto& b : p.bias) b = 0;
   buffer<std::int8_t> x(96, 1), y(96, 1), weight(256), packed(f->packed_bytes(&w, 0));
-  for (auto& v : x) v = static_cast<std::int8_t>(p.x_offset ^ -128);
+  for (auto& v : x) v = static_cast<std::int8_t>(p.x_zero_point ^ -128);
   fill(weight, false);
   const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), 0};
   f->pack(&pack, nullptr);
@@ -207,14 +208,14 @@ BOOST_AUTO_TEST_CASE(pools) {
     fill(in, k % 4 == 0);
     const auto blocked = in_blocks(in.data(), images, w.channels, pixels);
     const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
-    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)),
-               y_offset = static_cast<std::int8_t>(random_to(-128, 127));
+    const auto x_zero_point = static_cast<std::int8_t>(random_to(-128, 127)),
+               y_zero_point = static_cast<std::int8_t>(random_to(-128, 127));
     const bool padding = random_to(0, 1) != 0;
     pool_args of_plain{w, images, in.data(), plain.data(), nullptr, padding, 0}, of_blocks = of_plain;
     of_blocks.in = blocked.data(), of_blocks.out = out.data();
     for (const bool maximum : {true, false}) {
-      const quantized_average_args there{of_plain, &x_scale, &y_scale, &x_offset, &y_offset},
-          here{of_blocks, &x_scale, &y_scale, &x_offset, &y_offset};
+      const quantized_average_args there{of_plain, &x_scale, &y_scale, &x_zero_point, &y_zero_point},
+          here{of_blocks, &x_scale, &y_scale, &x_zero_point, &y_zero_point};
       const auto& moving = byte_images_of(kernel_test::tested());
       if (maximum) moving.max_pool(&of_plain, nullptr), moving.max_pool_blocked(&of_blocks, nullptr);
       else functions().average_pool(&there, nullptr), f->average_pool(&here, nullptr);
@@ -234,12 +235,25 @@ BOOST_AUTO_TEST_CASE(sums_and_tables) {
     fill(a, pixels % 5 == 0), fill(b, pixels % 5 == 0), fill(table, false);
     const auto a_blocks = in_blocks(a.data(), 1, channels, pixels), b_blocks = in_blocks(b.data(), 1, channels, pixels);
     const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, 0.025f};
-    const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
-                                    static_cast<std::int8_t>(random_to(-128, 127)),
-                                    static_cast<std::int8_t>(random_to(-128, 127))};
-    const std::int32_t low = pixels % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, pixels % 7 ? 127 : 90);
-    quantized_add_args args{1,          n,          n,          1,           a.data(),    b.data(),    plain.data(),
-                            &scales[0], &scales[1], &scales[2], &offsets[0], &offsets[1], &offsets[2], low,
+    const std::int8_t zero_points[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
+                                        static_cast<std::int8_t>(random_to(-128, 127)),
+                                        static_cast<std::int8_t>(random_to(-128, 127))};
+    const std::int32_t low = pixels % 2 ? zero_points[2] : -128,
+                       high = std::max<std::int32_t>(low, pixels % 7 ? 127 : 90);
+    quantized_add_args args{1,
+                            n,
+                            n,
+                            1,
+                            a.data(),
+                            b.data(),
+                            plain.data(),
+                            &scales[0],
+                            &scales[1],
+                            &scales[2],
+                            &zero_points[0],
+                            &zero_points[1],
+                            &zero_points[2],
+                            low,
                             high};
     functions().add(&args, nullptr);
     args.count = args.b_row = padded(channels) * pixels;

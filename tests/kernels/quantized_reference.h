@@ -16,7 +16,7 @@ inline std::mt19937& generator() {
   static std::mt19937 value(17);
   return value;
 }
-inline long random_to(long least, long most) { return std::uniform_int_distribution<long>(least, most)(generator()); }
+inline long random_to(long least, long max) { return std::uniform_int_distribution<long>(least, max)(generator()); }
 inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
 
 /// Bytes of the whole range; `extreme`: of its ends alone, where narrow sums would saturate.
@@ -29,23 +29,23 @@ struct parameters {
   std::vector<std::int32_t> bias;
   std::vector<float> w_scale;
   float x_scale = 0.02f, y_scale;
-  std::int8_t x_offset, y_offset;
+  std::int8_t x_zero_point, y_zero_point;
   requantization to;
   parameters(long channels, long depth, bool rowwise)
       : bias(at(channels)),
         w_scale(at(rowwise ? channels : 1)),
         y_scale(static_cast<float>(depth) * 0.002f + 0.01f),
-        x_offset(static_cast<std::int8_t>(random_to(-128, 127))),
-        y_offset(static_cast<std::int8_t>(random_to(-128, 127))) {
+        x_zero_point(static_cast<std::int8_t>(random_to(-128, 127))),
+        y_zero_point(static_cast<std::int8_t>(random_to(-128, 127))) {
     for (auto& b : bias) b = static_cast<std::int32_t>(random_to(-100000, 100000));
     for (auto& s : w_scale) s = 0.001f * static_cast<float>(random_to(1, 30));
-    to = {&x_scale, w_scale.data(), &y_scale, &x_offset, &y_offset, bias.data(), rowwise, -128, 127};
-    if (random_to(0, 1)) to.low = y_offset;
+    to = {&x_scale, w_scale.data(), &y_scale, &x_zero_point, &y_zero_point, bias.data(), rowwise, -128, 127};
+    if (random_to(0, 1)) to.low = y_zero_point;
     if (random_to(0, 3) == 0) to.high = std::max<std::int32_t>(to.low, 100);
   }
   std::int8_t result(long sum, long channel) const {
     const float factor = x_scale * w_scale[w_scale.size() == 1 ? 0 : at(channel)] / y_scale;
-    const double v = std::nearbyint(static_cast<float>(sum + bias[at(channel)]) * factor) + y_offset;
+    const double v = std::nearbyint(static_cast<float>(sum + bias[at(channel)]) * factor) + y_zero_point;
     return static_cast<std::int8_t>(std::min<double>(std::max<double>(v, to.low), to.high));
   }
 };
@@ -73,7 +73,8 @@ inline convolution convolved(const window& w, long images, long there, const buf
                 if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
                 const long channel = o / (w.out_channels / w.groups) * there + c % there;
                 sum +=
-                    (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_offset) * *f;
+                    (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_zero_point) *
+                    *f;
               }
           all.results.push_back(p.result(sum, o));
           all.sums.push_back(static_cast<std::int32_t>(sum));

@@ -8,17 +8,18 @@ using conv_reference::sized;
 
 namespace {
 
-// `w_offset`: weights have an offset, and no bias.
-void check_linear(long rows, long columns, long depth, bool rowwise, bool extreme, std::int8_t w_offset = 0) {
+// `w_zero_point`: weights have a zero point, and no bias.
+void check_linear(long rows, long columns, long depth, bool rowwise, bool extreme, std::int8_t w_zero_point = 0) {
   parameters p(columns, depth, rowwise);
-  if (w_offset) p.to.bias = nullptr, std::fill(p.bias.begin(), p.bias.end(), 0);
+  if (w_zero_point) p.to.bias = nullptr, std::fill(p.bias.begin(), p.bias.end(), 0);
   buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth)), y(at(rows * columns), 1);
   fill(x, extreme), fill(w, extreme);
   std::vector<std::int8_t> expected;
   for (long i = 0; i < rows; ++i)
     for (long o = 0; o < columns; ++o) {
       long sum = 0;
-      for (long k = 0; k < depth; ++k) sum += (x[at(i * depth + k)] - p.x_offset) * (w[at(o * depth + k)] - w_offset);
+      for (long k = 0; k < depth; ++k)
+        sum += (x[at(i * depth + k)] - p.x_zero_point) * (w[at(o * depth + k)] - w_zero_point);
       expected.push_back(p.result(sum, o));
     }
   for (int form = 0; form < forms(); ++form)
@@ -29,8 +30,8 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
       const quantized_linear_pack_args pack{columns, depth, depth, 1, w.data(), packed.data()};
       f.linear_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
-      const quantized_linear_args a{rows,     columns, depth, x.data(),  depth,        packed.data(),
-                                    y.data(), columns, p.to,  &w_offset, w_offset != 0};
+      const quantized_linear_args a{rows,    columns, depth,         x.data(),         depth, packed.data(), y.data(),
+                                    columns, p.to,    &w_zero_point, w_zero_point != 0};
       buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
       f.linear(&a, scratch.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(y).data(), expected.data(), expected.size()));
@@ -71,7 +72,7 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
       run(f.conv, out.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), expected.data(), expected.size()));
       auto bare = p.to;
-      bare.bias = nullptr, bare.w_scale = bare.x_scale = bare.y_scale = nullptr, bare.y_offset = nullptr;
+      bare.bias = nullptr, bare.w_scale = bare.x_scale = bare.y_scale = nullptr, bare.y_zero_point = nullptr;
       a.to = bare;
       run(f.conv_sums, sums.data());
       BOOST_TEST(kernel_test::same_bits(std::as_const(sums).data(), expected_sums.data(), expected_sums.size()));
@@ -100,12 +101,12 @@ BOOST_AUTO_TEST_SUITE(quantized)
 BOOST_AUTO_TEST_CASE(quantize_rounds_ties_to_even_and_saturates) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const float scale = 0.5f;
-  const std::int8_t offset = -3;
+  const std::int8_t zero_point = -3;
   const std::vector<float> in{0,     0.25f, 0.75f,   -0.25f, -0.75f, 1,    65,  65.25f,
                               1e30f, inf,   -62.25f, -62.5f, -1e30f, -inf, nan, -0.f};
   const std::vector<int> expected{-3, -3, -1, -3, -5, -1, 127, 127, 127, 127, -127, -128, -128, -128, -3, -3};
   buffer<std::int8_t> out(in.size(), 1);
-  quantize_args a{1, 1, static_cast<long>(in.size()), in.data(), out.data(), &scale, &offset};
+  quantize_args a{1, 1, static_cast<long>(in.size()), in.data(), out.data(), &scale, &zero_point};
   functions().quantize(&a, nullptr);
   for (std::size_t i = 0; i < in.size(); ++i) BOOST_TEST(out[i] == expected[i], in[i] << " is " << int(out[i]));
   BOOST_TEST(out.guards_intact());
@@ -116,19 +117,19 @@ BOOST_AUTO_TEST_CASE(quantize_and_back_of_all_lengths) {
     std::vector<float> in(at(2 * 3 * n)), back(in.size());
     for (auto& x : in) x = static_cast<float>(random_to(-4000, 4000)) / 16;
     const float scale[3] = {0.5f, 1.7f, 0.01f};
-    const std::int8_t offset[3] = {0, -128, 127};
+    const std::int8_t zero_point[3] = {0, -128, 127};
     buffer<std::int8_t> out(in.size(), 1);
-    quantize_args a{2, 3, n, in.data(), out.data(), scale, offset};
+    quantize_args a{2, 3, n, in.data(), out.data(), scale, zero_point};
     functions().quantize(&a, nullptr);
     BOOST_TEST(out.guards_intact());
-    a = {2, 3, n, out.data(), back.data(), scale, offset};
+    a = {2, 3, n, out.data(), back.data(), scale, zero_point};
     functions().dequantize(&a, nullptr);
     for (std::size_t i = 0; i < in.size(); ++i) {
       const std::size_t c = i / at(n) % 3;
       const double q =
-          std::min(127., std::max(-128., static_cast<double>(std::nearbyint(in[i] / scale[c])) + offset[c]));
+          std::min(127., std::max(-128., static_cast<double>(std::nearbyint(in[i] / scale[c])) + zero_point[c]));
       BOOST_REQUIRE(out[i] == q);
-      BOOST_REQUIRE(back[i] == static_cast<float>(q - offset[c]) * scale[c]);
+      BOOST_REQUIRE(back[i] == static_cast<float>(q - zero_point[c]) * scale[c]);
     }
   }
 }
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
   p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
   for (auto& b : p.bias) b = 0;
   buffer<std::int8_t> x(4), y(16), w(64);
-  for (auto& v : x) v = p.x_offset;
+  for (auto& v : x) v = p.x_zero_point;
   fill(w, false);
   for (int form = 0; form < forms(); ++form) {
     const auto& f = functions().products[form];
@@ -277,11 +278,11 @@ BOOST_AUTO_TEST_CASE(average_pool) {
     fill(in, k % 4 == 0);
     // Scales of equal values, where ties are those of the mean, and others.
     const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
-    const auto x_offset = static_cast<std::int8_t>(random_to(-128, 127)),
-               y_offset = k % 2 ? x_offset : static_cast<std::int8_t>(random_to(-128, 127));
+    const auto x_zero_point = static_cast<std::int8_t>(random_to(-128, 127)),
+               y_zero_point = k % 2 ? x_zero_point : static_cast<std::int8_t>(random_to(-128, 127));
     const bool padding = random_to(0, 1) != 0;
     const quantized_average_args a{
-        {w, 1, in.data(), out.data(), nullptr, padding, 0}, &x_scale, &y_scale, &x_offset, &y_offset};
+        {w, 1, in.data(), out.data(), nullptr, padding, 0}, &x_scale, &y_scale, &x_zero_point, &y_zero_point};
     functions().average_pool(&a, nullptr);
     BOOST_TEST(out.guards_intact());
     for (long m = 0; m < w.channels; ++m)
@@ -291,15 +292,15 @@ BOOST_AUTO_TEST_CASE(average_pool) {
           for (long j = 0; j < w.kernel_w; ++j) {
             const long y = r / w.out_width * w.stride_h - w.pad_h + i, x = r % w.out_width * w.stride_w - w.pad_w + j;
             if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
-            sum += in[at(m * plane + y * w.width + x)] - x_offset, ++inside;
+            sum += in[at(m * plane + y * w.width + x)] - x_zero_point, ++inside;
           }
         const long counted = padding ? w.kernel_h * w.kernel_w : std::max(inside, 1L);
         const float v = static_cast<float>(sum) * (x_scale / y_scale) / static_cast<float>(counted);
-        const double expected = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(v)) + y_offset));
+        const double expected = std::min(127., std::max(-128., static_cast<double>(std::nearbyint(v)) + y_zero_point));
         BOOST_REQUIRE(out[at(m * results + r)] == expected);
         if (k % 2 && inside == counted) {  // the mean, rounded once
           const double exact = std::nearbyint(static_cast<double>(sum) / static_cast<double>(counted));
-          BOOST_REQUIRE(out[at(m * results + r)] == exact + x_offset);
+          BOOST_REQUIRE(out[at(m * results + r)] == exact + x_zero_point);
         }
       }
   }
@@ -313,22 +314,22 @@ BOOST_AUTO_TEST_CASE(sums_and_products_of_two) {
       buffer<std::int8_t> a(at(rows * n), 1), b(at(std::max(rows, 1L) * std::max(n, 1L)), 2), y(at(rows * n), 1);
       fill(a, n % 5 == 0), fill(b, n % 5 == 0);
       const float scales[3] = {0.01f * static_cast<float>(random_to(1, 9)), 0.02f, n % 3 ? 0.025f : 0.02f};
-      const std::int8_t offsets[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
-                                      static_cast<std::int8_t>(random_to(-128, 127)),
-                                      static_cast<std::int8_t>(random_to(-128, 127))};
-      const std::int32_t low = n % 2 ? offsets[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
-      const quantized_add_args args{rows,        n,           b_row,       b_step,     a.data(),
-                                    b.data(),    y.data(),    &scales[0],  &scales[1], &scales[2],
-                                    &offsets[0], &offsets[1], &offsets[2], low,        high};
+      const std::int8_t zero_points[3] = {static_cast<std::int8_t>(random_to(-128, 127)),
+                                          static_cast<std::int8_t>(random_to(-128, 127)),
+                                          static_cast<std::int8_t>(random_to(-128, 127))};
+      const std::int32_t low = n % 2 ? zero_points[2] : -128, high = std::max<std::int32_t>(low, n % 7 ? 127 : 90);
+      const quantized_add_args args{
+          rows,       n,          b_row,           b_step,          a.data(),        b.data(), y.data(), &scales[0],
+          &scales[1], &scales[2], &zero_points[0], &zero_points[1], &zero_points[2], low,      high};
       (sum ? functions().add : functions().multiply)(&args, nullptr);
       BOOST_TEST(y.guards_intact());
       for (std::size_t i = 0; i < at(rows * n); ++i) {
         const long r = static_cast<long>(i) / n, c = static_cast<long>(i) % n;
-        const int x = a[i] - offsets[0], z = b[at(r * b_row + c * b_step)] - offsets[1];
+        const int x = a[i] - zero_points[0], z = b[at(r * b_row + c * b_step)] - zero_points[1];
         const float both =
             sum ? static_cast<float>(x) * (scales[0] / scales[2]) + static_cast<float>(z) * (scales[1] / scales[2])
                 : static_cast<float>(x * z) * (scales[0] * scales[1] / scales[2]);
-        const double expected = static_cast<double>(std::nearbyint(both)) + offsets[2];
+        const double expected = static_cast<double>(std::nearbyint(both)) + zero_points[2];
         BOOST_REQUIRE(y[i] == std::min<double>(std::max<double>(expected, low), high));
       }
     }
@@ -341,15 +342,16 @@ BOOST_AUTO_TEST_CASE(weights_of_4_and_8_bits_in_blocks) {
         for (const long depth : {1L, 16L, 33L, 130L, 300L})
           for (const bool one : {false, true}) {
             const long columns = 7, blocks = (depth + block - 1) / block, bytes = block * bits / 8;
-            buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)), offset(at(one ? 1 : columns * blocks)),
-                y(at(rows * columns), 1);
+            buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)),
+                zero_point(at(one ? 1 : columns * blocks)), y(at(rows * columns), 1);
             buffer<std::uint8_t> w(at(columns * blocks * bytes), 1);
             for (auto& v : x) v = static_cast<float>(random_to(-100, 100)) / 64;
             for (auto& v : w) v = static_cast<std::uint8_t>(random_to(0, 255));
             for (auto& v : scale) v = static_cast<float>(random_to(1, 64)) / 1024;
-            for (auto& v : offset) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
-            const block_linear_args a{rows,     columns,      depth,         block,       blocks,   x.data(), depth,
-                                      w.data(), scale.data(), offset.data(), one ? 0 : 1, y.data(), columns};
+            for (auto& v : zero_point) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
+            const block_linear_args a{rows,        columns,  depth,    block,        blocks,
+                                      x.data(),    depth,    w.data(), scale.data(), zero_point.data(),
+                                      one ? 0 : 1, y.data(), columns};
             buffer<std::byte> scratch(functions().block_linear_scratch_bytes(&a));
             functions().block_linear[bits == 8](&a, scratch.data());
             BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
@@ -361,7 +363,7 @@ BOOST_AUTO_TEST_CASE(weights_of_4_and_8_bits_in_blocks) {
                   const int byte = w[at(b * bytes + k % block * bits / 8)];
                   const int q = bits == 8 ? byte : k % 2 ? byte >> 4 : byte & 15;
                   const double term = static_cast<double>(x[at(i * depth + k)]) *
-                                      static_cast<double>(static_cast<float>(q) - offset[at(one ? 0 : b)]) *
+                                      static_cast<double>(static_cast<float>(q) - zero_point[at(one ? 0 : b)]) *
                                       static_cast<double>(scale[at(b)]);
                   sum += term, size += std::abs(term);
                 }
@@ -397,7 +399,7 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
         for (const bool by_rows : {false, true}) {
           buffer<std::int8_t> x(at(rows * depth), 1), w(at(columns * depth), 1);
           fill(x, depth == 200), fill(w, depth == 200);
-          const auto offset = static_cast<std::int8_t>(random_to(-128, 127));
+          const auto zero_point = static_cast<std::int8_t>(random_to(-128, 127));
           const long w_column = by_rows ? 1 : depth, w_depth = by_rows ? columns : 1;
           for (int form = 0; form < forms(); ++form) {
             const auto& f = functions().products[form];
@@ -405,12 +407,12 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
             const quantized_linear_pack_args pack{columns, depth, w_column, w_depth, w.data(), packed.data()};
             f.linear_pack(&pack, nullptr);
             buffer<std::int32_t> y(at(rows * columns), 1);
-            const auto w_offset = static_cast<std::int8_t>(depth == 31 ? 0 : random_to(-128, 127));
-            const bool has_w_offset = depth != 3;
-            const integer_linear_args a{rows,     columns, depth,   x.data(),  depth,       packed.data(),
-                                        y.data(), columns, &offset, &w_offset, has_w_offset};
+            const auto w_zero_point = static_cast<std::int8_t>(depth == 31 ? 0 : random_to(-128, 127));
+            const bool has_w_zero_point = depth != 3;
+            const integer_linear_args a{rows,     columns, depth,       x.data(),      depth,           packed.data(),
+                                        y.data(), columns, &zero_point, &w_zero_point, has_w_zero_point};
             quantized_linear_args size{};
-            size.rows = rows, size.columns = columns, size.depth = depth, size.has_w_offset = has_w_offset;
+            size.rows = rows, size.columns = columns, size.depth = depth, size.has_w_zero_point = has_w_zero_point;
             buffer<std::byte> scratch(f.linear_scratch_bytes(&size));
             f.sums(&a, scratch.data());
             BOOST_TEST((y.guards_intact() && scratch.guards_intact() && packed.guards_intact()));
@@ -418,8 +420,8 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
               for (long o = 0; o < columns; ++o) {
                 long sum = 0;
                 for (long k = 0; k < depth; ++k)
-                  sum += (x[at(i * depth + k)] - offset) *
-                         (w[at(o * w_column + k * w_depth)] - (has_w_offset ? w_offset : 0));
+                  sum += (x[at(i * depth + k)] - zero_point) *
+                         (w[at(o * w_column + k * w_depth)] - (has_w_zero_point ? w_zero_point : 0));
                 BOOST_REQUIRE(y[at(i * columns + o)] == sum);
               }
           }

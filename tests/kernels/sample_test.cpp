@@ -117,16 +117,16 @@ template <class T> void maxima(element type) {
       for (long p = 0; p < e.points; ++p)
         for (long i = 0; i < e.inner; ++i) {
           std::int64_t best = -1;
-          T most = std::numeric_limits<T>::lowest();
-          if constexpr (std::is_floating_point_v<T>) most = -std::numeric_limits<T>::infinity();
+          T max = std::numeric_limits<T>::lowest();
+          if constexpr (std::is_floating_point_v<T>) max = -std::numeric_limits<T>::infinity();
           for (long k = 0; k < e.taps; ++k) {
             const std::int64_t q = table[at(p * e.taps + k)];
             if (!inside(q, e)) continue;
             const T x = in[at((o * e.length + q) * e.inner + i)];
-            if (best < 0 || x > most || (x != x && most == most)) best = q, most = x;
+            if (best < 0 || x > max || (x != x && max == max)) best = q, max = x;
           }
           const std::size_t y = at((o * e.points + p) * e.inner + i);
-          BOOST_REQUIRE((out[y] == most || (most != most && out[y] != out[y])));
+          BOOST_REQUIRE((out[y] == max || (max != max && out[y] != out[y])));
           BOOST_REQUIRE(index[y] == std::max<std::int64_t>(best, 0));
         }
     BOOST_TEST(same_bits(out.data(), alone.data(), out.size()));

@@ -400,17 +400,17 @@ BOOST_AUTO_TEST_CASE(tables_of_rows) {
     for (const auto mode : {nn::bag_mode::mean, nn::bag_mode::sum, nn::bag_mode::max})
       check(nn::embedding_bag{5, 2, padding, mode}, {ids}, {{"weight", weight}}, {4, 2},
             [&](const arrays& in, const position& p) {
-              double sum = 0, count = 0, most = -100;
+              double sum = 0, count = 0, max = -100;
               for (std::size_t k = 0; k < 3; ++k) {
                 const double id = read_at(in[0], {p[0], k});
                 if (id == static_cast<double>(padding)) continue;
                 const double x = read_at(in[1], {static_cast<std::size_t>(id), p[1]});
                 count += 1;
                 sum += x;
-                most = std::max(most, x);
+                max = std::max(max, x);
               }
               if (count == 0) return 0.0;
-              return mode == nn::bag_mode::max ? most : mode == nn::bag_mode::sum ? sum : sum / count;
+              return mode == nn::bag_mode::max ? max : mode == nn::bag_mode::sum ? sum : sum / count;
             });
     check(nn::embedding_bag{5, 2, padding, nn::bag_mode::sum, true}, {ids, real({4, 3}, 4)}, {{"weight", weight}},
           {4, 2}, [&](const arrays& in, const position& p) {

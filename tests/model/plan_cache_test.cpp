@@ -129,18 +129,18 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap) {
     }
   const auto before = memory::counters().current;
   philox order(1, 2);
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (std::uint64_t i = 0; i < 1200; ++i) {
     const auto at = static_cast<std::size_t>(order.uniform<double>(i) * 400);
     BOOST_REQUIRE(same_bits(net(x[at]), expected[at]));
-    most = std::max(most, memory::counters().current - before);
+    max = std::max(max, memory::counters().current - before);
   }
   const auto s = cache_of(net).statistics();
   BOOST_TEST(s.bytes <= cap);
   BOOST_TEST(s.entries <= 100u);
   BOOST_TEST(s.evictions > 0u);
-  BOOST_TEST_MESSAGE("executors and their memory: " << most / 1024 << " KiB at most");
-  BOOST_TEST(most < (std::int64_t(33) << 20));
+  BOOST_TEST_MESSAGE("executors and their memory: " << max / 1024 << " KiB at most");
+  BOOST_TEST(max < (std::int64_t(33) << 20));
 }
 
 // What the process has on its heap, plans and all, once the first shape has made room for the largest activations.
@@ -152,14 +152,14 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap_on_the_heap) {
   memory::trim();
   const auto before = ::mallinfo2().uordblks;
   philox order(1, 3);
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (std::uint64_t i = 0; i < 1200; ++i) {
     net(picture(10 + static_cast<std::int64_t>(order.uniform<double>(2 * i) * 20),
                 10 + static_cast<std::int64_t>(order.uniform<double>(2 * i + 1) * 20)));
-    if (const auto now = ::mallinfo2().uordblks; now > before) most = std::max(most, now - before);
+    if (const auto now = ::mallinfo2().uordblks; now > before) max = std::max(max, now - before);
   }
-  BOOST_TEST_MESSAGE("plans and executors: " << most / 1024 << " KiB at most");
-  BOOST_TEST(most < 3 * cap);  // of the cache, of the executors, and what the allocator adds to them
+  BOOST_TEST_MESSAGE("plans and executors: " << max / 1024 << " KiB at most");
+  BOOST_TEST(max < 3 * cap);  // of the cache, of the executors, and what the allocator adds to them
   // A factory keeps no more than the model that it was made of.
   const factory_type factory(net);
   auto r = factory.create();

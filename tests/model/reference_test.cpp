@@ -233,9 +233,9 @@ BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
   BOOST_TEST(factory.report().folded == 2);
   auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({40, 1, 6, 6}, 2);
   auto y = factory.create()(x), expected = trained(x);
-  float most = 0;
-  for (std::size_t i = 0; i < y.data().size(); ++i) most = std::max(most, std::abs(y.data()[i] - expected.data()[i]));
-  BOOST_TEST(most < 1e-5f);
+  float max = 0;
+  for (std::size_t i = 0; i < y.data().size(); ++i) max = std::max(max, std::abs(y.data()[i] - expected.data()[i]));
+  BOOST_TEST(max < 1e-5f);
   auto r = factory.create();
   auto said = error_of([&] { r(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)); });
   BOOST_TEST(said ==

@@ -315,9 +315,9 @@ BOOST_AUTO_TEST_CASE(pools_and_what_moves_elements) {
     const auto kernel = t::integers("kernel_shape", {3, 3}), strides = t::integers("strides", {2, 2}),
                pads = t::integers("pads", {1, 1, 1, 1});
     const bytes x = g.through("x", 0.009f, 6);
-    const bytes most = g.through(g.node("MaxPool", {x}, {kernel, strides, pads}), 0.009f, 6);
+    const bytes max = g.through(g.node("MaxPool", {x}, {kernel, strides, pads}), 0.009f, 6);
     const bytes mean = g.through(g.node("AveragePool", {x}, {kernel, strides, pads}), 0.006f, -2);
-    const bytes both = g.through(g.node("Concat", {most, mean}, {t::integer("axis", 1)}), 0.009f, 6);
+    const bytes both = g.through(g.node("Concat", {max, mean}, {t::integer("axis", 1)}), 0.009f, 6);
     const bytes turned = g.through(g.node("Transpose", {both}, {t::integers("perm", {0, 2, 3, 1})}), 0.009f, 6);
     const auto c = check(g.model({"n", 3, 7, 6}, turned), {2, 3, 7, 6}, 0.0091f);
     BOOST_TEST(c.of(rewrite::quantized_average) == 1);
@@ -408,9 +408,9 @@ bytes dynamic_model(bool is_unsigned, int zero, bool fused) {
 
 BOOST_AUTO_TEST_CASE(numbers_quantized_as_they_run) {
   const list x = t::noise(5 * 12, 3);
-  const auto [least, most] = std::minmax_element(x.begin(), x.end());
-  const float scale = (*most - *least) / 255;
-  const int offset = static_cast<int>(std::nearbyint(-*least / scale));
+  const auto [least, max] = std::minmax_element(x.begin(), x.end());
+  const float scale = (*max - *least) / 255;
+  const int zero_point = static_cast<int>(std::nearbyint(-*least / scale));
   for (const auto& [is_unsigned, zero] :
        std::vector<std::pair<bool, int>>{{false, 0}, {false, 17}, {true, 128}, {true, 111}})
     for (const bool fused : {false, true}) {
@@ -426,8 +426,8 @@ BOOST_AUTO_TEST_CASE(numbers_quantized_as_they_run) {
         for (std::size_t o = 0; o < 20; ++o) {
           double sum = 0;
           for (std::size_t k = 0; k < 12; ++k)
-            sum += (std::clamp(std::nearbyint(x[i * 12 + k] / scale) + static_cast<float>(offset), 0.f, 255.f) -
-                    static_cast<float>(offset)) *
+            sum += (std::clamp(std::nearbyint(x[i * 12 + k] / scale) + static_cast<float>(zero_point), 0.f, 255.f) -
+                    static_cast<float>(zero_point)) *
                    static_cast<float>(std::lround(w[k * 20 + o] * 100));
           BOOST_TEST(std::abs(y[i * 20 + o] - sum * static_cast<double>(scale * 0.01f)) < 1e-5);
         }
@@ -481,10 +481,10 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   for (std::size_t i = 0; i < y.y.size(); ++i) BOOST_TEST(std::abs(y.y[i] - z.y[i]) < 0.02f);
 }
 
-// Weights of few bits stay packed, with offsets of their own or the middle of their range, and give what unpacked ones do.
+// Weights of few bits stay packed, with zero points of their own or the middle of their range, and give what unpacked ones do.
 BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
   for (const std::int64_t bits : {4, 8})
-    for (const bool offsets : {false, true}) {
+    for (const bool zero_points : {false, true}) {
       constexpr std::int64_t k = 40, n = 6, block = 16, blocks = 3;
       std::vector<std::uint8_t> w, z;
       std::uint32_t seed = 7;
@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
       std::vector<bytes> constants{t::tensor("w", t::uint8, {n, blocks, block * bits / 8}, t::raw(w)),
                                    t::floats("s", {n * blocks}, scale), t::tensor("z", t::uint8, {n * row}, t::raw(z))};
       t::names in{"x", "w", "s"};
-      if (offsets) in.push_back("z");
+      if (zero_points) in.push_back("z");
       const auto model =
           t::model{.main = {.nodes = {t::node("MatMulNBits", in, {"y"},
                                               {t::integer("K", k), t::integer("N", n), t::integer("bits", bits),
@@ -521,8 +521,8 @@ BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
           for (std::int64_t p = 0; p < k; ++p) {
             const std::int64_t b = o * blocks + p / block;
             const float zero =
-                offsets ? (bits == 8 ? number_at(z, o * row + p / block) : number_at(z, o * row * 2 + p / block))
-                        : static_cast<float>(1 << (bits - 1));
+                zero_points ? (bits == 8 ? number_at(z, o * row + p / block) : number_at(z, o * row * 2 + p / block))
+                            : static_cast<float>(1 << (bits - 1));
             sum +=
                 static_cast<double>(x[static_cast<std::size_t>(i * k + p)] *
                                     (number_at(w, b * block + p % block) - zero) * scale[static_cast<std::size_t>(b)]);

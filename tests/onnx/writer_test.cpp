@@ -211,11 +211,12 @@ BOOST_AUTO_TEST_CASE(suppressed_boxes) {
               scores = p->input("scores", {dtype::float32, {2, 3, 9}}), one = select(boxes, 0, 1),
               of_one = select(select(scores, 0, 1), 0, 2);
   p->output("all", non_max_suppression(boxes, scores, {.iou_threshold = 0.1}));
-  p->output("centers", non_max_suppression(
-                           boxes, scores, {.iou_threshold = 0.3, .score_threshold = -0.2, .most = 2, .centers = true}));
-  p->output("one", gather(of_one, non_max_suppression(one, of_one, {.iou_threshold = 0.2, .most = 4}), 0));
-  const value most = p->input("most", {dtype::int64, {}}), overlap = p->input("overlap", {dtype::float32, {}});
-  p->output("computed", non_max_suppression(boxes, scores, most, abs(overlap), p->number(-0.1, dtype::float32)));
+  p->output("centers",
+            non_max_suppression(boxes, scores,
+                                {.iou_threshold = 0.3, .score_threshold = -0.2, .max_per_class = 2, .centers = true}));
+  p->output("one", gather(of_one, non_max_suppression(one, of_one, {.iou_threshold = 0.2, .max_per_class = 4}), 0));
+  const value max = p->input("max", {dtype::int64, {}}), overlap = p->input("overlap", {dtype::float32, {}});
+  p->output("computed", non_max_suppression(boxes, scores, max, abs(overlap), p->number(-0.1, dtype::float32)));
   check("suppression", {p, {}}, {{2, 9, 4}, {2, 3, 9}, {}, {}});
   const folder to;
   onnx::save(to / "suppression.onnx", {p, {}});

@@ -146,29 +146,29 @@ BOOST_AUTO_TEST_SUITE(loops)
 namespace {
 
 // Doubles x and counts, while the sum is below the limit.
-values doubled(const values& v, std::int64_t most) {
+values doubled(const values& v, std::int64_t max) {
   const values carried{v[0], v[1]};
   auto body = subprogram({v[0], v[1], v[2]}, [](const values& a) {
     value next = a[0] * 2;
     return values{value(reduce_sum(next) < a[2]), next, value(a[1] + 1)};
   });
-  return loop(most, value(reduce_sum(v[0]) < v[2]), body, carried, {&v[2], 1});
+  return loop(max, value(reduce_sum(v[0]) < v[2]), body, carried, {&v[2], 1});
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_loop_ends_with_its_truth_or_its_last_turn) {
-  for (const auto& [limit, most, iterations] : {std::tuple<double, std::int64_t, int>{100, 20, 6},
-                                                {100, 3, 3},
-                                                {1, 20, 0},
-                                                {4, 20, 1},
-                                                {100, 6, 6},
-                                                {3, 1, 0},
-                                                {4, 1, 1}}) {
+  for (const auto& [limit, max, iterations] : {std::tuple<double, std::int64_t, int>{100, 20, 6},
+                                               {100, 3, 3},
+                                               {1, 20, 0},
+                                               {4, 20, 1},
+                                               {100, 6, 6},
+                                               {3, 1, 0},
+                                               {4, 1, 1}}) {
     std::vector<array> a{array_of(dtype::float32, {2}, {1, 2}), array_of(dtype::int64, {}, {0}),
                          array_of(dtype::float32, {}, {limit})};
     for (const auto& options : {pass_options{}, no_passes}) {
-      auto r = results_of(a, [&](const values& v) { return doubled(v, most); }, options);
+      auto r = results_of(a, [&](const values& v) { return doubled(v, max); }, options);
       BOOST_TEST(r[1].values[0] == iterations);
       BOOST_TEST(r[0].values[0] == std::ldexp(1.0, iterations));
       BOOST_TEST(r[0].values[1] == std::ldexp(2.0, iterations));

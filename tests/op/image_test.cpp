@@ -97,7 +97,7 @@ void pool(const shape& xs, const pool2d_attributes& a) {
     auto step = a.step();
     std::int64_t oh = (xs.at(2) + 2 * a.padding.h + a.padding_more.h - a.kernel_size.h) / step.h + 1,
                  ow = (xs.at(3) + 2 * a.padding.w + a.padding_more.w - a.kernel_size.w) / step.w + 1;
-    array most{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = most, where{{dtype::int32, most.shape()}, {}};
+    array max{{element, {xs[0], xs[1], oh, ow}}, {}}, mean = max, where{{dtype::int32, max.shape()}, {}};
     for (std::int64_t n = 0; n < xs.at(0); ++n)
       for (std::int64_t c = 0; c < xs.at(1); ++c)
         for (std::int64_t i = 0; i < oh; ++i)
@@ -115,12 +115,12 @@ void pool(const shape& xs, const pool2d_attributes& a) {
                 sum += v;
                 ++count;
               }
-            most.values.push_back(best);
+            max.values.push_back(best);
             mean.values.push_back(sum /
                                   (a.count_padding ? static_cast<double>(a.kernel_size.h * a.kernel_size.w) : count));
             where.values.push_back(at);
           }
-    BOOST_CHECK_MESSAGE(same_bits(r[0], most), "max of " << xs.string());
+    BOOST_CHECK_MESSAGE(same_bits(r[0], max), "max of " << xs.string());
     BOOST_CHECK_MESSAGE(distance(r[1], mean) < 1e-6, "average of " << xs.string() << " " << distance(r[1], mean));
     BOOST_CHECK_MESSAGE(same_bits(r[2], where), "positions of " << xs.string());
   }

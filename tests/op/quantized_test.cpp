@@ -21,17 +21,17 @@ namespace {
 array scalar_of(dtype element, double v) { return array_of(element, {}, {v}); }
 array bytes(const shape& s, int seed) { return random_array(dtype::int8, s, seed, -128, 128); }
 
-/// What a product gives for a sum of (x - x_offset) w.
-double result_of_sum(double sum, double bias, double x_scale, double w_scale, double y_scale, double y_offset,
+/// What a product gives for a sum of (x - x_zero_point) w.
+double result_of_sum(double sum, double bias, double x_scale, double w_scale, double y_scale, double y_zero_point,
                      double low, double high) {
   const float factor = static_cast<float>(x_scale) * static_cast<float>(w_scale) / static_cast<float>(y_scale);
   const float v = static_cast<float>(sum + bias) * factor;
-  return std::min(high, std::max(low, static_cast<double>(std::nearbyint(v)) + y_offset));
+  return std::min(high, std::max(low, static_cast<double>(std::nearbyint(v)) + y_zero_point));
 }
 
 struct product_case {
-  array x, x_scale = scalar_of(dtype::float32, 0.02f), x_offset = scalar_of(dtype::int8, -7), w, w_scale, bias,
-           y_scale = scalar_of(dtype::float32, 0.75f), y_offset = scalar_of(dtype::int8, 11);
+  array x, x_scale = scalar_of(dtype::float32, 0.02f), x_zero_point = scalar_of(dtype::int8, -7), w, w_scale, bias,
+           y_scale = scalar_of(dtype::float32, 0.75f), y_zero_point = scalar_of(dtype::int8, 11);
   product_case(const shape& xs, const shape& ws, bool rowwise) : x(bytes(xs, 1)), w(bytes(ws, 2)) {
     const std::int64_t out = ws.at(0);
     std::vector<double> scales, biases;
@@ -41,10 +41,10 @@ struct product_case {
     w_scale = array_of(dtype::float32, rowwise ? shape{out} : shape{}, scales);
     bias = array_of(dtype::int32, {out}, biases);
   }
-  std::vector<array> all() const { return {x, x_scale, x_offset, w, w_scale, bias, y_scale, y_offset}; }
+  std::vector<array> all() const { return {x, x_scale, x_zero_point, w, w_scale, bias, y_scale, y_zero_point}; }
   double finish(double sum, std::size_t o, double low = -128, double high = 127) const {
     return result_of_sum(sum, bias.values[o], x_scale.values[0], w_scale.values[w_scale.values.size() == 1 ? 0 : o],
-                         y_scale.values[0], y_offset.values[0], low, high);
+                         y_scale.values[0], y_zero_point.values[0], low, high);
   }
 };
 value linear_of(const std::vector<value>& v, quantized_linear_attributes a = {}) {
@@ -72,17 +72,17 @@ BOOST_AUTO_TEST_CASE(quantize_takes_the_nearest_number_and_saturates) {
 BOOST_AUTO_TEST_CASE(a_scale_for_each_position_of_an_axis) {
   const array x = random_array(dtype::float32, {3, 4, 5}, 1, -4, 4);
   const array scales = array_of(dtype::float32, {4}, {0.125, 0.03125, 1, 0.5}),
-              offsets = array_of(dtype::int8, {4}, {0, -128, 3, 127});
-  const auto both = results_of({x, scales, offsets}, [](const auto& v) {
+              zero_points = array_of(dtype::int8, {4}, {0, -128, 3, 127});
+  const auto both = results_of({x, scales, zero_points}, [](const auto& v) {
     const value q = quantize(v[0], {v[1], v[2]}, {.axis = -2});
     return std::vector<value>{q, dequantize(q, {v[1], v[2]}, {.axis = 1})};
   });
   for (std::size_t i = 0; i < 60; ++i) {
     const std::size_t c = i / 5 % 4;
     const double q =
-        std::min(127., std::max(-128., std::nearbyint(x.values[i] / scales.values[c]) + offsets.values[c]));
+        std::min(127., std::max(-128., std::nearbyint(x.values[i] / scales.values[c]) + zero_points.values[c]));
     BOOST_REQUIRE(both[0].values[i] == q);
-    BOOST_REQUIRE(both[1].values[i] == (q - offsets.values[c]) * scales.values[c]);
+    BOOST_REQUIRE(both[1].values[i] == (q - zero_points.values[c]) * scales.values[c]);
   }
 }
 
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(linear) {
 
 BOOST_AUTO_TEST_CASE(products_of_two) {
   const array a_scale = scalar_of(dtype::float32, 0.02f), b_scale = scalar_of(dtype::float32, 0.01f),
-              y_scale = scalar_of(dtype::float32, 0.5f), y_offset = scalar_of(dtype::int8, -9);
+              y_scale = scalar_of(dtype::float32, 0.5f), y_zero_point = scalar_of(dtype::int8, -9);
   struct sizes {
     shape a, b, y;
     std::int64_t a_batch, b_batch;  // how far the matrices of the two leading axes are apart, 0: one for all
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(products_of_two) {
         if (transposed) std::swap(bs[bs.rank - 1], bs[bs.rank - 2]);
         const array a = bytes(s.a, 3), b = bytes(bs, 4);
         const auto y = result_of(
-            {a, a_scale, scalar_of(dtype::int8, 21), b, b_scale, scalar_of(dtype::int8, b_zero), y_scale, y_offset},
+            {a, a_scale, scalar_of(dtype::int8, 21), b, b_scale, scalar_of(dtype::int8, b_zero), y_scale, y_zero_point},
             [&](const auto& v) {
               return quantized_matmul(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]},
                                       {.transpose_b = transposed, .low = -100});
@@ -146,7 +146,8 @@ BOOST_AUTO_TEST_CASE(products_of_two) {
   const auto product = [](const auto& v) {
     return quantized_matmul(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]});
   };
-  std::vector<array> in{bytes({5, 13}, 1), a_scale, y_offset, bytes({12, 7}, 2), b_scale, y_offset, y_scale, y_offset};
+  std::vector<array> in{bytes({5, 13}, 1), a_scale,      y_zero_point, bytes({12, 7}, 2),
+                        b_scale,           y_zero_point, y_scale,      y_zero_point};
   BOOST_TEST(refusal(in, product).find("quantized_matmul: the inner sizes differ") != std::string::npos);
   in[3] = random_array(dtype::float32, {13, 7}, 1);
   BOOST_TEST(refusal(in, product).find("quantized_matmul: takes int8, not float32") != std::string::npos);
@@ -156,8 +157,8 @@ BOOST_AUTO_TEST_CASE(products_of_two_are_cut_without_changing_a_bit) {
   small_graph g;
   const auto number = [&](dtype e, double v) { return g.input(scalar_of(e, v)); };
   const value a = g.input(bytes({2, 260, 128}, 1)), b = g.input(bytes({2, 300, 128}, 2)),
-              scale = number(dtype::float32, 0.125), offset = number(dtype::int8, 5);
-  g.output(quantized_matmul(a, {scale, offset}, b, {scale, offset}, {number(dtype::float32, 8), offset},
+              scale = number(dtype::float32, 0.125), zero_point = number(dtype::int8, 5);
+  g.output(quantized_matmul(a, {scale, zero_point}, b, {scale, zero_point}, {number(dtype::float32, 8), zero_point},
                             {.transpose_b = true}));
   const auto one = g.run({}, 1)[0], two = g.run({}, 2)[0];
   BOOST_TEST(g.plan->cost().steps > 4u);
@@ -321,12 +322,12 @@ BOOST_AUTO_TEST_CASE(products_and_sums_of_a_repeated_operand) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
+BOOST_AUTO_TEST_CASE(integer_products_less_the_zero_points_of_both) {
   for (const bool transposed : {false, true})
     for (const shape& xs : {shape{5, 13}, shape{2, 40, 13}}) {
-      const array x = bytes(xs, 1), w = bytes(transposed ? shape{13, 7} : shape{7, 13}, 2), offsets = bytes({7}, 3),
-                  x_offset = scalar_of(dtype::int8, -7);
-      const auto both = results_of({x, x_offset, w, offsets}, [&](const auto& v) {
+      const array x = bytes(xs, 1), w = bytes(transposed ? shape{13, 7} : shape{7, 13}, 2), zero_points = bytes({7}, 3),
+                  x_zero_point = scalar_of(dtype::int8, -7);
+      const auto both = results_of({x, x_zero_point, w, zero_points}, [&](const auto& v) {
         return std::vector<value>{integer_linear(v[0], v[1], v[2], v[3], transposed),
                                   integer_linear(v[0], v[1], v[2], {}, transposed)};
       });
@@ -336,7 +337,7 @@ BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
           double sum = 0, plain = 0;
           for (std::size_t k = 0; k < 13; ++k) {
             const double weight = w.values[transposed ? k * 7 + o : o * 13 + k], of_x = x.values[i * 13 + k] + 7;
-            sum += of_x * (weight - offsets.values[o]), plain += of_x * weight;
+            sum += of_x * (weight - zero_points.values[o]), plain += of_x * weight;
           }
           BOOST_REQUIRE(both[0].values[i * 7 + o] == sum);
           BOOST_REQUIRE(both[1].values[i * 7 + o] == plain);
@@ -344,12 +345,12 @@ BOOST_AUTO_TEST_CASE(integer_products_less_the_offsets_of_both) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(integer_products_of_matrices_less_the_offsets_of_both) {
+BOOST_AUTO_TEST_CASE(integer_products_of_matrices_less_the_zero_points_of_both) {
   for (const bool transposed : {false, true})
     for (const std::int64_t batch : {1, 3}) {
       const array a = bytes({3, 20, 13}, 1), b = bytes(transposed ? shape{batch, 9, 13} : shape{batch, 13, 9}, 2),
-                  a_offset = scalar_of(dtype::int8, -7), b_offset = scalar_of(dtype::int8, 11);
-      const auto y = results_of({a, a_offset, b, b_offset}, [&](const auto& v) {
+                  a_zero_point = scalar_of(dtype::int8, -7), b_zero_point = scalar_of(dtype::int8, 11);
+      const auto y = results_of({a, a_zero_point, b, b_zero_point}, [&](const auto& v) {
         return std::vector<value>{integer_matmul(v[0], v[1], v[2], v[3], transposed),
                                   integer_matmul(v[0], v[1], permute(v[2], {0, 2, 1}), v[3], !transposed)};
       });
@@ -367,11 +368,11 @@ BOOST_AUTO_TEST_CASE(integer_products_of_matrices_less_the_offsets_of_both) {
           }
     }
 }
-BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_offsets_of_both) {
-  const array x = bytes({1, 3, 9, 8}, 1), w = bytes({5, 3, 3, 2}, 2), offsets = bytes({5}, 3),
-              x_offset = scalar_of(dtype::int8, -7), one = scalar_of(dtype::int8, 9);
+BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_zero_points_of_both) {
+  const array x = bytes({1, 3, 9, 8}, 1), w = bytes({5, 3, 3, 2}, 2), zero_points = bytes({5}, 3),
+              x_zero_point = scalar_of(dtype::int8, -7), one = scalar_of(dtype::int8, 9);
   const conv2d_attributes at{.stride = {2, 1}, .padding = {1, 0}, .padding_more = {0, 1}};
-  const auto y = results_of({x, x_offset, w, offsets, one}, [&](const auto& v) {
+  const auto y = results_of({x, x_zero_point, w, zero_points, one}, [&](const auto& v) {
     return std::vector<value>{integer_conv2d(v[0], v[1], v[2], at), integer_conv2d(v[0], v[1], v[2], at, v[3]),
                               integer_conv2d(v[0], v[1], v[2], at, v[4])};
   });
@@ -385,7 +386,7 @@ BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_offsets_of_both) {
         if (row < 0 || row > 8 || column > 7) continue;
         const double of_x = x.values[(k / 6 * 9 + static_cast<std::size_t>(row)) * 8 + column] + 7,
                      weight = w.values[o * 18 + k];
-        sums[0] += of_x * weight, sums[1] += of_x * (weight - offsets.values[o]), sums[2] += of_x * (weight - 9);
+        sums[0] += of_x * weight, sums[1] += of_x * (weight - zero_points.values[o]), sums[2] += of_x * (weight - 9);
       }
       for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(y[i].values[o * 40 + r] == sums[i]);
     }
@@ -439,7 +440,7 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
   const auto pool = [](const auto& v) {
     return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel_size = 9});
   };
-  BOOST_TEST(refusal(wrong, pool).find("the offset of the result is to be one number, []") != std::string::npos,
+  BOOST_TEST(refusal(wrong, pool).find("the zero point of the result is to be one number, []") != std::string::npos,
              refusal(wrong, pool));
 }
 
@@ -459,22 +460,22 @@ BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
              std::string::npos);
   BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias is to be int32, not float32") !=
              std::string::npos);
-  BOOST_TEST(with(7, bytes({2}, 1)).find("the offset of the result is to be one number, []") != std::string::npos);
+  BOOST_TEST(with(7, bytes({2}, 1)).find("the zero point of the result is to be one number, []") != std::string::npos);
   BOOST_TEST(refusal(c.all(), [](const auto& v) {
                return linear_of(v, {.low = 5, .high = 4});
              }).find("results are to stay within [-128, 127], not [5, 4]") != std::string::npos);
   const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1),
-              offsets = bytes({4}, 1);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+              zero_points = bytes({4}, 1);
+  BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 2});
              }).find("the axis 2 is outside of the rank") != std::string::npos);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+  BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 0});
              }).find("scales are to be [] or [3]") != std::string::npos);
   BOOST_TEST(refusal({x, scales, scalar_of(dtype::int8, 0)}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 1});
-             }).find("there are to be as many scales as offsets") != std::string::npos);
-  BOOST_TEST(refusal({x, scales, offsets}, [](const auto& v) {
+             }).find("there are to be as many scales as zero points") != std::string::npos);
+  BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return dequantize(v[0], {v[1], v[2]});
              }).find("dequantize: takes int8, not float32") != std::string::npos);
 }
@@ -483,13 +484,14 @@ BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
 BOOST_AUTO_TEST_CASE(no_gradient_passes) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {4}, 1)), scale = g.input(scalar_of(dtype::float32, 0.5), "s"),
-              offset = g.input(scalar_of(dtype::int8, 0), "o");
+              zero_point = g.input(scalar_of(dtype::int8, 0), "o");
   const value to[] = {x, scale};
-  const value q = quantize(x, {scale, offset});
-  g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), offset}), reduce_attributes{}),
+  const value q = quantize(x, {scale, zero_point});
+  g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), zero_point}), reduce_attributes{}),
                      view<const value>(to, 1))[0]);
   BOOST_TEST(g.run()[0].values == std::vector<double>(4));
-  const auto said = message_of([&] { gradients(reduce_sum(dequantize(q, {scale, offset}), reduce_attributes{}), to); });
+  const auto said =
+      message_of([&] { gradients(reduce_sum(dequantize(q, {scale, zero_point}), reduce_attributes{}), to); });
   BOOST_TEST(said.find("dequantize: this operation has no gradient") != std::string::npos, said);
 }
 

@@ -37,9 +37,9 @@ array ints(std::vector<double> v) {
 array count_of(std::int64_t n) { return array_of(dtype::int64, {}, {static_cast<double>(n)}); }
 
 // Whole numbers from a small range, so that there are zeros and ties.
-array coarse(dtype element, const shape& s, int seed, double most = 3) {
+array coarse(dtype element, const shape& s, int seed, double max = 3) {
   array a = random_array(element == dtype::boolean ? dtype::boolean : dtype::float64, s, seed,
-                         element == dtype::uint8 || element == dtype::boolean ? 0 : -most, most);
+                         element == dtype::uint8 || element == dtype::boolean ? 0 : -max, max);
   a.type.element = element;
   if (element != dtype::boolean)
     for (auto& v : a.values) v = std::trunc(v);
@@ -309,7 +309,7 @@ array left_of(const box_set& b, const suppression_attributes& a) {
       const double* scores = b.scores.values.data() + (image * classes + c) * n;
       const double* boxes = b.boxes.values.data() + image * n * 4;
       std::vector<bool> out(static_cast<std::size_t>(n));
-      for (std::int64_t taken = 0; a.most == suppression_attributes::all || taken < a.most; ++taken) {
+      for (std::int64_t taken = 0; a.max_per_class == suppression_attributes::all || taken < a.max_per_class; ++taken) {
         std::int64_t best = -1;
         for (std::int64_t i = 0; i < n; ++i)
           if (!out[static_cast<std::size_t>(i)] && scores[i] > a.score_threshold &&
@@ -336,9 +336,9 @@ BOOST_AUTO_TEST_CASE(boxes_that_are_left) {
     for (bool centers : {false, true})
       for (const suppression_attributes& a :
            {suppression_attributes{}, suppression_attributes{.iou_threshold = 0.1, .score_threshold = 0.25},
-            suppression_attributes{.iou_threshold = 0, .most = 3},
-            suppression_attributes{.iou_threshold = 1, .most = 0},
-            suppression_attributes{.iou_threshold = 0.3, .score_threshold = 0.9, .most = 100}}) {
+            suppression_attributes{.iou_threshold = 0, .max_per_class = 3},
+            suppression_attributes{.iou_threshold = 1, .max_per_class = 0},
+            suppression_attributes{.iou_threshold = 0.3, .score_threshold = 0.9, .max_per_class = 100}}) {
         auto with = a;
         with.centers = centers;
         const box_set b = random_boxes(images, classes, n, seed += 2, centers);
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(boxes_with_nan_and_boxes_without_area) {
              "[5x4] [2]");
   BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.iou_threshold = 1.5}); }) ==
              "non_max_suppression: an overlap to suppress from of 1.5 is outside 0..1: [5x4] [5]");
-  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.most = -2}); }) ==
+  BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.max_per_class = -2}); }) ==
              "non_max_suppression: -2 boxes at most: [5x4] [5]");
 }
 
@@ -442,14 +442,14 @@ BOOST_AUTO_TEST_CASE(slices_of_a_mask_that_ends_early) {
 BOOST_AUTO_TEST_CASE(boxes_by_numbers_that_are_computed) {
   const array boxes = random_array(dtype::float32, {2, 30, 4}, 1, 0, 1),
               scores = random_array(dtype::float32, {2, 3, 30}, 2, 0, 1);
-  for (std::int64_t most : {0, 1, 4, 100})
+  for (std::int64_t max : {0, 1, 4, 100})
     for (double overlap : {0., 0.25, 0.5})
       for (double score : {-infinity, 0.5}) {
-        const suppression_attributes with{.iou_threshold = overlap, .score_threshold = score, .most = most};
+        const suppression_attributes with{.iou_threshold = overlap, .score_threshold = score, .max_per_class = max};
         const auto want = counted_results(
             {boxes, scores}, [&](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], with)}; });
         const auto got = counted_results(
-            {boxes, scores, count_of(most), array_of(dtype::float32, {1}, {overlap}),
+            {boxes, scores, count_of(max), array_of(dtype::float32, {1}, {overlap}),
              array_of(dtype::float32, {}, {score})},
             [](auto& v) { return std::vector<value>{non_max_suppression(v[0], v[1], v[2], v[3], v[4])}; });
         BOOST_TEST(same_bits(got[0], want[0]));

@@ -210,19 +210,19 @@ BOOST_AUTO_TEST_CASE(what_is_beyond_them_saturates_or_not) {
 }
 
 BOOST_AUTO_TEST_CASE(whole_numbers_of_64_bits_stay_exact) {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max(), odd = (std::uint64_t(1) << 63) + 1025;
-  const vector<std::uint64_t> x{most, odd, 5};
+  constexpr std::uint64_t max = std::numeric_limits<std::uint64_t>::max(), odd = (std::uint64_t(1) << 63) + 1025;
+  const vector<std::uint64_t> x{max, odd, 5};
   const auto wide = evaluate(cast<double>(x));
   BOOST_TEST(wide(0) == 0x1p64);
   BOOST_TEST(wide(1) == static_cast<double>(odd));
   BOOST_TEST(evaluate(cast<float>(x))(1) == static_cast<float>(odd));
   const auto back = evaluate(cast<std::uint64_t>(vector<double>{0x1p63, 0x1p64, -1, 1.9}));
   BOOST_TEST(back(0) == std::uint64_t(1) << 63);
-  BOOST_TEST(back(1) == most);
+  BOOST_TEST(back(1) == max);
   BOOST_TEST(back(2) == 0u);
   BOOST_TEST(back(3) == 1u);
   BOOST_TEST(evaluate(cast<std::int64_t>(x))(0) == -1);
-  BOOST_TEST(evaluate(cast<std::uint64_t>(vector<std::int8_t>{-1}))(0) == most);
+  BOOST_TEST(evaluate(cast<std::uint64_t>(vector<std::int8_t>{-1}))(0) == max);
   BOOST_TEST(evaluate(cast<std::uint16_t>(vector<std::int32_t>{65537, -1}))(0) == 1);
   program p;  // and in JSON
   p.output("y", p.constant(x));

@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(strings_are_joined_and_compared) {
 }
 
 BOOST_AUTO_TEST_CASE(strings_are_split) {
-  const auto split = [](const words& all, const std::string& delimiter, std::int64_t most) {
-    return run({row(all), row({delimiter})}, [&](const values& x) { return string_split(x[0], x[1], {.most = most}); });
+  const auto split = [](const words& all, const std::string& delimiter, std::int64_t max) {
+    return run({row(all), row({delimiter})}, [&](const values& x) { return string_split(x[0], x[1], {.max = max}); });
   };
   auto made = split({"a,,b", "c", ""}, ",", -1);
   BOOST_TEST((words_of(made[0]) == words{"a", "", "b", "c", "", "", "", "", ""}));

@@ -43,14 +43,14 @@ bool overlap(const std::vector<memory_block>& blocks) {
 
 // The most bytes that are alive at one time, by adding up each time on its own.
 std::size_t max_alive(const std::vector<memory_block>& blocks) {
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (int t = 0; t < 100; ++t) {
     std::size_t alive = 0;
     for (const auto& b : blocks)
       if (b.first <= t && t <= b.last) alive += (b.bytes + 63) / 64 * 64;
-    most = std::max(most, alive);
+    max = std::max(max, alive);
   }
-  return most;
+  return max;
 }
 
 // A residual net in the manner of ResNet-50: a stem, then stages of bottlenecks, whose first ones widen and halve.

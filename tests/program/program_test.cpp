@@ -254,21 +254,21 @@ BOOST_AUTO_TEST_CASE(inlined_copies_what_is_reached) {
 
 BOOST_AUTO_TEST_CASE(sizes_that_overflow_are_refused) {
   program p;
-  const std::int64_t most = std::int64_t(1) << 40;
+  const std::int64_t max = std::int64_t(1) << 40;
   auto x = p.input("x", {dtype::float32, {2, 2}});
-  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) ==
+  BOOST_TEST(message_of([&] { tile(x, {max, max}); }) ==
              "tile: [2199023255552x2199023255552] has more elements than memory can hold");
   p.path = "encoder";
-  BOOST_TEST(message_of([&] { tile(x, {most, most}); }) ==
+  BOOST_TEST(message_of([&] { tile(x, {max, max}); }) ==
              "encoder: tile: [2199023255552x2199023255552] has more elements than memory can hold");
-  BOOST_TEST(message_of([&] { p.input("y", {dtype::float32, {most, "N", most}}); }) ==
+  BOOST_TEST(message_of([&] { p.input("y", {dtype::float32, {max, "N", max}}); }) ==
              "`y`: [1099511627776xNx1099511627776] has more elements than memory can hold");
-  BOOST_TEST(value(tile(x, {most, 0})).shape().size() == 0);
+  BOOST_TEST(value(tile(x, {max, 0})).shape().size() == 0);
   // as soon as the names are numbers
   program q;
   auto n = q.input("n", {dtype::float32, {"N", 1}});
-  q.output("sum", reduce_sum(value(tile(n, {1, most}) + 1.f)));
-  const shape extents[] = {shape{most, 1}};
+  q.output("sum", reduce_sum(value(tile(n, {1, max}) + 1.f)));
+  const shape extents[] = {shape{max, 1}};
   BOOST_TEST(message_of([&] { make_plan(q, extents, target_isa()); }) ==
              "tile: [1099511627776x1099511627776] has more elements than memory can hold");
 }

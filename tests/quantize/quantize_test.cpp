@@ -48,13 +48,13 @@ std::vector<any_tensor> run(const quantized_program& q, const std::vector<any_te
 
 /// |a - b| over the largest |a|.
 double relative(const any_tensor& a, const any_tensor& b) {
-  double most = 0, apart = 0;
+  double max = 0, apart = 0;
   const auto x = a.elements<float>(), y = b.elements<float>();
   for (std::size_t i = 0; i < x.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<double>(x[i])));
+    max = std::max(max, std::abs(static_cast<double>(x[i])));
     apart = std::max(apart, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
   }
-  return a.shape() == b.shape() ? apart / most : 1e9;
+  return a.shape() == b.shape() ? apart / max : 1e9;
 }
 /// The root of the sum of squares of a - b, over that of a.
 double root_error(const any_tensor& a, const any_tensor& b) {
@@ -99,7 +99,7 @@ struct two_layers {
 BOOST_AUTO_TEST_SUITE(quantized_programs)
 
 BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
-  // asymmetric: scale (high - low) / 255, offset round(-128 - low / scale); 0 is always inside
+  // asymmetric: scale (high - low) / 255, zero point round(-128 - low / scale); 0 is always inside
   BOOST_TEST((numbers_for(-1, 3, schema::asymmetric) ==
               quantization_numbers{static_cast<float>(4.0 / 255), -64}));  // -128 + 63.75
   BOOST_TEST((numbers_for(2, 3, schema::asymmetric) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
@@ -139,11 +139,11 @@ BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
       const auto n = numbers_for(low, high, s);
       for (int k = 0; k <= 100; ++k) {
         const double x = low + (high - low) * k / 100;
-        const double q = std::min(127.0, std::max(-128.0, std::nearbyint(x / n.scale) + n.offset));
-        // the offset is rounded, so an end may be wrong by a whole step
-        BOOST_TEST(std::abs((q - n.offset) * n.scale - x) <= n.scale * 1.0001, name_of(s) << " " << x);
+        const double q = std::min(127.0, std::max(-128.0, std::nearbyint(x / n.scale) + n.zero_point));
+        // the zero point is rounded, so an end may be wrong by a whole step
+        BOOST_TEST(std::abs((q - n.zero_point) * n.scale - x) <= n.scale * 1.0001, name_of(s) << " " << x);
       }
-      BOOST_TEST(std::nearbyint(0 / n.scale) + n.offset == n.offset);
+      BOOST_TEST(std::nearbyint(0 / n.scale) + n.zero_point == n.zero_point);
     }
 }
 
@@ -157,16 +157,16 @@ BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
   BOOST_TEST(p.values[0].name == "a.weight:in");
   BOOST_TEST(p.values[0].low == *std::min_element(x.values.begin(), x.values.end()));
   BOOST_TEST(p.values[0].high == *std::max_element(x.values.begin(), x.values.end()));
-  double most = 0;  // behind bias and relu
+  double max = 0;  // behind bias and relu
   for (std::size_t i = 0; i < 7; ++i)
     for (std::size_t o = 0; o < 5; ++o) {
       double sum = ba.values[o];
       for (std::size_t k = 0; k < 6; ++k) sum += x.values[i * 6 + k] * wa.values[o * 6 + k];
-      most = std::max(most, sum);
+      max = std::max(max, sum);
     }
   BOOST_REQUIRE(p.find("a.weight:out"));
   BOOST_TEST(p.find("a.weight:out")->low == 0);
-  BOOST_TEST(p.find("a.weight:out")->high == most, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(p.find("a.weight:out")->high == max, boost::test_tools::tolerance(1e-6));
   BOOST_TEST(p.find("b.weight:in")->high == p.find("a.weight:out")->high);
   BOOST_TEST(!p.find("c"));
 }
@@ -184,11 +184,10 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
     const auto scales = q.states.find("a.weight.scale")->value().elements<float>();
     const double x_scale = numbers_for(ranges.values[0].low, ranges.values[0].high, s).scale;
     for (std::size_t o = 0; o < 5; ++o) {
-      double most = 0;
-      for (std::size_t k = 0; k < 6; ++k) most = std::max(most, std::abs(static_cast<double>(w[o * 6 + k])));
-      const double step = s == schema::symmetric_with_power2_scale
-                              ? std::exp2(std::ceil(std::log2(most / 127)))
-                              : static_cast<double>(static_cast<float>(most / 127));
+      double max = 0;
+      for (std::size_t k = 0; k < 6; ++k) max = std::max(max, std::abs(static_cast<double>(w[o * 6 + k])));
+      const double step = s == schema::symmetric_with_power2_scale ? std::exp2(std::ceil(std::log2(max / 127)))
+                                                                   : static_cast<double>(static_cast<float>(max / 127));
       BOOST_TEST(static_cast<double>(scales[o]) == step);
       for (std::size_t k = 0; k < 6; ++k)
         BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
@@ -436,9 +435,9 @@ BOOST_AUTO_TEST_CASE(calibration_keeps_what_it_says) {
   // Half a percent of 400,000 numbers at each end; a bin is a hundredth wide.
   auto sorted = x;
   std::sort(sorted.begin(), sorted.end());
-  const auto most = calibrated(r, calibration::percentile, 99);
-  BOOST_TEST(std::abs(most.low - sorted[2000]) < 0.03);
-  BOOST_TEST(std::abs(most.high - sorted[398000]) < 0.03);
+  const auto max = calibrated(r, calibration::percentile, 99);
+  BOOST_TEST(std::abs(max.low - sorted[2000]) < 0.03);
+  BOOST_TEST(std::abs(max.high - sorted[398000]) < 0.03);
   BOOST_TEST((calibrated(r, calibration::percentile, 100) == value_range{"x", r.low, r.high}));
   // No range between -t and t has a smaller error, counted number by number, than the one that is found has within a percent.
   const auto least = calibrated(r, calibration::squared_error);

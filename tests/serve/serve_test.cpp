@@ -99,9 +99,9 @@ BOOST_AUTO_TEST_CASE(any_number_of_samples_gives_the_same_bits) {
   auto factory = made<tiny_factory>();
   auto x = random_tensor<rows>({80, 4}, 1);
   auto expected = factory.create()(x);
-  for (std::int64_t most : {1, 5, 64, 100})
+  for (std::int64_t max : {1, 5, 64, 100})
     for (std::int64_t n : {1, 2, 5, 7, 17, 31, 63, 80}) {
-      batching_queue queue(factory, {.batch = most, .delay = 2ms});
+      batching_queue queue(factory, {.batch = max, .delay = 2ms});
       std::vector<answer<vector<float, 3>>> answers;
       for (std::int64_t i = 0; i < n; ++i) answers.push_back(queue.submit(x[i]));
       for (std::int64_t i = 0; i < n; ++i)

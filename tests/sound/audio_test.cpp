@@ -70,14 +70,14 @@ const any_tensor& stored(std::string_view name) {
 }
 double distance(const matrix<float>& a, const any_tensor& b) {
   BOOST_REQUIRE(a.shape() == b.shape());
-  double most = 0, largest = 0;
+  double max = 0, largest = 0;
   for (std::size_t i = 0; i < a.data().size(); ++i) {
     const double x =
         b.element() == dtype::float64 ? b.elements<double>()[i] : static_cast<double>(b.elements<float>()[i]);
-    most = std::max(most, std::abs(static_cast<double>(a.data()[i]) - x));
+    max = std::max(max, std::abs(static_cast<double>(a.data()[i]) - x));
     largest = std::max(largest, std::abs(x));
   }
-  return most / std::max(largest, 1e-12);
+  return max / std::max(largest, 1e-12);
 }
 waveform stored_signal(std::int64_t frames = 1200) {
   const auto s = stored("signal").elements<float>();
@@ -104,10 +104,10 @@ BOOST_AUTO_TEST_CASE(waveforms_survive_every_format) {
         BOOST_TEST((info.format == static_cast<wav_format>(f) && info.channels == channels && info.frames == frames));
         const waveform back = read_wav(dir / "a.wav");
         BOOST_TEST((back.rate == 22050 && back.samples.shape() == w.samples.shape()));
-        double most = 0;
+        double max = 0;
         for (std::size_t i = 0; i < w.samples.data().size(); ++i)
-          most = std::max(most, std::abs(static_cast<double>(back.samples.data()[i] - w.samples.data()[i])));
-        BOOST_TEST(most <= steps[f] / 2);
+          max = std::max(max, std::abs(static_cast<double>(back.samples.data()[i] - w.samples.data()[i])));
+        BOOST_TEST(max <= steps[f] / 2);
         if (frames < 333) continue;
         const waveform part = read_wav(dir / "a.wav", {.first = 300, .count = 20});
         for (std::int64_t c = 0; c < channels; ++c)
@@ -267,13 +267,13 @@ BOOST_AUTO_TEST_CASE(rates_change_as_the_formula_says) {
     }
     const waveform y = resample(tone, to);
     BOOST_TEST(y.frames() == (4000 * to + 22049) / 22050);
-    double most = 0, above = 0;
+    double max = 0, above = 0;
     for (std::int64_t i = y.frames() / 4; i < y.frames() * 3 / 4; ++i) {
       const double want = std::sin(2 * 3.14159265358979 * 1000 * static_cast<double>(i) / static_cast<double>(to));
-      most = std::max(most, std::abs(static_cast<double>(y.samples(0, i)) - want));
+      max = std::max(max, std::abs(static_cast<double>(y.samples(0, i)) - want));
       above = std::max(above, std::abs(static_cast<double>(y.samples(1, i))));
     }
-    BOOST_TEST(most < 1e-3);
+    BOOST_TEST(max < 1e-3);
     if (to < 20000) BOOST_TEST(above < 1e-3);
   }
   BOOST_CHECK_THROW(resample(w, 0), value_error);

@@ -174,14 +174,14 @@ template <class T> void check_small(const small_format& f) {
 // The power of two for a number, by its logarithm.
 double power_for(float v, bool saturate, power_rounding mode) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), least = std::ldexp(1.0, -127),
-               most = std::ldexp(1.0, 127), x = static_cast<double>(v);
+               max = std::ldexp(1.0, 127), x = static_cast<double>(v);
   if (std::isnan(v) || x < 0) return nan;
   if (x < least) return saturate ? least : nan;
   const double below = std::ldexp(1.0, std::isinf(x) ? 200 : std::ilogb(x));
   const double middle = 1.5 * below;
   const bool up = mode == power_rounding::up ? x > below : mode == power_rounding::nearest && x >= middle;
   const double found = up ? 2 * below : below;
-  return found > most ? (saturate ? most : nan) : found;
+  return found > max ? (saturate ? max : nan) : found;
 }
 
 }  // namespace

@@ -41,13 +41,13 @@ template <bool Across> constexpr auto deep_net = sequential(
 template <bool Across> using deep_model = model<deep_net<Across>, input<"N", 1, 6, 6>, policies<element<double>>>;
 
 double farthest(const parameter_store& a, const parameter_store& b) {
-  double most = 0;
+  double max = 0;
   for (const auto& p : a)
     if (p.role() == state_role::parameter || p.role() == state_role::statistic) {
       const auto x = p.value().elements<double>(), y = b.find(p.name())->value().elements<double>();
-      for (std::size_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x[i] - y[i]));
+      for (std::size_t i = 0; i < x.size(); ++i) max = std::max(max, std::abs(x[i] - y[i]));
     }
-  return most;
+  return max;
 }
 template <class Model> Model alone(const image_dataset& data, const fit_options& options) {
   Model net({.seed = 1});

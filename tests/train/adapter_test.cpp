@@ -59,10 +59,10 @@ void merge_by_hand(parameter_store& plain, const parameter_store& adapted, const
   plain.find(name)->assign(w);
 }
 double farthest(const auto& a, const auto& b) {
-  double most = 0;
+  double max = 0;
   for (std::size_t i = 0; i < a.data().size(); ++i)
-    most = std::max(most, static_cast<double>(std::abs(a.data()[i] - b.data()[i])));
-  return most;
+    max = std::max(max, static_cast<double>(std::abs(a.data()[i] - b.data()[i])));
+  return max;
 }
 words names_of(const parameter_store& all) {
   words names;

@@ -146,10 +146,10 @@ BOOST_AUTO_TEST_CASE(radam) {
               double &m = s["m"][i], &v = s["v"][i];
               m = 0.9 * m + 0.1 * g;
               v = beta2 * v + (1 - beta2) * g * g;
-              const double mean = m / (1 - std::pow(0.9, t)), power = std::pow(beta2, t), most = 2 / (1 - beta2) - 1,
-                           rho = most - 2 * t * power / (1 - power);
+              const double mean = m / (1 - std::pow(0.9, t)), power = std::pow(beta2, t), max = 2 / (1 - beta2) - 1,
+                           rho = max - 2 * t * power / (1 - power);
               if (rho > 5) {
-                const double part = std::sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho));
+                const double part = std::sqrt((rho - 4) * (rho - 2) * max / ((max - 4) * (max - 2) * rho));
                 w -= rate * mean * part * std::sqrt(1 - power) / (std::sqrt(v) + 1e-8);
               } else w -= rate * mean;
             }));

@@ -195,12 +195,12 @@ BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
       const auto w = before.parameters().find(name)->value().elements<double>(),
                  now = stepped.parameters().find(name)->value().elements<double>();
       BOOST_REQUIRE(g.size() == w.size());
-      double most = 0, worst = 0;
+      double max = 0, worst = 0;
       for (std::size_t i = 0; i < g.size(); ++i) {
-        most = std::max(most, std::abs(g[i]));
+        max = std::max(max, std::abs(g[i]));
         worst = std::max(worst, std::abs(w[i] - now[i] - g[i]));
       }
-      BOOST_TEST(most > 1e-4, name);
+      BOOST_TEST(max > 1e-4, name);
       BOOST_TEST(worst < 1e-12, name);
     }
   }

@@ -71,8 +71,8 @@ BOOST_AUTO_TEST_CASE(histograms_of_few_or_huge_numbers) {
   const auto none = histogram_of(std::vector<float>{});
   BOOST_TEST(none.counts.empty());
   BOOST_TEST(none.deviation() == 0);
-  const double most = std::numeric_limits<double>::max();
-  const auto wide = histogram_of(std::vector<double>{-most, 0, most}, 2);
+  const double max = std::numeric_limits<double>::max();
+  const auto wide = histogram_of(std::vector<double>{-max, 0, max}, 2);
   BOOST_TEST(wide.counts == (std::vector<std::int64_t>{2, 1}), boost::test_tools::per_element());
   BOOST_TEST(wide.limits[0] == 0);
   BOOST_TEST(

@@ -72,20 +72,20 @@ template <Optimizer O> void check_bits(const O& optimizer, const fit_options& op
   fit(alone, data, by_entropy, optimizer, one);
   one.shard_optimizer = true;
   for (const int count : {1, 2, 4, 8}) {
-    std::atomic<std::size_t> bytes = 0, most = 0;
+    std::atomic<std::size_t> bytes = 0, max = 0;
     const auto nets =
         trained_by<regular_model>(optimizer, regular_model({.seed = 1}), count, data, one, nullptr, nullptr,
                                   [&](regular_model& net, thread_replicas& all) {
                                     const std::size_t own = slot_bytes(net.parameters());
                                     bytes += own;
-                                    for (std::size_t now = most; own > now && !most.compare_exchange_weak(now, own);) {}
+                                    for (std::size_t now = max; own > now && !max.compare_exchange_weak(now, own);) {}
                                     if (!same_where_both(net.parameters(), alone.parameters()))
                                       throw std::runtime_error("parts have other bits");
                                     gather_slots(net.parameters(), all);
                                   });
     // Each slot is in one process.
     BOOST_TEST(bytes == slot_bytes(alone.parameters()));
-    if (count > 1 && bytes > 0) BOOST_TEST(most < bytes);
+    if (count > 1 && bytes > 0) BOOST_TEST(max < bytes);
     for (const auto& n : nets) BOOST_TEST(same_bits(n.parameters(), alone.parameters()));
   }
 }

@@ -56,9 +56,9 @@ inline numbers gradient(const numbers& w, const plane& data) {
 }
 
 inline double distance(const numbers& a, const numbers& b) {
-  double most = a.size() == b.size() ? 0 : 1e30;
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) most = std::fmax(most, std::fabs(a[i] - b[i]));
-  return most;
+  double max = a.size() == b.size() ? 0 : 1e30;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) max = std::fmax(max, std::fabs(a[i] - b[i]));
+  return max;
 }
 
 inline auto tensors_of(const plane& data) {

@@ -243,8 +243,8 @@ BOOST_AUTO_TEST_CASE(logarithms_and_points_that_are_not_finite) {
   BOOST_TEST(!holds(draw_chart("t", "", {&same, 1}), "nan"));
   BOOST_TEST(draw_chart("t", "", {}).ends_with("</svg>\n"));
   // Numbers whose differences no double holds, or whose axis is finer than they are.
-  const double most = std::numeric_limits<double>::max();
-  const chart_panel wide{.curves = {{"c", {1, 2, 3}, {-most, 5, most}}, {"d", {1e17, 1e17}, {1e299, -1e299}}}};
+  const double max = std::numeric_limits<double>::max();
+  const chart_panel wide{.curves = {{"c", {1, 2, 3}, {-max, 5, max}}, {"d", {1e17, 1e17}, {1e299, -1e299}}}};
   BOOST_TEST(!holds(draw_chart("t", "", {&wide, 1}), "nan"));
 }
 

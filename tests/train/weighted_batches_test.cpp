@@ -96,9 +96,9 @@ template <class Model> list weights_of(const Model& net) {
   return all;
 }
 double distance(const list& a, const list& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::fmax(most, std::fabs(a[i] - b[i]));
-  return most;
+  double max = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) max = std::fmax(max, std::fabs(a[i] - b[i]));
+  return max;
 }
 std::vector<std::int64_t> range(std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> all;

@@ -38,9 +38,9 @@ std::string number(double x) {
 void topology_writer::run() {
   if (p_.outputs().empty() || p_.inputs().empty() || !p_.assignments().empty())
     throw unsupported_error("a net is written as source that has inputs and outputs and assigns no state");
-  constexpr std::size_t most = 12;  // as a call gives them
-  if (p_.outputs().size() > most)
-    throw unsupported_error(words("it has ", p_.outputs().size(), " outputs, and source is written of at most ", most));
+  constexpr std::size_t max = 12;  // as a call gives them
+  if (p_.outputs().size() > max)
+    throw unsupported_error(words("it has ", p_.outputs().size(), " outputs, and source is written of at most ", max));
   find_parameters();
   find_needed();
   std::vector<std::string> names;

@@ -136,9 +136,9 @@ struct thread_cache {
         std::free(i);
       }
   }
-  // Counts what is pending, and from now on gathers up to `most`.
-  void settle(std::int64_t most) noexcept {
-    max_pending = most;
+  // Counts what is pending, and from now on gathers up to `max`.
+  void settle(std::int64_t max) noexcept {
+    max_pending = max;
     current_bytes.fetch_add(pending.read(), std::memory_order_relaxed);
     pending.set(0);
   }
@@ -233,12 +233,12 @@ bool thread_cache::attend() noexcept {
 // Counts bytes in or out at once, with what is pending; false, and nothing counted, where they would cross the limit.
 // `now` gets the bytes in use where they were looked at.
 bool count_bytes(thread_cache* mine, std::int64_t change, std::int64_t& now) noexcept {
-  const auto most = byte_limit.load(std::memory_order_relaxed);
+  const auto max = byte_limit.load(std::memory_order_relaxed);
   const auto all = change + (mine ? mine->pending.read() : 0);
-  if (most && change > 0) {
+  if (max && change > 0) {
     now = current_bytes.load(std::memory_order_relaxed);
     do {
-      if (now + all > most) return false;
+      if (now + all > max) return false;
     } while (!current_bytes.compare_exchange_weak(now, now + all, std::memory_order_relaxed));
   } else {
     now = current_bytes.fetch_add(all, std::memory_order_relaxed);
@@ -254,10 +254,10 @@ void raise_peak(std::int64_t now) noexcept {
 }
 
 [[noreturn]] void refuse(std::size_t bytes, std::int64_t used) {
-  auto most = byte_limit.load(std::memory_order_relaxed);
+  auto max = byte_limit.load(std::memory_order_relaxed);
   text t;
-  t << "out of memory: " << bytes << " bytes requested, " << used << " in use, limit " << most;
-  throw out_of_memory(t.string(), bytes, used, most);
+  t << "out of memory: " << bytes << " bytes requested, " << used << " in use, limit " << max;
+  throw out_of_memory(t.string(), bytes, used, max);
 }
 [[noreturn]] void refused_by_system(std::size_t bytes, std::string_view before, std::string_view after) {
   text t;
@@ -366,7 +366,7 @@ void memory::limit(std::int64_t bytes) {
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;
   // From here on every thread counts at once; what they have gathered until now is called in.
-  if (can_hold()) registry().each_held([most = max_to_gather()](thread_cache& c) { c.settle(most); });
+  if (can_hold()) registry().each_held([max = max_to_gather()](thread_cache& c) { c.settle(max); });
 }
 
 void memory::trim() noexcept {

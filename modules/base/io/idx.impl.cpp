@@ -133,11 +133,11 @@ any_tensor read_idx(const std::string& path) {
     t << "extents: " << type.dims << " has more elements than memory can hold";
     file_failure(path, t);
   }
-  std::int64_t header = 4 + 4 * rank, most = in.compressed() ? in.size() * largest_ratio : in.size() - header;
-  if (bytes > most) {
+  std::int64_t header = 4 + 4 * rank, max = in.compressed() ? in.size() * largest_ratio : in.size() - header;
+  if (bytes > max) {
     text t;
     t << "extents: " << type << " takes " << bytes << " bytes, and the file's " << in.size()
-      << " bytes can hold no more than " << most << " (is it truncated?)";
+      << " bytes can hold no more than " << max << " (is it truncated?)";
     file_failure(path, t);
   }
 

@@ -9,8 +9,8 @@ namespace lamina {
 // ---- names from files -----------------------------------------------------------------------------------------------
 
 /// A name or text from a file, made safe for one line of a message or a terminal: control characters are written as
-/// \n, \t, \r or \x1b, and of a long one `most` bytes and its length remain.
-export std::string printable(std::string_view name, std::size_t most = 100);
+/// \n, \t, \r or \x1b, and of a long one `max` bytes and its length remain.
+export std::string printable(std::string_view name, std::size_t max = 100);
 
 export namespace detail {
 /// The number in up to 4 bytes, of which the first is the lowest.

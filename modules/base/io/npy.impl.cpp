@@ -57,9 +57,9 @@ class npy_header_reader {
     if (!descr || !order || !extents) fail("the header lacks ", !descr ? "descr" : !order ? "fortran_order" : "shape");
     return h;
   }
-  template <class... T> [[noreturn]] void fail(const T&... words) const {
+  template <class... T> [[noreturn]] void fail(const T&... parts) const {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     file_failure(where_, t);
   }
 

@@ -52,13 +52,13 @@ class archive {
   }
 
  private:
-  template <class... T> [[noreturn]] void fail_whole(const T&... words) const {
+  template <class... T> [[noreturn]] void fail_whole(const T&... parts) const {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     detail::file_failure(path_, t);
   }
-  template <class... T> [[noreturn]] void fail(const archive_entry& e, const T&... words) const {
-    fail_whole("array `", printable(e.name), "` ", words...);
+  template <class... T> [[noreturn]] void fail(const archive_entry& e, const T&... parts) const {
+    fail_whole("array `", printable(e.name), "` ", parts...);
   }
   std::uint64_t number(std::uint64_t at, int bytes) const {
     if (at > file_.size || file_.size - at < static_cast<std::uint64_t>(bytes))
@@ -146,11 +146,11 @@ class archive {
     std::vector<std::byte> out(e.size);
     z_stream stream{};
     if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) detail::raise(error_kind::memory, path_ + ": no memory to unpack");
-    constexpr std::uint64_t most = std::uint64_t(1) << 30;
+    constexpr std::uint64_t max = std::uint64_t(1) << 30;
     std::uint64_t in = 0, made = 0;
     int state = Z_OK;
     while (state == Z_OK) {
-      const auto given = std::min(most, e.packed - in), room = std::min(most, e.size - made);
+      const auto given = std::min(max, e.packed - in), room = std::min(max, e.size - made);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(data + in));
       stream.avail_in = static_cast<uInt>(given);
       stream.next_out = reinterpret_cast<Bytef*>(out.data() + made);

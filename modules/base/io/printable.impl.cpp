@@ -6,9 +6,9 @@ import lamina.std;
 
 namespace lamina {
 
-std::string printable(std::string_view name, std::size_t most) {
+std::string printable(std::string_view name, std::size_t max) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(name[i]); };
-  std::size_t kept = std::min(name.size(), most);
+  std::size_t kept = std::min(name.size(), max);
   // No character of UTF-8 is cut in its middle.
   if (kept < name.size())
     while (kept > 0 && (byte(kept) & 0xc0) == 0x80) --kept;

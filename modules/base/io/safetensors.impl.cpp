@@ -102,8 +102,8 @@ class header_reader final : public json::events {
     if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return refuse(key_, " holds ", v, ", which is beyond 2^63 - 1");
     auto& list = at_ == place::shape ? tensors.back().extents : tensors.back().offsets;
-    std::size_t most = at_ == place::shape ? max_rank : 2;
-    if (list.size() == most) return refuse(key_, " has more than ", most, " numbers");
+    std::size_t max = at_ == place::shape ? max_rank : 2;
+    if (list.size() == max) return refuse(key_, " has more than ", max, " numbers");
     list.push_back(static_cast<std::int64_t>(v));
     return true;
   }
@@ -135,11 +135,11 @@ class header_reader final : public json::events {
     return true;
   }
   bool in_numbers() const { return at_ == place::shape || at_ == place::offsets; }
-  template <class... T> bool refuse(const T&... words) {
+  template <class... T> bool refuse(const T&... parts) {
     bool in_metadata = at_ == place::metadata || at_ == place::metadata_value || at_ == place::metadata_text;
     if (in_metadata) reason << metadata_key << ": ";
     else if (!tensors.empty()) reason << "tensor `" << printable(tensors.back().name) << "`: ";
-    (reason << ... << words);
+    (reason << ... << parts);
     return false;
   }
   bool unexpected(std::string_view found) {

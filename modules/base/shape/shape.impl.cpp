@@ -22,7 +22,7 @@ void dim::bad_name() {
 namespace {
 // Names that no word holds, by their hashes. Entries stay for ever: files that name extents without end are refused.
 struct long_names {
-  static constexpr std::size_t most = 1 << 20;
+  static constexpr std::size_t max = 1 << 20;
   std::mutex mutex;
   std::unordered_map<std::int64_t, std::string> by_code;
 };
@@ -46,7 +46,7 @@ std::int64_t dim::long_code(std::string_view name) {
   const std::int64_t code = first_long - static_cast<std::int64_t>(h & ((std::uint64_t(1) << 60) - 1));
   auto& all = names();
   const std::lock_guard lock(all.mutex);
-  if (all.by_code.size() >= long_names::most)
+  if (all.by_code.size() >= long_names::max)
     detail::raise(error_kind::value, "more than a million names of dimensions are longer than 10 letters");
   const auto [at, fresh] = all.by_code.try_emplace(code, name);
   if (!fresh && at->second != name)

@@ -202,9 +202,9 @@ std::vector<std::string> words_of(std::string_view text) {
 
 /// Runs commands, as many at a time as there are processors.
 void run_all(std::vector<command>& commands) {
-  const std::size_t most = std::max(1u, std::thread::hardware_concurrency());
-  for (std::size_t i = 0; i < commands.size() + most; ++i) {
-    if (i >= most && i - most < commands.size()) commands[i - most].finish();
+  const std::size_t max = std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t i = 0; i < commands.size() + max; ++i) {
+    if (i >= max && i - max < commands.size()) commands[i - max].finish();
     if (i < commands.size()) commands[i].start();
   }
 }

@@ -106,14 +106,14 @@ constexpr std::string_view own_comparison = R"(static int lamina_differ(const ui
 constexpr std::string_view foreign_comparison =
     R"(static int lamina_differ_@type@(const uint8_t *a, const uint8_t *b, size_t n) {
   const @type@ *x = (const @type@ *)(const void *)a, *y = (const @type@ *)(const void *)b;
-  @type@ most = 0;
+  @type@ max = 0;
   size_t i;
   n /= sizeof(@type@);
   for (i = 0; i < n; ++i)
-    if (y[i] - y[i] == 0 && (y[i] < 0 ? -y[i] : y[i]) > most) most = y[i] < 0 ? -y[i] : y[i];
+    if (y[i] - y[i] == 0 && (y[i] < 0 ? -y[i] : y[i]) > max) max = y[i] < 0 ? -y[i] : y[i];
   for (i = 0; i < n; ++i) {
     if (x[i] == y[i] || (x[i] != x[i] && y[i] != y[i])) continue;
-    if (!(x[i] - y[i] <= @tolerance@ * most && y[i] - x[i] <= @tolerance@ * most)) return 1;
+    if (!(x[i] - y[i] <= @tolerance@ * max && y[i] - x[i] <= @tolerance@ * max)) return 1;
   }
   return 0;
 }

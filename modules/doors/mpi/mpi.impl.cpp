@@ -180,7 +180,7 @@ class processes final : public replicas {
   }
   void all_gather(void* bytes, view<const std::size_t> ends) override {
     std::lock_guard lock(mutex_);
-    if (ends[ends.size() - 1] <= most_bytes) {
+    if (ends[ends.size() - 1] <= max_bytes) {
       std::vector<int> begins, counts;
       for (std::size_t begin = 0; const std::size_t end : ends) {
         begins.push_back(static_cast<int>(begin));
@@ -212,10 +212,10 @@ class processes final : public replicas {
 
  private:
   // MPI counts in ints.
-  static constexpr std::size_t most_bytes = std::size_t(1) << 30;
+  static constexpr std::size_t max_bytes = std::size_t(1) << 30;
   template <class F> static void in_calls(void* bytes, std::size_t count, F f) {
-    for (std::size_t at = 0; at < count; at += most_bytes)
-      f(static_cast<char*>(bytes) + at, static_cast<int>(std::min(most_bytes, count - at)));
+    for (std::size_t at = 0; at < count; at += max_bytes)
+      f(static_cast<char*>(bytes) + at, static_cast<int>(std::min(max_bytes, count - at)));
   }
   template <class T> void begin(view<T> numbers, int owner = pairwise_exchange::everyone) {
     {

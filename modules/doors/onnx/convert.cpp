@@ -133,16 +133,16 @@ class node_call {
   value extent_of(const value& x, int a);
 
   [[noreturn]] void fail(const text& why) const;
-  template <class... T> [[noreturn]] void fail(const T&... words) const {
+  template <class... T> [[noreturn]] void fail(const T&... parts) const {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     fail(static_cast<const text&>(t));
   }
   /// The operator has a meaning that this library does not have.
   [[noreturn]] void unsupported(const text& why) const;
-  template <class... T> [[noreturn]] void unsupported(const T&... words) const {
+  template <class... T> [[noreturn]] void unsupported(const T&... parts) const {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     unsupported(static_cast<const text&>(t));
   }
 

@@ -84,8 +84,8 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
   t << printable(from.file, 1024) << ": input `" << printable(name) << "` is " << input;
   if (!input.is_tensor() || !input.dims.is_static())
     detail::raise(error_kind::value, t << "; a number is its value where its extents are known: give it a shape too");
-  constexpr std::size_t most = std::size_t(256) << 20;  // as of results that are computed while a file is read
-  if (input.bytes() > most)
+  constexpr std::size_t max = std::size_t(256) << 20;  // as of results that are computed while a file is read
+  if (input.bytes() > max)
     detail::raise(error_kind::value,
                   t << "; a number is its value where it has at most 256 MiB: give it a smaller shape");
   any_tensor made(input);

@@ -245,9 +245,9 @@ value coupled(node_call& c, const std::vector<value>& pairs, std::int64_t classe
   }
   const value q = lamina::stack(view<const value>(rows), 1);  // [N, classes, classes]
   const value first = lamina::select(q, 1, 0) * 0 + 1.0 / static_cast<double>(classes);
-  const value nobody = lamina::slice(first, {.start = 0, .stop = 1, .axis = 1}) < 0;
+  const value undecided = lamina::slice(first, {.start = 0, .stop = 1, .axis = 1}) < 0;
   auto body = std::make_shared<ir::program>();
-  const value p = body->input("p", first.type()), done = body->input("done", nobody.type()),
+  const value p = body->input("p", first.type()), done = body->input("done", undecided.type()),
               all = body->input("q", q.type());
   value error;
   const value next = coupled_round(all, p, classes, error);
@@ -255,7 +255,7 @@ value coupled(node_call& c, const std::vector<value>& pairs, std::int64_t classe
   body->output("more", lamina::reshape(lamina::reduce_any(!ready), shape{}));
   body->output("p", lamina::where(ready, p, next));
   body->output("done", ready);
-  const value carried[] = {first, nobody}, same[] = {q};
+  const value carried[] = {first, undecided}, same[] = {q};
   return lamina::loop(std::max<std::int64_t>(100, classes), c.constant(1.0, dtype::boolean), body,
                       view<const value>(carried), view<const value>(same))[0];
 }
@@ -295,8 +295,8 @@ void svm_classifier(node_call& c) {
   }
   const value best = largest_of(votes.empty() ? scores : votes);
   if (rho.size() == 1 && labels.size() != 2) {
-    const value most = lamina::reduce_max(votes.empty() ? scores : votes, {.axes = {1}});
-    c.give(0, c.cast_to(most > 0, dtype::int64));
+    const value max = lamina::reduce_max(votes.empty() ? scores : votes, {.axes = {1}});
+    c.give(0, c.cast_to(max > 0, dtype::int64));
   } else c.give(0, labels_at(c, labels, best));
   const bool one = scores.shape()[1] == dim(1);
   if (one && rho.size() == 1 && labels.size() == 2 && how != "PROBIT") scores = two_columns(-scores, scores);

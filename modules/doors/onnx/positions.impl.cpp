@@ -129,17 +129,17 @@ void non_max_suppression(node_call& c) {
   if (known) {
     const double overlap = c.known_number(3, "overlap", 0);
     if (!(overlap >= 0 && overlap <= 1)) c.fail("its overlap is ", overlap, ", outside of 0..1");
-    const std::int64_t most = c.has(2) ? c.integers(2, "number of boxes").at(0) : 0;
+    const std::int64_t max = c.has(2) ? c.integers(2, "number of boxes").at(0) : 0;
     return c.give(0, lamina::non_max_suppression(boxes, scores,
                                                  {.iou_threshold = overlap,
                                                   .score_threshold = c.known_number(4, "threshold", least),
-                                                  .most = std::max<std::int64_t>(most, 0),
+                                                  .max_per_class = std::max<std::int64_t>(max, 0),
                                                   .centers = centers}));
   }
-  const value most = c.has(2) ? positions(c, 2) : c.constant(0., dtype::int64);
+  const value max = c.has(2) ? positions(c, 2) : c.constant(0., dtype::int64);
   const value overlap = c.has(3) ? c.cast_to(c[3], e) : c.constant(0., e);
   const value above = c.has(4) ? c.cast_to(c[4], e) : c.constant(least, e);
-  c.give(0, lamina::non_max_suppression(boxes, scores, one_number(most), one_number(overlap), one_number(above),
+  c.give(0, lamina::non_max_suppression(boxes, scores, one_number(max), one_number(overlap), one_number(above),
                                         {.centers = centers}));
 }
 

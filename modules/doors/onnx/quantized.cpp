@@ -12,21 +12,21 @@ struct integer_range {
 };
 integer_range range_of(dtype e);
 
-/// A scale or offset beside x: one number, one for each position of an axis, or one for each block of an axis.
+/// A scale or zero point beside x: one number, one for each position of an axis, or one for each block of an axis.
 value beside(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block = 0);
-/// round(x) + offset in an integer type, saturated. The offset may be empty.
-value saturated(node_call& c, const value& x, const value& offset, dtype e);
-/// Operands q, scale and offset from `i` on as float32; the offset may be left out.
+/// round(x) + zero point in an integer type, saturated. The zero point may be empty.
+value saturated(node_call& c, const value& x, const value& zero_point, dtype e);
+/// Operands q, scale and zero point from `i` on as float32; the zero point may be left out.
 value dequantized(node_call& c, std::size_t i);
-/// The other way, with scale and offset from operand `i` on.
+/// The other way, with scale and zero point from operand `i` on.
 value quantized(node_call& c, const value& x, std::size_t i, dtype e);
 
-/// The product of operands a and b less their offsets, exact.
-value integer_product(node_call& c, std::size_t a, std::size_t a_offset, std::size_t b, std::size_t b_offset);
+/// The product of operands a and b less their zero points, exact.
+value integer_product(node_call& c, std::size_t a, std::size_t a_zero_point, std::size_t b, std::size_t b_zero_point);
 /// float32 where sums of this many products of 8-bit numbers are exact in it, else float64.
 dtype exact_type(dim products);
-/// q less its offset, in `wide`. The offset, which may be left out, is one number, or one for each row or column.
-value integers_of(node_call& c, const value& q, std::size_t offset, dtype wide, bool of_rows = false);
+/// q less its zero point, in `wide`. The zero point, which may be left out, is one number, or one for each row or column.
+value integers_of(node_call& c, const value& q, std::size_t zero_point, dtype wide, bool of_rows = false);
 /// Float32 numbers as int8, between their smallest and their largest: as the operator's 0 to 255 less 128.
 struct dynamic_numbers {
   value q{};
@@ -57,13 +57,13 @@ value from_int8(node_call& c, const value& q, dtype e);
 value int8_operand(node_call& c, std::size_t i, bool one = false);
 /// Position `at` of the first axis of it.
 value int8_part(node_call& c, std::size_t i, std::int64_t at);
-/// Scale and offset of int8 numbers from operands, one for all or one for each position of an axis; the offset may be left out. `e` is
+/// Scale and zero point of int8 numbers from operands, one for all or one for each position of an axis; the zero point may be left out. `e` is
 /// the type of the numbers, int8 or uint8. Both empty where they do not fit.
-quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e);
-/// Operand i, weights of bytes, as numbers that int8 stands for; empty where scale and offset do not fit.
-value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t offset, std::int64_t axis);
-/// The product of rows of bytes, operands a and b less their offsets, as int32; empty where it is none of 8 bits with a matrix.
-value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset);
+quantization int8_scales(node_call& c, std::size_t scale, std::size_t zero_point, dtype e);
+/// Operand i, weights of bytes, as numbers that int8 stands for; empty where scale and zero point do not fit.
+value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t zero_point, std::int64_t axis);
+/// The product of rows of bytes, operands a and b less their zero points, as int32; empty where it is none of 8 bits with a matrix.
+value byte_product(node_call& c, const value& a, const value& a_zero_point, std::size_t b, std::size_t b_zero_point);
 
 /// An activation of a fused operator. Empty name: none.
 value activated(node_call& c, const value& x, const std::string& name, const std::vector<double>& numbers);

@@ -39,11 +39,11 @@ value beside(node_call& c, const value& v, const value& x, std::int64_t axis, st
   return lamina::reshape(v, to);
 }
 
-value saturated(node_call& c, const value& x, const value& offset, dtype e) {
+value saturated(node_call& c, const value& x, const value& zero_point, dtype e) {
   const integer_range r = range_of(e);
   if (!std::isfinite(r.low)) c.fail("its result is ", e, ", and an integer type is expected");
   value q = lamina::round(x);
-  if (!offset.empty()) q = q + c.cast_to(offset, x.type().element);
+  if (!zero_point.empty()) q = q + c.cast_to(zero_point, x.type().element);
   return c.cast_to(lamina::clamp(q, r.low, r.high), e);
 }
 value dequantized(node_call& c, std::size_t i) {
@@ -52,18 +52,18 @@ value dequantized(node_call& c, std::size_t i) {
   return q * lamina::reshape(c.number(i + 1), shape{});
 }
 value quantized(node_call& c, const value& x, std::size_t i, dtype e) {
-  const value offset = c.has(i + 1) ? value(lamina::reshape(c[i + 1], shape{})) : value();
-  return saturated(c, x / lamina::reshape(c.number(i), shape{}), offset, e);
+  const value zero_point = c.has(i + 1) ? value(lamina::reshape(c[i + 1], shape{})) : value();
+  return saturated(c, x / lamina::reshape(c.number(i), shape{}), zero_point, e);
 }
 
 dtype exact_type(dim products) {
-  constexpr std::int64_t most = (std::int64_t{1} << 24) / (255 * 255);
-  return products.is_number() && products.code <= most ? dtype::float32 : dtype::float64;
+  constexpr std::int64_t max = (std::int64_t{1} << 24) / (255 * 255);
+  return products.is_number() && products.code <= max ? dtype::float32 : dtype::float64;
 }
-value integers_of(node_call& c, const value& q, std::size_t offset, dtype wide, bool of_rows) {
+value integers_of(node_call& c, const value& q, std::size_t zero_point, dtype wide, bool of_rows) {
   const value x = c.cast_to(q, wide);
-  if (!c.has(offset)) return x;
-  value o = c.cast_to(c[offset], wide);
+  if (!c.has(zero_point)) return x;
+  value o = c.cast_to(c[zero_point], wide);
   if (o.shape().rank == 1) {
     if (o.shape()[0] == dim(1)) o = lamina::reshape(o, shape{});
     else if (of_rows) o = lamina::unsqueeze(o, axes(1));
@@ -71,10 +71,10 @@ value integers_of(node_call& c, const value& q, std::size_t offset, dtype wide, 
   return x - o;
 }
 
-value integer_product(node_call& c, std::size_t a, std::size_t a_offset, std::size_t b, std::size_t b_offset) {
+value integer_product(node_call& c, std::size_t a, std::size_t a_zero_point, std::size_t b, std::size_t b_zero_point) {
   const shape& s = c.dims(a);
   const dtype wide = exact_type(s.rank ? s[s.rank - 1] : dim(dyn));
-  return numpy_product(integers_of(c, c[a], a_offset, wide, true), integers_of(c, c[b], b_offset, wide));
+  return numpy_product(integers_of(c, c[a], a_zero_point, wide, true), integers_of(c, c[b], b_zero_point, wide));
 }
 
 dynamic_numbers dynamically_quantized(const value& x) {
@@ -82,7 +82,7 @@ dynamic_numbers dynamically_quantized(const value& x) {
   const value spread = (high - low) / 255;
   dynamic_numbers d;
   d.as.scale = lamina::where(spread == 0, lamina::exp(spread), spread);  // 1 where all are 0
-  d.as.offset = node_call::cast_to(lamina::round(lamina::clamp(-low / d.as.scale, 0, 255)) - 128, dtype::int8);
+  d.as.zero_point = node_call::cast_to(lamina::round(lamina::clamp(-low / d.as.scale, 0, 255)) - 128, dtype::int8);
   d.q = lamina::quantize(x, d.as);
   return d;
 }
@@ -97,9 +97,9 @@ value as_int8(node_call& c, const value& q) {
 namespace {
 // Filters, operand i, less their zero points as the halves of one int8 tensor along axis 1, whose sums they are; empty where their
 // elements are not known now, where zero points are those of int8, and where one number is more than two of int8.
-value int8_halves(node_call& c, std::size_t i, std::size_t offset, std::int64_t axis) {
+value int8_halves(node_call& c, std::size_t i, std::size_t zero_point, std::int64_t axis) {
   const any_tensor* known = c.known(i);
-  const auto zeros = c.has(offset) ? c.known_integers(offset) : std::vector<std::int64_t>{0};
+  const auto zeros = c.has(zero_point) ? c.known_integers(zero_point) : std::vector<std::int64_t>{0};
   if (!known || !zeros || zeros->empty()) return {};
   const dtype e = known->element();
   const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
@@ -142,12 +142,12 @@ value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t fir
 }
 }  // namespace
 
-value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t offset, std::int64_t axis) {
+value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t zero_point, std::int64_t axis) {
   const dtype e = c.type(i).element;
-  const auto as = int8_scales(c, scale, offset, e);
+  const auto as = int8_scales(c, scale, zero_point, e);
   if (as.scale.empty()) return {};
   const std::int64_t along = as.scale.shape().rank ? axis : 0;
-  const value both = int8_halves(c, i, offset, axis);
+  const value both = int8_halves(c, i, zero_point, axis);
   if (both.empty()) return lamina::dequantize(int8_operand(c, i), as, {along});
   const std::int64_t n = both.shape().at(1) / 2;
   const quantization centered{as.scale, c.zeros({dtype::int8, as.scale.shape()})};
@@ -227,11 +227,11 @@ window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
   if (sizes.size() != n) c.fail("`kernel_shape` has ", sizes.size(), " numbers, and ", n, " are expected");
   const auto strides = c.node_call::integers("strides"), dilations = c.node_call::integers("dilations"),
              pads = c.node_call::integers("pads");
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (const std::vector<std::int64_t>* list :
        std::initializer_list<const std::vector<std::int64_t>*>{&sizes, &strides, &dilations, &pads})
     for (auto v : *list)
-      if (v < 0 || v > most) c.fail("its windows have the number ", v);
+      if (v < 0 || v > max) c.fail("its windows have the number ", v);
   window_sizes w;
   const auto of = [&](const std::vector<std::int64_t>& list, std::size_t from, std::int64_t otherwise) {
     return n == 1 ? extent2d(otherwise, element(list, from, otherwise))
@@ -281,21 +281,22 @@ value activated(node_call& c, const value& x, const std::string& name, const std
   c.unsupported("the activation `", printable(name), "`");
 }
 
-// ---- scales and offsets ---------------------------------------------------------------------------------------------
+// ---- scales and zero points ---------------------------------------------------------------------------------------------
 
-quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dtype e) {
+quantization int8_scales(node_call& c, std::size_t scale, std::size_t zero_point, dtype e) {
   const shape s = c.dims(scale);
   if (c.type(scale).element != dtype::float32 || s.rank > 1 || !s.is_static()) return {};
   const shape to = s.size() == 1 ? shape{} : s;
   quantization as;
-  if (c.has(offset)) {
-    if (c.type(offset).element != e || !c.dims(offset).is_static() || c.dims(offset).size() != s.size()) return {};
-    as.offset = int8_operand(c, offset, to.rank == 0);
-    if (as.offset.shape() != to) as.offset = lamina::reshape(as.offset, to);
+  if (c.has(zero_point)) {
+    if (c.type(zero_point).element != e || !c.dims(zero_point).is_static() || c.dims(zero_point).size() != s.size())
+      return {};
+    as.zero_point = int8_operand(c, zero_point, to.rank == 0);
+    if (as.zero_point.shape() != to) as.zero_point = lamina::reshape(as.zero_point, to);
   } else {
     any_tensor zeros({dtype::int8, to});
     std::memset(zeros.mutable_data(), e == dtype::uint8 ? 128 : 0, zeros.type().bytes());
-    as.offset = c.constant(std::move(zeros));
+    as.zero_point = c.constant(std::move(zeros));
   }
   const any_tensor* known = s.size() == 1 ? c.known(scale) : nullptr;
   if (known) {
@@ -306,24 +307,24 @@ quantization int8_scales(node_call& c, std::size_t scale, std::size_t offset, dt
   return as;
 }
 
-// The offset of weights of bytes as int8: empty for 0, one number, or one for each of `channels`. False where it is otherwise.
-static bool read_offset(node_call& c, std::size_t weights, std::size_t offset, dim channels, value& to) {
+// The zero point of weights of bytes as int8: empty for 0, one number, or one for each of `channels`. False where it is otherwise.
+static bool read_zero_point(node_call& c, std::size_t weights, std::size_t zero_point, dim channels, value& to) {
   const dtype e = c.type(weights).element;
-  const auto known = c.has(offset) ? c.known_integers(offset) : std::vector<std::int64_t>{0};
+  const auto known = c.has(zero_point) ? c.known_integers(zero_point) : std::vector<std::int64_t>{0};
   const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
   if (known && std::all_of(known->begin(), known->end(), [&](std::int64_t n) { return n == middle; })) return true;
-  to = c.has(offset) ? int8_operand(c, offset) : c.constant(-128.0, dtype::int8);
+  to = c.has(zero_point) ? int8_operand(c, zero_point) : c.constant(-128.0, dtype::int8);
   if (to.shape().rank == 1 && to.shape()[0] == dim(1)) to = lamina::reshape(to, shape{});
   return to.shape().rank == 0 || (to.shape().rank == 1 && to.shape()[0] == channels);
 }
-value byte_product(node_call& c, const value& a, const value& a_offset, std::size_t b, std::size_t b_offset) {
+value byte_product(node_call& c, const value& a, const value& a_zero_point, std::size_t b, std::size_t b_zero_point) {
   const dtype e = c.type(b).element;
   const shape& w = c.dims(b);
-  if (a.type().element != dtype::int8 || !of_bytes(e) || w.rank != 2 || a.shape().rank < 2 || a_offset.shape().rank)
+  if (a.type().element != dtype::int8 || !of_bytes(e) || w.rank != 2 || a.shape().rank < 2 || a_zero_point.shape().rank)
     return {};
-  value offset;
-  if (!read_offset(c, b, b_offset, w[1], offset)) return {};
-  return lamina::integer_linear(a, a_offset, int8_operand(c, b), offset, true);
+  value zero_point;
+  if (!read_zero_point(c, b, b_zero_point, w[1], zero_point)) return {};
+  return lamina::integer_linear(a, a_zero_point, int8_operand(c, b), zero_point, true);
 }
 
 namespace {
@@ -335,7 +336,7 @@ void dequantize_linear(node_call& c) {
   const dtype e = x.type().element;
   if (of_bytes(e) && block == 0 && to == dtype::float32)
     if (const value y = real_weights(c, 0, 1, 2, axis); !y.empty()) return c.give(0, y);
-  // int32 keeps all of its digits until the offset is gone.
+  // int32 keeps all of its digits until the zero point is gone.
   const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
   value y = c.cast_to(x, inner);
   if (c.has(2)) y = y - c.cast_to(beside(c, c[2], x, axis, block), inner);
@@ -352,17 +353,17 @@ void quantize_linear(node_call& c) {
     if (const auto as = int8_scales(c, 1, 2, e); !as.scale.empty())
       return c.give(0, from_int8(c, lamina::quantize(x, as, {as.scale.shape().rank ? axis : 0}), e));
   const value scaled = x / c.cast_to(beside(c, c.number(1), x, axis, block), x.type().element);
-  const value offset = c.has(2) ? beside(c, c[2], x, axis, block) : value();
+  const value zero_point = c.has(2) ? beside(c, c[2], x, axis, block) : value();
   if (name_of(e).starts_with("int") || name_of(e).starts_with("uint"))
-    return c.give(0, saturated(c, scaled, offset, e));
-  c.give(0, c.cast_to(offset.empty() ? scaled : value(scaled + c.cast_to(offset, x.type().element)), e));
+    return c.give(0, saturated(c, scaled, zero_point, e));
+  c.give(0, c.cast_to(zero_point.empty() ? scaled : value(scaled + c.cast_to(zero_point, x.type().element)), e));
 }
 
 void dynamic_quantize_linear(node_call& c) {
   const auto d = dynamically_quantized(c.number(0));
   c.give(0, from_int8(c, d.q, dtype::uint8));
   c.give(1, d.as.scale);
-  c.give(2, from_int8(c, d.as.offset, dtype::uint8));
+  c.give(2, from_int8(c, d.as.zero_point, dtype::uint8));
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -372,17 +373,18 @@ bool one_number(node_call& c, std::size_t i) { return c.dims(i).is_static() && c
 void matmul_integer(node_call& c) {
   const dtype e = c.type(0).element;
   if (of_bytes(e) && c.rank(0) >= 2 && (!c.has(2) || one_number(c, 2)) && c.rank(1) == 2) {
-    const value offset = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
-                                  : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
-    if (const value y = byte_product(c, int8_operand(c, 0), offset, 1, 3); !y.empty()) return c.give(0, y);
+    const value zero_point = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
+                                      : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
+    if (const value y = byte_product(c, int8_operand(c, 0), zero_point, 1, 3); !y.empty()) return c.give(0, y);
   }
   if (of_bytes(e) && of_bytes(c.type(1).element) && c.rank(0) >= 2 && c.rank(1) >= 2 &&
       (!c.has(2) || one_number(c, 2)) && (!c.has(3) || one_number(c, 3))) {
-    const auto offset = [&](std::size_t of, std::size_t i) {
+    const auto zero_point = [&](std::size_t of, std::size_t i) {
       return c.has(i) ? value(lamina::reshape(int8_operand(c, i, true), shape{}))
                       : c.constant(c.type(of).element == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
     };
-    return c.give(0, lamina::integer_matmul(int8_operand(c, 0), offset(0, 2), int8_operand(c, 1), offset(1, 3)));
+    return c.give(0,
+                  lamina::integer_matmul(int8_operand(c, 0), zero_point(0, 2), int8_operand(c, 1), zero_point(1, 3)));
   }
   c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32));
 }
@@ -397,18 +399,19 @@ dim products_of(const value& w) {
   return n;
 }
 // Sums of so few products of 8 bits that they stay below 2^24 are exact in float32.
-value integer_convolution(node_call& c, std::size_t x, std::size_t x_offset, std::size_t w, std::size_t w_offset) {
+value integer_convolution(node_call& c, std::size_t x, std::size_t x_zero_point, std::size_t w,
+                          std::size_t w_zero_point) {
   const dim products = products_of(c[w]);
   const dtype wide = products.is_number() && products.code <= (1 << 24) / (255 * 255) ? dtype::float32 : dtype::float64;
   value filters = c.cast_to(c[w], wide);
-  if (c.has(w_offset)) filters = filters - beside(c, c.cast_to(c[w_offset], wide), filters, 0);
-  return convolved(c, integers_of(c, c[x], x_offset, wide), filters);
+  if (c.has(w_zero_point)) filters = filters - beside(c, c.cast_to(c[w_zero_point], wide), filters, 0);
+  return convolved(c, integers_of(c, c[x], x_zero_point, wide), filters);
 }
 
-// Whether all offsets of int8 or uint8 weights are known to be the middle of their type.
-bool centered(const node_call& c, std::size_t offset, dtype e) {
-  if (!c.has(offset)) return e == dtype::int8;
-  const auto all = c.known_integers(offset);
+// Whether all zero points of int8 or uint8 weights are known to be the middle of their type.
+bool centered(const node_call& c, std::size_t zero_point, dtype e) {
+  if (!c.has(zero_point)) return e == dtype::int8;
+  const auto all = c.known_integers(zero_point);
   const std::int64_t middle = e == dtype::int8 ? 0 : 128;
   return all && std::all_of(all->begin(), all->end(), [&](std::int64_t n) { return n == middle; });
 }
@@ -417,29 +420,29 @@ void conv_integer(node_call& c) {
   const dtype e = x.type().element, of_w = w.type().element;
   const int rank = x.shape().rank;
   const std::int64_t groups = c.integer("group", 1);
-  value w_offset;
+  value w_zero_point;
   if (of_bytes(e) && of_bytes(of_w) && (rank == 3 || rank == 4) && (!c.has(2) || one_number(c, 2)) &&
-      w.shape().rank == rank && read_offset(c, 1, 3, w.shape()[0], w_offset) &&
-      (w_offset.empty() || (groups == 1 && w.shape().is_static()))) {
+      w.shape().rank == rank && read_zero_point(c, 1, 3, w.shape()[0], w_zero_point) &&
+      (w_zero_point.empty() || (groups == 1 && w.shape().is_static()))) {
     check_kernel_shape(c, w.shape());
     const window_sizes sizes = windows_of(c, x.shape(), w.shape());
-    const value offset = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
-                                  : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
+    const value zero_point = c.has(2) ? value(lamina::reshape(int8_operand(c, 2, true), shape{}))
+                                      : c.constant(e == dtype::uint8 ? -128.0 : 0.0, dtype::int8);
     const extent2d more{sizes.after.h - sizes.before.h, sizes.after.w - sizes.before.w};
-    return c.give(0,
-                  as_given(lamina::integer_conv2d(as_images(int8_operand(c, 0)), offset, as_images(int8_operand(c, 1)),
-                                                  {.stride = sizes.stride,
-                                                   .padding = sizes.before,
-                                                   .dilation = sizes.dilation,
-                                                   .groups = groups,
-                                                   .padding_more = more},
-                                                  w_offset),
-                           x));
+    return c.give(
+        0, as_given(lamina::integer_conv2d(as_images(int8_operand(c, 0)), zero_point, as_images(int8_operand(c, 1)),
+                                           {.stride = sizes.stride,
+                                            .padding = sizes.before,
+                                            .dilation = sizes.dilation,
+                                            .groups = groups,
+                                            .padding_more = more},
+                                           w_zero_point),
+                    x));
   }
   c.give(0, c.cast_to(integer_convolution(c, 0, 2, 1, 3), dtype::int32));
 }
 
-// Whether lamina's products in int8 can take operands x, its scale and offset; weights, theirs; scale and offset of the result.
+// Whether lamina's products in int8 can take operands x, its scale and zero point; weights, theirs; scale and zero point of the result.
 bool fits_int8(node_call& c) {
   const value x = c[0], w = c[3];
   if (!of_bytes(x.type().element) || !of_bytes(w.type().element) || c.type(7).element != x.type().element ||
@@ -490,10 +493,10 @@ void qlinear_matmul(node_call& c) {
     return v.shape().rank == 1 && of_rows ? value(lamina::unsqueeze(v, axes(1))) : v;
   };
   const value factor = placed(a_scale, true) * placed(b_scale, false) / placed(c.number(6), true);
-  const value offset = c[7].shape().rank == 1 && !one_number(c, 7)
-                           ? value(lamina::unsqueeze(c[7], axes(1)))
-                           : (one_number(c, 7) ? value(lamina::reshape(c[7], shape{})) : c[7]);
-  c.give(0, saturated(c, y * c.cast_to(factor, y.type().element), offset, e));
+  const value zero_point = c[7].shape().rank == 1 && !one_number(c, 7)
+                               ? value(lamina::unsqueeze(c[7], axes(1)))
+                               : (one_number(c, 7) ? value(lamina::reshape(c[7], shape{})) : c[7]);
+  c.give(0, saturated(c, y * c.cast_to(factor, y.type().element), zero_point, e));
 }
 
 void qlinear_conv(node_call& c) {

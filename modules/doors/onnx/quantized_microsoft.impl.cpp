@@ -11,9 +11,9 @@ namespace lamina::onnx {
 
 namespace {
 
-// One scale and offset from operand i on, as int8; the offset may be left out.
+// One scale and zero point from operand i on, as int8; the zero point may be left out.
 quantization int8_scale(node_call& c, std::size_t i, dtype e) { return int8_scales(c, i, i + 1, e); }
-// Operand i, scale and offset behind it, as numbers that int8 stands for, where it is of bytes with one scale; else what `dequantized`
+// Operand i, scale and zero point behind it, as numbers that int8 stands for, where it is of bytes with one scale; else what `dequantized`
 // gives.
 value real_operand(node_call& c, std::size_t i) {
   const dtype e = c.type(i).element;
@@ -22,7 +22,7 @@ value real_operand(node_call& c, std::size_t i) {
       return lamina::dequantize(int8_operand(c, i), as);
   return dequantized(c, i);
 }
-// The other way, with scale and offset from operand i on.
+// The other way, with scale and zero point from operand i on.
 void give_bytes(node_call& c, const value& x, std::size_t i, dtype e) {
   if (of_bytes(e))
     if (const auto as = int8_scale(c, i, e); !as.scale.empty() && as.scale.shape().rank == 0)
@@ -158,9 +158,9 @@ void qgemm(node_call& c) {
   const shape& s = c.dims(0);
   const dtype wide = exact_type(s.rank == 2 ? s[of_columns ? 0 : 1] : dim(dyn));
   const value a = integers_of(c, c[0], 2, wide), b = c.cast_to(c[3], wide);
-  value b_offset = c.has(5) ? whole(c.cast_to(c[5], wide)) : c.constant(0.0, wide);
-  if (of_rows && b_offset.shape().rank == 1) b_offset = lamina::unsqueeze(b_offset, axes(1));
-  value y = lamina::matmul(a, b - b_offset, {.transpose_a = of_columns, .transpose_b = of_rows});
+  value b_zero_point = c.has(5) ? whole(c.cast_to(c[5], wide)) : c.constant(0.0, wide);
+  if (of_rows && b_zero_point.shape().rank == 1) b_zero_point = lamina::unsqueeze(b_zero_point, axes(1));
+  value y = lamina::matmul(a, b - b_zero_point, {.transpose_a = of_columns, .transpose_b = of_rows});
   const double alpha = c.real("alpha", 1);
   if (c.has(6)) y = y * alpha + c.cast_to(c[6], wide);
   else if (alpha != 1) y = y * alpha;
@@ -183,10 +183,10 @@ void matmul_integer_to_float(node_call& c) {
 void dynamic_quantize_matmul(node_call& c) {
   const value x = c.number(0);
   const auto d = dynamically_quantized(x);
-  value y = byte_product(c, d.q, d.as.offset, 1, 3);
+  value y = byte_product(c, d.q, d.as.zero_point, 1, 3);
   if (y.empty()) {
     const dtype wide = exact_type(x.shape().rank ? x.shape()[x.shape().rank - 1] : dim(dyn));
-    y = numpy_product(c.cast_to(d.q, wide) - c.cast_to(d.as.offset, wide), integers_of(c, c[1], 3, wide));
+    y = numpy_product(c.cast_to(d.q, wide) - c.cast_to(d.as.zero_point, wide), integers_of(c, c[1], 3, wide));
   }
   value made = c.cast_to(y, dtype::float32) * (d.as.scale * whole(c.number(2)));
   if (c.has(4)) made = made + c.number(4);
@@ -218,8 +218,8 @@ void check_bits(node_call& c, std::int64_t bits) {
   if (bits != 2 && bits != 4 && bits != 8) c.unsupported("numbers of ", bits, " bits");
 }
 
-// Offsets of blocks as float32 [N, blocks], computed now where they are known; empty where their shape is another one.
-value block_offsets(node_call& c, std::int64_t n, std::int64_t blocks, std::int64_t bits) {
+// Zero points of blocks as float32 [N, blocks], computed now where they are known; empty where their shape is another one.
+value block_zero_points(node_call& c, std::int64_t n, std::int64_t blocks, std::int64_t bits) {
   if (!c.has(3)) return c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
   const std::int64_t row = (blocks * bits + 7) / 8;
   const any_tensor* known = c.known(3);
@@ -239,7 +239,7 @@ value block_offsets(node_call& c, std::int64_t n, std::int64_t blocks, std::int6
       const auto v = static_cast<float>(bits == 8 ? byte : byte >> (b % 2 ? 4 : 0) & 15u);
       std::memcpy(now.data.mutable_data() + static_cast<std::size_t>(r * blocks + b) * sizeof v, &v, sizeof v);
     }
-  now.name = c.operand(3).name + ".offsets";
+  now.name = c.operand(3).name + ".zero_points";
   return c.around.value_of(now);
 }
 // The product of x and weights that stay packed; empty where they are laid out otherwise.
@@ -247,21 +247,21 @@ value packed_product(node_call& c, const value& x, std::int64_t blocks) {
   const std::int64_t n = c.integer("N"), bits = c.integer("bits", 4), block = c.integer("block_size");
   if (x.shape().rank < 1 || !x.shape().back().is_number() || x.shape().back().code != c.integer("K")) return {};
   if (!c.dims(2).is_static() || c.dims(2).size() != n * blocks) return {};
-  const value offset = block_offsets(c, n, blocks, bits);
-  if (offset.empty()) return {};
+  const value zero_point = block_zero_points(c, n, blocks, bits);
+  if (zero_point.empty()) return {};
   value scale = c.cast_to(c.number(2), dtype::float32);
   if (scale.shape() != shape{n, blocks}) scale = lamina::reshape(scale, shape{n, blocks});
-  const value y = lamina::block_linear(c.cast_to(x, dtype::float32), c[1], scale, offset, {bits, block});
+  const value y = lamina::block_linear(c.cast_to(x, dtype::float32), c[1], scale, zero_point, {bits, block});
   return c.has(5) ? value(y + c.cast_to(c.number(5), dtype::float32)) : y;
 }
 
-// A weight [N, K] of bytes [N, blocks, bytes], with a scale and an offset for each block.
+// A weight [N, K] of bytes [N, blocks, bytes], with a scale and a zero point for each block.
 void matmul_n_bits(node_call& c) {
   const std::int64_t k = c.integer("K"), n = c.integer("N"), bits = c.integer("bits", 4),
                      block = c.integer("block_size");
   check_bits(c, bits);
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if (k < 1 || n < 1 || block < 1 || std::max({k, n, block}) > most)
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
+  if (k < 1 || n < 1 || block < 1 || std::max({k, n, block}) > max)
     c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
   if (c.flag("weight_prepacked")) c.unsupported("prepacked weights");
   const std::int64_t blocks = (k + block - 1) / block;
@@ -282,15 +282,15 @@ void matmul_n_bits(node_call& c) {
     if (block_of.empty()) return lamina::reshape(x, shape{n, blocks, 1});
     return lamina::gather(lamina::reshape(x, shape{n, blocks}), block_of, 1);
   };
-  value offset = c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
+  value zero_point = c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
   if (c.has(3)) {
     const bool packed = c.type(3).element == dtype::uint8;
     const std::int64_t each = packed ? (blocks * bits + 7) / 8 : blocks;
     const value rows = lamina::reshape(c[3], shape{n, each});
     const value numbers = packed ? first_columns(unpacked(c, rows, bits), blocks) : c.cast_to(rows, dtype::float32);
-    offset = of_blocks(numbers);
+    zero_point = of_blocks(numbers);
   }
-  value weight = (q - offset) * of_blocks(c.cast_to(c.number(2), dtype::float32));
+  value weight = (q - zero_point) * of_blocks(c.cast_to(c.number(2), dtype::float32));
   if (block_of.empty()) weight = first_columns(lamina::reshape(weight, shape{n, blocks * block}), k);
   const bool one = a.shape().rank == 1;
   value y = lamina::matmul(one ? value(lamina::unsqueeze(a, axes(0))) : a, c.cast_to(weight, e), {.transpose_b = true});
@@ -322,12 +322,12 @@ void gather_block_quantized(node_call& c) {
   q = bytes ? unpacked(c, q, bits) : c.cast_to(q, dtype::float32);
   const value scale = beside(c, rows(c.cast_to(c.number(2), dtype::float32)), q, now, block);
   if (c.has(3)) {
-    value offset = rows(c[3]);
+    value zero_point = rows(c[3]);
     if (bytes && bits < 8) {
-      offset = unpacked(c, offset, bits);
-      if (const dim n = c.dims(2)[along]; n.is_number()) offset = first_columns(offset, n.code);
+      zero_point = unpacked(c, zero_point, bits);
+      if (const dim n = c.dims(2)[along]; n.is_number()) zero_point = first_columns(zero_point, n.code);
     }
-    q = q - beside(c, c.cast_to(offset, dtype::float32), q, now, block);
+    q = q - beside(c, c.cast_to(zero_point, dtype::float32), q, now, block);
   } else if (bytes) q = q - static_cast<double>(std::int64_t{1} << (bits - 1));
   c.give_like(0, q * scale, 2);
 }

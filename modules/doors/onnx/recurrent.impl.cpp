@@ -73,9 +73,9 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
 
 // ---- what the three have in common ----------------------------------------------------------------------------------
 
-// Weights [in, out] of int8, with offsets and scales, [] or [out]; an offset that is empty is 0.
+// Weights [in, out] of int8, with zero points and scales, [] or [out]; a zero point that is empty is 0.
 struct int8_weights {
-  value q{}, offset{}, scale{};
+  value q{}, zero_point{}, scale{};
 };
 // One direction of one node.
 struct direction {
@@ -145,12 +145,12 @@ class step_program {
   std::shared_ptr<ir::program> p_ = std::make_shared<ir::program>();
   std::vector<value> firsts_, sequences_, invariants_;
 };
-value clipped(const value& x, double most) { return most > 0 ? value(lamina::clamp(x, -most, most)) : x; }
+value clipped(const value& x, double max) { return max > 0 ? value(lamina::clamp(x, -max, max)) : x; }
 value product(const value& x, const value& w) { return lamina::matmul(x, w, {.transpose_b = true}); }
 // The same of weights in int8: x becomes int8 between its smallest and its largest number.
 value product(const value& x, const int8_weights& w) {
   const auto d = dynamically_quantized(x);
-  const value sums = lamina::integer_linear(d.q, d.as.offset, w.q, w.offset, true);
+  const value sums = lamina::integer_linear(d.q, d.as.zero_point, w.q, w.zero_point, true);
   return node_call::cast_to(sums, dtype::float32) * (d.as.scale * w.scale);
 }
 
@@ -238,7 +238,7 @@ direction_result lstm_direction(node_call& c, const direction& d) {
   const value h = s.carry("h", d.h), cell = s.carry("c", d.cell), x = s.slice("x", gates);
   const kept k{d.active.empty() ? value() : s.slice("active", d.active)};
   const auto within = [&](const int8_weights& w) {
-    return int8_weights{s.same("r", w.q), w.offset.empty() ? value() : s.same("r_offset", w.offset),
+    return int8_weights{s.same("r", w.q), w.zero_point.empty() ? value() : s.same("r_zero_point", w.zero_point),
                         s.same("r_scale", w.scale)};
   };
   const value all = x + (in_int8 ? placed_columns(product(h, within(d.r8))) : product(h, s.same("r", placed(d.r))));
@@ -290,7 +290,7 @@ std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::s
   return size;
 }
 
-// Weights of a direction, with scales and offsets from operand `scale` on.
+// Weights of a direction, with scales and zero points from operand `scale` on.
 int8_weights int8_weights_of(node_call& c, std::size_t i, std::size_t scale, std::int64_t d) {
   const dtype e = c.type(i).element;
   if (!of_bytes(e)) c.fail("its weights are ", c.type(i), ", and bytes are expected");
@@ -306,12 +306,12 @@ int8_weights int8_weights_of(node_call& c, std::size_t i, std::size_t scale, std
   const std::int64_t middle = e == dtype::uint8 ? 128 : 0;
   const auto known = c.has(scale + 1) ? c.known_integers(scale + 1) : std::vector<std::int64_t>{0};
   if (!known || std::any_of(known->begin(), known->end(), [&](std::int64_t n) { return n != middle; }))
-    w.offset = c.has(scale + 1) ? part(int8_operand(c, scale + 1)) : c.constant(-128.0, dtype::int8);
+    w.zero_point = c.has(scale + 1) ? part(int8_operand(c, scale + 1)) : c.constant(-128.0, dtype::int8);
   return w;
 }
 
 // Gates is how many blocks of rows the weights have; the functions of a direction are `defaults` where they are left out.
-// `in_int8`: weights are [directions, in, out] of bytes, with scales and offsets behind the peepholes.
+// `in_int8`: weights are [directions, in, out] of bytes, with scales and zero points behind the peepholes.
 void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run,
                bool in_int8 = false) {
   const std::string way = c.string("direction", "forward");

@@ -182,7 +182,7 @@ void program_writer::run() {
 
 // Whether the results of a node are written as constants, where they are asked for.
 bool program_writer::is_folded(std::int32_t i) const {
-  constexpr std::size_t most_folded = std::size_t(1) << 16;
+  constexpr std::size_t max_folded = std::size_t(1) << 16;
   const node& n = p_.at(i);
   if (!is_constant({i, 0}) || n.op->name == "quantize" || n.op->name == "dequantize") return false;
   std::size_t bytes = 0;
@@ -190,7 +190,7 @@ bool program_writer::is_folded(std::int32_t i) const {
     if (!r.dims.is_static()) return true;  // elements of constants decide the extents
     bytes += r.bytes();
   }
-  return bytes <= most_folded;
+  return bytes <= max_folded;
 }
 
 void program_writer::write(std::int32_t i) {

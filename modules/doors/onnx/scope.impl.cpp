@@ -153,13 +153,13 @@ void scope::read_initializers(const graph_message& g) {
 }
 
 void scope::charge(std::size_t units) {
-  const std::size_t most = std::min(m_.file_bytes / bytes_of_a_node, max_nodes) + more_nodes;
-  if (units <= most && m_.work <= most - units) {
+  const std::size_t max = std::min(m_.file_bytes / bytes_of_a_node, max_nodes) + more_nodes;
+  if (units <= max && m_.work <= max - units) {
     m_.work += units;
     return;
   }
   text t;
-  m_.from.fail(t << "it describes more than " << most
+  m_.from.fail(t << "it describes more than " << max
                  << " nodes, far more than a file of its size holds; its functions call each other "
                  << "too often");
 }

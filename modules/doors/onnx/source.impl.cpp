@@ -118,10 +118,10 @@ class decoder {
   }
 
  private:
-  template <class... T> [[noreturn]] void fail(const T&... words) const {
+  template <class... T> [[noreturn]] void fail(const T&... parts) const {
     text t;
     t << what_ << ": ";
-    ((t << words), ...);
+    ((t << parts), ...);
     from_.fail(t);
   }
   int bits() const { return entry_of(t_.element).bits; }

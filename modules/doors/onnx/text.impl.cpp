@@ -25,8 +25,8 @@ value one_pool(const value& pool, const value& positions) {
 void concat(node_call& c) { c.give(0, lamina::string_concat(c[0], c[1])); }
 
 void split(node_call& c) {
-  const std::int64_t most = c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1;
-  const auto made = lamina::string_split(c[0], one_word(c, c.string("delimiter", "")), {.most = most});
+  const std::int64_t max = c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1;
+  const auto made = lamina::string_split(c[0], one_word(c, c.string("delimiter", "")), {.max = max});
   c.give(0, made[0]);
   c.give(1, made[1]);
 }

@@ -27,14 +27,14 @@ struct forest {
 std::int64_t depth_of(node_call& c, const forest& f) {
   std::int64_t deepest = 0;
   std::size_t steps = 0;
-  const std::size_t most = 64 * f.size() + (std::size_t{1} << 22);
+  const std::size_t max = 64 * f.size() + (std::size_t{1} << 22);
   std::vector<std::size_t> seen(f.size(), 0);
   for (std::size_t t = 0; t < f.roots.size(); ++t) {
     std::vector<std::pair<std::int64_t, std::int64_t>> open{{f.roots[t], 0}};
     while (!open.empty()) {
       const auto [at, level] = open.back();
       open.pop_back();
-      if (++steps > most) c.unsupported("trees that share most of their nodes");
+      if (++steps > max) c.unsupported("trees that share most of their nodes");
       deepest = std::max(deepest, level);
       const auto i = static_cast<std::size_t>(at);
       if (f.modes[i] == comparison::leaf) continue;
@@ -80,14 +80,14 @@ value step(const walk& w, const value& at) {
 }
 
 value members_of(node_call& c, const forest& f, dtype e) {
-  std::size_t most = 1;
-  for (const auto& m : f.members) most = std::max(most, m.size());
-  if (most > (std::size_t{1} << 24) / f.size()) c.unsupported("sets of ", most, " members");
-  c.take(f.size() * most * sizeof(double));
-  std::vector<double> table(f.size() * most, std::numeric_limits<double>::quiet_NaN());
+  std::size_t max = 1;
+  for (const auto& m : f.members) max = std::max(max, m.size());
+  if (max > (std::size_t{1} << 24) / f.size()) c.unsupported("sets of ", max, " members");
+  c.take(f.size() * max * sizeof(double));
+  std::vector<double> table(f.size() * max, std::numeric_limits<double>::quiet_NaN());
   for (std::size_t i = 0; i < f.size(); ++i)
-    std::copy(f.members[i].begin(), f.members[i].end(), table.begin() + static_cast<std::ptrdiff_t>(i * most));
-  return table_of(c, table, e, {static_cast<std::int64_t>(f.size()), static_cast<std::int64_t>(most)});
+    std::copy(f.members[i].begin(), f.members[i].end(), table.begin() + static_cast<std::ptrdiff_t>(i * max));
+  return table_of(c, table, e, {static_cast<std::int64_t>(f.size()), static_cast<std::int64_t>(max)});
 }
 
 // The leaf that each sample comes to in each tree: [N, T].
@@ -298,8 +298,8 @@ std::vector<std::int64_t> children_of(node_call& c, const std::string& side, std
   const auto leaf = c.node_call::integers("nodes_" + side + "leafs");
   if (ids.size() != nodes || leaf.size() != nodes) c.fail("its lists of nodes differ in length");
   for (std::size_t i = 0; i < nodes; ++i) {
-    const auto most = static_cast<std::int64_t>(leaf[i] ? leaves : nodes);
-    if (ids[i] < 0 || ids[i] >= most) c.fail("node ", i, " leads to ", ids[i], " of ", most);
+    const auto max = static_cast<std::int64_t>(leaf[i] ? leaves : nodes);
+    if (ids[i] < 0 || ids[i] >= max) c.fail("node ", i, " leads to ", ids[i], " of ", max);
     if (leaf[i]) ids[i] += static_cast<std::int64_t>(nodes);
   }
   return ids;

@@ -266,7 +266,7 @@ void gru_gates(written_call& c) {
 
 void quantize(written_call& c) { c.give(c.add("QuantizeLinear", c.all(), {{"axis", c.integer("axis")}})); }
 void dequantize(written_call& c) { c.give(c.add("DequantizeLinear", c.all(), {{"axis", c.integer("axis")}})); }
-// Operands i, i + 1, i + 2: x, its scale and offset.
+// Operands i, i + 1, i + 2: x, its scale and zero point.
 std::string as_real(written_call& c, std::size_t i) { return c.add("DequantizeLinear", {c[i], c[i + 1], c[i + 2]}); }
 // The number that an operand is, where constants decide it.
 std::optional<double> number_of(written_call& c, std::size_t i) {
@@ -277,17 +277,17 @@ std::optional<double> number_of(written_call& c, std::size_t i) {
     else return {};
   });
 }
-// Operands i, i + 1: scale and offset of the result; `held` by the bounds that are attributes, in front of it where numbers are known.
+// Operands i, i + 1: scale and zero point of the result; `held` by the bounds that are attributes, in front of it where numbers are known.
 std::string as_int8(written_call& c, std::string x, std::size_t i, bool held) {
   const auto low = held ? c.integer("low") : -128, high = held ? c.integer("high") : 127;
   const bool open = low == -128 && high == 127;
-  const auto scale = open ? std::nullopt : number_of(c, i), offset = open ? std::nullopt : number_of(c, i + 1);
-  if (scale && offset) {
+  const auto scale = open ? std::nullopt : number_of(c, i), zero_point = open ? std::nullopt : number_of(c, i + 1);
+  if (scale && zero_point) {
     const auto bound = [&](std::int64_t b) {
-      return c.number(static_cast<double>(static_cast<float>((static_cast<double>(b) - *offset) * *scale)),
+      return c.number(static_cast<double>(static_cast<float>((static_cast<double>(b) - *zero_point) * *scale)),
                       dtype::float32);
     };
-    if (high == 127 && static_cast<double>(low) == *offset) x = c.add("Relu", {std::move(x)});
+    if (high == 127 && static_cast<double>(low) == *zero_point) x = c.add("Relu", {std::move(x)});
     else if (high == 127) x = c.add("Max", {std::move(x), bound(low)});
     else if (low == -128) x = c.add("Min", {std::move(x), bound(high)});
     else x = c.add("Clip", {std::move(x), bound(low), bound(high)});

@@ -319,12 +319,12 @@ void non_zero(written_call& c) {
   give_rows(c, c.add("Transpose", {c.add("NonZero", {c[0]})}, {{"perm", written_numbers{1, 0}}}));
 }
 // Of boxes [N, 4] as of a batch of one image with one class. The operand that sorts the scores is not read: the operator does it.
-void suppress(written_call& c, std::string most, std::string overlap, std::string least) {
+void suppress(written_call& c, std::string max, std::string overlap, std::string least) {
   if (c.type(0).element != dtype::float32) c.unsupported("its boxes are not float32");
   const bool batch = c.dims(0).rank == 3;
   const auto boxes = batch ? c[0] : c.add("Unsqueeze", {c[0], c.longs({0})});
   const auto scores = batch ? c[1] : c.add("Unsqueeze", {c[1], c.longs({0, 1})});
-  name_list operands{boxes, scores, std::move(most), std::move(overlap)};
+  name_list operands{boxes, scores, std::move(max), std::move(overlap)};
   if (!least.empty()) operands.push_back(std::move(least));
   const auto rows =
       c.add("NonMaxSuppression", std::move(operands), {{"center_point_box", std::int64_t(c.flag("centers"))}});
@@ -332,9 +332,9 @@ void suppress(written_call& c, std::string most, std::string overlap, std::strin
 }
 void non_max_suppression(written_call& c) {
   constexpr std::int64_t any = std::numeric_limits<std::int32_t>::max();
-  const auto most = c.integer("most");
+  const auto max = c.integer("max_per_class");
   const double least = c.real("score_threshold");
-  suppress(c, c.position(most == suppression_attributes::all ? any : most),
+  suppress(c, c.position(max == suppression_attributes::all ? any : max),
            c.number(c.real("iou_threshold"), dtype::float32),
            std::isinf(least) && least < 0 ? "" : c.number(least, dtype::float32));
 }

@@ -105,10 +105,10 @@ struct session::implementation {
       run = std::make_unique<executor>(plan, states, pool(), memory);
       if (packs && states.shared->packed_forms() > forms) packs->makers.push_back(plan);
     }
-    const std::size_t most = std::min(max_bytes, plans.limits().bytes);
+    const std::size_t max = std::min(max_bytes, plans.limits().bytes);
     std::size_t bytes = run->own_bytes() + plan->bytes();
     for (const auto& e : entries) bytes += e.bytes();
-    while (!entries.empty() && (entries.size() >= max_executors || bytes > most)) {
+    while (!entries.empty() && (entries.size() >= max_executors || bytes > max)) {
       const auto oldest = std::min_element(entries.begin(), entries.end(),
                                            [](const entry& a, const entry& b) { return a.used < b.used; });
       bytes -= oldest->bytes();
@@ -353,12 +353,12 @@ template <class F> any_value with_copies(any_value v, const F& is_lent) {
   }
 }
 // How many rows there are to be, as a segment has left it.
-std::int64_t counted(const counted_rows& c, const void* count, std::int64_t most) {
+std::int64_t counted(const counted_rows& c, const void* count, std::int64_t max) {
   std::int64_t n;
   std::memcpy(&n, count, sizeof n);
-  if (n < 0 || n > most) {
+  if (n < 0 || n > max) {
     text t;
-    detail::raise(error_kind::value, t << c.what << ": " << n << " rows are asked for, and there are " << most);
+    detail::raise(error_kind::value, t << c.what << ": " << n << " rows are asked for, and there are " << max);
   }
   return n;
 }

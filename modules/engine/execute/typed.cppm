@@ -36,8 +36,8 @@ struct evaluation {
 class evaluation_site {
  public:
   struct prepared;
-  /// Keeps up to `most` executors besides the one that each thread used last.
-  explicit evaluation_site(std::size_t most = 64);
+  /// Keeps up to `max` executors besides the one that each thread used last.
+  explicit evaluation_site(std::size_t max = 64);
   static constexpr std::size_t max_bytes = std::size_t(64) << 20;  // of those
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
@@ -361,8 +361,8 @@ template <class F, class... X> class traces {
       return false;
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     // The extents of the result are among the words, so that a plan for others is not found.
-    constexpr std::size_t most = (... + Y::rank) + Out::rank;
-    std::int64_t words[most + 1];
+    constexpr std::size_t max = (... + Y::rank) + Out::rank;
+    std::int64_t words[max + 1];
     std::size_t n = 0;
     (open(x, words, n), ..., open(out, words, n));
     void* const to[] = {out.writable().data()};
@@ -407,8 +407,8 @@ template <class F, class... X> class traces {
   // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is. So what it
   // is called with must be small enough to be copied once.
   template <class Place, class... Y> bool trace(const F& f, context& where, evaluation e, Place place, const Y&... x) {
-    constexpr std::int64_t most = 1 << 24;
-    if (((x.size() > most) || ...) || any_shared(x...)) return false;
+    constexpr std::int64_t max = 1 << 24;
+    if (((x.size() > max) || ...) || any_shared(x...)) return false;
     return trace_copies(f, where, e, place, std::index_sequence_for<Y...>(), x...);
   }
   template <class Place, std::size_t... I, class... Y>

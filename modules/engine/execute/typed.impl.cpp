@@ -161,7 +161,7 @@ struct evaluation_site::prepared {
   }
 };
 
-evaluation_site::evaluation_site(std::size_t most) : most_(most) {}
+evaluation_site::evaluation_site(std::size_t max) : most_(max) {}
 evaluation_site::~evaluation_site() {
   for (auto& p : places_) delete p.ready;
 }

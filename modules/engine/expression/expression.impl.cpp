@@ -22,9 +22,9 @@ void detail::no_variable(std::string_view name) {
 
 namespace {
 struct found_result {
-  static constexpr std::size_t most_operands = 3;
+  static constexpr std::size_t max_operands = 3;
   const void* rule = nullptr;
-  shape in[most_operands], result;
+  shape in[max_operands], result;
 };
 // One place for each of a few rules of a thread; of two that share it, the last one stays.
 found_result& found_by(const void* rule) {
@@ -43,7 +43,7 @@ const shape* detail::known_result(const void* rule, view<const tensor_type> in) 
 }
 
 void detail::remember_result(const void* rule, view<const tensor_type> in, const shape& result) {
-  if (in.size() > found_result::most_operands) return;
+  if (in.size() > found_result::max_operands) return;
   found_result& found = found_by(rule);
   found.rule = rule;
   for (std::size_t i = 0; i < in.size(); ++i) found.in[i] = in[i].dims;

@@ -47,8 +47,8 @@ template <class T> std::size_t cached_scratch_bytes(const cached_attention_args&
   const long counts[] = {piece, last};
   for (const long rows : counts) {
     if (rows == 0) continue;
-    const long most = a.capacity > a.queries ? a.capacity : a.queries;
-    for (long keys = 1; keys <= most; ++keys) {
+    const long max = a.capacity > a.queries ? a.capacity : a.queries;
+    for (long keys = 1; keys <= max; ++keys) {
       at_least(cached_scores(a, rows, keys));
       at_least(cached_mixture(a, rows, keys));
     }

@@ -1,4 +1,4 @@
-// Products of rows of float32 with weights of 4 or 8 bits that have a scale and an offset for each block, which stay packed.
+// Products of rows of float32 with weights of 4 or 8 bits that have a scale and a zero point for each block, which stay packed.
 #pragma once
 #include "quantized_words.h"
 
@@ -33,14 +33,14 @@ template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p,
     first = __builtin_convertvector(both & words(15), V), second = __builtin_convertvector(both >> words(4), V);
   }
 }
-/// The numbers of a block less its offset. With AVX-512 those of 4 bits come out of a register of all 16: fewer steps than to make a
+/// The numbers of a block less its zero point. With AVX-512 those of 4 bits come out of a register of all 16: fewer steps than to make a
 /// float of each.
 template <int Bits, class V> class block_numbers {
  public:
   LAMINA_INLINE explicit block_numbers(float z) {
-    const V offset(z);
-    if constexpr (looks_up) held_ = V{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - offset;
-    else held_ = offset;
+    const V zero_point(z);
+    if constexpr (looks_up) held_ = V{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - zero_point;
+    else held_ = zero_point;
   }
   /// 32 of them, in the order of `numbers32`.
   LAMINA_INLINE void take(const std::uint8_t* p, V& first, V& second) const {
@@ -62,7 +62,7 @@ template <int Bits, class V> class block_numbers {
 
  private:
   static constexpr bool looks_up = Bits == 4 && this_isa == isa::avx512;
-  V held_;  // all 16 less the offset, or the offset
+  V held_;  // all 16 less the zero point, or the zero point
 };
 /// Each half added to the other, until one number is left.
 template <class V> LAMINA_INLINE float sum_of(V v) {
@@ -99,11 +99,11 @@ template <int Bits, int R, long Block> struct block_rows {
     for (int r = 0; r < R; ++r) LAMINA_UNROLL for (int i = 0; i < chains; ++i) sums[r][i] = floats(0.f);
     const long block = Block ? Block : a.block, blocks = a.blocks, bytes = block * Bits / 8;
     const std::uint8_t* w = a.weight + o * a.blocks * bytes;
-    const float *scale = a.scale + o * a.blocks, *offset = a.offset + o * a.blocks * a.offset_step;
-    block_numbers<Bits, floats> numbers(blocks ? *offset : 0);
+    const float *scale = a.scale + o * a.blocks, *zero_point = a.zero_point + o * a.blocks * a.zero_point_step;
+    block_numbers<Bits, floats> numbers(blocks ? *zero_point : 0);
     const auto add_block = [&](long b, int chain) __attribute__((always_inline)) {
       const floats s(scale[b]);
-      if (a.offset_step) numbers = block_numbers<Bits, floats>(offset[b]);
+      if (a.zero_point_step) numbers = block_numbers<Bits, floats>(zero_point[b]);
       const auto add = [&](auto part_of) __attribute__((always_inline)) {
         LAMINA_UNROLL
         for (int r = 0; r < R; ++r) sums[r][chain] = plus_product(sums[r][chain], part_of(x + r * x_row), s);
@@ -118,7 +118,7 @@ template <int Bits, int R, long Block> struct block_rows {
         });
       }
       if (k < block) {
-        const floats last = numbers16<Bits>(w + k * Bits / 8) - floats(offset[b * a.offset_step]);
+        const floats last = numbers16<Bits>(w + k * Bits / 8) - floats(zero_point[b * a.zero_point_step]);
         add([&](const float* row) __attribute__((always_inline)) { return read<floats>(row + k) * last; });
       }
       x += block, w += bytes;

@@ -142,12 +142,12 @@ inline void spread_back(const chain_operand& operand, const char* from, long row
 /// Short rows: blocks of whole rows along the third axis.
 inline void short_rows(const chain_args& args, prepared& p, unsigned direct, char* blocks) {
   const int operands = args.operand_count;
-  const long row = args.extent[3], most = block_elements / row;
+  const long row = args.extent[3], max = block_elements / row;
   const char* held[chain_operands] = {};  // what a block of repeated rows was made from
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
-      for (long k = 0; k < args.extent[2]; k += most) {
-        const long rows = args.extent[2] - k < most ? args.extent[2] - k : most;
+      for (long k = 0; k < args.extent[2]; k += max) {
+        const long rows = args.extent[2] - k < max ? args.extent[2] - k : max;
         for (int o = 0; o < operands; ++o) {
           const chain_operand& operand = args.operand[o];
           char* const here = position(operand, i, j, k);
@@ -161,7 +161,7 @@ inline void short_rows(const chain_args& args, prepared& p, unsigned direct, cha
           if (repeated && held[o] == here) continue;
           held[o] = here;
           // repeated rows fill the whole block, for later blocks too
-          lay_out(operand, here, repeated ? most : rows, row, p.address[o]);
+          lay_out(operand, here, repeated ? max : rows, row, p.address[o]);
         }
         char* laid[chain_operands];
         for (int o = 0; o < operands; ++o) laid[o] = p.address[o];

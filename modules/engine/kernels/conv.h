@@ -137,12 +137,12 @@ struct reorder_args {
 /// One block of channels of `images` images whose lanes are channels of blocks elsewhere: lane i of a pixel is lane `lane[i]` of that
 /// pixel in block `block[i]` of `blocks` ones; where that is negative, zero.
 struct channel_block_args {
-  static constexpr int most_lanes = 16;
-  const void* in[most_lanes];  // block by block: that of the first image
+  static constexpr int max_lanes = 16;
+  const void* in[max_lanes];  // block by block: that of the first image
   void* out;
-  long in_image[most_lanes], out_image;  // elements between images
+  long in_image[max_lanes], out_image;  // elements between images
   long images, pixels;
-  std::int32_t blocks, lane[most_lanes], block[most_lanes], pad;
+  std::int32_t blocks, lane[max_lanes], block[max_lanes], pad;
 };
 
 /// Pooling over `images` maps of w.channels channels (plain) or channel blocks (blocked: w.channels counts channels).

@@ -38,13 +38,13 @@ LAMINA_INLINE vec<float> permuted(vec<float> x, vec<std::int32_t> lane, vec<floa
 
 /// The same by permuted registers: `Count` of them for each pixel; 0: any number.
 template <int Count> LAMINA_INLINE void permute_lanes(const channel_block_args& a) {
-  constexpr int lanes = width<float>, most = Count ? Count : lanes;
+  constexpr int lanes = width<float>, max = Count ? Count : lanes;
   const int count = Count ? Count : a.blocks;
-  std::int32_t lane[most][lanes];
+  std::int32_t lane[max][lanes];
   for (int k = 0; k < count; ++k)
     for (int i = 0; i < lanes; ++i) lane[k][i] = a.block[i] == k ? a.lane[i] : -1;
   for (long n = 0; n < a.images; ++n) {
-    const float* in[most];
+    const float* in[max];
     for (int k = 0; k < count; ++k) in[k] = static_cast<const float*>(a.in[k]) + n * a.in_image[k];
     float* out = static_cast<float*>(a.out) + n * a.out_image;
     LAMINA_NO_UNROLL for (long p = 0; p < a.pixels; ++p) {

@@ -58,9 +58,9 @@ template <class Form, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(co
 
 /// Rows of kernels in a tile of one block or two, by the taps of a row.
 constexpr long rows_of_tile(long blocks, long taps) {
-  const long most = LAMINA_REGISTERS == 32 ? 8 : 4;
-  if (taps == 1) return blocks == 1 ? 8 : most;
-  return (taps == 5 ? most / 2 : most) / blocks;
+  const long max = LAMINA_REGISTERS == 32 ? 8 : 4;
+  if (taps == 1) return blocks == 1 ? 8 : max;
+  return (taps == 5 ? max / 2 : max) / blocks;
 }
 
 }  // namespace outer

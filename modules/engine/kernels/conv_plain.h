@@ -198,8 +198,8 @@ template <class T> void decide(conv_plain_args& a, role r, tile_function (&tiles
     return;
   }
   const long row_bytes = sizes(w).taps * w.out_width * static_cast<long>(sizeof(T));
-  const long all = rows_of(a), most = pointwise ? all : larger(1, smaller(all, column_bytes / larger(1, row_bytes)));
-  const long groups = larger(1, divide_up(all, larger(1, most)));
+  const long all = rows_of(a), max = pointwise ? all : larger(1, smaller(all, column_bytes / larger(1, row_bytes)));
+  const long groups = larger(1, divide_up(all, larger(1, max)));
   a.decision[row_group] = divide_up(all, groups);
   a.decision[group_count] = a.decision[row_group] ? divide_up(all, a.decision[row_group]) : 0;
   describe_product<T>(a, r, a.decision[row_group], a.product);

@@ -69,8 +69,8 @@ template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   const long columns = thin ? thin_block_bytes / (g.k_block * size) : block_row_bytes / size;
   g.column_block = larger(1, smaller(columns / g.tile_columns, parts(g.n, g.tile_columns))) * g.tile_columns;
   const long panels = g.tall_count + parts(g.m - g.tall_count * g.tall_rows, g.short_rows);
-  const long most = g.pack_b || g.prepacked ? larger(1, block_rows / tile_rows) : larger(1, panels);
-  g.panel_block = larger(1, parts(panels, larger(1, parts(panels, most))));
+  const long max = g.pack_b || g.prepacked ? larger(1, block_rows / tile_rows) : larger(1, panels);
+  g.panel_block = larger(1, parts(panels, larger(1, parts(panels, max))));
 }
 
 /// Whether anything follows the sums.

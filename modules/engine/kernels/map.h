@@ -191,10 +191,10 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
   const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
   float* z = static_cast<float*>(out);
   if (n <= 0) return;
-  const long steps_x = steps & 1, steps_y = steps >> 1 & 1, most = n < guarded_tile ? n : guarded_tile;
+  const long steps_x = steps & 1, steps_y = steps >> 1 & 1, max = n < guarded_tile ? n : guarded_tile;
   float repeated[guarded_tile], value[guarded_tile];
   if (steps_x == 0 && steps_y == 0) return fill_run(z, Op::plain(*x, *y) ? Op::fast(*x, *y) : Op::slow(*x, *y), n);
-  if (steps_x == 0 || steps_y == 0) fill_run(repeated, steps_x == 0 ? *x : *y, most);
+  if (steps_x == 0 || steps_y == 0) fill_run(repeated, steps_x == 0 ? *x : *y, max);
   for (long i = 0; i < n; i += guarded_tile) {
     const float *p = steps_x != 0 ? x + i : repeated, *q = steps_y != 0 ? y + i : repeated;
     const long count = n - i < guarded_tile ? n - i : guarded_tile;

@@ -86,13 +86,13 @@ LAMINA_APART void write_row(const normalize_args& a, const T* in, T* out, T mean
 template <class T> LAMINA_APART void normalize(const normalize_args& a) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long n = a.length, most = folds::rows_together<T>(n);
+  const long n = a.length, max = folds::rows_together<T>(n);
   const auto write = a.weight != nullptr
                          ? (a.bias != nullptr ? &write_row<true, true, T> : &write_row<true, false, T>)
                          : (a.bias != nullptr ? &write_row<false, true, T> : &write_row<false, false, T>);
   factors<T> known[2];
   for (long r = 0, before = 0, turn = 0; r < a.rows || before > 0; turn = 1 - turn) {
-    const long left = a.rows - r, count = left < most ? left : most;
+    const long left = a.rows - r, count = left < max ? left : max;
     factors<T>& f = known[turn];
     if (count > 0) find_means(a, in + r * n, count, f);
     LAMINA_NO_UNROLL for (long i = 0, at = r - before; at < r; ++i, ++at) {

@@ -19,12 +19,12 @@ using namespace quantized;
 // ---- float <-> int8
 // ---------------------------------------------------------------------------------------------------
 
-LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, float high, std::int32_t offset) {
+LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, float high, std::int32_t zero_point) {
   float v = x / scale;
   v = v == v ? v : 0.f;
   v = v < low ? low : v;
   v = v > high ? high : v;
-  return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + offset);
+  return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + zero_point);
 }
 
 // ---- linear
@@ -122,14 +122,14 @@ LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std:
   return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 + o % panel_columns * 4);
 }
 
-/// What the offset of the weights adds to each sum of a row, less that.
-template <class Args>
-LAMINA_INLINE void less_w_offset(const Args& a, std::int32_t x_offset, std::int32_t w_offset, std::int32_t* terms) {
+/// What the zero point of the weights adds to each sum of a row, less that.
+template <class Args> LAMINA_INLINE void less_w_zero_point(const Args& a, std::int32_t x_zero_point,
+                                                           std::int32_t w_zero_point, std::int32_t* terms) {
   for (long i = 0; i < a.rows; ++i) {
     const std::int8_t* x = a.x + i * a.x_row;
     std::int32_t sum = 0;
     for (long k = 0; k < a.depth; ++k) sum += x[k];
-    terms[i] = less_offset(0, w_offset, less_offset(sum, x_offset, static_cast<std::int32_t>(a.depth)));
+    terms[i] = less_zero_point(0, w_zero_point, less_zero_point(sum, x_zero_point, static_cast<std::int32_t>(a.depth)));
   }
 }
 template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& args, void* scratch) {
@@ -139,8 +139,8 @@ template <class Form> LAMINA_INLINE void linear(const quantized_linear_args& arg
   const finish finished(a.to);
   const factors by =
       factors_of<Form, finish>(a.to, a.columns, memory, [&](long o) { return weights_of<Form>(has, a.packed, o); });
-  auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
-  if (terms) less_w_offset(a, *a.to.x_offset, *a.w_offset, terms);
+  auto* terms = a.has_w_zero_point && *a.w_zero_point ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
+  if (terms) less_w_zero_point(a, *a.to.x_zero_point, *a.w_zero_point, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
@@ -165,12 +165,12 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
   const integer_linear_args a = args;
   const linear_layout<Form> has(a.rows, a.columns, a.depth);
   auto* memory = static_cast<std::int8_t*>(scratch);
-  auto* taken = reinterpret_cast<std::int32_t*>(memory);  // what the offset of x adds to each sum, less that
-  const std::int32_t offset = *a.x_offset + Form::shift;
-  for (long o = 0; o < a.columns; ++o) taken[o] = less_offset(0, offset, weights_of<Form>(has, a.packed, o));
+  auto* taken = reinterpret_cast<std::int32_t*>(memory);  // what the zero point of x adds to each sum, less that
+  const std::int32_t zero_point = *a.x_zero_point + Form::shift;
+  for (long o = 0; o < a.columns; ++o) taken[o] = less_zero_point(0, zero_point, weights_of<Form>(has, a.packed, o));
   for (long o = a.columns; o < panels_of(a.columns) * panel_columns; ++o) taken[o] = 0;
-  auto* terms = a.has_w_offset && *a.w_offset ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
-  if (terms) less_w_offset(a, *a.x_offset, *a.w_offset, terms);
+  auto* terms = a.has_w_zero_point && *a.w_zero_point ? reinterpret_cast<std::int32_t*>(memory + has.bytes) : nullptr;
+  if (terms) less_w_zero_point(a, *a.x_zero_point, *a.w_zero_point, terms);
   linear_tiles<Form>(
       has, a.rows, a.columns, a.depth, a.x, a.x_row, a.packed, memory,
       [&](long row, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
@@ -235,16 +235,16 @@ template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack
 // ---- sums and products of two
 // -------------------------------------------------------------------------------------------
 
-template <class F> LAMINA_INLINE void both(const quantized_add_args& a, F f, std::int32_t offset) {
+template <class F> LAMINA_INLINE void both(const quantized_add_args& a, F f, std::int32_t zero_point) {
   const std::int8_t *x = a.a, *y = a.b;
   std::int8_t* out = a.y;
   const std::int32_t low = a.low, high = a.high;
   for (long r = 0; r < a.rows; ++r, x += a.count, y += a.b_row, out += a.count)
     if (a.b_step)
-      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], y[i]), low, high, offset);
+      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], y[i]), low, high, zero_point);
     else {
       const std::int32_t one = *y;
-      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], one), low, high, offset);
+      LAMINA_IN_PAIRS for (long i = 0; i < a.count; ++i) out[i] = finished_number(f(x[i], one), low, high, zero_point);
     }
 }
 
@@ -260,9 +260,9 @@ void LAMINA_KERNEL(quantize_f32)(const void* args, void*) noexcept {
   for (long i = 0; i < a.outer; ++i)
     for (long c = 0; c < a.channels; ++c, in += a.inner, out += a.inner) {
       const float scale = a.scale[c];
-      const std::int32_t offset = a.offset[c];
-      const auto low = static_cast<float>(-128 - offset), high = static_cast<float>(127 - offset);
-      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = quantized_number(in[k], scale, low, high, offset);
+      const std::int32_t zero_point = a.zero_point[c];
+      const auto low = static_cast<float>(-128 - zero_point), high = static_cast<float>(127 - zero_point);
+      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = quantized_number(in[k], scale, low, high, zero_point);
     }
 }
 
@@ -273,8 +273,8 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
   for (long i = 0; i < a.outer; ++i)
     for (long c = 0; c < a.channels; ++c, in += a.inner, out += a.inner) {
       const float scale = a.scale[c];
-      const std::int32_t offset = a.offset[c];
-      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = static_cast<float>(in[k] - offset) * scale;
+      const std::int32_t zero_point = a.zero_point[c];
+      LAMINA_IN_PAIRS for (long k = 0; k < a.inner; ++k) out[k] = static_cast<float>(in[k] - zero_point) * scale;
     }
 }
 
@@ -293,7 +293,7 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                                   \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept { \
-    const std::size_t terms = a->has_w_offset ? whole_lines(a->rows * 4) : 0;                              \
+    const std::size_t terms = a->has_w_zero_point ? whole_lines(a->rows * 4) : 0;                          \
     return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                               \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
@@ -393,22 +393,25 @@ void LAMINA_KERNEL(quantized_average_pool)(const void* args, void*) noexcept {
 void LAMINA_KERNEL(quantized_add)(const void* args, void*) noexcept {
   const auto a = *static_cast<const quantized_add_args*>(args);
   const float a_factor = *a.a_scale / *a.y_scale, b_factor = *a.b_scale / *a.y_scale;
-  const std::int32_t a_offset = *a.a_offset, b_offset = *a.b_offset, offset = *a.y_offset;
+  const std::int32_t a_zero_point = *a.a_zero_point, b_zero_point = *a.b_zero_point, zero_point = *a.y_zero_point;
   both(
       a,
       [=](std::int32_t x, std::int32_t y) {
-        return static_cast<float>(x - a_offset) * a_factor + static_cast<float>(y - b_offset) * b_factor;
+        return static_cast<float>(x - a_zero_point) * a_factor + static_cast<float>(y - b_zero_point) * b_factor;
       },
-      offset);
+      zero_point);
 }
 
 void LAMINA_KERNEL(quantized_multiply)(const void* args, void*) noexcept {
   const auto a = *static_cast<const quantized_add_args*>(args);
   const float factor = *a.a_scale * *a.b_scale / *a.y_scale;
-  const std::int32_t a_offset = *a.a_offset, b_offset = *a.b_offset, offset = *a.y_offset;
+  const std::int32_t a_zero_point = *a.a_zero_point, b_zero_point = *a.b_zero_point, zero_point = *a.y_zero_point;
   both(
-      a, [=](std::int32_t x, std::int32_t y) { return static_cast<float>((x - a_offset) * (y - b_offset)) * factor; },
-      offset);
+      a,
+      [=](std::int32_t x, std::int32_t y) {
+        return static_cast<float>((x - a_zero_point) * (y - b_zero_point)) * factor;
+      },
+      zero_point);
 }
 
 void LAMINA_KERNEL(block_linear_4)(const void* args, void* scratch) noexcept {

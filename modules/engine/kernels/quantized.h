@@ -1,4 +1,4 @@
-// Tensors of int8 that stand for real numbers, value = (q - offset) * scale, and their products in integers.
+// Tensors of int8 that stand for real numbers, value = (q - zero_point) * scale, and their products in integers.
 //
 // Sums are exact in int32, so every form of a product on every instruction set gives the same bits.
 #pragma once
@@ -7,30 +7,30 @@
 
 namespace lamina::kernels {
 
-/// out = saturated(round(in / scale) + offset), ties to even, NaN as 0; and back, out = (in - offset) * scale.
-/// Seen as [outer, channels, inner] with a scale and an offset for each channel.
+/// out = saturated(round(in / scale) + zero point), ties to even, NaN as 0; and back, out = (in - zero point) * scale.
+/// Seen as [outer, channels, inner] with a scale and a zero point for each channel.
 struct quantize_args {
   long outer, channels, inner;
   const void* in;
   void* out;
   const float* scale;
-  const std::int8_t* offset;
+  const std::int8_t* zero_point;
 };
 
-/// How an int32 sum becomes an int8 result: saturated(round(sum * x_scale * w_scale / y_scale) + y_offset) within
+/// How an int32 sum becomes an int8 result: saturated(round(sum * x_scale * w_scale / y_scale) + y_zero_point) within
 /// [low, high], which lies within [-128, 127]; ties to even.  All of it is operands of the net, read when it runs.
 struct requantization {
   const float* x_scale;
   const float* w_scale;
   const float* y_scale;  // of w: one, or one for each output channel
-  const std::int8_t* x_offset;
-  const std::int8_t* y_offset;
+  const std::int8_t* x_zero_point;
+  const std::int8_t* y_zero_point;
   const std::int32_t* bias;  // for each output channel, in units of x_scale * w_scale; null: none
   long w_scale_step;         // 0: one scale for all
   std::int32_t low, high;
 };
 
-/// y[i, o] from the sums over p of (x[i, p] - x_offset) (w[o, p] - w_offset) + bias[o], for rows i and output channels o.
+/// y[i, o] from the sums over p of (x[i, p] - x_zero_point) (w[o, p] - w_zero_point) + bias[o], for rows i and output channels o.
 struct quantized_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
@@ -39,8 +39,8 @@ struct quantized_linear_args {
   std::int8_t* y;
   long y_row;
   requantization to;
-  const std::int8_t* w_offset;  // read where `has_w_offset` is set; else 0
-  bool has_w_offset;
+  const std::int8_t* w_zero_point;  // read where `has_w_zero_point` is set; else 0
+  bool has_w_zero_point;
 };
 /// The weight of column c and position k of the sums lies at w[c * w_column + k * w_depth].
 struct quantized_linear_pack_args {
@@ -49,7 +49,7 @@ struct quantized_linear_pack_args {
   std::int8_t* packed;
 };
 
-/// y[i, o] = the sum over p of (x[i, p] - x_offset) (w[o, p] - w_offset), as int32, which wraps.
+/// y[i, o] = the sum over p of (x[i, p] - x_zero_point) (w[o, p] - w_zero_point), as int32, which wraps.
 struct integer_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
@@ -57,14 +57,14 @@ struct integer_linear_args {
   const std::int8_t* packed;  // the weights as `linear_pack` wrote them
   std::int32_t* y;
   long y_row;
-  const std::int8_t* x_offset;
-  const std::int8_t* w_offset;  // read where `has_w_offset` is set; else 0
-  bool has_w_offset;
+  const std::int8_t* x_zero_point;
+  const std::int8_t* w_zero_point;  // read where `has_w_zero_point` is set; else 0
+  bool has_w_zero_point;
 };
 
-/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_offset. The channels of the window
+/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_zero_point. The channels of the window
 /// are those of the filters; images have a part of them, which filters read `repeats` times.
-/// Rows [first_row, first_row + rows) of their results. `conv_sums` reads nothing of `to` but x_offset, and writes int32.
+/// Rows [first_row, first_row + rows) of their results. `conv_sums` reads nothing of `to` but x_zero_point, and writes int32.
 struct quantized_conv_args {
   window w;
   long first, count, first_row, rows, repeats;
@@ -98,7 +98,7 @@ struct quantized_products {
   kernel conv_pack;                             // args: quantized_conv_pack_args
 };
 
-/// y = saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset) within
+/// y = saturated(round((a - a_zero_point) (a_scale / y_scale) + (b - b_zero_point) (b_scale / y_scale)) + y_zero_point) within
 /// [low, high], each step in float32; ties to even.
 /// Row r of a and y begins at r * count, that of b at r * b_row; `b_step` 0: one number of b for the row.
 struct quantized_add_args {
@@ -106,19 +106,19 @@ struct quantized_add_args {
   const std::int8_t *a, *b;
   std::int8_t* y;
   const float *a_scale, *b_scale, *y_scale;
-  const std::int8_t *a_offset, *b_offset, *y_offset;
+  const std::int8_t *a_zero_point, *b_zero_point, *y_zero_point;
   std::int32_t low, high;
 };
 
-/// y[i, o] = the sum over p of x[i, p] (q[o, p] - offset) scale, for numbers q of 4 or 8 bits in blocks along p, each with a scale and
-/// an offset.
+/// y[i, o] = the sum over p of x[i, p] (q[o, p] - zero point) scale, for numbers q of 4 or 8 bits in blocks along p, each with a scale and
+/// a zero point.
 struct block_linear_args {
   long rows, columns, depth, block, blocks;  // block: a multiple of 16
   const float* x;
   long x_row;
-  const std::uint8_t* weight;   // [columns, blocks, bytes of a block]
-  const float *scale, *offset;  // [columns, blocks]
-  long offset_step;             // 0: one offset for all
+  const std::uint8_t* weight;       // [columns, blocks, bytes of a block]
+  const float *scale, *zero_point;  // [columns, blocks]
+  long zero_point_step;             // 0: one zero point for all
   float* y;
   long y_row;
 };
@@ -130,12 +130,12 @@ struct quantized_table_args {
   std::int8_t* out;
 };
 
-/// saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset) over the positions of a window that lie
+/// saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point) over the positions of a window that lie
 /// in the map, each step in float32 but the sum; ties to even.  `count` as of `pool_args`.
 struct quantized_average_args {
   pool_args pool;  // of int8; without index
   const float *x_scale, *y_scale;
-  const std::int8_t *x_offset, *y_offset;
+  const std::int8_t *x_zero_point, *y_zero_point;
 };
 
 /// c[i, j] = sum over l of a[i, l] b[l, j], which wraps; rows of c follow each other.
@@ -164,10 +164,10 @@ struct quantized_blocked_args {
   std::int8_t* out;
   requantization to;
   /// What is added to the results as `add` does it, the results being its a; null: nothing. Lies as `out`. The sum takes them as
-  /// numbers of a_scale and a_offset, whatever they were made with.
+  /// numbers of a_scale and a_zero_point, whatever they were made with.
   const std::int8_t* b;
   const float *a_scale, *b_scale, *sum_scale;
-  const std::int8_t *a_offset, *b_offset, *sum_offset;
+  const std::int8_t *a_zero_point, *b_zero_point, *sum_zero_point;
   std::int32_t sum_low, sum_high;
 };
 struct quantized_blocked_pack_args {
@@ -193,9 +193,9 @@ struct quantized_functions {
   /// The forms that this set can have; the fastest one that the machine has is `form()`.
   quantized_products products[2];
   int (*form)() noexcept;
-  kernel average_pool;     // args: quantized_average_args
-  kernel add;              // args: quantized_add_args
-  kernel multiply;         // args: quantized_add_args: (a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)
+  kernel average_pool;  // args: quantized_average_args
+  kernel add;           // args: quantized_add_args
+  kernel multiply;      // args: quantized_add_args: (a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)
   kernel block_linear[2];  // of 4 and 8 bits. args: block_linear_args
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
   kernel table;  // args: quantized_table_args

@@ -14,21 +14,21 @@ namespace quantized {
 inline constexpr long block_channels = 16;
 inline constexpr int plus_128 = 128;
 
-/// How four registers of 16 sums become 64 bytes of a block: saturated(round(v) + offset) within [low, high], NaN as `low`.
+/// How four registers of 16 sums become 64 bytes of a block: saturated(round(v) + zero point) within [low, high], NaN as `low`.
 struct block_bytes {
-  __m512 most;
-  __m512i offset, low;
+  __m512 max;
+  __m512i zero_point, low;
 
-  LAMINA_INLINE block_bytes(std::int32_t y_offset, std::int32_t least, std::int32_t greatest)
-      : most(_mm512_set1_ps(static_cast<float>(greatest - y_offset))),
-        offset(_mm512_set1_epi16(static_cast<std::int16_t>(y_offset + plus_128))),
+  LAMINA_INLINE block_bytes(std::int32_t y_zero_point, std::int32_t least, std::int32_t greatest)
+      : max(_mm512_set1_ps(static_cast<float>(greatest - y_zero_point))),
+        zero_point(_mm512_set1_epi16(static_cast<std::int16_t>(y_zero_point + plus_128))),
         low(_mm512_set1_epi8(static_cast<char>(least + plus_128))) {}
   /// Numbers above the range are cut before they are rounded; those below it, and NaN, by instructions that saturate.
-  LAMINA_INLINE __m512i rounded(__m512 v) const { return _mm512_cvtps_epi32(_mm512_min_ps(most, v)); }
+  LAMINA_INLINE __m512i rounded(__m512 v) const { return _mm512_cvtps_epi32(_mm512_min_ps(max, v)); }
   /// From each register four lanes at a time: of one pixel, as `depthwise` has them.
   LAMINA_INLINE __m512i packed(__m512i a, __m512i b, __m512i c, __m512i d) const {
-    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(a, b), offset),
-                  last = _mm512_adds_epi16(_mm512_packs_epi32(c, d), offset);
+    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero_point),
+                  last = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero_point);
     return _mm512_max_epu8(_mm512_packus_epi16(first, last), low);
   }
   /// One register after the other.
@@ -48,21 +48,21 @@ LAMINA_INLINE __m512 numbers_of_block(const std::int8_t* p) {
 
 /// What results become when another tensor is added, each step as `quantized_add` does it.
 struct added {
-  float a_factor = 0, b_factor = 0, least = 0, a_offset = 0, b_offset = 0;
+  float a_factor = 0, b_factor = 0, least = 0, a_zero_point = 0, b_zero_point = 0;
   block_bytes to{0, 0, 0};
   added() = default;
   LAMINA_INLINE added(const quantized_blocked_args& a)
       : a_factor(*a.a_scale / *a.sum_scale),
         b_factor(*a.b_scale / *a.sum_scale),
-        least(static_cast<float>(a.to.low - *a.to.y_offset)),
-        a_offset(static_cast<float>(*a.a_offset - *a.to.y_offset)),
-        b_offset(static_cast<float>(*a.b_offset + plus_128)),
-        to(*a.sum_offset, a.sum_low, a.sum_high) {}
+        least(static_cast<float>(a.to.low - *a.to.y_zero_point)),
+        a_zero_point(static_cast<float>(*a.a_zero_point - *a.to.y_zero_point)),
+        b_zero_point(static_cast<float>(*a.b_zero_point + plus_128)),
+        to(*a.sum_zero_point, a.sum_low, a.sum_high) {}
   LAMINA_INLINE __m512i operator()(__m512 v, const block_bytes& from, const std::int8_t* other) const {
-    const __m512 whole = _mm512_roundscale_ps(_mm512_min_ps(from.most, _mm512_max_ps(v, _mm512_set1_ps(least))), 0);
-    const __m512 mine = _mm512_mul_ps(_mm512_sub_ps(whole, _mm512_set1_ps(a_offset)), _mm512_set1_ps(a_factor));
+    const __m512 whole = _mm512_roundscale_ps(_mm512_min_ps(from.max, _mm512_max_ps(v, _mm512_set1_ps(least))), 0);
+    const __m512 mine = _mm512_mul_ps(_mm512_sub_ps(whole, _mm512_set1_ps(a_zero_point)), _mm512_set1_ps(a_factor));
     const __m512 its =
-        _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(other), _mm512_set1_ps(b_offset)), _mm512_set1_ps(b_factor));
+        _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(other), _mm512_set1_ps(b_zero_point)), _mm512_set1_ps(b_factor));
     return to.rounded(_mm512_add_ps(mine, its));
   }
 };
@@ -72,7 +72,7 @@ template <class Sums>
 LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::int8_t* memory, Sums sums_at) {
   auto* bias = reinterpret_cast<std::int32_t*>(memory);
   auto* factor = reinterpret_cast<float*>(memory + a.blocks * 64);
-  const __m512i offset = _mm512_set1_epi32(*a.to.x_offset + by_fours::shift);
+  const __m512i zero_point = _mm512_set1_epi32(*a.to.x_zero_point + by_fours::shift);
   const __m512 x_scale = _mm512_set1_ps(*a.to.x_scale), y_scale = _mm512_set1_ps(*a.to.y_scale);
   for (long k = 0; k < a.blocks; ++k) {
     const long o = (a.first_block + k) * block_channels, left = a.w.out_channels - o;
@@ -80,7 +80,7 @@ LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::in
     const __m512 w_scale = a.to.w_scale_step ? _mm512_maskz_loadu_ps(mask, a.to.w_scale + o)
                                              : _mm512_maskz_mov_ps(mask, _mm512_set1_ps(*a.to.w_scale));
     write(factor + k * 16, _mm512_maskz_div_ps(mask, _mm512_mul_ps(x_scale, w_scale), y_scale));
-    const __m512i taken = _mm512_mullo_epi32(offset, read<__m512i>(sums_at(a.first_block + k)));
+    const __m512i taken = _mm512_mullo_epi32(zero_point, read<__m512i>(sums_at(a.first_block + k)));
     write(bias + k * 16, _mm512_maskz_sub_epi32(mask, _mm512_maskz_loadu_epi32(mask, a.to.bias + o), taken));
   }
   return {bias, factor};
@@ -255,7 +255,7 @@ LAMINA_INLINE std::int8_t* block_results(const quantized_blocked_args& a, long i
 template <bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args& a, std::int8_t* memory) {
   const window& w = a.w;
   const block_layout has(w, a.blocks);
-  const auto zero = static_cast<std::int8_t>(*a.to.x_offset ^ by_fours::flip);
+  const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ by_fours::flip);
   auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long p = 0, k = 0; p < has.planes; ++p)
     for (long i = 0; i < w.kernel_h; ++i)
@@ -267,7 +267,7 @@ template <bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args
   const block_product of{has.words,
                          at,
                          has.panel_step,
-                         {*a.to.y_offset, a.to.low, a.to.high},
+                         {*a.to.y_zero_point, a.to.low, a.to.high},
                          Added ? added(a) : added(),
                          is_far(w, has.panel_step)};
   const std::int8_t* panel = a.packed + a.first_block * has.panel_step;
@@ -295,7 +295,7 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
   using run = conv_run<by_fours, finish>;
   const window& w = a.w;
   const conv_layout<by_fours> has(w, true);
-  const std::int8_t zero = *a.to.x_offset;
+  const std::int8_t zero = *a.to.x_zero_point;
   prepare_scratch(has, w, zero, memory);
   const long panel_step = has.panel_step(), image = w.channels * w.height * w.width;
   const factors by = factors_of_blocks(a, memory + has.bytes, [&](long block) __attribute__((always_inline)) {
@@ -304,7 +304,7 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
   const block_product of{has.words,
                          reinterpret_cast<const long*>(memory + has.at),
                          panel_step,
-                         {*a.to.y_offset, a.to.low, a.to.high},
+                         {*a.to.y_zero_point, a.to.low, a.to.high},
                          Added ? added(a) : added(),
                          false};
   for (long n = a.first; n < a.first + a.count; ++n) {
@@ -469,7 +469,7 @@ template <int Stride, bool Added> struct block_depthwise_run {
     }
   }
   LAMINA_INLINE void run(const quantized_blocked_args& a, std::int8_t* memory, const factors& by) const {
-    const auto zero = static_cast<std::int8_t>(*a.to.x_offset ^ by_fours::flip);
+    const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ by_fours::flip);
     const long blocks = parts_of(w.channels, block_channels), map = w.height * w.width * 16;
     const bool three = w.kernel_h == 3 && w.kernel_w == 3;
     for (long n = a.first; n < a.first + a.count; ++n)
@@ -497,8 +497,8 @@ LAMINA_APART void block_depthwise(const quantized_blocked_args& a, std::int8_t* 
   const factors by = factors_of_blocks(a, memory + has.bytes, [&](long block) __attribute__((always_inline)) {
     return a.packed + (block + 1) * has.packed() - 64;
   });
-  block_depthwise_run<Stride, Added>{a.w, has, {*a.to.y_offset, a.to.low, a.to.high}, Added ? added(a) : added()}.run(
-      a, memory, by);
+  block_depthwise_run<Stride, Added>{a.w, has, {*a.to.y_zero_point, a.to.low, a.to.high}, Added ? added(a) : added()}
+      .run(a, memory, by);
 }
 
 // ---- the functions ---------------------------------------------------------------------------------------------------
@@ -578,11 +578,11 @@ LAMINA_INLINE void max_pool_of_blocks(const pool_args& a) {
       const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
       for (long x = 0; x < w.out_width; ++x, out += 16) {
         const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        numbers most(0);
+        numbers max(0);
         for (long i = rows.begin; i < rows.end; ++i)
           for (long j = columns.begin; j < columns.end; ++j)
-            most = __builtin_elementwise_max(most, read<numbers>(in + (i * w.width + j) * 16));
-        write(out, most);
+            max = __builtin_elementwise_max(max, read<numbers>(in + (i * w.width + j) * 16));
+        write(out, max);
       }
     }
 }
@@ -593,7 +593,7 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
   auto* out = static_cast<std::int8_t*>(a.pool.out);
   const long maps = a.pool.images * parts_of(w.channels, block_channels);
   const __m512 ratio = _mm512_set1_ps(*a.x_scale / *a.y_scale);
-  const block_bytes to(*a.y_offset, -128, 127);
+  const block_bytes to(*a.y_zero_point, -128, 127);
   for (long m = 0; m < maps; ++m, in += w.height * w.width * 16)
     for (long y = 0; y < w.out_height; ++y) {
       const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
@@ -605,7 +605,7 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
             sum = _mm512_add_epi32(sum, _mm512_cvtepu8_epi32(read<__m128i>(in + (i * w.width + j) * 16)));
         const long inside = (rows.end - rows.begin) * (columns.end - columns.begin),
                    counted = a.pool.count_padding ? rows.padded * columns.padded : inside;
-        const auto taken = static_cast<std::int32_t>(inside) * (*a.x_offset + plus_128);
+        const auto taken = static_cast<std::int32_t>(inside) * (*a.x_zero_point + plus_128);
         const __m512 v =
             _mm512_div_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(taken))), ratio),
                           _mm512_set1_ps(static_cast<float>(static_cast<std::int32_t>(counted > 0 ? counted : 1))));
@@ -617,9 +617,9 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
 
 LAMINA_INLINE void add_blocks(const quantized_add_args& a) {
   const __m512 a_factor = _mm512_set1_ps(*a.a_scale / *a.y_scale), b_factor = _mm512_set1_ps(*a.b_scale / *a.y_scale),
-               a_offset = _mm512_set1_ps(static_cast<float>(*a.a_offset + plus_128)),
-               b_offset = _mm512_set1_ps(static_cast<float>(*a.b_offset + plus_128));
-  const block_bytes to(*a.y_offset, a.low, a.high);
+               a_zero_point = _mm512_set1_ps(static_cast<float>(*a.a_zero_point + plus_128)),
+               b_zero_point = _mm512_set1_ps(static_cast<float>(*a.b_zero_point + plus_128));
+  const block_bytes to(*a.y_zero_point, a.low, a.high);
   const long groups = a.rows * a.count / 16;
   for (long g = 0; g < groups; g += 4) {
     __m512i v[4]{};
@@ -628,8 +628,8 @@ LAMINA_INLINE void add_blocks(const quantized_add_args& a) {
     for (int i = 0; i < 4; ++i)
       if (i < left) {
         const long p = (g + i) * 16;
-        const __m512 x = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.a + p), a_offset), a_factor);
-        const __m512 y = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.b + p), b_offset), b_factor);
+        const __m512 x = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.a + p), a_zero_point), a_factor);
+        const __m512 y = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.b + p), b_zero_point), b_factor);
         v[i] = to.rounded(_mm512_add_ps(x, y));
       }
     put_groups(a.y + g * 16, to.in_order(v[0], v[1], v[2], v[3]), left);

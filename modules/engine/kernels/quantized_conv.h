@@ -66,8 +66,8 @@ template <class Form> struct conv_layout {
     at = raws + static_cast<std::size_t>((by_channels ? numbers : 1) * raw);
     factors = at + whole_lines(words * 8);
     results = factors + factor_bytes(filters);
-    const long most = pixels_in_lanes ? 8 * line_step : pixels_at_once * 2 * panel_columns;
-    bytes = results + static_cast<std::size_t>(most) * sizeof(std::int32_t);
+    const long max = pixels_in_lanes ? 8 * line_step : pixels_at_once * 2 * panel_columns;
+    bytes = results + static_cast<std::size_t>(max) * sizeof(std::int32_t);
   }
   /// Where a tap of a row of the kernel begins.
   long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
@@ -197,10 +197,10 @@ template <class Form, class Result> struct conv_run {
     }
   }
   LAMINA_INLINE void rows_of_pixels(long first, long count) const {
-    const long results = w.out_height * w.out_width, most = has.line_step - 4 * panel_columns;
+    const long results = w.out_height * w.out_width, max = has.line_step - 4 * panel_columns;
     const long end_of_part = end_row * w.out_width;
     const bool straight = has.pitch == w.out_width;
-    const long at_once = most / has.pitch < count ? most / has.pitch : count;
+    const long at_once = max / has.pitch < count ? max / has.pitch : count;
     const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
       for (long y = 0; y < count; y += at_once) {
         const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
@@ -233,12 +233,12 @@ template <class Form, class Result> struct conv_run {
     }
   }
   LAMINA_INLINE void rows_of_filters(long first, long count) const {
-    constexpr long most = conv_layout<Form>::pixels_at_once;
-    const std::int8_t* x[most];
+    constexpr long max = conv_layout<Form>::pixels_at_once;
+    const std::int8_t* x[max];
     auto* block = reinterpret_cast<number*>(scratch + has.results);
     const long all = count * w.out_width;
-    for (long begin = 0; begin < all; begin += most) {
-      const long pixels = all - begin < most ? all - begin : most;
+    for (long begin = 0; begin < all; begin += max) {
+      const long pixels = all - begin < max ? all - begin : max;
       for (long p = 0, row = begin / w.out_width, column = begin % w.out_width; p < pixels; ++p) {
         x[p] = image() + (row * has.pitch + column) * 4;
         if (++column == w.out_width) column = 0, ++row;
@@ -250,11 +250,11 @@ template <class Form, class Result> struct conv_run {
                                      for (int j = 0; j < wide; ++j) {
                                        const long o = (panel + j) * panel_columns;
                                        for (int i = 0; i < tall; ++i)
-                                         write(block + (j * most + p + i) * 16,
+                                         write(block + (j * max + p + i) * 16,
                                                finished.template operator()<true>(sums + (i * wide + j) * panel_columns,
                                                                                   by.bias + o, by.factor + o));
                                        if (const long filters = has.filters - o; p + tall == pixels)
-                                         put_turned(block + j * most * 16, to_pixel + o * w.out_height * w.out_width,
+                                         put_turned(block + j * max * 16, to_pixel + o * w.out_height * w.out_width,
                                                     filters < panel_columns ? filters : panel_columns, pixels);
                                      }
                                    });
@@ -293,7 +293,7 @@ template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv
   const Result finished(a.to);
   const conv_layout<Form> has(w);
   auto* memory = static_cast<std::int8_t*>(scratch);
-  const std::int8_t zero = *a.to.x_offset;
+  const std::int8_t zero = *a.to.x_zero_point;
   prepare_scratch(has, w, zero, memory);
   const long plane = w.height * w.width, results = w.out_height * w.out_width, channels = has.channels / a.repeats;
   for (long g = 0; g < w.groups; ++g) {

@@ -1,5 +1,5 @@
 // Convolutions of bytes in which each filter reads one channel. Sums of so few products are exact in float32, where a tap is one
-// multiplication for a register of pixels, however wide; a band of rows is converted with its padding, less its offset.
+// multiplication for a register of pixels, however wide; a band of rows is converted with its padding, less its zero point.
 #pragma once
 #include "quantized_result.h"
 
@@ -32,11 +32,11 @@ struct line_layout {
 
 /// The line of results of `count` rows in tiles of registers: tile<V>(first pixel).
 template <class Tile> LAMINA_INLINE void tiles_of_line(const line_layout& has, const window& w, long count, Tile tile) {
-  constexpr int most = line_layout::together;
+  constexpr int max = line_layout::together;
   const long pixels = (count - 1) * has.pitch + w.out_width;
   long p = 0;
-  for (; p + 16 * (most - 1) < pixels; p += 16 * most) tile.template operator()<most>(p);
-  if constexpr (most > 2)
+  for (; p + 16 * (max - 1) < pixels; p += 16 * max) tile.template operator()<max>(p);
+  if constexpr (max > 2)
     if (p + 16 < pixels) tile.template operator()<2>(p), p += 32;
   if (p < pixels) tile.template operator()<1>(p);
 }
@@ -104,9 +104,9 @@ template <class Result> struct depthwise_run {
   /// A row of one remainder: `count` columns that lie Stride apart; zeros behind them, up to a register.
   template <int Stride> LAMINA_INLINE void convert_row(const std::int8_t* from, float* to, long count) const {
     constexpr ints lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const floats offset(static_cast<float>(zero));
+    const floats zero_point(static_cast<float>(zero));
     for (long x = 0; x < count; x += 16) {
-      const floats v = __builtin_convertvector(bytes_inside<Stride>(from + x * Stride, end), floats) - offset;
+      const floats v = __builtin_convertvector(bytes_inside<Stride>(from + x * Stride, end), floats) - zero_point;
       const ints inside = lane < ints(static_cast<std::int32_t>(count - x));
       write(to + x, __builtin_bit_cast(ints, v) & inside);
     }
@@ -190,7 +190,7 @@ template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& 
                                   at,
                                   reinterpret_cast<typename Result::number*>(memory + has.line),
                                   a.in + (a.first + a.count) * w.channels * w.height * w.width,
-                                  *a.to.x_offset,
+                                  *a.to.x_zero_point,
                                   Result(a.to)};
   const auto* taps = reinterpret_cast<const float*>(a.packed);
   each_band<typename Result::number>(

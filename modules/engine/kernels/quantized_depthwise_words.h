@@ -136,7 +136,7 @@ template <class Result> LAMINA_INLINE void depthwise_words(const quantized_conv_
   const window& w = a.w;
   const depthwise_words_layout has(w);
   auto* memory = static_cast<std::int8_t*>(scratch);
-  const auto padding = static_cast<std::int8_t>(*a.to.x_offset ^ by_fours::flip);
+  const auto padding = static_cast<std::int8_t>(*a.to.x_zero_point ^ by_fours::flip);
   std::memset(memory, padding, has.at);
   auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long i = 0; i < w.kernel_h; ++i)
@@ -155,7 +155,7 @@ template <class Result> LAMINA_INLINE void depthwise_words(const quantized_conv_
   const typename depthwise_words_run<Result>::cutter cut_out(w);
   const long packed = depthwise_words_layout::packed(w);
   const auto* taps = reinterpret_cast<const std::int32_t*>(a.packed);
-  const std::int32_t offset = *a.to.x_offset + by_fours::shift;
+  const std::int32_t zero_point = *a.to.x_zero_point + by_fours::shift;
   each_band<typename Result::number>(
       a, has,
       [&](const std::int8_t* in, long first, long count, bool bands)
@@ -163,7 +163,7 @@ template <class Result> LAMINA_INLINE void depthwise_words(const quantized_conv_
       [&](long o, long count, typename Result::number* out, long room) __attribute__((always_inline)) {
         const float factor = Result::factor_of(a.to, o);
         const std::int32_t* words = taps + o * packed;
-        const std::int32_t bias = less_offset(Result::bias_of(a.to, o), offset, words[packed - 1]);
+        const std::int32_t bias = less_zero_point(Result::bias_of(a.to, o), zero_point, words[packed - 1]);
         run.filter(cut_out, count, words, out, room, &bias, &factor);
       });
 }

@@ -34,22 +34,22 @@ template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std:
     const long top = y * w.stride_h - w.pad_h;
     const long first = top < 0 ? 0 : top, last = top + w.kernel_h < w.height ? top + w.kernel_h : w.height;
     const auto join = [&]<class V>(long x, V) __attribute__((always_inline)) {
-      V most = V(static_cast<std::int8_t>(-128));
-      LAMINA_NO_UNROLL for (long row = first; row < last; ++row) most =
-          __builtin_elementwise_max(most, read<V>(in + row * w.width + x));
-      write(line + w.pad_w + x, most);
+      V max = V(static_cast<std::int8_t>(-128));
+      LAMINA_NO_UNROLL for (long row = first; row < last; ++row) max =
+          __builtin_elementwise_max(max, read<V>(in + row * w.width + x));
+      write(line + w.pad_w + x, max);
     };
     if (w.width >= 16) {
       LAMINA_NO_UNROLL for (long x = 0; x + 16 < w.width; x += 16) join(x, bytes16());
       join(w.width - 16, bytes16());
     } else LAMINA_NO_UNROLL for (long x = 0; x < w.width; ++x) join(x, bytes<1>());
     for (long x = 0; x < w.out_width; x += 16) {
-      bytes16 most(-128);
+      bytes16 max(-128);
       LAMINA_NO_UNROLL for (long j = 0; j < w.kernel_w; ++j) {
-        if constexpr (Stride == 1) most = __builtin_elementwise_max(most, read<bytes16>(line + x + j));
-        else most = __builtin_elementwise_max(most, even_bytes(line + 2 * x + j));
+        if constexpr (Stride == 1) max = __builtin_elementwise_max(max, read<bytes16>(line + x + j));
+        else max = __builtin_elementwise_max(max, even_bytes(line + 2 * x + j));
       }
-      put(out + x, most, w.out_width - x);
+      put(out + x, max, w.out_width - x);
     }
   }
 }
@@ -133,14 +133,14 @@ struct average_run {
   const std::int8_t* in;
   std::int8_t* out;
   float ratio;
-  std::int32_t x_offset, y_offset;
+  std::int32_t x_zero_point, y_zero_point;
   bool padding;
 
   LAMINA_INLINE std::int8_t finished(std::int32_t sum, std::int32_t inside, std::int32_t padded) const {
     const std::int32_t counted = padding ? padded : inside;
     const float mean =
-        static_cast<float>(sum - inside * x_offset) * ratio / static_cast<float>(counted > 0 ? counted : 1);
-    return finished_number(mean, -128, 127, y_offset);
+        static_cast<float>(sum - inside * x_zero_point) * ratio / static_cast<float>(counted > 0 ? counted : 1);
+    return finished_number(mean, -128, 127, y_zero_point);
   }
   /// One result after the other.
   LAMINA_INLINE void each() const {
@@ -203,8 +203,8 @@ LAMINA_INLINE void average_pool(const quantized_average_args& a) {
                         static_cast<const std::int8_t*>(a.pool.in),
                         static_cast<std::int8_t*>(a.pool.out),
                         *a.x_scale / *a.y_scale,
-                        *a.x_offset,
-                        *a.y_offset,
+                        *a.x_zero_point,
+                        *a.y_zero_point,
                         a.pool.count_padding != 0};
   if (run.w.out_width < 4) run.each();
   else run.parts();

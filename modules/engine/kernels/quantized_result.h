@@ -9,15 +9,15 @@ namespace quantized {
 /// Ties to even for |x| < 2^22, without a rounding instruction, which SSE2 lacks.
 LAMINA_INLINE float rounded(float x) { return (x + 12582912.f) - 12582912.f; }
 
-/// saturated(round(v) + offset) within [low, high], NaN as `low`.
-LAMINA_INLINE std::int8_t finished_number(float v, std::int32_t low, std::int32_t high, std::int32_t offset) {
-  const float least = static_cast<float>(low - offset), most = static_cast<float>(high - offset);
+/// saturated(round(v) + zero point) within [low, high], NaN as `low`.
+LAMINA_INLINE std::int8_t finished_number(float v, std::int32_t low, std::int32_t high, std::int32_t zero_point) {
+  const float least = static_cast<float>(low - zero_point), max = static_cast<float>(high - zero_point);
   v = v > least ? v : least;
-  v = v < most ? v : most;
-  return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + offset);
+  v = v < max ? v : max;
+  return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + zero_point);
 }
 
-/// Biases, with what the offset of x adds to each sum taken away, and factors, of each output channel.
+/// Biases, with what the zero point of x adds to each sum taken away, and factors, of each output channel.
 struct factors {
   const std::int32_t* bias;
   const float* factor;
@@ -26,9 +26,9 @@ struct factors {
 constexpr std::size_t factor_bytes(long channels) { return 2 * whole_lines(panels_of(channels) * panel_columns * 4); }
 
 /// Sums wrap, as unsigned numbers do.
-LAMINA_INLINE std::int32_t less_offset(std::int32_t bias, std::int32_t offset, std::int32_t weights) {
+LAMINA_INLINE std::int32_t less_zero_point(std::int32_t bias, std::int32_t zero_point, std::int32_t weights) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(bias) -
-                                   static_cast<std::uint32_t>(offset) * static_cast<std::uint32_t>(weights));
+                                   static_cast<std::uint32_t>(zero_point) * static_cast<std::uint32_t>(weights));
 }
 
 /// `weights_of(o)`: the sum of the weights of a channel.
@@ -36,10 +36,10 @@ template <class Form, class Result, class Weights>
 LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* memory, Weights weights_of) {
   auto* bias = static_cast<std::int32_t*>(memory);
   auto* factor = reinterpret_cast<float*>(static_cast<std::int8_t*>(memory) + factor_bytes(channels) / 2);
-  const std::int32_t offset = *to.x_offset + Form::shift;
+  const std::int32_t zero_point = *to.x_zero_point + Form::shift;
   for (long o = 0; o < channels; ++o) {
     factor[o] = Result::factor_of(to, o);
-    bias[o] = less_offset(Result::bias_of(to, o), offset, weights_of(o));
+    bias[o] = less_zero_point(Result::bias_of(to, o), zero_point, weights_of(o));
   }
   for (long o = channels; o < panels_of(channels) * panel_columns; ++o) factor[o] = 0, bias[o] = 0;
   return {bias, factor};
@@ -101,16 +101,16 @@ struct finish : bytes_result {
   using shorts = __m128i;
 #endif
   static constexpr int lanes = sizeof(floats) / 4;
-  floats most;
-  shorts offset, low;
+  floats max;
+  shorts zero_point, low;
 
   template <class V, class T> LAMINA_INLINE static V all(T x) {
     using many = T __attribute__((ext_vector_type(sizeof(V) / sizeof(T))));
     return __builtin_bit_cast(V, many(x));
   }
   LAMINA_INLINE explicit finish(const requantization& to)
-      : most(all<floats>(static_cast<float>(to.high - *to.y_offset))),
-        offset(all<shorts>(static_cast<std::int16_t>(*to.y_offset))),
+      : max(all<floats>(static_cast<float>(to.high - *to.y_zero_point))),
+        zero_point(all<shorts>(static_cast<std::int16_t>(*to.y_zero_point))),
         low(all<shorts>(static_cast<std::int16_t>(to.low))) {}
 
   template <bool Each>
@@ -122,25 +122,25 @@ struct finish : bytes_result {
       const auto f = Each ? read<floats>(factor + i * lanes) : all<floats>(*factor);
 #if defined(__AVX512BW__)
       part[i] = _mm512_cvtps_epi32(
-          _mm512_min_ps(most, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(read<ints>(sums), b)), f)));
+          _mm512_min_ps(max, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(read<ints>(sums), b)), f)));
 #elif defined(__AVX2__)
       part[i] = _mm256_cvtps_epi32(
-          _mm256_min_ps(most, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(read<ints>(sums + i * lanes), b)), f)));
+          _mm256_min_ps(max, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(read<ints>(sums + i * lanes), b)), f)));
 #else
       part[i] = _mm_cvtps_epi32(
-          _mm_min_ps(most, _mm_mul_ps(_mm_cvtepi32_ps(_mm_add_epi32(read<ints>(sums + i * lanes), b)), f)));
+          _mm_min_ps(max, _mm_mul_ps(_mm_cvtepi32_ps(_mm_add_epi32(read<ints>(sums + i * lanes), b)), f)));
 #endif
     }
 #if defined(__AVX512BW__)
-    const shorts n = _mm256_max_epi16(_mm256_adds_epi16(_mm512_cvtsepi32_epi16(part[0]), offset), low);
+    const shorts n = _mm256_max_epi16(_mm256_adds_epi16(_mm512_cvtsepi32_epi16(part[0]), zero_point), low);
     return __builtin_bit_cast(bytes16, _mm256_cvtsepi16_epi8(n));
 #elif defined(__AVX2__)
     const shorts n = _mm256_permute4x64_epi64(
-        _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(part[0], part[1]), offset), low), 0xd8);
+        _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(part[0], part[1]), zero_point), low), 0xd8);
     return __builtin_bit_cast(bytes16, _mm_packs_epi16(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1)));
 #else
-    const shorts first = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[0], part[1]), offset), low);
-    const shorts last = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[2], part[3]), offset), low);
+    const shorts first = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[0], part[1]), zero_point), low);
+    const shorts last = _mm_max_epi16(_mm_adds_epi16(_mm_packs_epi32(part[2], part[3]), zero_point), low);
     return __builtin_bit_cast(bytes16, _mm_packs_epi16(first, last));
 #endif
   }
@@ -150,11 +150,11 @@ struct finish : bytes_result {
 
 struct finish : bytes_result {
   float low, high;
-  std::int32_t offset;
+  std::int32_t zero_point;
   LAMINA_INLINE explicit finish(const requantization& to)
-      : low(static_cast<float>(to.low - *to.y_offset)),
-        high(static_cast<float>(to.high - *to.y_offset)),
-        offset(*to.y_offset) {}
+      : low(static_cast<float>(to.low - *to.y_zero_point)),
+        high(static_cast<float>(to.high - *to.y_zero_point)),
+        zero_point(*to.y_zero_point) {}
 
   template <bool Each>
   LAMINA_INLINE bytes16 operator()(const std::int32_t* sums, const std::int32_t* bias, const float* factor) const {
@@ -169,7 +169,7 @@ struct finish : bytes_result {
     v = v > low ? v : floats(low);  // a NaN, too
     v = v < high ? v : floats(high);
     v = (v + 12582912.f) - 12582912.f;  // ties to even
-    return __builtin_convertvector(__builtin_convertvector(v, numbers) + offset, bytes16);
+    return __builtin_convertvector(__builtin_convertvector(v, numbers) + zero_point, bytes16);
   }
 };
 

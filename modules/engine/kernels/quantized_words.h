@@ -90,7 +90,7 @@ LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
 // ---- forms
 // ------------------------------------------------------------------------------------------------------------
 
-// What a form of products is made of.  `x` is the operand that has an offset, `shift` is what it adds to each number of
+// What a form of products is made of.  `x` is the operand that has a zero point, `shift` is what it adds to each number of
 // it; filters have none.
 
 #if defined(__AVX512BW__) || defined(__aarch64__)
@@ -205,8 +205,8 @@ template <class Form> inline constexpr int whole = static_cast<int>(panel_column
 /// The rows that a tile may have, at most: sums, the vectors of a step, a word and a product stay in registers.
 template <class Form> constexpr int max_rows(int vectors) {
   const int rows = (registers - vectors - 2) / (vectors * Form::registers_of_sums);
-  const int most = registers == 32 ? 8 : 6;  // each has an address
-  return rows < most ? rows : most;
+  const int max = registers == 32 ? 8 : 6;  // each has an address
+  return rows < max ? rows : max;
 }
 
 // ---- tiles
@@ -297,9 +297,9 @@ template <int Most, class Run> LAMINA_INLINE void with_rows(int rows, Run run) {
   }(std::make_integer_sequence<int, Most>());
 }
 
-/// Calls each(first, count) for parts of at most `most` that share `all` evenly.
-template <class Each> LAMINA_INLINE void even_parts(long all, long most, Each each) {
-  const long parts = all <= most ? 1 : parts_of(all, most), least = parts == 1 ? all : all / parts;
+/// Calls each(first, count) for parts of at most `max` that share `all` evenly.
+template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each each) {
+  const long parts = all <= max ? 1 : parts_of(all, max), least = parts == 1 ? all : all / parts;
   long longer = all - least * parts;
   for (long first = 0; first < all;) {
     const long count = least + (longer-- > 0);
@@ -315,8 +315,8 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
                                 const std::int8_t* panel, long panel_step, Each each) {
   alignas(64) std::int32_t sums[max_sums<Form>];
   constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
-  const auto run = [&]<int NV>(long p, long most, std::integral_constant<int, NV>) __attribute__((always_inline)) {
-    even_parts(rows, most, [&](long r, int tall) __attribute__((always_inline)) {
+  const auto run = [&]<int NV>(long p, long max, std::integral_constant<int, NV>) __attribute__((always_inline)) {
+    even_parts(rows, max, [&](long r, int tall) __attribute__((always_inline)) {
       with_rows<max_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
         filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
       });

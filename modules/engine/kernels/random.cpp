@@ -91,21 +91,21 @@ extern "C" {
 void LAMINA_KERNEL(uniform_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const random_args*>(args);
   const float low = static_cast<float>(a.low), high = static_cast<float>(a.high), span = high - low,
-              most = below(high, low);
+              max = below(high, low);
   tiles<float, 4>(a, [=](const words& w, float* out) __attribute__((always_inline)) {
     for (int b = 0; b < block_count; ++b) LAMINA_UNROLL for (int k = 0; k < 4; ++k) {
         const float u = static_cast<float>(static_cast<std::int32_t>(w.w[k][b] >> 8)) * 0x1p-24f, y = low + span * u;
-        out[4 * b + k] = y < most ? y : most;
+        out[4 * b + k] = y < max ? y : max;
       }
   });
 }
 void LAMINA_KERNEL(uniform_f64)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const random_args*>(args);
-  const double low = a.low, span = a.high - a.low, most = below(a.high, a.low);
+  const double low = a.low, span = a.high - a.low, max = below(a.high, a.low);
   tiles<double, 2>(a, [=](const words& w, double* out) __attribute__((always_inline)) {
     for (int b = 0; b < block_count; ++b) LAMINA_UNROLL for (int k = 0; k < 2; ++k) {
         const double y = low + span * unit(w.w[2 * k][b], w.w[2 * k + 1][b]);
-        out[2 * b + k] = y < most ? y : most;
+        out[2 * b + k] = y < max ? y : max;
       }
   });
 }

@@ -65,17 +65,17 @@ template <bool Keep, class T> LAMINA_APART T exponentials(const T* in, T* out, T
   });
 }
 
-/// Some rows, `stride` elements apart, of n[i] elements; `most` is the largest of those.
+/// Some rows, `stride` elements apart, of n[i] elements; `max` is the largest of those.
 template <class T> struct row_block {
   const T* in;
   T* out;  // may be `in`
-  long stride, rows, most;
+  long stride, rows, max;
   const long* n;
   T (*tails)[folds::wide_lanes<T>];  // of each row; null: `out` has room for whole 64 bytes
   LAMINA_INLINE T* tail(long i) const {
     return tails != nullptr ? tails[i] : out + i * stride + n[i] / folds::wide_lanes<T> * folds::wide_lanes<T>;
   }
-  LAMINA_INLINE bool together() const { return rows > 1 && most <= folds::sum_block; }
+  LAMINA_INLINE bool together() const { return rows > 1 && max <= folds::sum_block; }
 };
 /// Largest numbers; -infinity of nothing.
 template <class T> LAMINA_APART void tops_of_rows(const row_block<T>& b, T (&top)[folds::row_group]) {
@@ -114,13 +114,13 @@ template <class T> LAMINA_INLINE void scale_row(T* row, long n, T scale) {
 }
 /// Rows of `n` elements.
 template <class T> LAMINA_INLINE void rows(const T* in, T* out, long count, long n) {
-  const long most = folds::rows_together<T>(n);
+  const long max = folds::rows_together<T>(n);
   long lengths[folds::row_group];
   for (long& length : lengths) length = n;
-  for (long r = 0; r < count; r += most) {
+  for (long r = 0; r < count; r += max) {
     constexpr long lanes = folds::wide_lanes<T>;
     alignas(64) T tails[folds::row_group][lanes];
-    const row_block<T> b{in + r * n, out + r * n, n, count - r < most ? count - r : most, n, lengths, tails};
+    const row_block<T> b{in + r * n, out + r * n, n, count - r < max ? count - r : max, n, lengths, tails};
     T top[folds::row_group], scale[folds::row_group];
     tops_of_rows(b, top);
     weigh_rows(b, top, scale);

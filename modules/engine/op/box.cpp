@@ -53,11 +53,11 @@ struct box_step {
 template <class Whole, class Part> void cut_images(const emission& e, std::int64_t images, double flops_per_image,
                                                    double grain, double part_grain, std::int64_t pieces, Whole whole,
                                                    Part part) {
-  constexpr std::int64_t most = 4;
+  constexpr std::int64_t max = 4;
   const auto wanted =
-      std::clamp(static_cast<std::int64_t>(flops_per_image / part_grain), std::int64_t(1), std::min(most, pieces));
+      std::clamp(static_cast<std::int64_t>(flops_per_image / part_grain), std::int64_t(1), std::min(max, pieces));
   const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
-  if (e.compact() || images >= most || parts == 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
+  if (e.compact() || images >= max || parts == 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
   for (std::int64_t image = 0; image < images; ++image)
     for (std::int64_t i = 0; i < parts; ++i) {
       const std::int64_t first = i * pieces / parts;

@@ -17,7 +17,7 @@ import lamina.std;
 namespace lamina {
 
 value channel_shuffle(view<const value> x, const channel_shuffle_attributes& a, const origin&) {
-  if (x.empty()) detail::raise(error_kind::value, origin::words() + "channel_shuffle: no tensors");
+  if (x.empty()) detail::raise(error_kind::value, origin::prefix() + "channel_shuffle: no tensors");
   return apply_all<op::channel_shuffle>(a, x);
 }
 value channel_shuffle(const value& x, std::int64_t groups, const origin&) {

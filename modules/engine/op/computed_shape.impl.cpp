@@ -19,13 +19,13 @@ namespace {
 // ---- operands that decide shapes ------------------------------------------------------------------------------------
 
 // How many numbers an operand holds that decides a shape; -1 where it is no list of a known length up to the highest rank.
-int length_of(const tensor_type& t, std::string_view what, int most, inference& out) {
+int length_of(const tensor_type& t, std::string_view what, int max, inference& out) {
   if (t.element != dtype::int64) {
     out.refuse(t.element, "int64 extents and positions", "std::int64_t");
     return -1;
   }
-  if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > most) {
-    out.why << what << " are expected as one vector of a known length of at most " << most;
+  if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > max) {
+    out.why << what << " are expected as one vector of a known length of at most " << max;
     return -1;
   }
   return static_cast<int>(t.dims.at(0));
@@ -159,9 +159,9 @@ std::vector<border> borders_of(const axes& along, int rank, const any_tensor& t)
 // The shape of an operand with borders; false with a reason where it has none.
 bool add_borders(shape& s, const axes& along, const any_tensor& t, inference& out) {
   for (const auto& b : borders_of(along, s.rank, t)) {
-    constexpr std::int64_t most = std::int64_t(1) << 62;  // numbers below it have a negative
+    constexpr std::int64_t max = std::int64_t(1) << 62;  // numbers below it have a negative
     std::int64_t n = 0;
-    const bool fits = std::max(b.before, b.after) < most && std::min(b.before, b.after) > -most &&
+    const bool fits = std::max(b.before, b.after) < max && std::min(b.before, b.after) > -max &&
                       !__builtin_add_overflow(b.before, b.after, &n);
     if (fits && s[b.axis].is_number() && !__builtin_add_overflow(s.at(b.axis), n, &n) && n >= 0) s[b.axis] = dim(n);
     else if (fits && !s[b.axis].is_number()) s[b.axis] = n ? dim(dyn) : s[b.axis];

@@ -254,11 +254,11 @@ value matmul_integer(const value& a, const value& b, const std::optional<value>&
 value det(const value& x, const origin&) {
   const auto& s = x.shape();
   const int rank = s.rank;
-  constexpr std::int64_t most = 64;
-  if (rank < 2 || !s[rank - 1].is_number() || s[rank - 1] != s[rank - 2] || s.at(rank - 1) > most) {
+  constexpr std::int64_t max = 64;
+  if (rank < 2 || !s[rank - 1].is_number() || s[rank - 1] != s[rank - 2] || s.at(rank - 1) > max) {
     text t;
     raise(error_kind::shape,
-          t << "det: square matrices [..., N, N] of a known N up to " << most << " are expected, not " << s);
+          t << "det: square matrices [..., N, N] of a known N up to " << max << " are expected, not " << s);
   }
   const auto entry = [&](const value& rows, int axis, std::int64_t from, std::int64_t to) {
     return value(slice(rows, slice_attributes{from, to, axis, 1}));

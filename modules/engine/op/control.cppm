@@ -103,14 +103,14 @@ export std::vector<value> cond(const value& predicate, std::shared_ptr<const pro
                                std::shared_ptr<const program> otherwise, view<const value> operands,
                                const origin& = {});
 
-/// Runs a program again and again while a predicate holds, at most `most` times.
+/// Runs a program again and again while a predicate holds, at most `max` times.
 /// Shapes:  the program's inputs are the carries, then the invariants; its outputs are the predicate for the next iteration, bool [],
 ///          and the next carries, of the same types. Results: the carries after the last iteration; those given where `first` is
 ///          false.
-/// Gradient: as that of `scan` over `most` iterations, of which those after the last one pass on what arrives; the memory of
-///          training grows with `most`.
-/// Errors:  value_error for `most` below 1 or a wrong number of operands; those of `scan` and `cond`.
-export std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> body,
+/// Gradient: as that of `scan` over `max` iterations, of which those after the last one pass on what arrives; the memory of
+///          training grows with `max`.
+/// Errors:  value_error for `max` below 1 or a wrong number of operands; those of `scan` and `cond`.
+export std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<const program> body,
                                view<const value> carries, view<const value> invariants = {}, const origin& = {});
 
 }  // namespace lamina

@@ -25,7 +25,7 @@ std::vector<value> results_of(program& owner, value_id first, std::size_t count)
 // An error of a function: where it was called, and which it is.
 [[noreturn]] void refuse(const program* owner, std::string_view function, error_kind kind, const text& why) {
   text t;
-  if (!owner) t << origin::words();
+  if (!owner) t << origin::prefix();
   else if (const std::string here = owner->place(); !here.empty()) t << here << ": ";
   detail::raise(kind, t << function << ": " << why);
 }
@@ -151,13 +151,13 @@ void op::cond::gradient(gradient_call& c) {
 }
 
 // A scan over iterations that are counted and not read: each runs the program, or passes the carries on once the predicate is false.
-std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<const program> body,
+std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<const program> body,
                         view<const value> carries, view<const value> invariants, const origin&) {
   const std::size_t given = carries.size() + invariants.size();
   program& owner = first.owner();
   text t;
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "loop", kind, why); };
-  if (most < 1) fail(error_kind::value, t << "at most " << most << " iterations; at least 1 is needed");
+  if (max < 1) fail(error_kind::value, t << "at most " << max << " iterations; at least 1 is needed");
   if (carries.empty()) fail(error_kind::value, t << "there is nothing that an iteration hands on to the next");
   check_subprogram(&owner, "loop", body.get(), "subprogram");
   if (body->inputs().size() != given)
@@ -207,7 +207,7 @@ std::vector<value> loop(std::int64_t most, const value& first, std::shared_ptr<c
 
   std::vector<value> all{first};
   all.insert(all.end(), carries.begin(), carries.end());
-  any_tensor iterations(tensor_type{dtype::boolean, {most}});
+  any_tensor iterations(tensor_type{dtype::boolean, {max}});
   std::memset(iterations.mutable_data(), 0, iterations.bytes());
   const value counted = owner.constant(std::move(iterations));
   auto results = lamina::scan(std::move(each), all, {&counted, 1}, invariants);

@@ -59,7 +59,7 @@ extent_value times(program& p, const extent_value& a, const extent_value& b) {
   if (a.known() && b.known()) {
     std::int64_t n = 0;
     if (__builtin_mul_overflow(a.number, b.number, &n))
-      raise(error_kind::shape, origin::words() + "the elements are too many to be counted");
+      raise(error_kind::shape, origin::prefix() + "the elements are too many to be counted");
     return {n, {}};
   }
   if (a.number == 1) return b;
@@ -171,16 +171,16 @@ std::vector<std::int64_t> per_axis(const std::vector<std::int64_t>& given, int a
   if (given.empty()) return std::vector<std::int64_t>(static_cast<std::size_t>(axes), otherwise);
   if (static_cast<int>(given.size()) == axes) return given;
   text t;
-  t << std::string_view(origin::words()) << function << ": " << option << " has "
+  t << std::string_view(origin::prefix()) << function << ": " << option << " has "
     << static_cast<std::int64_t>(given.size()) << " numbers; expected one for each of the " << axes << " spatial axes";
   raise(error_kind::value, t);
 }
-/// The number of axes after [N, C]. Errors: shape_error where it is not 1 to `most`.
-int spatial_axes(const value& x, int most, std::string_view function) {
+/// The number of axes after [N, C]. Errors: shape_error where it is not 1 to `max`.
+int spatial_axes(const value& x, int max, std::string_view function) {
   const int axes = x.shape().rank - 2;
-  if (axes >= 1 && axes <= most) return axes;
+  if (axes >= 1 && axes <= max) return axes;
   text t;
-  t << std::string_view(origin::words()) << function << ": " << x.shape() << " is not [N, C, ...] with 1 to " << most
+  t << std::string_view(origin::prefix()) << function << ": " << x.shape() << " is not [N, C, ...] with 1 to " << max
     << " spatial axes";
   raise(error_kind::shape, t);
 }

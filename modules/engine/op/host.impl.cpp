@@ -488,7 +488,7 @@ std::vector<value> host_cond(const value& predicate, std::shared_ptr<const progr
 std::vector<value> host_loop(const host_loop_bounds& bounds, std::shared_ptr<const program> body,
                              view<const value> carries, view<const value> invariants, const origin&) {
   if (bounds.trips.empty() && bounds.condition.empty())
-    detail::raise(error_kind::value, origin::words() + "host_loop: a number of iterations or a condition is needed");
+    detail::raise(error_kind::value, origin::prefix() + "host_loop: a number of iterations or a condition is needed");
   program& owner = bounds.trips.empty() ? bounds.condition.owner() : bounds.trips.owner();
   check_given(owner, "host_loop", body.get(), "subprogram");
   const std::size_t given = carries.size() + invariants.size() + 2;
@@ -518,7 +518,7 @@ std::vector<value> host_loop(const host_loop_bounds& bounds, std::shared_ptr<con
 
 std::vector<value> sequence_map(std::shared_ptr<const program> body, view<const value> operands, const origin&) {
   if (operands.empty())
-    detail::raise(error_kind::value, origin::words() + "sequence_map: there is no sequence to walk along");
+    detail::raise(error_kind::value, origin::prefix() + "sequence_map: there is no sequence to walk along");
   program& owner = operands[0].owner();
   check_given(owner, "sequence_map", body.get(), "subprogram");
   return results_of(owner, owner.add(record<op::sequence_map>, detail::share_attributes(no_attributes{}), operands,
@@ -529,7 +529,7 @@ value sequence_of(view<const value> tensors, const origin&) {
   if (tensors.empty())
     detail::raise(
         error_kind::value,
-        origin::words() + "sequence_of: it is given no tensor; `sequence_empty` makes a sequence without one");
+        origin::prefix() + "sequence_of: it is given no tensor; `sequence_empty` makes a sequence without one");
   for (const auto& v : tensors)
     if (v.type().is_tensor() && v.shape().rank != tensors[0].shape().rank) {
       text t;

@@ -88,11 +88,11 @@ constexpr bool image_operand(const tensor_type& x, inference& out) {
 }
 /// Whether numbers of windows are small enough that their products stay in 64 bits.
 constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference& out) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (const auto& e : all)
-    if (e.h > most || e.w > most) {
-      out.why << (e.h > most ? e.h : e.w)
-              << " is too large for a window, stride, padding, dilation or groups; the limit is " << most;
+    if (e.h > max || e.w > max) {
+      out.why << (e.h > max ? e.h : e.w)
+              << " is too large for a window, stride, padding, dilation or groups; the limit is " << max;
       return false;
     }
   return true;
@@ -112,11 +112,11 @@ constexpr bool convolution_numbers_fit(const conv2d_attributes& a, extent2d outp
 }
 /// Images as a result, unless they are too many or too large.
 constexpr void infer_images(dtype element, const shape& s, inference& out) {
-  constexpr std::int64_t most = std::int64_t(1) << 59;  // their bytes stay in 64 bits
+  constexpr std::int64_t max = std::int64_t(1) << 59;  // their bytes stay in 64 bits
   std::int64_t elements = 1;
   for (int i = 0; i < s.rank; ++i)
     if (s[i].is_number() &&
-        (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > most)) {
+        (__builtin_mul_overflow(elements, std::max<std::int64_t>(s.at(i), 1), &elements) || elements > max)) {
       out.why << "the result " << s << " is too large";
       return;
     }
@@ -278,7 +278,7 @@ struct conv_transpose2d {
     }
     const auto size = [&](dim n, dim kernel, std::int64_t stride, std::int64_t padding, std::int64_t more,
                           std::int64_t dilation) {
-      if (!n.is_number() || !kernel.is_number() || n.code > most || kernel.code > most) return dim(dyn);
+      if (!n.is_number() || !kernel.is_number() || n.code > max || kernel.code > max) return dim(dyn);
       const std::int64_t left = (n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1;
       return dim(std::max<std::int64_t>(left, 0));  // below 0 it would be a name
     };
@@ -300,7 +300,7 @@ struct conv_transpose2d {
   static void map_axis(const attributes&, axis_map&);
 
  private:
-  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
 };
 /// Result 0: the maxima; result 1: where each stood in its map, int32.
 export struct max_pool2d {

@@ -429,7 +429,7 @@ window_rule conv2d::windows(const image_call& c) {
 
 // Where its results, which are not near any more when they are read, are many, and its weights, which each band reads, are few.
 bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_call& next) {
-  const std::int64_t many = (rule == window_rule::filter ? 1024 : 512) * 1024, few = 512 * 1024, most_rows = 8;
+  const std::int64_t many = (rule == window_rule::filter ? 1024 : 512) * 1024, few = 512 * 1024, max_rows = 8;
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
   const shape &x = c.in[0].dims, &weights = c.in[1].dims, &y = c.out[0].dims;
   if (a.groups != 1 || y.at(2) == 1 || y.at(3) == 1 || y.size(1, 4) * 4 < many || weights.size() * 4 > few)
@@ -437,7 +437,7 @@ bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_ca
   const kernels::window w = window_of(a, x, weights, y), maps = maps_of(rule, next);
   const bool overlap = maps.rows_under(1) > maps.stride_h;
   // Winograd's tiles begin at even rows, those above a part's first band need not.
-  return maps.rows_under(1) <= most_rows &&
+  return maps.rows_under(1) <= max_rows &&
          !(overlap && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
 

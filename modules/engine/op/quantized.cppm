@@ -1,4 +1,4 @@
-// Quantized tensors: int8 that stands for real numbers, value = (q - offset) * scale, with scale and offset as operands
+// Quantized tensors: int8 that stands for real numbers, value = (q - zero_point) * scale, with scale and zero point as operands
 // (as ONNX's QuantizeLinear and QLinearConv have them), and products of them in integers. For values of a program.
 export module lamina:op.quantized;
 import :core;
@@ -13,13 +13,13 @@ import lamina.std;
 
 namespace lamina {
 
-/// The axis along which scales and offsets differ, where there is more than one of each.
+/// The axis along which scales and zero points differ, where there is more than one of each.
 struct quantize_attributes {
   std::int64_t axis = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const quantize_attributes&) const = default;
 };
-/// Between which int8 numbers a result stays: that of a relu begins at its offset.
+/// Between which int8 numbers a result stays: that of a relu begins at its zero point.
 struct quantized_linear_attributes {
   std::int64_t low = -128, high = 127;
   bool transposed = false;  ///< weights are [in, out]
@@ -70,7 +70,7 @@ struct block_linear_attributes {
 };
 
 namespace op {
-/// Operands: x; packed weights, their scales and their offsets.
+/// Operands: x; packed weights, their scales and their zero points.
 struct block_linear {
   static constexpr std::string_view name = "block_linear";
   static constexpr int operands = 4;
@@ -81,7 +81,7 @@ struct block_linear {
   }
   static void emit(emission&);
 };
-/// Operands: x, scale, offset.
+/// Operands: x, scale, zero point.
 /// Without one of the two there is no pattern of quantized nets.
 using in_quantized_patterns = in_patterns<
     rewriting::quantized_conv2d_pattern, rewriting::quantized_matmul_pattern, rewriting::quantized_linear_pattern,
@@ -98,7 +98,7 @@ struct quantize : in_quantized_patterns {
   }
   static void emit(emission&);
 };
-/// Operands: q, scale, offset.
+/// Operands: q, scale, zero point.
 struct dequantize : in_quantized_patterns {
   static constexpr std::string_view name = "dequantize";
   static constexpr int operands = 3;
@@ -109,7 +109,7 @@ struct dequantize : in_quantized_patterns {
   }
   static void emit(emission&);
 };
-/// Operands of both products: x, its scale and offset; weights and their scales; bias; scale and offset of the result.
+/// Operands of both products: x, its scale and zero point; weights and their scales; bias; scale and zero point of the result.
 struct quantized_linear {
   static constexpr std::string_view name = "quantized_linear";
   static constexpr int operands = 8;
@@ -133,7 +133,7 @@ struct quantized_conv2d {
   static image_layouts images(const image_call&);
   static void emit(emission&);
 };
-/// Operands: x and its offset; weights.
+/// Operands: x and its zero point; weights.
 struct integer_linear {
   static constexpr std::string_view name = "integer_linear";
   static constexpr int operands = 3;
@@ -144,7 +144,7 @@ struct integer_linear {
   }
   static void emit(emission&);
 };
-/// Operands: x and its offset; weights.
+/// Operands: x and its zero point; weights.
 struct integer_conv2d {
   static constexpr std::string_view name = "integer_conv2d";
   static constexpr int operands = 3;
@@ -155,7 +155,7 @@ struct integer_conv2d {
   }
   static void emit(emission&);
 };
-/// Operands: a and its offset; b and its offset.
+/// Operands: a and its zero point; b and its zero point.
 struct integer_matmul {
   static constexpr std::string_view name = "integer_matmul";
   static constexpr int operands = 4;
@@ -166,7 +166,7 @@ struct integer_matmul {
   }
   static void emit(emission&);
 };
-/// Operands of both: a, its scale and offset; b, its scale and offset; scale and offset of the result.
+/// Operands of both: a, its scale and zero point; b, its scale and zero point; scale and zero point of the result.
 struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
   static constexpr int operands = 8;
@@ -189,7 +189,7 @@ struct quantized_multiply {
   }
   static void emit(emission&);
 };
-/// Operands: a, its scale and offset; b, its scale and offset; scale and offset of the result.
+/// Operands: a, its scale and zero point; b, its scale and zero point; scale and zero point of the result.
 struct quantized_matmul {
   static constexpr std::string_view name = "quantized_matmul";
   static constexpr int operands = 8;
@@ -209,7 +209,7 @@ struct quantized_table {
   static image_layouts images(const image_call&);
   static void emit(emission&);
 };
-/// Operands: x, its scale and offset; scale and offset of the result.
+/// Operands: x, its scale and zero point; scale and zero point of the result.
 struct quantized_avg_pool2d {
   static constexpr std::string_view name = "quantized_avg_pool2d";
   static constexpr int version = 2;  // 1: without `padding_more`
@@ -232,23 +232,23 @@ using quantized_operations =
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-/// What int8 numbers stand for: (q - offset) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
+/// What int8 numbers stand for: (q - zero_point) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
 export struct quantization {
-  value scale, offset;
+  value scale, zero_point;
 };
-/// Weights [out, ...] of int8, whose offset is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
+/// Weights [out, ...] of int8, whose zero point is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
 /// product of the scales of x and weights.
 struct quantized_weights {
   value weight, scale, bias;
 };
 
-/// The nearest int8 numbers: saturated(round(x / scale) + offset), ties to even; NaN becomes 0, infinities the ends.
+/// The nearest int8 numbers: saturated(round(x / scale) + zero point), ties to even; NaN becomes 0, infinities the ends.
 /// Shapes:  x [...] -> [...].   Errors: type_error unless x is float32; shape_error where scales and axis do not fit.
 export value quantize(const value& x, const quantization& as, quantize_attributes a = {}, const origin& = {});
 /// The float32 numbers that int8 numbers stand for.   Shapes: q [...] -> [...].   Errors: as of `quantize`.
 export value dequantize(const value& q, const quantization& as, quantize_attributes a = {}, const origin& = {});
 /// Rows of features times the rows of a weight, in integers:
-/// saturated(round((bias + sum of (x - x_offset) w) * x_scale * w_scale / y_scale) + y_offset), within [low, high].
+/// saturated(round((bias + sum of (x - x_zero_point) w) * x_scale * w_scale / y_scale) + y_zero_point), within [low, high].
 /// Shapes:  x int8 [..., in], weight [out, in], or [in, out] where `transposed` says so -> int8 [..., out].
 /// Numerics: sums are exact in int32, which holds those of 65000 features; they wrap. Ties to even. The same bits on all
 ///           instruction sets.   No gradient.   Errors: type_error, shape_error.
@@ -261,59 +261,59 @@ export value quantized_conv2d(const value& x, const quantization& x_as, const qu
                               const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
 
 /// Products of matrices that both stand for numbers, under leading axes that broadcast, in integers:
-/// saturated(round((sum of (a - a_offset) (b - b_offset)) * a_scale * b_scale / y_scale) + y_offset), within [low, high].
+/// saturated(round((sum of (a - a_zero_point) (b - b_zero_point)) * a_scale * b_scale / y_scale) + y_zero_point), within [low, high].
 /// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so -> int8 [..., M, N].
 /// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. Ties to even. The same bits on all instruction sets.
 ///           No gradient.   Errors: type_error, shape_error.
 export value quantized_matmul(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                               const quantization& y_as, quantized_matmul_attributes with = {}, const origin& = {});
 
-/// The sums of such a product: sum of (x - x_offset) (w - w_offset). `w_offset` may be empty, which is 0, or one number, or one for
+/// The sums of such a product: sum of (x - x_zero_point) (w - w_zero_point). `w_zero_point` may be empty, which is 0, or one number, or one for
 /// each output channel.
 /// Shapes:  x int8 [..., in], weight int8 [out, in], or [in, out] where `transposed` says so -> int32 [..., out].
 /// Numerics: exact in int32, which holds the sums of 32000 features; they wrap. The same bits on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
-export value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset = {},
-                            bool transposed = false, const origin& = {});
+export value integer_linear(const value& x, const value& x_zero_point, const value& weight,
+                            const value& w_zero_point = {}, bool transposed = false, const origin& = {});
 
-/// The sums of a convolution of int8 numbers: of (x - x_offset) (w - w_offset); padding stands for 0. `w_offset` may be empty, which
+/// The sums of a convolution of int8 numbers: of (x - x_zero_point) (w - w_zero_point); padding stands for 0. `w_zero_point` may be empty, which
 /// is 0, or one number, or one for each output channel; then the weights' extents are numbers, and the convolution has one group.
 /// Shapes:  x int8 [N, C, H, W], weight int8 [O, C / groups, KH, KW] -> int32 [N, O, OH, OW], as of `conv2d`.
 /// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
-export value integer_conv2d(const value& x, const value& x_offset, const value& weight, conv2d_attributes a = {},
-                            const value& w_offset = {}, const origin& = {});
+export value integer_conv2d(const value& x, const value& x_zero_point, const value& weight, conv2d_attributes a = {},
+                            const value& w_zero_point = {}, const origin& = {});
 
-/// The sums of products of matrices, under leading axes that broadcast: of (a - a_offset) (b - b_offset).
-/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so, offsets [] -> int32 [..., M, N].
+/// The sums of products of matrices, under leading axes that broadcast: of (a - a_zero_point) (b - b_zero_point).
+/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so, zero points [] -> int32 [..., M, N].
 /// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
-export value integer_matmul(const value& a, const value& a_offset, const value& b, const value& b_offset,
+export value integer_matmul(const value& a, const value& a_zero_point, const value& b, const value& b_zero_point,
                             bool transpose_b = false, const origin& = {});
 
-/// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - offset) scale.
-/// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], offset float32 [] or
+/// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - zero_point) scale.
+/// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], zero_point float32 [] or
 ///          [out, blocks] -> float32 [..., out]. Blocks hold the features in order, the first number of a byte in its low bits;
 ///          behind the last feature numbers mean nothing.
 /// Numerics: in float32, in two chains of 16 for each sum.   No gradient.   Errors: type_error, shape_error.
-export value block_linear(const value& x, const value& weight, const value& scale, const value& offset,
+export value block_linear(const value& x, const value& weight, const value& scale, const value& zero_point,
                           block_linear_attributes a = {}, const origin& = {});
 
 /// The sum of two tensors that stand for numbers in different scales:
-/// saturated(round((a - a_offset) (a_scale / y_scale) + (b - b_offset) (b_scale / y_scale)) + y_offset), within [low, high].
+/// saturated(round((a - a_zero_point) (a_scale / y_scale) + (b - b_zero_point) (b_scale / y_scale)) + y_zero_point), within [low, high].
 /// Shapes:  a int8 [...], b the same, or its last axes, or its first with 1 for the others -> int8 [...].
 /// Numerics: each step in float32, ties to even. The same bits on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                            const quantization& y_as, quantized_bounds within = {}, const origin& = {});
-/// The product of two, element by element: saturated(round((a - a_offset) (b - b_offset) (a_scale b_scale / y_scale)) + y_offset),
+/// The product of two, element by element: saturated(round((a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)) + y_zero_point),
 /// within [low, high].   Shapes, numerics, errors: as of `quantized_add`.
 export value quantized_multiply(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                                 const quantization& y_as, quantized_bounds within = {}, const origin& = {});
 /// What a function makes of int8 numbers: table[x + 128].
 /// Shapes:  x int8 [...], table int8 [256] -> int8 [...].   No gradient.   Errors: type_error, shape_error.
 export value quantized_table(const value& x, const value& table, const origin& = {});
-/// Averages over windows: saturated(round((sum of x - x_offset) (x_scale / y_scale) / count) + y_offset); padding stands
+/// Averages over windows: saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point); padding stands
 /// for 0 and counts as `avg_pool2d` says.
 /// Shapes:  x int8 [N, C, H, W] -> int8 [N, C, OH, OW], as of `avg_pool2d`.
 /// Numerics: sums are exact in int32, which holds those of 8 million positions; the rest in float32, ties to even. Where

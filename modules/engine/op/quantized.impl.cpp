@@ -56,7 +56,7 @@ bool one(const tensor_type& t, dtype wanted, std::string_view what, inference& o
   out.why << what << " is to be one number, []";
   return false;
 }
-// A scale or offset for all, or one for each position of an axis.
+// A scale or zero point for all, or one for each position of an axis.
 bool along(const tensor_type& t, dim extent, std::string_view what, inference& out) {
   if (t.dims.rank == 0 || (t.dims.rank == 1 && may_equal(t.dims[0], extent))) return true;
   out.why << what << " are to be [] or [" << extent << "]";
@@ -67,7 +67,7 @@ void infer_change(const quantize_attributes& a, view<const tensor_type> in, dtyp
   const shape& x = in[0].dims;
   if (in[0].element != from)
     return out.refuse(in[0].element, name_of(from), from == dtype::float32 ? "float" : "std::int8_t");
-  if (!is(in[1], dtype::float32, "scales", out) || !is(in[2], dtype::int8, "offsets", out)) return;
+  if (!is(in[1], dtype::float32, "scales", out) || !is(in[2], dtype::int8, "zero points", out)) return;
   if (in[1].dims.rank || in[2].dims.rank) {
     const int axis = detail::normal_axis(a.axis, x.rank);
     if (axis < 0) {
@@ -75,8 +75,8 @@ void infer_change(const quantize_attributes& a, view<const tensor_type> in, dtyp
       return;
     }
     if (in[1].dims.rank != 1 || in[2].dims.rank != 1 || !along(in[1], x[axis], "scales", out) ||
-        !along(in[2], x[axis], "offsets", out)) {
-      if (out.why.empty()) out.why << "there are to be as many scales as offsets";
+        !along(in[2], x[axis], "zero points", out)) {
+      if (out.why.empty()) out.why << "there are to be as many scales as zero points";
       return;
     }
   }
@@ -101,15 +101,15 @@ void emit_change(emission& e, kernels::kernel run) {
            {{&part.in, e.in(0).at(first * each * in_size)},
             {&part.out, e.out(0).at(first * each * out_size)},
             {&part.scale, e.in(1)},
-            {&part.offset, e.in(2)}});
+            {&part.zero_point, e.in(2)}});
   });
 }
 
-// What a result asks: its scale and offset, and the numbers that it stays within.
-bool result_operands(const tensor_type& scale, const tensor_type& offset, std::int64_t low, std::int64_t high,
+// What a result asks: its scale and zero point, and the numbers that it stays within.
+bool result_operands(const tensor_type& scale, const tensor_type& zero_point, std::int64_t low, std::int64_t high,
                      inference& out) {
   if (!one(scale, dtype::float32, "the scale of the result", out)) return false;
-  if (!one(offset, dtype::int8, "the offset of the result", out)) return false;
+  if (!one(zero_point, dtype::int8, "the zero point of the result", out)) return false;
   if (low >= -128 && high <= 127 && low <= high) return true;
   out.why << "results are to stay within [-128, 127], not [" << low << ", " << high << "]";
   return false;
@@ -120,7 +120,7 @@ bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t
     out.refuse(in[0].element, "int8", "std::int8_t");
     return false;
   }
-  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out))
+  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the zero point of x", out))
     return false;
   if (!is(in[3], dtype::int8, "weights", out) || !is(in[4], dtype::float32, "scales of weights", out) ||
       !is(in[5], dtype::int32, "bias", out))
@@ -157,11 +157,11 @@ kernels::requantization requantization_of(const emission& e, std::int64_t low, s
 // The addresses of it; `first` is the output channel that the call begins with.
 void add_operands(emission& e, const kernels::requantization& r, std::int64_t first, std::vector<address>& where) {
   where.insert(where.end(), {{&r.x_scale, e.in(1)},
-                             {&r.x_offset, e.in(2)},
+                             {&r.x_zero_point, e.in(2)},
                              {&r.w_scale, e.in(4).at(first * r.w_scale_step * 4)},
                              {&r.bias, e.in(5).at(first * 4)},
                              {&r.y_scale, e.in(6)},
-                             {&r.y_offset, e.in(7)}});
+                             {&r.y_zero_point, e.in(7)}});
 }
 
 // Whether filters have two weights for each channel.
@@ -237,8 +237,8 @@ bool both_operands(view<const tensor_type> in, std::int64_t low, std::int64_t hi
       out.refuse(in[k].element, "int8", "std::int8_t");
       return false;
     }
-  return one(in[1], dtype::float32, "the scale of a", out) && one(in[2], dtype::int8, "the offset of a", out) &&
-         one(in[4], dtype::float32, "the scale of b", out) && one(in[5], dtype::int8, "the offset of b", out) &&
+  return one(in[1], dtype::float32, "the scale of a", out) && one(in[2], dtype::int8, "the zero point of a", out) &&
+         one(in[4], dtype::float32, "the scale of b", out) && one(in[5], dtype::int8, "the zero point of b", out) &&
          result_operands(in[6], in[7], low, high, out);
 }
 // Operations on two tensors.
@@ -275,12 +275,12 @@ void emit_both(emission& e, kernels::kernel run) {
     e.step(run, a,
            {{&a.a, e.in(0).at(first * each)},
             {&a.a_scale, e.in(1)},
-            {&a.a_offset, e.in(2)},
+            {&a.a_zero_point, e.in(2)},
             {&a.b, e.in(3).at(first * (part ? a.b_step : a.b_row))},
             {&a.b_scale, e.in(4)},
-            {&a.b_offset, e.in(5)},
+            {&a.b_zero_point, e.in(5)},
             {&a.y_scale, e.in(6)},
-            {&a.y_offset, e.in(7)},
+            {&a.y_zero_point, e.in(7)},
             {&a.y, e.out(0).at(first * each)}});
   });
 }
@@ -302,11 +302,11 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
   const bool first = of[3] == tail.residual;  // the results are a of the sum
   where.insert(where.end(), {{&a.b, e.operand(tail.residual)},
                              {&a.b_scale, e.operand(of[first ? 4 : 1])},
-                             {&a.b_offset, e.operand(of[first ? 5 : 2])},
+                             {&a.b_zero_point, e.operand(of[first ? 5 : 2])},
                              {&a.a_scale, e.operand(of[first ? 1 : 4])},
-                             {&a.a_offset, e.operand(of[first ? 2 : 5])},
+                             {&a.a_zero_point, e.operand(of[first ? 2 : 5])},
                              {&a.sum_scale, e.operand(of[6])},
-                             {&a.sum_offset, e.operand(of[7])}});
+                             {&a.sum_zero_point, e.operand(of[7])}});
 }
 
 // A convolution whose result is in blocks of channels, in parts: images, rows, or pairs of blocks.
@@ -400,11 +400,11 @@ void dequantize::emit(emission& e) { emit_change(e, functions(e).dequantize); }
 void block_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::float32) return out.refuse(in[0].element, "float32", "float");
   if (!is(in[1], dtype::uint8, "weights", out) || !is(in[2], dtype::float32, "scales", out) ||
-      !is(in[3], dtype::float32, "offsets", out))
+      !is(in[3], dtype::float32, "zero points", out))
     return;
   const shape &x = in[0].dims, &w = in[1].dims, &s = in[2].dims, &z = in[3].dims;
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  if ((a.bits != 4 && a.bits != 8) || a.block < 16 || a.block % 16 || a.block > most) {
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
+  if ((a.bits != 4 && a.bits != 8) || a.block < 16 || a.block % 16 || a.block > max) {
     out.why << "numbers of 4 or 8 bits in blocks of a multiple of 16 are expected, not of " << a.bits
             << " in blocks of " << a.block;
     return;
@@ -413,7 +413,7 @@ void block_linear::infer(const attributes& a, view<const tensor_type> in, infere
   if (x.rank < 1 || w.rank != 3 || s.rank != 2 || !may_equal(w[2], a.block * a.bits / 8) || !may_equal(s[0], w[0]) ||
       !may_equal(s[1], w[1]) || !whole) {
     out.why << "x [..., in], weights [out, blocks, " << a.block * a.bits / 8
-            << "], scales [out, blocks] and offsets [] or [out, blocks] are expected";
+            << "], scales [out, blocks] and zero points [] or [out, blocks] are expected";
     return;
   }
   const dim k = x[x.rank - 1];
@@ -434,7 +434,7 @@ void block_linear::emit(emission& e) {
   whole.rows = y.size() / whole.columns;
   whole.depth = whole.x_row = x.at(x.rank - 1);
   whole.y_row = whole.columns;
-  whole.offset_step = e.in_type(3).dims.rank ? 1 : 0;
+  whole.zero_point_step = e.in_type(3).dims.rank ? 1 : 0;
   const auto& f = functions(e);
   emission::cut(
       whole.columns, 2.0 * static_cast<double>(whole.rows) * static_cast<double>(whole.depth),
@@ -445,7 +445,7 @@ void block_linear::emit(emission& e) {
                {{&a.x, e.in(0)},
                 {&a.weight, e.in(1).at(first * w.at(1) * w.at(2))},
                 {&a.scale, e.in(2).at(first * w.at(1) * 4)},
-                {&a.offset, e.in(3).at(first * w.at(1) * a.offset_step * 4)},
+                {&a.zero_point, e.in(3).at(first * w.at(1) * a.zero_point_step * 4)},
                 {&a.y, e.out(0).at(first * 4)}},
                f.block_linear_scratch_bytes(&a));
       },
@@ -509,7 +509,7 @@ template <class Part> void emit_matrices(emission& e, bool transpose_b, std::siz
           kernels::quantized_linear_args of_size{};
           of_size.rows = rows, of_size.columns = p.n, of_size.depth = p.k;
           of_size.x_row = p.a_row, of_size.y_row = p.c_row;
-          of_size.has_w_offset = true;
+          of_size.has_w_zero_point = true;
           part(of_size, first.a + row * p.a_row, first.c + row * p.c_row, panels);
         },
         4e6, 4);
@@ -526,12 +526,12 @@ void quantized_matmul::emit(emission& e) {
                   e.step(f.linear, part,
                          {{&part.x, e.in(0).at(a)},
                           {&part.to.x_scale, e.in(1)},
-                          {&part.to.x_offset, e.in(2)},
+                          {&part.to.x_zero_point, e.in(2)},
                           {&part.packed, panels},
                           {&part.to.w_scale, e.in(4)},
-                          {&part.w_offset, e.in(5)},
+                          {&part.w_zero_point, e.in(5)},
                           {&part.to.y_scale, e.in(6)},
-                          {&part.to.y_offset, e.in(7)},
+                          {&part.to.y_zero_point, e.in(7)},
                           {&part.y, e.out(0).at(y)}},
                          f.linear_scratch_bytes(&part));
                 });
@@ -540,7 +540,8 @@ void quantized_matmul::emit(emission& e) {
 void integer_matmul::infer(const attributes& at, view<const tensor_type> in, inference& out) {
   for (std::size_t k : {0u, 2u})
     if (in[k].element != dtype::int8) return out.refuse(in[k].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::int8, "the offset of a", out) || !one(in[3], dtype::int8, "the offset of b", out)) return;
+  if (!one(in[1], dtype::int8, "the zero point of a", out) || !one(in[3], dtype::int8, "the zero point of b", out))
+    return;
   const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[2].dims}};
   inference found;
   matmul::infer({false, at.transpose_b}, as_float, found);
@@ -554,20 +555,20 @@ void integer_matmul::emit(emission& e) {
                   kernels::integer_linear_args part{};
                   part.rows = of_size.rows, part.columns = of_size.columns, part.depth = of_size.depth;
                   part.x_row = of_size.x_row, part.y_row = of_size.y_row;
-                  part.has_w_offset = true;
+                  part.has_w_zero_point = true;
                   e.step(f.sums, part,
                          {{&part.x, e.in(0).at(a)},
                           {&part.packed, panels},
                           {&part.y, e.out(0).at(y * 4)},
-                          {&part.x_offset, e.in(1)},
-                          {&part.w_offset, e.in(3)}},
+                          {&part.x_zero_point, e.in(1)},
+                          {&part.w_zero_point, e.in(3)}},
                          f.linear_scratch_bytes(&of_size));
                 });
 }
 
 void integer_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::int8, "the offset of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
+  if (!one(in[1], dtype::int8, "the zero point of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
   if (const auto y = linear_result(in[0].dims, in[2].dims, a.transposed, out)) out.result(dtype::int32, *y);
 }
 void integer_linear::emit(emission& e) {
@@ -584,7 +585,7 @@ void integer_linear::emit(emission& e) {
            {{&part.x, e.in(0).at(row * part.x_row)},
             {&part.packed, call.panel(column)},
             {&part.y, e.out(0).at((row * part.y_row + column) * 4)},
-            {&part.x_offset, e.in(1)}},
+            {&part.x_zero_point, e.in(1)}},
            f.linear_scratch_bytes(&of_size));
   });
 }
@@ -626,7 +627,7 @@ void quantized_conv2d::emit(emission& e) {
 
 void integer_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::int8, "the offset of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
+  if (!one(in[1], dtype::int8, "the zero point of x", out) || !is(in[2], dtype::int8, "weights", out)) return;
   const tensor_type as_float[] = {{dtype::float32, in[0].dims}, {dtype::float32, in[2].dims}};
   inference found;
   conv2d::infer(a, as_float, found);
@@ -637,7 +638,7 @@ void integer_conv2d::emit(emission& e) {
   kernels::quantized_conv_args whole{};
   whole.repeats = 1;
   emit_convolution(e, e.attributes<attributes>(), 2, whole, products(e).conv_sums,
-                   [&](auto& a, auto& where) { where.push_back({&a.to.x_offset, e.in(1)}); });
+                   [&](auto& a, auto& where) { where.push_back({&a.to.x_zero_point, e.in(1)}); });
 }
 
 void quantized_add::infer(const attributes& a, view<const tensor_type> in, inference& out) { infer_both(a, in, out); }
@@ -674,7 +675,8 @@ void quantized_table::emit(emission& e) {
 
 void quantized_avg_pool2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
-  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the offset of x", out)) return;
+  if (!one(in[1], dtype::float32, "the scale of x", out) || !one(in[2], dtype::int8, "the zero point of x", out))
+    return;
   if (!result_operands(in[3], in[4], -128, 127, out)) return;
   const tensor_type as_float[] = {{dtype::float32, in[0].dims}};
   inference found;
@@ -706,9 +708,9 @@ void quantized_avg_pool2d::emit(emission& e) {
     e.step(run, a,
            {{&a.pool.in, e.in(0).at(first * channels * x.size(2, 4))},
             {&a.x_scale, e.in(1)},
-            {&a.x_offset, e.in(2)},
+            {&a.x_zero_point, e.in(2)},
             {&a.y_scale, e.in(3)},
-            {&a.y_offset, e.in(4)},
+            {&a.y_zero_point, e.in(4)},
             {&a.pool.out, e.out(0).at(first * channels * y.size(2, 4))}});
   });
 }
@@ -718,15 +720,15 @@ void quantized_avg_pool2d::emit(emission& e) {
 namespace {
 template <class Op> value product(const typename Op::attributes& a, const value& x, const quantization& x_as,
                                   const quantized_weights& w, const quantization& y_as) {
-  return apply<Op>(a, x, x_as.scale, x_as.offset, w.weight, w.scale, w.bias, y_as.scale, y_as.offset);
+  return apply<Op>(a, x, x_as.scale, x_as.zero_point, w.weight, w.scale, w.bias, y_as.scale, y_as.zero_point);
 }
 }  // namespace
 
 value quantize(const value& x, const quantization& as, quantize_attributes a, const origin&) {
-  return apply<op::quantize>(a, x, as.scale, as.offset);
+  return apply<op::quantize>(a, x, as.scale, as.zero_point);
 }
 value dequantize(const value& q, const quantization& as, quantize_attributes a, const origin&) {
-  return apply<op::dequantize>(a, q, as.scale, as.offset);
+  return apply<op::dequantize>(a, q, as.scale, as.zero_point);
 }
 value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w, const quantization& y_as,
                        quantized_linear_attributes a, const origin&) {
@@ -737,40 +739,42 @@ value quantized_conv2d(const value& x, const quantization& x_as, const quantized
   return product<op::quantized_conv2d>(a, x, x_as, w, y_as);
 }
 
-value block_linear(const value& x, const value& weight, const value& scale, const value& offset,
+value block_linear(const value& x, const value& weight, const value& scale, const value& zero_point,
                    block_linear_attributes a, const origin&) {
-  return apply<op::block_linear>(a, x, weight, scale, offset);
+  return apply<op::block_linear>(a, x, weight, scale, zero_point);
 }
-value integer_conv2d(const value& x, const value& x_offset, const value& weight, conv2d_attributes a,
-                     const value& w_offset, const origin&) {
-  const value sums = apply<op::integer_conv2d>(a, x, x_offset, weight);
-  if (w_offset.empty()) return sums;
-  // What is taken away is the offset times the sum of what a window reads, which a filter of ones gives.
+value integer_conv2d(const value& x, const value& x_zero_point, const value& weight, conv2d_attributes a,
+                     const value& w_zero_point, const origin&) {
+  const value sums = apply<op::integer_conv2d>(a, x, x_zero_point, weight);
+  if (w_zero_point.empty()) return sums;
+  // What is taken away is the zero point times the sum of what a window reads, which a filter of ones gives.
   shape one = weight.shape();
   one[0] = 1;
   any_tensor ones({dtype::int8, one});
   std::memset(ones.mutable_data(), 1, ones.type().bytes());
-  const value read = apply<op::integer_conv2d>(a, x, x_offset, x.owner().constant(std::move(ones)));
-  const value offset = apply<op::cast>({.to = dtype::int32}, w_offset);
-  return sums - (offset.shape().rank ? value(lamina::reshape(offset, shape{offset.shape()[0], 1, 1})) : offset) * read;
+  const value read = apply<op::integer_conv2d>(a, x, x_zero_point, x.owner().constant(std::move(ones)));
+  const value zero_point = apply<op::cast>({.to = dtype::int32}, w_zero_point);
+  return sums - (zero_point.shape().rank ? value(lamina::reshape(zero_point, shape{zero_point.shape()[0], 1, 1}))
+                                         : zero_point) *
+                    read;
 }
-value integer_linear(const value& x, const value& x_offset, const value& weight, const value& w_offset, bool transposed,
-                     const origin&) {
-  const value sums = apply<op::integer_linear>({transposed}, x, x_offset, weight);
-  if (w_offset.empty()) return sums;
+value integer_linear(const value& x, const value& x_zero_point, const value& weight, const value& w_zero_point,
+                     bool transposed, const origin&) {
+  const value sums = apply<op::integer_linear>({transposed}, x, x_zero_point, weight);
+  if (w_zero_point.empty()) return sums;
   const auto wide = [](const value& v) { return apply<op::cast>({.to = dtype::int32}, v); };
   const int last = x.shape().rank - 1;
-  return sums - wide(w_offset) * reduce_sum(wide(x) - wide(x_offset), {.axes = axes(last), .keepdim = true});
+  return sums - wide(w_zero_point) * reduce_sum(wide(x) - wide(x_zero_point), {.axes = axes(last), .keepdim = true});
 }
-value integer_matmul(const value& a, const value& a_offset, const value& b, const value& b_offset, bool transpose_b,
-                     const origin&) {
-  return apply<op::integer_matmul>({transpose_b}, a, a_offset, b, b_offset);
+value integer_matmul(const value& a, const value& a_zero_point, const value& b, const value& b_zero_point,
+                     bool transpose_b, const origin&) {
+  return apply<op::integer_matmul>({transpose_b}, a, a_zero_point, b, b_zero_point);
 }
 
 namespace {
 template <class Op> value both(const typename Op::attributes& within, const value& a, const quantization& a_as,
                                const value& b, const quantization& b_as, const quantization& y_as) {
-  return apply<Op>(within, a, a_as.scale, a_as.offset, b, b_as.scale, b_as.offset, y_as.scale, y_as.offset);
+  return apply<Op>(within, a, a_as.scale, a_as.zero_point, b, b_as.scale, b_as.zero_point, y_as.scale, y_as.zero_point);
 }
 }  // namespace
 
@@ -791,7 +795,7 @@ value quantized_table(const value& x, const value& table, const origin&) {
 }
 value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as, pool2d_attributes a,
                            const origin&) {
-  return apply<op::quantized_avg_pool2d>(a, x, x_as.scale, x_as.offset, y_as.scale, y_as.offset);
+  return apply<op::quantized_avg_pool2d>(a, x, x_as.scale, x_as.zero_point, y_as.scale, y_as.zero_point);
 }
 
 namespace detail {

@@ -18,9 +18,9 @@ namespace lamina {
 namespace {
 // log(sum(exp(x))), of differences to the largest element where that is a number.
 value log_sum_exp(const value& x, reduce_attributes a) {
-  const value most = reduce_max(x, reduce_attributes{a.axes, true});
+  const value max = reduce_max(x, reduce_attributes{a.axes, true});
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const value from = stop_gradient(where((most == infinity) || (most == -infinity), 0, most));
+  const value from = stop_gradient(where((max == infinity) || (max == -infinity), 0, max));
   const value sum = log(reduce_sum(exp(x - from), reduce_attributes{a.axes, true})) + from;
   return a.keepdim ? sum : value(reshape_like(sum, reduce_sum(x, a)));
 }
@@ -31,13 +31,13 @@ value log_sum_exp(const value& x, reduce_attributes a) {
 }  // namespace
 
 value reduce(reduction_kind kind, const value& x, reduce_attributes a, const origin&) {
-  const bool truth = x.type().element == dtype::boolean;
+  const bool is_boolean = x.type().element == dtype::boolean;
   switch (kind) {
     case reduction_kind::sum: return reduce_sum(x, a);
     case reduction_kind::mean: return reduce_mean(x, a);
     case reduction_kind::product: return reduce_prod(x, a);
-    case reduction_kind::maximum: return truth ? value(reduce_any(x, a)) : value(reduce_max(x, a));
-    case reduction_kind::minimum: return truth ? value(reduce_all(x, a)) : value(reduce_min(x, a));
+    case reduction_kind::maximum: return is_boolean ? value(reduce_any(x, a)) : value(reduce_max(x, a));
+    case reduction_kind::minimum: return is_boolean ? value(reduce_all(x, a)) : value(reduce_min(x, a));
     case reduction_kind::l1: return reduce_sum(abs(x), a);
     case reduction_kind::l2: return sqrt(reduce_sum(square(x), a));
     case reduction_kind::log_sum: return log(reduce_sum(x, a));

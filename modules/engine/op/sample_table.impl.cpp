@@ -28,13 +28,13 @@ std::vector<double> reals(const any_tensor& t) {
 const any_tensor& constant_of(const value& v) { return v.owner().at(v.id()).constant; }
 
 // Whether an operand is a list of int64 that decides a shape; its length, or -1 with a reason.
-int list_length(const tensor_type& t, std::string_view what, int most, inference& out) {
+int list_length(const tensor_type& t, std::string_view what, int max, inference& out) {
   if (t.element != dtype::int64) {
     out.refuse(t.element, "int64 extents and positions", "std::int64_t");
     return -1;
   }
-  if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > most) {
-    out.why << what << " are expected as one vector of a known length of at most " << most;
+  if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > max) {
+    out.why << what << " are expected as one vector of a known length of at most " << max;
     return -1;
   }
   return static_cast<int>(t.dims.at(0));

@@ -150,8 +150,8 @@ value blackman_window(const value& size, bool periodic, dtype element, const ori
 
 namespace {
 bool makes_bands(const mel_attributes& a) {
-  constexpr std::int64_t most = 1 << 20;
-  return a.bands >= 1 && a.bands <= most && a.length >= 1 && a.length <= most && a.rate >= 1 && a.low >= 0 &&
+  constexpr std::int64_t max = 1 << 20;
+  return a.bands >= 1 && a.bands <= max && a.length >= 1 && a.length <= max && a.rate >= 1 && a.low >= 0 &&
          a.low <= a.high && a.high < 1e12 && (a.length / 2 + 1) * a.bands <= (std::int64_t(1) << 28);
 }
 }  // namespace

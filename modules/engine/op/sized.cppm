@@ -23,10 +23,10 @@ export struct suppression_attributes {
   static constexpr std::int64_t all = -1;
   double iou_threshold = 0.5;
   double score_threshold = -std::numeric_limits<double>::infinity();
-  std::int64_t most = all;  ///< of each class of each image
-  bool centers = false;     ///< boxes are [x, y, width, height], not two opposite corners
+  std::int64_t max_per_class = all;  ///< of each image
+  bool centers = false;              ///< boxes are [x, y, width, height], not two opposite corners
   static constexpr void members(auto& a, auto&& f) {
-    f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("most", a.most),
+    f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("max_per_class", a.max_per_class),
         f("centers", a.centers);
   }
   bool operator==(const suppression_attributes&) const = default;
@@ -140,14 +140,15 @@ struct non_max_suppression {
       out.why << "an overlap to suppress from of " << a.iou_threshold << " is outside 0..1";
       return;
     }
-    if (a.most < suppression_attributes::all) {
-      out.why << a.most << " boxes at most";
+    if (a.max_per_class < suppression_attributes::all) {
+      out.why << a.max_per_class << " boxes at most";
       return;
     }
     dim rows = dyn;
     if (scores.is_static()) {
       const std::int64_t n = scores.back().code,
-                         each = a.most == suppression_attributes::all || a.most > n ? n : a.most;
+                         each = a.max_per_class == suppression_attributes::all || a.max_per_class > n ? n
+                                                                                                      : a.max_per_class;
       rows = scores.size(0, scores.rank - 1) * each;
     }
     out.result(dtype::int64, batch ? shape{rows, 3} : shape{rows});
@@ -369,11 +370,11 @@ constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_
   return truncate(left[0], left[1]);
 }
 
-/// The same where all three numbers are values: at most `most` boxes, an int64, of each class of each image, thresholds of the
-/// type of the boxes.   Errors: none for numbers outside of their ranges; below 0 `most` is none.
-export value non_max_suppression(const value& boxes, const value& scores, const value& most, const value& iou_threshold,
-                                 const value& score_threshold, computed_suppression_attributes a = {},
-                                 const origin& = {});
+/// The same where all three numbers are values: at most `max_per_class` boxes of each image, an int64, thresholds of the
+/// type of the boxes.   Errors: none for numbers outside of their ranges; below 0 `max_per_class` is none.
+export value non_max_suppression(const value& boxes, const value& scores, const value& max_per_class,
+                                 const value& iou_threshold, const value& score_threshold,
+                                 computed_suppression_attributes a = {}, const origin& = {});
 
 /// The distinct slices of x along an axis: `unique` with rows of all other axes as its elements, compared in their order (ONNX
 /// Unique with an axis, numpy.unique).

@@ -107,9 +107,9 @@ struct suppression_args {
   const void *boxes, *scores;
   const std::int64_t* order;
   std::int64_t *out, *total, *invalid;
-  std::int64_t images, classes, n, most;
+  std::int64_t images, classes, n, max;
   double overlap, score;
-  const std::int64_t* most_at;  // null where the numbers are those above
+  const std::int64_t* max_at;  // null where the numbers are those above
   const void *overlap_at, *score_at;
   bool centers, rows;  // rows {image, class, box}
 };
@@ -139,8 +139,8 @@ bool overlaps(const corners& a, const corners& b, double part) {
 }
 template <class T> void suppress(const void* p, void* scratch) noexcept {
   auto a = *static_cast<const suppression_args*>(p);
-  if (a.most_at) {
-    a.most = *a.most_at < a.most ? *a.most_at : a.most;
+  if (a.max_at) {
+    a.max = *a.max_at < a.max ? *a.max_at : a.max;
     a.overlap = static_cast<double>(*static_cast<const T*>(a.overlap_at));
     a.score = static_cast<double>(*static_cast<const T*>(a.score_at));
   }
@@ -154,7 +154,7 @@ template <class T> void suppress(const void* p, void* scratch) noexcept {
       const T* scores = static_cast<const T*>(a.scores) + row * a.n;
       const std::int64_t* order = a.order + row * a.n;
       std::int64_t count = 0;
-      for (std::int64_t i = 0; i < a.n && count < a.most; ++i) {
+      for (std::int64_t i = 0; i < a.n && count < a.max; ++i) {
         if (!inside(order[i], a.n, a.invalid, row * a.n + i)) continue;
         const double score = static_cast<double>(scores[order[i]]);
         if (std::isnan(score)) continue;
@@ -232,22 +232,22 @@ void emit_suppression(emission& e, suppression_args a) {
   a.rows = scores.rank == 3;
   a.images = a.rows ? scores.at(0) : 1;
   a.classes = a.rows ? scores.at(1) : 1;
-  a.most = a.most == suppression_attributes::all ? a.n : std::min(a.most, a.n);
+  a.max = a.max == suppression_attributes::all ? a.n : std::min(a.max, a.n);
   std::vector<address> where{{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)},
                              {&a.out, e.out(0)},  {&a.total, e.out(1)}, {&a.invalid, order_check(e, a.n, 2)}};
   if (e.of().inputs.size() > 3) {
-    where.push_back({&a.most_at, e.in(3)});
+    where.push_back({&a.max_at, e.in(3)});
     where.push_back({&a.overlap_at, e.in(4)});
     where.push_back({&a.score_at, e.in(5)});
   }
   of_numbers(e.in_type(0).element,
-             [&]<class T>() { e.step(&suppress<T>, a, where, static_cast<std::size_t>(a.most) * sizeof(corners)); });
+             [&]<class T>() { e.step(&suppress<T>, a, where, static_cast<std::size_t>(a.max) * sizeof(corners)); });
 }
 }  // namespace
 void non_max_suppression::emit(emission& e) {
   const auto& at = e.attributes<suppression_attributes>();
   suppression_args a{};
-  a.most = at.most;
+  a.max = at.max_per_class;
   a.overlap = at.iou_threshold;
   a.score = at.score_threshold;
   a.centers = at.centers;
@@ -255,7 +255,7 @@ void non_max_suppression::emit(emission& e) {
 }
 void computed_suppression::emit(emission& e) {
   suppression_args a{};
-  a.most = suppression_attributes::all;
+  a.max = suppression_attributes::all;
   a.centers = e.attributes<attributes>().centers;
   emit_suppression(e, a);
 }
@@ -264,11 +264,12 @@ void computed_suppression::emit(emission& e) {
 
 namespace lamina {
 
-value non_max_suppression(const value& boxes, const value& scores, const value& most, const value& iou_threshold,
-                          const value& score_threshold, computed_suppression_attributes a, const origin&) {
+value non_max_suppression(const value& boxes, const value& scores, const value& max_per_class,
+                          const value& iou_threshold, const value& score_threshold, computed_suppression_attributes a,
+                          const origin&) {
   auto left = apply<op::computed_suppression>(a, boxes, scores,
-                                              argsort(scores, sort_attributes{.axis = -1, .descending = true}), most,
-                                              iou_threshold, score_threshold);
+                                              argsort(scores, sort_attributes{.axis = -1, .descending = true}),
+                                              max_per_class, iou_threshold, score_threshold);
   return truncate(left[0], left[1]);
 }
 

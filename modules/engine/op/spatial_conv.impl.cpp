@@ -58,27 +58,27 @@ template <class Options> conv_numbers numbers_of(const Options& o, int axes, std
 void check_filters(const value& x, const value& w, std::string_view function) {
   if (w.shape().rank == x.shape().rank && w.shape().rank >= 3) return;
   text t;
-  t << std::string_view(origin::words()) << function << ": filters " << w.shape() << " for " << x.shape()
+  t << std::string_view(origin::prefix()) << function << ": filters " << w.shape() << " for " << x.shape()
     << "; expected one axis for each of those";
   detail::raise(error_kind::shape, t);
 }
 // What becomes operations or numbers of a program, one for each.
-void check_count(std::int64_t is, std::int64_t most, std::string_view what, std::string_view function) {
-  if (is <= most) return;
+void check_count(std::int64_t is, std::int64_t max, std::string_view what, std::string_view function) {
+  if (is <= max) return;
   text t;
-  t << std::string_view(origin::words()) << function << ": " << what << " is " << is << "; at most " << most
+  t << std::string_view(origin::prefix()) << function << ": " << what << " is " << is << "; at most " << max
     << " is supported";
   detail::raise(error_kind::unsupported, t);
 }
 // The number of filters along the first spatial axis: as many convolutions of images.
 std::int64_t depth_of(const value& w, std::string_view function) {
-  constexpr std::int64_t most = 1024;
+  constexpr std::int64_t max = 1024;
   text t;
   if (w.shape()[2].is_number() && w.shape().at(2) > 0) {
-    check_count(w.shape().at(2), most, "the depth of the filters", function);
+    check_count(w.shape().at(2), max, "the depth of the filters", function);
     return w.shape().at(2);
   }
-  t << std::string_view(origin::words()) << function << ": the extents of the filters " << w.shape()
+  t << std::string_view(origin::prefix()) << function << ": the extents of the filters " << w.shape()
     << " must be known and positive";
   detail::raise(error_kind::shape, t);
 }
@@ -157,12 +157,12 @@ value transposed_volume(const value& x, const value& w, const conv_numbers& c) {
 }
 // Strides and others of a volume's depth, which no operation of images checks.
 void check_depth(const conv_numbers& c, std::string_view function) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (std::int64_t n : {c.strides[0], c.dilations[0], c.before[0] + 1, c.after[0] + 1, c.more[0] + 1})
-    if (n < 1 || n > most) {
+    if (n < 1 || n > max) {
       text t;
-      t << std::string_view(origin::words()) << function
-        << ": strides and dilations must be positive, paddings not negative, all less than " << most;
+      t << std::string_view(origin::prefix()) << function
+        << ": strides and dilations must be positive, paddings not negative, all less than " << max;
       detail::raise(error_kind::shape, t);
     }
 }
@@ -216,7 +216,8 @@ value deform_conv(const value& x, const value& w, const value& offsets, const va
   if (spatial_axes(x, 2, "deform_conv") != 2 || !f.is_static() || f.size() == 0 || offsets.shape().rank != 4 ||
       o.groups < 1 || offset_groups < 1 || f.at(0) % o.groups || f.at(1) * o.groups % offset_groups) {
     text t;
-    t << std::string_view(origin::words()) << "deform_conv: images [N, C, H, W], filters of known extents and offsets ["
+    t << std::string_view(origin::prefix())
+      << "deform_conv: images [N, C, H, W], filters of known extents and offsets ["
       << "N, 2 G K, OH, OW] are expected, groups that divide the channels; given " << x.shape() << ", " << f << ", "
       << offsets.shape();
     detail::raise(error_kind::shape, t);
@@ -277,7 +278,7 @@ value col2im(const value& x, const numbers& image, const numbers& block, const c
 value col2im(const value& x, const value& image, const value& block, const conv_options& o, const origin&) {
   const auto refuse = [&](std::string_view why) {
     text t;
-    t << std::string_view(origin::words()) << "col2im: " << x.shape() << " as blocks of an image: " << why;
+    t << std::string_view(origin::prefix()) << "col2im: " << x.shape() << " as blocks of an image: " << why;
     detail::raise(error_kind::shape, t);
   };
   const int count = image.shape().rank == 1 && image.shape()[0].is_number() && image.shape().at(0) <= 3

@@ -26,7 +26,7 @@ using detail::extent_of, detail::extent_value, detail::known_extent, detail::res
 
 [[noreturn]] void refuse(std::string_view function, std::string_view expected, const value& x, const value& y) {
   text t;
-  t << std::string_view(origin::words()) << function << ": " << expected << "; given " << x.type() << " and "
+  t << std::string_view(origin::prefix()) << function << ": " << expected << "; given " << x.type() << " and "
     << y.type();
   detail::raise(error_kind::shape, t);
 }
@@ -102,9 +102,9 @@ bin_samples samples_along(const value& first, const value& last, const extent_va
     count = p.number(static_cast<double>(o.sampling_ratio), element);
   } else {
     s.count = max(stop_gradient(ceil(bin)), 0);
-    const value most = apply<op::cast>({dtype::int64}, reduce_max(s.count));
+    const value max_count = apply<op::cast>({dtype::int64}, reduce_max(s.count));
     const value number = p.number(std::int64_t(0), dtype::int64), one = p.number(std::int64_t(1), dtype::int64);
-    samples = apply<op::cast>({element}, arange(number, most, one));
+    samples = apply<op::cast>({element}, arange(number, max_count, one));
     count = row_of(max(s.count, 1));
     s.counted = samples < row_of(s.count);
   }
@@ -140,7 +140,7 @@ value roi_align(const value& x, const value& rois, const value& images, roi_opti
            "images [N, C, H, W], regions [R, 4] of the same floating type and int64 images [R] are expected", x, rois);
   if (o.height < 1 || o.width < 1 || o.height > 1 << 15 || o.width > 1 << 15 || o.sampling_ratio < 0 ||
       o.sampling_ratio > 1 << 10)
-    detail::raise(error_kind::value, origin::words() +
+    detail::raise(error_kind::value, origin::prefix() +
                                          "roi_align: height and width must be 1 to 32768, "
                                          "sampling_ratio 0 to 1024");
   program& p = x.owner();
@@ -201,8 +201,8 @@ bin_elements elements_along(const value& first, const value& last, const extent_
   const auto held = [&](const value& v) { return value(clamp(v + start, n * 0, n)); };
   const value low = held(floor(places * bin)), count = max(held(ceil((places + 1) * bin)) - low, 0);  // [R, bins]
   const value none = p.number(std::int64_t(0), dtype::int64), one = p.number(std::int64_t(1), dtype::int64);
-  const value most = apply<op::cast>({dtype::int64}, reduce_max(count));
-  const value next = apply<op::cast>({element}, arange(none, most, one));
+  const value max_count = apply<op::cast>({dtype::int64}, reduce_max(count));
+  const value next = apply<op::cast>({element}, arange(none, max_count, one));
   const value counted = next < unsqueeze(count, axes(2));
   const value at = apply<op::cast>({dtype::int64}, unsqueeze(low, axes(2)) + next) * stride.in(p, dtype::int64);
   return {where(counted, at, detail::no_position), counted};
@@ -216,7 +216,7 @@ value max_roi_pool(const value& x, const value& rois, std::int64_t height, std::
       x.type().element != rois.type().element)
     refuse("max_roi_pool", "images [N, C, H, W] and regions [R, 5] of one floating type are expected", x, rois);
   if (height < 1 || width < 1 || height > 1 << 15 || width > 1 << 15)
-    detail::raise(error_kind::value, origin::words() + "max_roi_pool: height and width must be 1 to 32768");
+    detail::raise(error_kind::value, origin::prefix() + "max_roi_pool: height and width must be 1 to 32768");
   program& p = x.owner();
   const extent_value count = extent_of(rois, 0), high = extent_of(x, 2), wide = extent_of(x, 3),
                      map = times(p, high, wide), one = known_extent(1);

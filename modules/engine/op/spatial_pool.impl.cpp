@@ -32,7 +32,7 @@ constexpr int max_axes = max_rank - 2;
 std::vector<window_attributes> windows_for(const value& x, const pool_options& o, std::string_view function) {
   const int axes_count = spatial_axes(x, max_axes, function);
   if (o.kernel.empty())
-    detail::raise(error_kind::value, origin::words() + std::string(function) +
+    detail::raise(error_kind::value, origin::prefix() + std::string(function) +
                                          ": kernel is empty; expected the "
                                          "extents of the windows");
   const auto kernel = per_axis(o.kernel, axes_count, 1, function, "kernel"),
@@ -56,7 +56,7 @@ std::vector<window_attributes> parts_for(const value& x, const std::vector<std::
   const auto parts = per_axis(sizes, spatial_axes(x, max_axes, function), 1, function, "sizes");
   std::vector<window_attributes> all;
   for (std::int64_t n : parts) {
-    if (n < 1) detail::raise(error_kind::value, origin::words() + std::string(function) + ": sizes must be positive");
+    if (n < 1) detail::raise(error_kind::value, origin::prefix() + std::string(function) + ": sizes must be positive");
     all.push_back({.parts = n});
   }
   return all;
@@ -146,7 +146,7 @@ value root(const value& x, double p) {
 void check_power(double p, std::string_view function) {
   if (p > 0 && std::isfinite(p)) return;
   text t;
-  t << std::string_view(origin::words()) << function << ": p is " << p << "; expected a positive number";
+  t << std::string_view(origin::prefix()) << function << ": p is " << p << "; expected a positive number";
   detail::raise(error_kind::value, t);
 }
 reduce_attributes maps_of(const value& x, std::string_view function) {
@@ -254,7 +254,7 @@ value max_unpool(const value& x, const value& indices, const pool_options& o, co
 value lrn(const value& x, std::int64_t size, lrn_options o, const origin&) {
   if (size < 1 || x.shape().rank < 2) {
     text t;
-    t << std::string_view(origin::words()) << "lrn: size " << size << " of " << x.shape()
+    t << std::string_view(origin::prefix()) << "lrn: size " << size << " of " << x.shape()
       << "; expected a positive one, and [N, C, ...]";
     detail::raise(error_kind::value, t);
   }

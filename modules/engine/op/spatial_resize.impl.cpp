@@ -26,7 +26,7 @@ using detail::extent_of, detail::extent_value, detail::known_extent, detail::res
 
 [[noreturn]] void refuse(error_kind kind, std::string_view function, const value& x, std::string_view why) {
   text t;
-  t << std::string_view(origin::words()) << function << ": " << why << "; given " << x.shape();
+  t << std::string_view(origin::prefix()) << function << ": " << why << "; given " << x.shape();
   detail::raise(kind, t);
 }
 // The named axes of x, or all; none twice.

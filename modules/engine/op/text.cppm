@@ -15,10 +15,10 @@ namespace lamina {
 
 /// What becomes of letters.
 export enum class case_change : std::int64_t { none, lower, upper };
-/// How a string is split: at most `most` times; any number of times where it is negative.
+/// How a string is split: at most `max` times; any number of times where it is negative.
 struct string_split_attributes {
-  std::int64_t most = -1;
-  static constexpr void members(auto& a, auto&& f) { f("most", a.most); }
+  std::int64_t max = -1;
+  static constexpr void members(auto& a, auto&& f) { f("max", a.max); }
   bool operator==(const string_split_attributes&) const = default;
 };
 /// `change` is a `case_change`.

@@ -176,20 +176,20 @@ void op::string_ranks::run(host_call& c) {
 
 namespace {
 constexpr std::string_view white = " \t\n\v\f\r";
-void split_at_white(std::string_view s, std::int64_t most, std::vector<std::string_view>& to) {
+void split_at_white(std::string_view s, std::int64_t max, std::vector<std::string_view>& to) {
   const auto skip = [&] { s.remove_prefix(std::min(s.find_first_not_of(white), s.size())); };
   for (skip(); !s.empty(); skip()) {
-    const std::size_t end = most == 0 ? s.size() : std::min(s.find_first_of(white), s.size());
+    const std::size_t end = max == 0 ? s.size() : std::min(s.find_first_of(white), s.size());
     to.push_back(s.substr(0, end));
     s.remove_prefix(end);
-    if (most > 0) --most;
+    if (max > 0) --max;
   }
 }
-void split_at(std::string_view s, std::string_view delimiter, std::int64_t most, std::vector<std::string_view>& to) {
-  if (delimiter.empty()) return split_at_white(s, most, to);
+void split_at(std::string_view s, std::string_view delimiter, std::int64_t max, std::vector<std::string_view>& to) {
+  if (delimiter.empty()) return split_at_white(s, max, to);
   if (s.empty()) return;
-  for (;; most = most > 0 ? most - 1 : most) {
-    const std::size_t end = most == 0 ? std::string_view::npos : s.find(delimiter);
+  for (;; max = max > 0 ? max - 1 : max) {
+    const std::size_t end = max == 0 ? std::string_view::npos : s.find(delimiter);
     to.push_back(s.substr(0, end));
     if (end == std::string_view::npos) return;
     s.remove_prefix(end + delimiter.size());
@@ -204,26 +204,26 @@ void op::string_split::run(host_call& c) {
   budget left(c);
   std::vector<std::string_view> pieces;
   std::vector<std::int64_t> counts;
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (const auto& s : x) {
     const std::size_t before = pieces.size();
-    split_at(s, delimiter, a.most, pieces);
+    split_at(s, delimiter, a.max, pieces);
     left.add(sizeof(std::string_view), pieces.size() - before);
     counts.push_back(static_cast<std::int64_t>(pieces.size() - before));
-    most = std::max(most, pieces.size() - before);
+    max = std::max(max, pieces.size() - before);
   }
-  budget(c).add(most * sizeof(std::string_view), x.size());
+  budget(c).add(max * sizeof(std::string_view), x.size());
   std::vector<std::string_view> all;
-  all.reserve(most * x.size());
+  all.reserve(max * x.size());
   auto piece = pieces.begin();
   for (const std::int64_t n : counts) {
     all.insert(all.end(), piece, piece + n);
     piece += n;
-    all.resize(all.size() + most - static_cast<std::size_t>(n), std::string_view(""));
+    all.resize(all.size() + max - static_cast<std::size_t>(n), std::string_view(""));
   }
   shape s = c.tensor(0).shape();
   const any_tensor totals = of_numbers(s, counts);
-  s.push_back(dim(static_cast<std::int64_t>(most)));
+  s.push_back(dim(static_cast<std::int64_t>(max)));
   c.result(0, of_views(s, std::move(all), {c.tensor(0)}));
   c.result(1, totals);
 }
@@ -260,13 +260,13 @@ template <class T> std::string spelled(T v) {
   else {
     if (std::isnan(v)) return "NaN";
     if (std::isinf(v)) return v < 0 ? "-INF" : "INF";
-    constexpr int most = std::numeric_limits<T>::max_digits10;
+    constexpr int max = std::numeric_limits<T>::max_digits10;
     char digits[40];
     for (int n = std::max(std::numeric_limits<T>::digits10, 8);; ++n) {
       const auto end = std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, n).ptr;
       T back{};
       std::from_chars(digits, end, back);
-      if (back == v || n == most) return std::string(digits, end);
+      if (back == v || n == max) return std::string(digits, end);
     }
   }
 }
@@ -293,8 +293,8 @@ template <class T> bool read_number(std::string_view s, T& to) {
       double v = 0;
       if (why == std::errc::result_out_of_range || !read_number(s, v)) return false;
       v = std::trunc(v);
-      constexpr auto most = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
-      if (!(v < 2 * most && v >= static_cast<double>(std::numeric_limits<T>::min()))) return false;
+      constexpr auto max = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+      if (!(v < 2 * max && v >= static_cast<double>(std::numeric_limits<T>::min()))) return false;
       return to = static_cast<T>(v), true;
     }
   }
@@ -433,16 +433,16 @@ class pattern_reader {
   }
   // What follows an atom; whether there is something.
   bool repeat(std::size_t from) {
-    std::size_t least = 0, most = static_cast<std::size_t>(-1);
+    std::size_t least = 0, max = static_cast<std::size_t>(-1);
     if (take("*")) {
     } else if (take("+")) least = 1;
-    else if (take("?")) most = 1;
-    else if (!bounds(least, most)) return false;
+    else if (take("?")) max = 1;
+    else if (!bounds(least, max)) return false;
     take("?");  // which of the matches is found does not matter
     const std::vector<machine::state> body(made_.states.begin() + static_cast<std::ptrdiff_t>(from),
                                            made_.states.end());
     made_.states.resize(from);
-    const bool open = most == static_cast<std::size_t>(-1);
+    const bool open = max == static_cast<std::size_t>(-1);
     const auto copy = [&] {
       const std::size_t shift = here() - from;
       for (auto s : body) {
@@ -460,7 +460,7 @@ class pattern_reader {
       made_.states[again].other = here();
       return true;
     }
-    for (std::size_t i = least; i < (open ? least + 1 : most); ++i) {
+    for (std::size_t i = least; i < (open ? least + 1 : max); ++i) {
       forks.push_back(add({kind::fork}));
       made_.states.back().next = here();
       copy();
@@ -478,17 +478,17 @@ class pattern_reader {
       if ((to = to * 10 + static_cast<std::size_t>(s[0] - '0')) > 1000) fail("repeats more than 1000 times");
     return digits > 0;
   }
-  bool bounds(std::size_t& least, std::size_t& most) {
+  bool bounds(std::size_t& least, std::size_t& max) {
     std::string_view s = left_;
     if (!s.starts_with('{')) return false;
     s.remove_prefix(1);
     if (!number(s, least)) return false;
     if (s.starts_with(',')) {
       s.remove_prefix(1);
-      if (std::size_t n = 0; number(s, n)) most = n;
-    } else most = least;
+      if (std::size_t n = 0; number(s, n)) max = n;
+    } else max = least;
     if (!s.starts_with('}')) return false;
-    if (most < least) fail("repeats at least more often than at most");
+    if (max < least) fail("repeats at least more often than at most");
     left_ = s.substr(1);
     return true;
   }
@@ -742,9 +742,9 @@ gram_tree tree_of(const host_call& c, const std::vector<std::size_t>& pool, std:
 // Adds what one row has.
 void count_grams(const tf_idf_attributes& a, gram_tree& tree, view<const std::size_t> row, float* to) {
   const auto size = static_cast<std::int64_t>(row.size());
-  const auto look = [&](std::int64_t from, std::int64_t step, std::int64_t least, std::int64_t most) {
+  const auto look = [&](std::int64_t from, std::int64_t step, std::int64_t least, std::int64_t max) {
     std::size_t node = 0;
-    for (std::int64_t n = 1, at = from; n <= most && at < size; ++n, at += step) {
+    for (std::int64_t n = 1, at = from; n <= max && at < size; ++n, at += step) {
       node = tree.child(node, row[static_cast<std::size_t>(at)]);
       if (node == gram_tree::none) return;
       if (n >= least && tree.number(node) != gram_tree::none) to[tree.number(node)] += 1;

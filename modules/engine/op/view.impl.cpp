@@ -64,11 +64,11 @@ std::vector<value> split(const value& x, std::initializer_list<std::int64_t> siz
 }
 
 value concat(view<const value> x, std::int64_t axis, const origin&) {
-  if (x.empty()) detail::raise(error_kind::value, origin::words() + "concat: no tensors");
+  if (x.empty()) detail::raise(error_kind::value, origin::prefix() + "concat: no tensors");
   return apply_all<op::concat>({axis}, x);
 }
 value stack(view<const value> x, std::int64_t axis, const origin&) {
-  if (x.empty()) detail::raise(error_kind::value, origin::words() + "stack: no tensors");
+  if (x.empty()) detail::raise(error_kind::value, origin::prefix() + "stack: no tensors");
   std::vector<value> all;
   for (const auto& v : x) all.push_back(unsqueeze(v, axes(axis)));
   return concat(all, axis);

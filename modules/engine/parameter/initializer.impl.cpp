@@ -11,10 +11,10 @@ namespace lamina {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view name, auto&&... words) {
+[[noreturn]] void refuse(std::string_view name, auto&&... parts) {
   text t;
   t << "parameter `" << name << "`: ";
-  ((t << words), ...);
+  ((t << parts), ...);
   detail::raise(error_kind::value, t);
 }
 void check_range(std::string_view name, std::string_view what, double low, double high) {

@@ -307,10 +307,10 @@ bool bend(const pattern_graph& g, value_id v, value_id& x, bounded_line& line) {
 }
 // Of `until`, or of the first value that something else reads or that is no part of a line.
 bounded_line bounded_line_of(const pattern_graph& g, value_id v, value_id until = {}) {
-  constexpr int most = 8;
+  constexpr int max = 8;
   std::vector<value_id> chain;
   value_id x{};
-  for (bounded_line ignored; static_cast<int>(chain.size()) < most && v != until && (chain.empty() || g.inner(v)) &&
+  for (bounded_line ignored; static_cast<int>(chain.size()) < max && v != until && (chain.empty() || g.inner(v)) &&
                              bend(g, v, x, ignored) && g.type(x) == g.type(v);
        v = x)
     chain.push_back(v);

@@ -74,9 +74,9 @@ struct pattern_match {
   std::string why{};  // there is no match, but nearly: what `node` is not, and what is missing
 };
 /// Notes a near miss, which names a node and what it lacks; false.
-template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const T&... words) {
+template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const T&... parts) {
   text t;
-  ((t << words), ...);
+  ((t << parts), ...);
   m.node = node;
   m.why = t.string();
   return false;
@@ -241,14 +241,14 @@ std::vector<const pattern*> patterns_of(const program& p, bool quantized) {
 /// The program with patterns replaced, to a fixed point, or nothing where there are none; counts each, and notes those that nearly match.
 std::optional<program> recognized(const program& first, bool quantized, bool (*may_end)(const node&),
                                   const pass_options& options, pass_counters& counters) {
-  constexpr int most_rounds = 8;
+  constexpr int max_rounds = 8;
   std::optional<program> last;
   std::map<rewrite, int> made_of_patterns;
   const auto count = [&](rewrite r) {
     ++counters.simplified;
     ++counters.rewritten[static_cast<int>(r)];
   };
-  for (int round = 0; round < most_rounds; ++round) {
+  for (int round = 0; round < max_rounds; ++round) {
     const program& p = last ? *last : first;
     const auto of = patterns_of(p, quantized);
     const found_patterns found(p, view<const pattern* const>(of.data(), of.size()), may_end, options);

@@ -22,9 +22,9 @@ namespace lamina::rewriting {
 
 // ---- what a match sees ----------------------------------------------------------------------------------------------
 
-/// Int8 numbers, with scale and offset.
+/// Int8 numbers, with scale and zero point.
 struct int8_value {
-  value_id q{}, scale{}, offset{};
+  value_id q{}, scale{}, zero_point{};
   int axis = 0;
 };
 std::optional<int8_value> int8_behind(const pattern_graph& g, value_id v) {
@@ -45,19 +45,19 @@ bool same_number(const pattern_graph& g, value_id a, value_id b) {
 
 /// How a result becomes int8: the value behind bounds, and what they are in int8.
 struct int8_ending {
-  value_id x{}, scale{}, offset{};
+  value_id x{}, scale{}, zero_point{};
   std::int64_t low = -128, high = 127;
   bool bounded() const { return low != -128 || high != 127; }
 };
 std::optional<int8_ending> ending_of(const pattern_graph& g, value_id v) {
   if (!g.is<op::quantize>(v) || !is_one(g, g.operand(v, 1))) return {};
   int8_ending e{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2)};
-  const auto scale = g.number(e.scale), offset = g.number(e.offset);
+  const auto scale = g.number(e.scale), zero_point = g.number(e.zero_point);
   while (g.inner(e.x) && g.at(e.x).kind == node_kind::operation) {
     const auto bounds = g.p.bounds_of(g.at(e.x));
-    if (!bounds || !scale || !offset || !(*scale > 0)) break;
+    if (!bounds || !scale || !zero_point || !(*scale > 0)) break;
     const auto in_int8 = [&](double b) {
-      return static_cast<std::int64_t>(std::clamp(std::nearbyint(b / *scale) + *offset, -128.0, 127.0));
+      return static_cast<std::int64_t>(std::clamp(std::nearbyint(b / *scale) + *zero_point, -128.0, 127.0));
     };
     const std::int64_t low = std::max(e.low, in_int8(bounds->low)), high = std::min(e.high, in_int8(bounds->high));
     if (low > high) break;
@@ -79,8 +79,8 @@ bool settled(const pattern_graph& g, value_id v, int depth = 0) {
 std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
   if (!g.is<op::add>(v)) return {};
   const auto a = int8_behind(g, g.operand(v, 0)), b = int8_behind(g, g.operand(v, 1));
-  if (!a || !b || a->axis != b->axis || a->scale != b->scale || !g.is_number(a->offset, 0) ||
-      !g.is_number(b->offset, 0) || !g.is<op::slice>(a->q) || !g.is<op::slice>(b->q))
+  if (!a || !b || a->axis != b->axis || a->scale != b->scale || !g.is_number(a->zero_point, 0) ||
+      !g.is_number(b->zero_point, 0) || !g.is<op::slice>(a->q) || !g.is<op::slice>(b->q))
     return {};
   const value_id whole = g.operand(a->q, 0);
   const shape &all = g.type(whole).dims, &half = g.type(a->q).dims;
@@ -92,7 +92,7 @@ std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
     return view && view->axis == 1 && view->first == first && view->count == half.at(1);
   };
   if (!part(a->q, 0) || !part(b->q, half.at(1))) return {};
-  return int8_value{whole, a->scale, a->offset, a->axis};
+  return int8_value{whole, a->scale, a->zero_point, a->axis};
 }
 
 /// A product of int8 and int8 weights, and a bias.
@@ -119,12 +119,13 @@ bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
   return true;
 }
 /// Why a product of int8 numbers is not one in int8; nothing where it is one or is none of int8 numbers.
-template <class... T> bool refused(pattern_match& m, const T&... words) {
-  return near_miss(m, m.node, "is in float: ", words...);
+template <class... T> bool refused(pattern_match& m, const T&... parts) {
+  return near_miss(m, m.node, "is in float: ", parts...);
 }
 
 // The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.
-bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_offset, pattern_match& m) {
+bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_zero_point,
+                   pattern_match& m) {
   m.node = p.product.node;
   const value_id weights = p.matrix ? p.matrix : g.operand(p.product, 1);
   const auto x = int8_behind(g, g.operand(p.product, 0));
@@ -138,7 +139,7 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
   if (!ws.is_static()) return refused(m, "the extents of its weights are not known");
   if (!is_one(g, w->scale) && detail::normal_axis(w->axis, ws.rank) != w_axis)
     return refused(m, "its weights have scales along axis ", w->axis, ", and their channels are axis ", w_axis);
-  if (!any_offset && !g.is_number(w->offset, 0)) return refused(m, "the zero points of its weights are not 0");
+  if (!any_zero_point && !g.is_number(w->zero_point, 0)) return refused(m, "the zero points of its weights are not 0");
   if (p.bias && !is_bias(g, p.bias, y, axis))
     return refused(m, "what is added, ", g.type(p.bias), ", is no bias of its channels");
   p.x = *x, p.w = *w;
@@ -151,9 +152,9 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-// What reads the values: x, its scale and offset, weights, their scales, scale and offset of the result, and a bias.
+// What reads the values: x, its scale and zero point, weights, their scales, scale and zero point of the result, and a bias.
 void take_product(const int8_product& p, const int8_ending& e, pattern_match& m) {
-  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale, e.scale, e.offset};
+  m.values = {p.x.q, p.x.scale, p.x.zero_point, p.w.q, p.w.scale, e.scale, e.zero_point};
   if (p.bias) m.values.push_back(p.bias);
   m.low = e.low, m.high = e.high;
 }
@@ -175,15 +176,15 @@ bool match_quantized_conv2d(const pattern_graph& g, value_id v, pattern_match& m
   const value_id inside = without_borders(g, g.operand(p.product, 0), borders);
   if (!borders.empty()) {
     const auto x = one_int8_behind(g, inside);
-    if (!x || !g.number(x->offset)) return false;
+    if (!x || !g.number(x->zero_point)) return false;
     auto w = int8_behind(g, g.operand(p.product, 1));
     if (!w) w = two_int8_behind(g, g.operand(p.product, 1));
     m.node = p.product.node;
-    if (!w || !g.is_number(w->offset, 0) || (!is_one(g, w->scale) && w->axis != 0) ||
+    if (!w || !g.is_number(w->zero_point, 0) || (!is_one(g, w->scale) && w->axis != 0) ||
         (p.bias && !is_bias(g, p.bias, g.type(p.product).dims, 1)))
       return refused(m, "behind borders, its weights or its bias are not those of int8 products");
     p.x = *x, p.w = *w;
-    m.number = *g.number(x->offset);
+    m.number = *g.number(x->zero_point);
   } else if (!read_operands(g, p, 0, 1, false, m)) return false;
   take_product(p, *e, m);
   m.nodes.assign(borders.rbegin(), borders.rend());
@@ -202,14 +203,14 @@ value_id matrix_behind(const pattern_graph& g, value_id v, bool& transposed) {
   if (detail::normal_axis(g.at(v).attributes_as<permute_attributes>().order[0], 2) == 1) transposed = !transposed;
   return g.operand(v, 0);
 }
-bool read_linear(const pattern_graph& g, int8_product& p, bool any_offset, pattern_match& m) {
+bool read_linear(const pattern_graph& g, int8_product& p, bool any_zero_point, pattern_match& m) {
   bool rows = g.at(p.product).attributes_as<matmul_attributes>().transpose_b;
   p.matrix = matrix_behind(g, g.operand(p.product, 1), rows);
   if (!int8_behind(g, g.operand(p.product, 0)) && !int8_behind(g, p.matrix)) return false;
   m.node = p.product.node;
   if (!is_matrix_product(g, p, m)) return false;
   m.flag = !rows;  // weights are [in, out]
-  return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_offset, m);
+  return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_zero_point, m);
 }
 // Int8 numbers with one scale, behind what moves elements: those operations, the first one first.
 std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::vector<std::int32_t>& moves) {
@@ -234,7 +235,7 @@ bool read_matrices(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!a || !b)
     return refused(m, "its ", a ? "second" : "first", " operand is no int8 numbers of one scale: it is ",
                    g.type(a ? right : left));
-  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset};
+  m.values = {a->q, a->scale, a->zero_point, b->q, b->scale, b->zero_point};
   m.axis = static_cast<int>(m.nodes.size());
   m.nodes.insert(m.nodes.end(), of_b.begin(), of_b.end());
   return true;
@@ -242,7 +243,7 @@ bool read_matrices(const pattern_graph& g, value_id v, pattern_match& m) {
 bool match_quantized_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto e = ending_of(g, v);
   if (!e || !g.inner(e->x) || !g.is<op::matmul>(e->x) || !read_matrices(g, e->x, m)) return false;
-  m.values.insert(m.values.end(), {e->scale, e->offset});
+  m.values.insert(m.values.end(), {e->scale, e->zero_point});
   m.low = e->low, m.high = e->high;
   return true;
 }
@@ -258,13 +259,13 @@ bool match_quantized_linear(const pattern_graph& g, value_id v, pattern_match& m
   take_product(p, *e, m);
   return true;
 }
-// A product whose result stays float, or with offsets of weights: the sums are integers.
+// A product whose result stays float, or with zero points of weights: the sums are integers.
 bool match_integer_linear(const pattern_graph& g, value_id v, pattern_match& m) {
   int8_product p;
   p.product = v;
   if (!g.is<op::matmul>(v) || !read_linear(g, p, true, m)) return false;
-  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale};
-  if (!g.is_number(p.w.offset, 0)) m.values.push_back(p.w.offset);
+  m.values = {p.x.q, p.x.scale, p.x.zero_point, p.w.q, p.w.scale};
+  if (!g.is_number(p.w.zero_point, 0)) m.values.push_back(p.w.zero_point);
   return true;
 }
 // A convolution whose result stays float, where its sums are worth a pass of their own.
@@ -278,7 +279,7 @@ bool match_integer_conv2d(const pattern_graph& g, value_id v, pattern_match& m) 
   if (g.at(v).attributes_as<conv2d_attributes>().groups != 1 || w.size(1, 4) < least ||
       w != g.type(g.operand(v, 1)).dims)
     return refused(m, "its result does not become int8 before something else reads it");
-  m.values = {p.x.q, p.x.scale, p.x.offset, p.w.q, p.w.scale};
+  m.values = {p.x.q, p.x.scale, p.x.zero_point, p.w.q, p.w.scale};
   return true;
 }
 
@@ -296,7 +297,7 @@ bool match_both(const pattern_graph& g, value_id v, bool sum, pattern_match& m) 
   const bool swapped = g.type(a->q).dims != y;
   if (swapped) std::swap(a, b);
   if (difference) m.axis = swapped ? 1 : 4;  // the scale that is taken negative
-  m.values = {a->q, a->scale, a->offset, b->q, b->scale, b->offset, e->scale, e->offset};
+  m.values = {a->q, a->scale, a->zero_point, b->q, b->scale, b->zero_point, e->scale, e->zero_point};
   std::vector<tensor_type> types;
   for (value_id i : m.values) types.push_back(g.type(i));
   inference found;
@@ -316,7 +317,7 @@ bool match_quantized_average(const pattern_graph& g, value_id v, pattern_match& 
   const auto x = one_int8_behind(g, g.operand(e->x, 0));
   if (!x) return false;
   m.node = e->x.node;
-  m.values = {x->q, x->scale, x->offset, e->scale, e->offset};
+  m.values = {x->q, x->scale, x->zero_point, e->scale, e->zero_point};
   return true;
 }
 
@@ -328,12 +329,12 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
   if (n.kind != node_kind::operation || !n.op->keeps_elements || !n.subprograms.empty()) return false;
   std::vector<tensor_type> types;
   m.node = e->x.node;
-  m.values = {e->scale, e->offset};
+  m.values = {e->scale, e->zero_point};
   if (n.inputs.size() == 1 && !g.is<op::dequantize>(n.inputs[0])) {  // several ones that each move one value
     const auto x = moved_int8(g, e->x, m.nodes);
     if (!x) return false;
-    m.values.insert(m.values.end(), {x->q, x->scale, x->offset});
-    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->offset, e->offset) ? 1 : 2);
+    m.values.insert(m.values.end(), {x->q, x->scale, x->zero_point});
+    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->zero_point, e->zero_point) ? 1 : 2);
     return true;
   }
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
@@ -346,8 +347,8 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
     const auto x = one_int8_behind(g, in);
     if (!x) return false;
     types.back().element = dtype::int8;
-    m.values.insert(m.values.end(), {x->q, x->scale, x->offset});
-    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->offset, e->offset) ? 1 : 2);
+    m.values.insert(m.values.end(), {x->q, x->scale, x->zero_point});
+    m.same.push_back(same_number(g, x->scale, e->scale) && same_number(g, x->zero_point, e->zero_point) ? 1 : 2);
   }
   if (m.same.empty()) return false;
   inference found;
@@ -357,7 +358,7 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
 
 // The operations between the end and one int8 value, in order; false where there is something else.
 bool add_function(const pattern_graph& g, value_id v, value_id& from, std::vector<std::int32_t>& nodes) {
-  constexpr std::size_t most = 32;
+  constexpr std::size_t max = 32;
   if (g.number(v) || std::find(nodes.begin(), nodes.end(), v.node) != nodes.end()) return true;
   if (g.is<op::dequantize>(v)) {
     if (from && from != v) return false;
@@ -365,7 +366,7 @@ bool add_function(const pattern_graph& g, value_id v, value_id& from, std::vecto
     return true;
   }
   const node& n = g.at(v);
-  if (n.kind != node_kind::operation || !n.op->map || nodes.size() >= most || n.results.size() != 1) return false;
+  if (n.kind != node_kind::operation || !n.op->map || nodes.size() >= max || n.results.size() != 1) return false;
   for (value_id in : n.inputs)
     if (!add_function(g, in, from, nodes)) return false;
   nodes.push_back(v.node);
@@ -379,9 +380,9 @@ bool match_quantized_table(const pattern_graph& g, value_id v, pattern_match& m)
   if (!x || g.type(x->q) != g.type(v) || g.at(x->q).kind == node_kind::constant) return false;
   for (std::int32_t i : m.nodes)
     if (g.type({i, 0}).element != dtype::float32 && g.type({i, 0}).element != dtype::boolean) return false;
-  m.values = {x->q, x->scale, x->offset, g.operand(v, 1), g.operand(v, 2)};
+  m.values = {x->q, x->scale, x->zero_point, g.operand(v, 1), g.operand(v, 2)};
   m.node = from.node;
-  m.flag = m.nodes.empty() && same_number(g, x->scale, m.values[3]) && same_number(g, x->offset, m.values[4]);
+  m.flag = m.nodes.empty() && same_number(g, x->scale, m.values[3]) && same_number(g, x->zero_point, m.values[4]);
   return true;
 }
 
@@ -420,9 +421,9 @@ value as_type(const value& v, dtype to) { return v.type().element == to ? v : va
 // The bias in units of the product of both scales.
 value integer_bias(operands_of_match in, std::int64_t channels) {
   if (in.size() < 8) return constant_of(in[0], any_tensor({dtype::int32, {channels}}));
-  constexpr double most = 1 << 30;
+  constexpr double max = 1 << 30;
   value b = in[7].shape().size() == 1 ? value(reshape(in[7], shape{})) : value(reshape(in[7], shape{channels}));
-  b = clamp(round(b / (in[1] * in[4])), -most, most);
+  b = clamp(round(b / (in[1] * in[4])), -max, max);
   if (b.shape().rank == 0) b = b + constant_of(b, any_tensor({dtype::float32, {channels}}));
   return as_type(b, dtype::int32);
 }

@@ -122,8 +122,8 @@ class segmentation {
   std::vector<std::int32_t> best() const {
     std::vector<std::size_t> cuts, found;
     double least = saved_.back();  // nothing is computed again
-    const int most = static_cast<int>(2 * std::sqrt(static_cast<double>(size()))) + 2;
-    for (int parts = 2; parts <= most; ++parts) {
+    const int max = static_cast<int>(2 * std::sqrt(static_cast<double>(size()))) + 2;
+    for (int parts = 2; parts <= max; ++parts) {
       const double bound = saved_.back() / parts, needs = cheapest(bound, found) + bound;
       if (needs < least) {
         least = needs;

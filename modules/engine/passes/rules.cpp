@@ -162,8 +162,8 @@ value joined_scale(const node& n, view<const value> in, program& p) {
   double a = std::abs(inner.by), b = std::abs(outer.by), both = a * b;
   bool alike = (a <= 1 && b <= 1) || (a >= 1 && b >= 1);
   double least = element == dtype::float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
-  double most = element == dtype::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
-  if (!alike || !(both >= least && both <= most)) return {};
+  double max = element == dtype::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  if (!alike || !(both >= least && both <= max)) return {};
   return inner.x * p.number(inner.by * outer.by, element);
 }
 

@@ -209,17 +209,17 @@ void add_operands(std::vector<value_id>& operands, const node& n) {
 // How many temporaries the steps of a chain need at once.
 int max_temporaries(const usage& u, const grouping& groups, const std::vector<std::int32_t>& nodes) {
   std::vector<int> ends(nodes.size());  // how many temporaries are read last by each node
-  int alive = 0, most = 0;
+  int alive = 0, max = 0;
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     if (groups.stays_inside(u, nodes[k])) {
-      most = std::max(most, ++alive);
+      max = std::max(max, ++alive);
       const auto readers = u.readers_of({nodes[k], 0});
       const auto last = std::lower_bound(nodes.begin(), nodes.end(), readers.empty() ? nodes.back() : readers.back());
       ++ends[static_cast<std::size_t>(last - nodes.begin())];
     }
     alive -= ends[k];
   }
-  return most;
+  return max;
 }
 
 class chain_builder {

@@ -227,11 +227,11 @@ std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_
 // Of several orders, and where none of them needs the least that there is, dynamic programming: what needs the fewest bytes.
 std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>& alive, std::size_t live_peak,
                        std::size_t together, bool greedy) {
-  const range_maximum most(alive);
+  const range_maximum max(alive);
   std::vector<urgency> urgencies;
   for (auto& b : blocks) {
     const std::size_t pressure =
-        b.last < b.first ? 0 : most(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
+        b.last < b.first ? 0 : max(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
     urgencies.push_back({b.bytes, static_cast<std::size_t>(b.last - b.first + 1), pressure, b.first});
   }
   std::vector<std::size_t> order(blocks.size());

@@ -139,7 +139,7 @@ class placer {
   }
 
   // Operands of a concatenation that are made shortly before it: the result takes memory from the first of them on.
-  static constexpr std::int32_t most_levels = 8;
+  static constexpr std::int32_t max_levels = 8;
 
   void write_inside_results() {
     std::vector<tensor_type> types;
@@ -161,7 +161,7 @@ class placer {
     if (!has_own_memory(part) || u_.root[part] || p_.type(part).dims.size() == 0 || !p_.at(part).subprograms.empty())
       return false;
     const plan_item& it = item_of(part);
-    return !it.once && it.late == whole.late && it.level + most_levels >= whole.level;
+    return !it.once && it.late == whole.late && it.level + max_levels >= whole.level;
   }
   void write_inside(value_id whole, value_id part, const axis_view& at) {
     constexpr std::int64_t line = 64;

@@ -286,7 +286,7 @@ export class origin {
   /// That of the outermost call which this thread is in, or null.
   static const std::source_location* current() noexcept;
   /// How messages begin that know no program: "main.cpp:12: " of the current one, or nothing.
-  static std::string words();
+  static std::string prefix();
 
  private:
   std::source_location at_;

@@ -152,12 +152,12 @@ shape dimension_names::operator()(shape s) const {
 const tensor_type& value::type() const {
   const program& p = owner();
   if (static_cast<std::size_t>(id_.node) >= p.nodes().size()) [[unlikely]]
-    detail::raise(error_kind::state, origin::words() + "a value is used after its program was moved to another one");
+    detail::raise(error_kind::state, origin::prefix() + "a value is used after its program was moved to another one");
   return p.type(id_);
 }
 void detail::empty_value(const std::source_location* at) {
   text t;
-  t << origin::words();
+  t << origin::prefix();
   if (t.empty() && at) t << at->file_name() << ":" << at->line() << ": ";
   raise(error_kind::value, t << "an operand is an empty value, which no program has");
 }
@@ -182,7 +182,7 @@ origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
 }
 origin::~origin() { outermost = outer_; }
 const std::source_location* origin::current() noexcept { return outermost; }
-std::string origin::words() {
+std::string origin::prefix() {
   text t;
   if (outermost) t << outermost->file_name() << ":" << outermost->line() << ": ";
   return t.string();

@@ -92,12 +92,12 @@ double squared_error(const histogram& h, const value_range& r) {
 
 // The least of a cost over the ranges from -t to t, cut to what there is.
 template <class Cost> value_range least(const histogram& h, Cost cost) {
-  const double most = std::max(-h.range.low, h.range.high);
-  value_range best = h.within(most);
+  const double max = std::max(-h.range.low, h.range.high);
+  value_range best = h.within(max);
   double least_cost = cost(best);
   constexpr int tries = 256;
   for (int i = tries / 16; i < tries; ++i) {
-    const value_range r = h.within(most * i / tries);
+    const value_range r = h.within(max * i / tries);
     if (const double c = cost(r); c < least_cost) least_cost = c, best = r;
   }
   return best;

@@ -144,13 +144,13 @@ class product_finder {
   static std::string weight_behind(const program& values, value_id v) {
     std::vector<value_id> stack{v};
     std::string name;
-    std::int64_t most = -1;
+    std::int64_t max = -1;
     for (std::set<std::int32_t> seen; !stack.empty();) {
       const node& n = values.at(stack.back());
       const bool fresh = seen.insert(stack.back().node).second;
       stack.pop_back();
       if (!fresh) continue;
-      if (n.kind == node_kind::state && n.results[0].dims.size() > most) most = n.results[0].dims.size(), name = n.name;
+      if (n.kind == node_kind::state && n.results[0].dims.size() > max) max = n.results[0].dims.size(), name = n.name;
       for (auto in : n.inputs) stack.push_back(in);
     }
     return name;

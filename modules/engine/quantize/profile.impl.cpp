@@ -85,18 +85,18 @@ void count(const any_tensor& x, value_range& r) {
 // Counts the numbers of each value in equal parts of its range, some values at a time, so that their tensors do not take too much memory.
 void count_values(detail::product_finder& found, view<const observed> values, int bins,
                   view<const std::vector<any_tensor>> samples, quantization_profile& to) {
-  constexpr std::size_t most = std::size_t(256) << 20;
+  constexpr std::size_t max = std::size_t(256) << 20;
   const auto bytes_of = [&](const observed& o) {
     std::size_t bytes = sizeof(float);
     const shape& s = found.of().type(o.of).dims;
     for (int i = 0; i < s.rank; ++i)
       if (__builtin_mul_overflow(bytes, s[i].is_number() ? static_cast<std::size_t>(s[i].code) : 32, &bytes))
-        return most;
+        return max;
     return bytes;
   };
   for (std::size_t from = 0, end = 0; from < values.size(); from = end) {
     std::size_t bytes = 0;
-    while (end < values.size() && (end == from || bytes + bytes_of(values[end]) <= most))
+    while (end < values.size() && (end == from || bytes + bytes_of(values[end]) <= max))
       bytes += bytes_of(values[end++]);
     session watching(with_values(found, values.subview(from, end - from)), {&found.states(), nullptr});
     std::vector<any_tensor> all;
@@ -112,7 +112,7 @@ void count_values(detail::product_finder& found, view<const observed> values, in
   }
 }
 
-constexpr int most_bins = 65536;
+constexpr int max_bins = 65536;
 
 }  // namespace
 
@@ -124,8 +124,8 @@ const program& detail::program_of(const program* p) {
 quantization_profile profile(const program& p, const parameter_store& states,
                              view<const std::vector<any_tensor>> samples, const profile_options& o) {
   text t;
-  if (o.bins < 0 || o.bins > most_bins)
-    detail::raise(error_kind::value, t << "profile: `bins` is " << o.bins << "; expected 0 to " << most_bins);
+  if (o.bins < 0 || o.bins > max_bins)
+    detail::raise(error_kind::value, t << "profile: `bins` is " << o.bins << "; expected 0 to " << max_bins);
   if (samples.empty()) detail::raise(error_kind::value, "profile: there are no samples to run the net on");
   refuse_host(p, "profile");
   detail::check_samples("profile", p, samples);
@@ -219,8 +219,8 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
            "], whose ends are to be finite, the smaller one first");
     if (v["counts"])
       member(v, "counts", json_kind::array).each([&](const json_value& count) {
-        if (!count.is(json_kind::integer) || count.integer() < 0 || r.counts.size() == most_bins)
-          fail("`counts` of `", printable(r.name), "` are to be at most ", most_bins, " numbers from 0 on");
+        if (!count.is(json_kind::integer) || count.integer() < 0 || r.counts.size() == max_bins)
+          fail("`counts` of `", printable(r.name), "` are to be at most ", max_bins, " numbers from 0 on");
         r.counts.push_back(count.integer());
       });
     if (!names.insert(r.name).second) fail("two ranges are of `", printable(r.name), "`");

@@ -8,21 +8,21 @@ import lamina.std;
 
 namespace lamina {
 
-/// How a range of real numbers becomes a scale and an offset; value = (q - offset) * scale, and 0 is always exact.
+/// How a range of real numbers becomes a scale and a zero point; value = (q - zero_point) * scale, and 0 is always exact.
 export enum class quantization_schema : std::uint8_t {
-  asymmetric,                   ///< the whole range on -128..127, with an offset
-  symmetric,                    ///< the larger end on 127, offset 0
-  symmetric_with_uint8,         ///< symmetric; a range without negative numbers on all of -128..127, with offset -128
+  asymmetric,            ///< the whole range on -128..127, with a zero point
+  symmetric,             ///< the larger end on 127, zero point 0
+  symmetric_with_uint8,  ///< symmetric; a range without negative numbers on all of -128..127, with zero point -128
   symmetric_with_power2_scale,  ///< symmetric, with the scale rounded up to a power of two
 };
 export std::string_view name_of(quantization_schema s);
 /// The schema of a name. Errors: value_error with the names that there are.
 export quantization_schema quantization_schema_of(std::string_view name);
 
-/// The scale and offset of a range.
+/// The scale and zero point of a range.
 struct quantization_numbers {
   float scale = 1;
-  std::int8_t offset = 0;
+  std::int8_t zero_point = 0;
   bool operator==(const quantization_numbers&) const = default;
 };
 /// A range is widened to hold 0; one of 0 alone has scale 1. Errors: value_error for ends that are not finite or in wrong order.

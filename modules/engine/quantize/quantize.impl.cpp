@@ -168,14 +168,14 @@ class quantizing {
   // The int8 number that stands for a bound.
   static std::int64_t rounded(double v, const quantization_numbers& as) {
     return static_cast<std::int64_t>(
-        std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.offset, -128.0, 127.0));
+        std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.zero_point, -128.0, 127.0));
   }
   template <class T> value constant(T v) {
     any_tensor t(tensor_type{dtype_of<T>, {}});
     std::memcpy(t.mutable_data(), &v, sizeof v);
     return made_->constant(t);
   }
-  quantization scalars(const quantization_numbers& n) { return {constant(n.scale), constant(n.offset)}; }
+  quantization scalars(const quantization_numbers& n) { return {constant(n.scale), constant(n.zero_point)}; }
 
   template <class T> value state(std::string name, const shape& dims, const std::vector<T>& elements) {
     const std::string wanted = name;
@@ -192,7 +192,7 @@ class quantizing {
     value weight, scale;
     std::vector<float> scales;
   };
-  // Each output channel has a scale of its own, and no offset.
+  // Each output channel has a scale of its own, and no zero point.
   const weights& weights_of(const product_site& s, bool conv) {
     const node& n = found_.of().at(s.node);
     const bool columns = !conv && !static_cast<const matmul_attributes*>(n.attributes.get())->transpose_b;
@@ -207,18 +207,18 @@ class quantizing {
     std::vector<std::int8_t> q(all.size());
     weights made;
     for (std::size_t o = 0; o < count; ++o) {
-      double most = 0;
+      double max = 0;
       for (std::size_t k = 0; k < depth; ++k) {
         if (!std::isfinite(at(o, k))) {
           text t;
           detail::raise(error_kind::value, t << "quantize: the weights of `" << s.name << "` are not finite");
         }
-        most = std::max(most, std::abs(at(o, k)));
+        max = std::max(max, std::abs(at(o, k)));
       }
       const auto schema = options_.schema == quantization_schema::symmetric_with_power2_scale
                               ? options_.schema
                               : quantization_schema::symmetric;
-      made.scales.push_back(numbers_for(-most, most, schema).scale);
+      made.scales.push_back(numbers_for(-max, max, schema).scale);
       for (std::size_t k = 0; k < depth; ++k)
         q[o * depth + k] = static_cast<std::int8_t>(
             std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -127.0, 127.0));
@@ -235,12 +235,12 @@ class quantizing {
     if (s.bias) {
       const any_tensor b = found_.compute(s.bias);
       const auto all = b.elements<float>();
-      constexpr double most = 1 << 30;  // so that sums of a few thousand products stay within int32 beside it
+      constexpr double max = 1 << 30;  // so that sums of a few thousand products stay within int32 beside it
       for (std::size_t o = 0; o < q.size(); ++o)
         q[o] = static_cast<std::int32_t>(
             std::clamp(std::nearbyint(static_cast<double>(all[o]) /
                                       (static_cast<double>(x.scale) * static_cast<double>(scales[o]))),
-                       -most, most));
+                       -max, max));
     }
     return state(s.name + ".bias", {static_cast<std::int64_t>(q.size())}, q);
   }
@@ -274,7 +274,7 @@ class quantizing {
     made_->path = n.path;
     const value q = s.window ? quantized_avg_pool2d(left, scalars(left_as), scalars(y), *s.window)
                              : quantized_add(left, scalars(left_as), right, scalars(right_as), scalars(y),
-                                             {s.relu ? y.offset : -128, 127});
+                                             {s.relu ? y.zero_point : -128, 127});
     made_->path.clear();
     int8_[s.result] = {q, y};
     if (s.relu) inside_.insert(s.result.node);

@@ -1,4 +1,4 @@
-// From ranges to scales and offsets, and what is not quantized at all.
+// From ranges to scales and zero points, and what is not quantized at all.
 module lamina:quantize.schema.impl;
 import :core;
 import :op.sized;
@@ -55,8 +55,8 @@ quantization_numbers numbers_for(double low, double high, quantization_schema s)
   if (low == high) return {};
   if (s == quantization_schema::asymmetric) {
     const float scale = held((high - low) / 255);
-    const double offset = std::clamp(std::nearbyint(-128 - low / static_cast<double>(scale)), -128.0, 127.0);
-    return {scale, static_cast<std::int8_t>(offset)};
+    const double zero_point = std::clamp(std::nearbyint(-128 - low / static_cast<double>(scale)), -128.0, 127.0);
+    return {scale, static_cast<std::int8_t>(zero_point)};
   }
   if (s == quantization_schema::symmetric_with_uint8 && low == 0) return {held(high / 255), -128};
   const double largest = std::max(-low, high) / 127;

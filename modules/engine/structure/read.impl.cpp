@@ -55,7 +55,7 @@ class program_reader {
  private:
   // ---- what is wrong, and where
 
-  template <class... T> text diagnostic(const T&... words) const {
+  template <class... T> text diagnostic(const T&... parts) const {
     text t;
     t << file_ << ": ";
     if (node_ >= 0) {
@@ -64,14 +64,14 @@ class program_reader {
       t << " of program " << programs_.size();
       t << ": ";
     }
-    ((t << words), ...);
+    ((t << parts), ...);
     return t;
   }
-  template <class... T> [[noreturn]] void fail(const T&... words) const {
-    detail::raise(error_kind::file, diagnostic(words...));
+  template <class... T> [[noreturn]] void fail(const T&... parts) const {
+    detail::raise(error_kind::file, diagnostic(parts...));
   }
-  template <class... T> [[noreturn]] void unsupported(const T&... words) const {
-    detail::raise(error_kind::unsupported, diagnostic(words...));
+  template <class... T> [[noreturn]] void unsupported(const T&... parts) const {
+    detail::raise(error_kind::unsupported, diagnostic(parts...));
   }
 
   json_value need(const json_value& v, json_kind kind, std::string_view what) const {

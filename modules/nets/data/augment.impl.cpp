@@ -24,12 +24,12 @@ std::int64_t below(std::uint32_t word, std::int64_t n) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(n) >> 32);
 }
 
-void check_range(std::string_view who, std::string_view option, double value, double least, double most) {
-  if (value >= least && value <= most) return;
+void check_range(std::string_view who, std::string_view option, double value, double least, double max) {
+  if (value >= least && value <= max) return;
   text t;
   t << "augment::" << who << ": " << option << " is " << value << "; expected ";
-  if (most > 1e9) t << "at least " << least;
-  else t << least << " to " << most;
+  if (max > 1e9) t << "at least " << least;
+  else t << least << " to " << max;
   detail::raise(error_kind::value, t);
 }
 
@@ -69,9 +69,9 @@ template <class T> picture_tensor<T> part(const picture_tensor<T>& x, std::int64
 }
 // How many places there are for a part, along each axis.
 std::pair<std::int64_t, std::int64_t> places(std::string_view who, const shape& s, const crop_options& o) {
-  constexpr double most = 1e18;
-  check_range(who, "height", static_cast<double>(o.height), 1, most);
-  check_range(who, "width", static_cast<double>(o.width), 1, most);
+  constexpr double max = 1e18;
+  check_range(who, "height", static_cast<double>(o.height), 1, max);
+  check_range(who, "width", static_cast<double>(o.width), 1, max);
   check_range(who, "padding", static_cast<double>(o.padding), 0, 1e9);
   const std::int64_t rows = s.at(1) + 2 * o.padding - o.height + 1, columns = s.at(2) + 2 * o.padding - o.width + 1;
   if (rows < 1 || columns < 1) {

@@ -52,10 +52,10 @@ std::string unreadable(const reading& how, const sample_source& source, std::int
 std::string by(const reading& how, const std::string& what) { return std::string(how.reader) + ": " + what; }
 
 void check_range(std::string_view reader, std::string_view option, std::int64_t value, std::int64_t least,
-                 std::int64_t most) {
-  if (value >= least && value <= most) return;
+                 std::int64_t max) {
+  if (value >= least && value <= max) return;
   text t;
-  t << reader << ": " << option << " is " << value << "; expected " << least << " to " << most;
+  t << reader << ": " << option << " is " << value << "; expected " << least << " to " << max;
   detail::raise(error_kind::value, t);
 }
 

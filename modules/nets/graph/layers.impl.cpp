@@ -216,17 +216,17 @@ value accuracy(const value& scores, const value& labels, const origin&) {
   // A comparison would broadcast labels of another shape.
   if (!fits(best.shape(), labels.shape()))
     lamina::detail::raise(error_kind::shape,
-                          t << origin::words()
+                          t << origin::prefix()
                             << "accuracy: the labels must have the shape of the scores without their last axis: "
                             << scores.shape() << " " << labels.shape());
   return reduce_mean(cast<float>(best == labels));
 }
 value concat(const std::vector<value>& x, std::int64_t axis, const origin&) {
-  if (x.empty()) lamina::detail::raise(error_kind::value, origin::words() + "concat: no values");
+  if (x.empty()) lamina::detail::raise(error_kind::value, origin::prefix() + "concat: no values");
   return lamina::concat(view<const value>(x), axis);
 }
 value sum(const std::vector<value>& x, const origin&) {
-  if (x.empty()) lamina::detail::raise(error_kind::value, origin::words() + "sum: no values");
+  if (x.empty()) lamina::detail::raise(error_kind::value, origin::prefix() + "sum: no values");
   value all = x[0];
   for (std::size_t i = 1; i < x.size(); ++i) all = all + x[i];
   return all;

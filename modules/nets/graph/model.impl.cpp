@@ -146,7 +146,7 @@ void made_in_sharings(const std::string& name, const std::shared_ptr<std::string
 }
 // What scopes take: arguments that do not belong to a call.
 void check_scope(std::string_view what, std::string_view function, const arguments& a) {
-  const std::string before = origin::words() + std::string(what) + ": ";
+  const std::string before = origin::prefix() + std::string(what) + ": ";
   check(function, a, before, true);
   if (!a.name.empty())
     lamina::detail::raise(error_kind::value, before + "`name` belongs to a call of " + std::string(function));
@@ -162,7 +162,7 @@ arg_scope::arg_scope(std::string_view function, const arguments& a, const origin
 }
 arg_scope::~arg_scope() { scopes_of_arguments.pop_back(); }
 parameter_sharing::parameter_sharing(const renaming& names, const origin&) : errors_(std::uncaught_exceptions()) {
-  const std::string before = origin::words() + "parameter_sharing: ";
+  const std::string before = origin::prefix() + "parameter_sharing: ";
   const auto in_scope = [](std::string name) {
     while (name.ends_with('/')) name.pop_back();
     name = name_scope::current() + name;
@@ -347,7 +347,7 @@ model::scope::~scope() { innermost = outer_; }
 model& model::current() {
   if (!innermost)
     lamina::detail::raise(error_kind::state,
-                          origin::words() + "a layer function needs a model: say .model = &m, or open a model::scope");
+                          origin::prefix() + "a layer function needs a model: say .model = &m, or open a model::scope");
   return *innermost;
 }
 
@@ -388,7 +388,7 @@ std::vector<std::string> model::set_frozen(view<const std::string_view> patterns
   auto& m = *impl_;
   m.tell();
   auto& symbols = m.main.symbols();
-  const std::string who = origin::words() + (on ? "freeze" : "unfreeze");
+  const std::string who = origin::prefix() + (on ? "freeze" : "unfreeze");
   std::vector<std::string> names;
   for (const auto& p : m.parameters)
     if (p.tag != parameter_tag::computed) names.push_back(p.name);

@@ -23,7 +23,7 @@ net::~net() = default;
 symbol_table& net::symbols() const {
   if (!symbols_) [[unlikely]]
     detail::raise(error_kind::state,
-                  origin::words() + "net: it was moved to another one, and has no blobs and operations any more");
+                  origin::prefix() + "net: it was moved to another one, and has no blobs and operations any more");
   return *symbols_;
 }
 const std::string& net::name() const { return symbols().name; }

@@ -23,7 +23,7 @@ device_scope::device_scope(std::string_view wanted, const origin&) : outer_(devi
   if (!wanted.empty() && wanted != "cpu") {
     text t;
     detail::raise(error_kind::value,
-                  t << origin::words() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
+                  t << origin::prefix() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
   }
   device = wanted;
 }

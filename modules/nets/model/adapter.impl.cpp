@@ -139,10 +139,10 @@ void save_lora(const model_core& net, const std::string& path) {
 
 std::vector<std::string> load_lora(model_core& net, const std::string& path) {
   const safetensors_reader file(path);
-  const auto fail = [&](std::string_view name, auto&&... words) {
+  const auto fail = [&](std::string_view name, auto&&... parts) {
     text t;
     t << path << ": `" << printable(name) << "` ";
-    ((t << words), ...);
+    ((t << parts), ...);
     raise(error_kind::file, t);
   };
   std::vector<weight_adapter> read;

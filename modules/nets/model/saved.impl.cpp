@@ -69,15 +69,15 @@ class state_reader {
   }
 
  private:
-  template <class... T> [[noreturn]] void structure_failure(const T&... words) const {
+  template <class... T> [[noreturn]] void structure_failure(const T&... parts) const {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     detail::file_failure(files_.structure, t);
   }
-  template <class... T> [[noreturn]] void weights_failure(std::string_view name, const T&... words) const {
+  template <class... T> [[noreturn]] void weights_failure(std::string_view name, const T&... parts) const {
     text t;
     t << "state `" << printable(name) << "` ";
-    ((t << words), ...);
+    ((t << parts), ...);
     detail::file_failure(files_.weights, t);
   }
   void check_pair() const {
@@ -188,9 +188,9 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
   const auto files = files_of_net(path);
   const detail::mapped_file file(files.structure);
   const detail::json_document document({reinterpret_cast<const char*>(file.data), file.size});
-  auto fail = [&](auto&&... words) {
+  auto fail = [&](auto&&... parts) {
     text t;
-    ((t << words), ...);
+    ((t << parts), ...);
     detail::file_failure(files.structure, t);
   };
   if (!document.reason.empty()) fail(document.reason.view());

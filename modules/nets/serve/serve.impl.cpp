@@ -189,10 +189,10 @@ void fail(request_list& all, std::optional<error_kind> kind, const char* what,
 // time.
 constexpr std::int64_t batches_between_trims = 256;
 
-template <class T> void check_option(const char* name, T value, T least, T most, const char* unit = "") {
-  if (value >= least && value <= most) return;
+template <class T> void check_option(const char* name, T value, T least, T max, const char* unit = "") {
+  if (value >= least && value <= max) return;
   text t;
-  t << "batching_queue: " << name << " is to be " << least << " to " << most << unit << ", and is " << value;
+  t << "batching_queue: " << name << " is to be " << least << " to " << max << unit << ", and is " << value;
   raise(error_kind::value, t);
 }
 
@@ -266,8 +266,8 @@ struct queue_core::implementation {
   std::int64_t take(const batch_runner& runner, request_list& batch, request_list& expired) {
     const auto now = clock::now();
     request_list like, other;  // those that go together, and the rest of those looked at
-    const auto most = static_cast<std::size_t>(options.batch);
-    for (std::size_t looked = 0; !waiting.empty() && like.size() < most && looked < 8 * most; ++looked) {
+    const auto max = static_cast<std::size_t>(options.batch);
+    for (std::size_t looked = 0; !waiting.empty() && like.size() < max && looked < 8 * max; ++looked) {
       auto r = waiting.pop_front();
       if (r->until <= now || r->ready()) expired.push_back(std::move(r));
       else if (like.empty() || runner.alike(*like.front(), *r)) like.push_back(std::move(r));

@@ -19,9 +19,9 @@ struct byte_source {
   std::function<void(std::uint64_t at, void* to, std::size_t bytes)> read;
 };
 
-template <class... T> [[noreturn]] void wrong(const byte_source& from, const T&... words) {
+template <class... T> [[noreturn]] void wrong(const byte_source& from, const T&... parts) {
   text t;
-  (t << ... << words);
+  (t << ... << parts);
   detail::file_failure(from.name, t);
 }
 

@@ -12,9 +12,9 @@ class json_field {
  public:
   json_field(std::string_view file, json_value v) : file_(file), value_(v) {}
 
-  template <class... T> [[noreturn]] void fail(const T&... words) const { raise(error_kind::file, message(words...)); }
-  template <class... T> [[noreturn]] void unsupported(const T&... words) const {
-    raise(error_kind::unsupported, message(words...));
+  template <class... T> [[noreturn]] void fail(const T&... parts) const { raise(error_kind::file, message(parts...)); }
+  template <class... T> [[noreturn]] void unsupported(const T&... parts) const {
+    raise(error_kind::unsupported, message(parts...));
   }
 
   explicit operator bool() const { return value_ && !value_.is(json_kind::null); }
@@ -83,13 +83,13 @@ class json_field {
     if (name_.empty()) t << "[" << index_ << "]";
     else t << (parent_->parent_ ? "." : "") << printable(name_);
   }
-  template <class... T> text message(const T&... words) const {
+  template <class... T> text message(const T&... parts) const {
     text t, where;
     path(where);
     t << file_ << ": ";
     if (where.empty()) t << "the document ";
     else t << "`" << where << "` ";
-    ((t << words), ...);
+    ((t << parts), ...);
     return t;
   }
   std::string_view file_;

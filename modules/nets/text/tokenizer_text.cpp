@@ -21,11 +21,10 @@ struct normalizer_step {
 /// Most bytes that a step makes of a text.
 inline constexpr std::size_t max_normalized = std::size_t(1) << 28;
 
-inline void replace_all(std::string& s, std::string_view from, std::string_view to,
-                        std::size_t most = ~std::size_t(0)) {
+inline void replace_all(std::string& s, std::string_view from, std::string_view to, std::size_t max = ~std::size_t(0)) {
   std::string made;
   std::size_t at = 0;
-  for (std::size_t found; most > 0 && (found = s.find(from, at)) != s.npos; at = found + from.size(), --most) {
+  for (std::size_t found; max > 0 && (found = s.find(from, at)) != s.npos; at = found + from.size(), --max) {
     made.append(s, at, found - at).append(to);
     if (made.size() > max_normalized)
       raise(error_kind::value,

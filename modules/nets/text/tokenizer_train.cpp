@@ -153,9 +153,9 @@ class pair_trainer {
     if (o_.bytes)
       for (const std::uint32_t c : byte_alphabet.code) counts[c] = std::numeric_limits<std::int64_t>::max();
     std::vector<std::pair<std::uint32_t, std::int64_t>> kept(counts.begin(), counts.end());
-    if (const auto most = static_cast<std::size_t>(o_.max_alphabet); most > 0 && kept.size() > most) {
+    if (const auto max = static_cast<std::size_t>(o_.max_alphabet); max > 0 && kept.size() > max) {
       std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-      kept.resize(most);
+      kept.resize(max);
       std::sort(kept.begin(), kept.end());
     }
     for (const auto& [code, count] : kept) {

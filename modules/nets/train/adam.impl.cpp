@@ -100,9 +100,9 @@ value radam::step(update_scope& s, const value& w, const value& g) const {
   const moments now(s, w, decayed(w, g, weight_decay), beta1, beta2);
   // The length of the average is a small difference of large numbers: float64.
   const value t = s.step(), power = exp_of(t * std::log(beta2)), missing = 1 - power;
-  const double most = 2 / (1 - beta2) - 1;
-  const value seen = most - t * 2 * power / missing, known = max(seen, 5);
-  const value part = sqrt_of((known - 4) * (known - 2) * most / (known * ((most - 4) * (most - 2))) * missing);
+  const double longest = 2 / (1 - beta2) - 1;
+  const value seen = longest - t * 2 * power / missing, known = max(seen, 5);
+  const value part = sqrt_of((known - 4) * (known - 2) * longest / (known * ((longest - 4) * (longest - 2))) * missing);
   const dtype element = w.type().element;
   const value mean = now.first / converted(1 - exp_of(t * std::log(beta1)), element);
   return w - s.rate(w) * where(seen > 5, mean * converted(part, element) / (sqrt_of(now.second) + epsilon), mean);

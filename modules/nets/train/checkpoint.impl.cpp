@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state",
                            observers_prefix = "observer.";
-constexpr std::int64_t most_observed = 1 << 20;                 // numbers of a schedule
+constexpr std::int64_t max_observed = 1 << 20;                  // numbers of a schedule
 constexpr std::int64_t figures = 12, fewer_figures[] = {9, 7};  // of one epoch; files of earlier versions have fewer
 
 // The figures of epochs as float64 [epochs x 12]; nan where there was no validation.
@@ -138,8 +138,8 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
                          number("seed"),  number("batch_size"), number("images")};
   if (file.metadata.contains("shards")) at.shards = number("shards");  // files of earlier versions have one
   if (file.metadata.contains("ended")) at.ended = number("ended") == 1;
-  constexpr std::int64_t most = std::int64_t(1) << 31;
-  if (at.epoch < 0 || at.epoch > most || at.batch < 0 || at.batch > most || at.step < 0)
+  constexpr std::int64_t max = std::int64_t(1) << 31;
+  if (at.epoch < 0 || at.epoch > max || at.batch < 0 || at.batch > max || at.step < 0)
     refuse(path, "the position", "is negative or beyond all bounds");
   return at;
 }
@@ -171,7 +171,7 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
 // What a schedule had observed.
 std::vector<double> schedule_in(const any_tensor& state, const std::string& path) {
   const auto& dims = state.shape();
-  if (state.element() != dtype::float64 || dims.rank != 1 || dims.at(0) > most_observed)
+  if (state.element() != dtype::float64 || dims.rank != 1 || dims.at(0) > max_observed)
     refuse_state(path, schedule_name, "is no list of float64 numbers of a schedule");
   const auto numbers = state.elements<double>();
   return {numbers.begin(), numbers.end()};

@@ -51,7 +51,7 @@ void check_groups(const std::vector<parameter_group>& list, bool decays) {
     check_numbers(owner, {{"rate_scale", g.options.rate_scale}, {"weight_decay", g.options.weight_decay.value_or(0)}});
     if (!decays && g.options.weight_decay)
       detail::raise(error_kind::value,
-                    origin::words() + owner + ": `weight_decay` is given, and the optimizer has none");
+                    origin::prefix() + owner + ": `weight_decay` is given, and the optimizer has none");
   }
 }
 void check_patterns(const std::vector<parameter_group>& list, const joint_update& all) {
@@ -59,7 +59,7 @@ void check_patterns(const std::vector<parameter_group>& list, const joint_update
   parameters.insert(parameters.end(), all.left_alone.begin(), all.left_alone.end());
   for (const auto& g : list)
     if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& n) { return matches(g.pattern, n); }))
-      refuse_pattern(origin::words() + "groups", g.pattern, "parameter that is updated",
+      refuse_pattern(origin::prefix() + "groups", g.pattern, "parameter that is updated",
                      view<const std::string>(parameters.data(), parameters.size()));
 }
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name) {
@@ -101,7 +101,7 @@ value looked_ahead(update_scope& s, const value& w, const value& next, std::int6
 void check_is_innermost(std::string_view owner, int gradients_per_batch) {
   if (gradients_per_batch == 1) return;
   text t;
-  detail::raise(error_kind::value, t << origin::words() << owner << ": the optimizer inside takes "
+  detail::raise(error_kind::value, t << origin::prefix() << owner << ": the optimizer inside takes "
                                      << gradients_per_batch
                                      << " gradients of each batch, and parameters between them are not to be kept; "
                                      << "expected `" << owner << "` inside of it");

@@ -28,7 +28,7 @@ inline void check_numbers(std::string_view owner, view<const hyper> numbers) {
                         (h.reaches ? h.number <= h.below : h.number < h.below);
     if (inside) continue;
     text t;
-    t << origin::words() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number "
+    t << origin::prefix() << owner << ": `" << h.name << "` is " << h.number << "; expected a finite number "
       << (h.above_0 ? "> 0" : ">= 0");
     if (std::isfinite(h.below)) t << " and " << (h.reaches ? "<= " : "< ") << h.below;
     raise(error_kind::value, t);

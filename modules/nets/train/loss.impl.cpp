@@ -42,7 +42,7 @@ value class_weights(std::string_view owner, const std::vector<double>& weights, 
   const auto n = static_cast<std::int64_t>(weights.size());
   if (const dim c = scores.shape().back(); c.is_number() && c.code != n) {
     text t;
-    raise(error_kind::shape, t << origin::words() << owner << ": `weights` has " << n << " numbers and "
+    raise(error_kind::shape, t << origin::prefix() << owner << ": `weights` has " << n << " numbers and "
                                << scores.shape() << " has " << c.code << (c.code == 1 ? " class" : " classes"));
   }
   return constant_list(scores.owner(), scores.type().element, weights, {dim(n)});
@@ -102,7 +102,7 @@ using multi_margin_rule = rule::loss_of_classes<"multi_margin", "scores without 
 value soft_cross_entropy(const cross_entropy& o, const value& logits, const value& targets) {
   obey<rule::loss_of_targets<"cross_entropy">>({}, logits, targets);
   if (o.ignore_index)
-    raise(error_kind::value, origin::words() +
+    raise(error_kind::value, origin::prefix() +
                                  "cross_entropy: `ignore_index` is given and the targets are "
                                  "probabilities; expected classes, int64");
   value to = in_shape_of(targets, logits);
@@ -170,7 +170,7 @@ value multi_margin::operator()(const value& scores, const value& labels) const {
   check_numbers("multi_margin", {{"margin", margin}});
   if (p != 1 && p != 2) {
     text t;
-    raise(error_kind::value, t << origin::words() << "multi_margin: `p` is " << p << "; expected 1 or 2");
+    raise(error_kind::value, t << origin::prefix() << "multi_margin: `p` is " << p << "; expected 1 or 2");
   }
   obey<multi_margin_rule>({}, scores, labels);
   const value own = with_new_axis(pick(scores, labels)), over = max(scores - own + margin, 0);
@@ -220,7 +220,7 @@ value binary_cross_entropy::operator()(const value& logits, const value& targets
   const auto n = static_cast<std::int64_t>(pos_weight.size());
   if (n > 1 && (logits.shape().rank == 0 || (logits.shape().back().is_number() && logits.shape().back().code != n))) {
     text t;
-    raise(error_kind::shape, t << origin::words() << "binary_cross_entropy: `pos_weight` has " << n
+    raise(error_kind::shape, t << origin::prefix() << "binary_cross_entropy: `pos_weight` has " << n
                                << " numbers and the logits are " << logits.shape()
                                << "; expected one, or one for each element of the last axis");
   }
@@ -299,7 +299,7 @@ namespace {
 void check_embeddings(std::string_view owner, const value& a, const value& b) {
   text t;
   if (a.shape().rank < 1 || !fits(a.shape(), b.shape()))
-    raise(error_kind::shape, t << origin::words() << owner << ": embeddings must have one shape [..., D]; they are "
+    raise(error_kind::shape, t << origin::prefix() << owner << ": embeddings must have one shape [..., D]; they are "
                                << a.shape() << " and " << b.shape());
 }
 /// Targets [...] of pairs [..., D], in the type of `like`, whose shape is [...].
@@ -307,7 +307,7 @@ value targets_of_pairs(std::string_view owner, const value& targets, const value
   const value y = converted(targets, like.type().element);
   if (fits(like.shape(), y.shape())) return in_shape_of(y, like);
   text t;
-  raise(error_kind::shape, t << origin::words() << owner << ": targets must have the shape of the embeddings without "
+  raise(error_kind::shape, t << origin::prefix() << owner << ": targets must have the shape of the embeddings without "
                              << "their last axis, " << like.shape() << "; they are " << y.shape());
 }
 /// The p-norm of the rows of a - b + epsilon.
@@ -339,7 +339,7 @@ value cosine_embedding::operator()(const value& a, const value& b, const value& 
   if (!(margin >= -1 && margin <= 1)) {
     text t;
     raise(error_kind::value,
-          t << origin::words() << "cosine_embedding: `margin` is " << margin << "; expected a number from -1 to 1");
+          t << origin::prefix() << "cosine_embedding: `margin` is " << margin << "; expected a number from -1 to 1");
   }
   check_embeddings("cosine_embedding", a, b);
   const auto squares = [](const value& x) { return sum_of_rows(square(x)) + 1e-12; };
@@ -360,7 +360,7 @@ value ctc::operator()(const value& log_probabilities, const value& targets, cons
 value ctc::operator()(const value& log_probabilities, const value& targets) const {
   if (log_probabilities.shape().rank != 3 || targets.shape().rank != 2 || targets.type().element != dtype::int64) {
     text t;
-    raise(error_kind::shape, t << origin::words() << "ctc: log-probabilities [N, T, C] and int64 targets [N, S] are "
+    raise(error_kind::shape, t << origin::prefix() << "ctc: log-probabilities [N, T, C] and int64 targets [N, S] are "
                                << "expected, not " << log_probabilities.shape() << " and " << targets.type());
   }
   // What is behind the first number below 0 is no part of a target.
@@ -380,7 +380,7 @@ value weigh(const value& losses, const value& weights, loss_reduction r) {
   for (int i = 0; leads && i < given.rank; ++i) leads = fits(shape{all[i]}, shape{given[i]});
   if (!leads) {
     text t;
-    raise(error_kind::shape, t << origin::words() << "weigh: weights must have the shape of the losses, " << all
+    raise(error_kind::shape, t << origin::prefix() << "weigh: weights must have the shape of the losses, " << all
                                << ", or its first extents; they are " << given);
   }
   while (w.shape().rank < all.rank) w = with_new_axis(w);

@@ -34,7 +34,7 @@ namespace {
 
 text begun(std::string_view owner) {
   text t;
-  t << origin::words() << owner << ": ";
+  t << origin::prefix() << owner << ": ";
   return t;
 }
 /// Where an element lies: [1, 2].
@@ -94,10 +94,10 @@ struct decision {
 /// The index of the largest score of a row.
 std::int64_t largest_of(std::string_view owner, const numbers& output, std::int64_t row, std::int64_t classes) {
   std::int64_t best = 0;
-  double most = -std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
   for (std::int64_t c = 0; c < classes; ++c)
-    if (const double x = number_at(owner, output, row * classes + c); x > most) {
-      most = x;
+    if (const double x = number_at(owner, output, row * classes + c); x > max) {
+      max = x;
       best = c;
     }
   return best;
@@ -320,11 +320,11 @@ void perplexity::add(const numbers& output, const numbers& target) {
   for (std::int64_t i = 0; i < target.size(); ++i) {
     if (ignore_index && target.integer(i) == *ignore_index) continue;
     check_class(name(), "label", target, i, classes);
-    double most = -std::numeric_limits<double>::infinity(), all = 0;
-    for (std::int64_t c = 0; c < classes; ++c) most = std::max(most, number_at(name(), output, i * classes + c));
-    if (!log_probabilities && std::isfinite(most)) {
-      for (std::int64_t c = 0; c < classes; ++c) all += std::exp(output[i * classes + c] - most);
-      all = most + std::log(all);
+    double max = -std::numeric_limits<double>::infinity(), all = 0;
+    for (std::int64_t c = 0; c < classes; ++c) max = std::max(max, number_at(name(), output, i * classes + c));
+    if (!log_probabilities && std::isfinite(max)) {
+      for (std::int64_t c = 0; c < classes; ++c) all += std::exp(output[i * classes + c] - max);
+      all = max + std::log(all);
     }
     now += all - output[i * classes + target.integer(i)];
     ++n;

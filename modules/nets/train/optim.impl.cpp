@@ -113,7 +113,7 @@ void rprop::check() const {
   detail::check_numbers("rprop", {positive("down", down), {"min_step", min_step}, positive("max_step", max_step)});
   if (!(down < 1 && up > 1 && std::isfinite(up) && min_step <= max_step)) {
     text t;
-    detail::raise(error_kind::value, t << origin::words() << "rprop: `down` is " << down << ", `up` " << up
+    detail::raise(error_kind::value, t << origin::prefix() << "rprop: `down` is " << down << ", `up` " << up
                                        << ", `min_step` " << min_step << ", `max_step` " << max_step
                                        << "; expected down < 1 < up and min_step <= max_step");
   }
@@ -256,7 +256,7 @@ value muon::step(update_scope& s, const value& w, const value& g) const {
   const shape& extents = rows.shape();
   if (!extents.is_static()) {
     text t;
-    detail::raise(error_kind::shape, t << origin::words() << "muon: parameter " << w.shape() << " has open extents");
+    detail::raise(error_kind::shape, t << origin::prefix() << "muon: parameter " << w.shape() << " has open extents");
   }
   const double size =
       std::sqrt(std::max(1.0, static_cast<double>(extents[0].code) / static_cast<double>(extents[1].code)));

@@ -49,8 +49,8 @@ void check_step_options(std::string_view who, const step_options& o, dtype eleme
   if (!(s >= smallest_scale && s <= largest_scale) || std::frexp(s, &exponent) != 0.5)
     detail::raise(error_kind::value,
                   t << ": `scaling.scale` is " << s << "; expected a power of two from 2^-100 to 2^100");
-  constexpr std::int64_t most = std::int64_t(1) << 24;
-  if (o.scaling->growth_steps < 0 || o.scaling->growth_steps > most)
+  constexpr std::int64_t max = std::int64_t(1) << 24;
+  if (o.scaling->growth_steps < 0 || o.scaling->growth_steps > max)
     detail::raise(error_kind::value, t << ": `scaling.growth_steps` is " << o.scaling->growth_steps
                                        << "; expected 1 to 2^24 steps, or 0 for a scale that stays");
 }

@@ -9,10 +9,10 @@ namespace {
 
 // Bytes as sums in which one rank alone has numbers that are not 0: words of 32 bits, which doubles hold.
 void sum_words(replicas& all, bool gives, bool takes, std::byte* bytes, std::size_t count) {
-  constexpr std::size_t word = 4, most = std::size_t(1) << 18;
+  constexpr std::size_t word = 4, max = std::size_t(1) << 18;
   std::vector<double> numbers;
-  for (std::size_t at = 0; at < count; at += most) {
-    const std::size_t n = std::min(most, count - at);
+  for (std::size_t at = 0; at < count; at += max) {
+    const std::size_t n = std::min(max, count - at);
     numbers.assign((n + word - 1) / word, 0);
     for (std::size_t i = 0; gives && i < numbers.size(); ++i) {
       std::uint32_t x = 0;

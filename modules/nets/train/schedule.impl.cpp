@@ -165,7 +165,7 @@ void schedule::restore(view<const double> state) const {
   if (restore_) return restore_(state);
   if (state.empty()) return;
   text t;
-  refuse(t << origin::words() << "schedule: a state of " << static_cast<std::int64_t>(state.size())
+  refuse(t << origin::prefix() << "schedule: a state of " << static_cast<std::int64_t>(state.size())
            << " numbers is given to a schedule that observes nothing");
 }
 
@@ -178,7 +178,7 @@ double warm_up::operator()(double base, std::int64_t step, std::int64_t all) con
 
 double sequential::operator()(double base, std::int64_t step, std::int64_t steps) const {
   text t;
-  t << origin::words() << "sequential: ";
+  t << origin::prefix() << "sequential: ";
   if (schedules.size() != milestones.size() + 1)
     refuse(t << "there are " << static_cast<std::int64_t>(schedules.size()) << " schedules and "
              << static_cast<std::int64_t>(milestones.size()) << " milestones; expected one less");
@@ -206,7 +206,7 @@ std::vector<double> sequential::state() const {
 void sequential::restore(view<const double> state) const {
   if (const auto all = this->state().size(); all != state.size()) {
     text t;
-    refuse(t << origin::words() << "sequential: a state of " << static_cast<std::int64_t>(state.size())
+    refuse(t << origin::prefix() << "sequential: a state of " << static_cast<std::int64_t>(state.size())
              << " numbers; expected " << static_cast<std::int64_t>(all));
   }
   std::size_t at = 0;
@@ -241,7 +241,7 @@ double plateau::factor() const { return observed_->factor; }
 double plateau::observe(double value) const {
   auto& s = *observed_;
   text t;
-  if (std::isnan(value)) refuse(t << origin::words() << "plateau: the observed value is nan");
+  if (std::isnan(value)) refuse(t << origin::prefix() << "plateau: the observed value is nan");
   if (s.better(value)) {
     s.best = value;
     s.begun = true;
@@ -264,7 +264,7 @@ std::vector<double> plateau::state() const {
 }
 void plateau::restore(view<const double> state) const {
   text t;
-  t << origin::words() << "plateau: a state of ";
+  t << origin::prefix() << "plateau: a state of ";
   if (state.size() != 5) refuse(t << static_cast<std::int64_t>(state.size()) << " numbers; expected 5");
   const auto counts = [](double x) { return x >= 0 && x < 1e15 && x == std::floor(x); };
   if (!(state[0] >= 0 && state[0] <= 1) || std::isnan(state[1]) || !counts(state[2]) || !counts(state[3]) ||

@@ -44,7 +44,7 @@ namespace lamina {
 
 namespace {
 
-constexpr std::int64_t validation_batch = 256, most_accumulated = 4096;
+constexpr std::int64_t validation_batch = 256, max_accumulated = 4096;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -1236,8 +1236,7 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   sample_source data = samples;
   fit_options o = options;
   if (o.epochs < 1 || o.batch < 1) detail::raise(error_kind::value, "fit: epochs and batch must be positive");
-  if (o.accumulate < 1 || o.accumulate > most_accumulated ||
-      o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
+  if (o.accumulate < 1 || o.accumulate > max_accumulated || o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
     text t;
     detail::raise(error_kind::value, t << "fit: `accumulate` is " << o.accumulate << " with batches of " << o.batch
                                        << "; expected 1 to 4096 batches, and no more samples than int64 counts");
@@ -1303,10 +1302,10 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
       how_{o.compute, o.scaling, o.recompute},
       accumulate_(o.accumulate),
       others_(o.replicas) {
-  if (o.accumulate < 1 || o.accumulate > most_accumulated) {
+  if (o.accumulate < 1 || o.accumulate > max_accumulated) {
     text t;
     detail::raise(error_kind::value, t << "training: `accumulate` is " << o.accumulate << "; expected 1 to "
-                                       << most_accumulated << " batches");
+                                       << max_accumulated << " batches");
   }
   if (others_ && !is_power(others_->count())) {
     text t;
