@@ -1,4 +1,4 @@
-// Options that are real numbers: read and printed with a point, whatever the locale.
+// Options with real values: parsed and printed with a decimal point in every locale.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -7,7 +7,7 @@
 namespace command_line {
 
 enum class range { finite, positive };
-/// An option that is a number. Errors: CLI::ValidationError naming the option, what is expected and what was given.
+/// Adds a numeric option. Errors: CLI::ValidationError, which names the option, the expected range and the given text.
 CLI::Option* add_number(CLI::App& app, const std::string& name, double& to, const std::string& text,
                         range r = range::finite);
 

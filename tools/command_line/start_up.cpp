@@ -1,5 +1,5 @@
-// Memory that is missing before `main`, where nobody can catch: CLI11 makes objects there. The program ends with a
-// message and 2, as it does for what `main` catches.
+// Handles out-of-memory before `main`, where nothing can catch it: CLI11 constructs static objects. The program prints
+// a message and exits with 2, as for exceptions that `main` catches.
 #include <unistd.h>
 #include <exception>
 #include <new>
@@ -21,7 +21,7 @@ std::terminate_handler otherwise = nullptr;
   __builtin_trap();
 }
 
-// Before the objects of all files.
+// Runs before all static constructors.
 [[gnu::constructor(101)]] void begin() { otherwise = std::set_terminate(&end); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// lamina bench: how long a net takes.
+// lamina bench: measures the run time of a net.
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Numbers in [0, 1), or zeros for integers, which may be positions.
+// Generated values: in [0, 1), or zeros for integers, which may be positions.
 any_tensor made_up(const tensor_type& type) {
   any_tensor t(type);
   const philox stream(1, 1);
@@ -37,7 +37,7 @@ any_tensor made_up(const tensor_type& type) {
   return t;
 }
 
-// The inputs of a net, from files or made up.
+// The inputs of a net, from files or generated.
 std::vector<any_tensor> inputs_for(const bench_arguments& o, const program& p) {
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())
@@ -57,7 +57,7 @@ std::vector<any_tensor> inputs_for(const bench_arguments& o, const program& p) {
   return inputs;
 }
 
-// Bytes of this process that lie in memory; 0 where the system does not say.
+// Resident set size of this process in bytes; 0 if the system does not report it.
 std::size_t resident_bytes() {
   std::size_t all = 0, resident = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -67,7 +67,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// What each operation took in as many runs, which are not those of the whole; of a net in segments one after the other.
+// Prints the time of each operation, from as many separate runs; segments of a net follow one another.
 void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o, json& told) {
   std::vector<plan_line> lines;
   std::vector<std::int64_t> spent;
@@ -121,11 +121,11 @@ void bench(const bench_arguments& o) {
   std::vector<any_tensor> out;
   auto known = o.shapes;
   known.insert(known.end(), o.inputs.begin(), o.inputs.end());
-  const signals noted;  // looked at between runs: a `stop_scope` would count in their time
+  const signals noted;  // checked between runs: a `stop_scope` would add to the measured time
   begin = clock::now();
   auto runs = session::owning(net.program, std::move(net.states), std::make_shared<context>(o.threads, target_isa()),
                               o.passes());
-  // Once by all means, so that outputs have memory; a net in segments goes on like this.
+  // One mandatory run, which allocates the outputs; a net in segments continues with it.
   with_note(note_on_extents(p, known, "--shape"), [&] { runs.run(in, out); });
   first += clock::now() - begin;
   const std::size_t after = resident_bytes();

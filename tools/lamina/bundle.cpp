@@ -1,4 +1,4 @@
-// lamina bundle: a net as an object file that runs without the library.
+// lamina bundle: compiles a net to an object file that runs without the library.
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -20,13 +20,13 @@ using namespace lamina::ir;
 
 namespace {
 
-// The name of an entry, and a shape for each input as `load_fixed` takes them.
+// An entry's name, and a shape for each input in the format of `load_fixed`.
 struct entry_option {
   std::string name;
   std::vector<std::string> shapes;
 };
 
-// NAME=SHAPE, with a comma between the shapes of several inputs: one for each.
+// Parses NAME=SHAPE; shapes of several inputs are separated by commas.
 entry_option entry_of(const std::string& model, const program& p, const std::string& option) {
   const auto equals = option.find('=');
   if (equals == option.npos)

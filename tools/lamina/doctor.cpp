@@ -1,4 +1,4 @@
-// lamina doctor: what the machine has, what the library makes of it, and whether it computes correctly here.
+// lamina doctor: reports the machine's features and which of them the library uses, and tests the kernels.
 #include <CLI/Version.hpp>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +22,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// y = tanh(x w + b) and a convolution, whose results are known by plain loops in double.
+// y = tanh(x w + b) and a convolution, compared with plain loops in double.
 struct self_test {
   static constexpr std::int64_t rows = 7, inner = 33, columns = 19, size = 9, kernel = 3, channels = 5;
   program p;
@@ -66,7 +66,7 @@ struct self_test {
                  element(4, ((i / (out * out) * channels + c) * kernel + y) * kernel + x);
     return sum;
   }
-  /// The largest error of the kernels of an instruction set.
+  /// Largest error of the kernels for an instruction set.
   double error(isa set) {
     std::vector<shape> extents;
     for (const auto& t : in) extents.push_back(t.shape());
@@ -76,7 +76,7 @@ struct self_test {
       for (std::int64_t i = 0; i < out[o].shape().size(); ++i) {
         const double e = std::abs(static_cast<double>(out[o].elements<float>()[static_cast<std::size_t>(i)]) -
                                   (o == 0 ? dense(i) : image(i)));
-        worst = e <= worst ? worst : e;  // NaN is worst
+        worst = e <= worst ? worst : e;  // NaN counts as the worst
       }
     return worst;
   }
@@ -104,7 +104,7 @@ machine this_machine() {
   return m;
 }
 
-// The result of the self-test on an instruction set.
+// Self-test result for an instruction set.
 struct tested {
   std::string set;
   double error;

@@ -1,4 +1,4 @@
-// lamina draw: a net as a drawing.
+// lamina draw: draws a net.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Graphviz's `dot` from one file to another.
+// Runs Graphviz's `dot` from one file to another.
 void run_dot(const std::string& from, const std::string& to) {
   std::string program = "dot", type = "-Tsvg", out = "-o" + to, in = from;
   char* arguments[] = {program.data(), type.data(), out.data(), in.data(), nullptr};
@@ -41,7 +41,7 @@ void run_dot(const std::string& from, const std::string& to) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw file_error(to + ": `dot` failed");
 }
 
-// A text as a label of Graphviz.
+// Quotes a text as a Graphviz label.
 std::string quoted(const std::string& s) {
   std::string q = "\"";
   for (char c : s) {
@@ -52,8 +52,8 @@ std::string quoted(const std::string& s) {
   return q + '"';
 }
 
-// The layers by name, with what they give; no constants, states or updates. Where a value comes from no layer, as from a
-// constant, nothing is drawn.
+// Draws the layers by name with their output shapes; no constants, states or updates. Values that come from no layer,
+// such as constants, get no edge.
 std::string drawing_of(const layered_net& net) {
   const program& p = net.program;
   std::string s = "digraph layers {\n  node [shape=box, fontname=\"monospace\"];\n";

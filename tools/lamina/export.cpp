@@ -1,4 +1,4 @@
-// lamina export: a net as an ONNX model.
+// lamina export: writes a net as an ONNX model.
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ void write_onnx(const export_arguments& a) {
     throw value_error(words(printable(a.out, 1024), ": is no name of a model; expected NAME.onnx"));
 #ifdef LAMINA_ONNX
   const saved_net net = load_model(a);
-  const signals noted;  // the model is written as a whole, or not at all
+  const signals noted;  // the model is written completely, or not at all
   const std::int64_t opset = a.opset ? a.opset : onnx::written_opset(net);
   onnx::save(a.out, net, {.opset = opset, .external_above = static_cast<std::size_t>(a.external_above)});
   if (a.json) print_line({{"files", {a.out}}, {"opset", opset}});

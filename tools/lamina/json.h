@@ -1,4 +1,4 @@
-// JSON that commands print with --json: one line on the standard output. Include it after <nlohmann/json.hpp>, <string>,
+// JSON output of commands with --json: one line on standard output. Include it after <nlohmann/json.hpp>, <string>,
 // <vector> and `import lamina;`.
 #pragma once
 
@@ -8,11 +8,11 @@ namespace tool {
 
 using json = nlohmann::ordered_json;
 
-// One line of ASCII; bytes that are no UTF-8 are replaced. What JSON has no number for, as NaN, is null.
+// One line of ASCII; invalid UTF-8 is replaced. Values without a JSON representation, such as NaN, become null.
 inline std::string line_of(const json& j) { return j.dump(-1, ' ', true, json::error_handler_t::replace); }
 inline void print_line(const json& j) { std::printf("%s\n", line_of(j).c_str()); }
 
-// Numbers, and names of what is open.
+// Extents as numbers; symbolic or unknown ones as strings.
 inline json json_of(const lamina::shape& s) {
   json all = json::array();
   for (int k = 0; k < s.rank; ++k)
@@ -31,13 +31,13 @@ inline json json_of(const lamina::tensor_type& t) {
   return all;
 }
 
-// An operation of a plan.
+// One line of a plan: an operation.
 inline json json_of(const lamina::plan_line& l) {
   return {
       {"operation", l.what}, {"where", l.where}, {"result", words(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
 }
 
-// The elements of a tensor, row by row.
+// The elements of a tensor in row-major order.
 inline json values_of(const lamina::any_tensor& t) {
   json all = json::array();
   lamina::with_type(t.element(), [&]<class T>() {

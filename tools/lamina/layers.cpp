@@ -1,4 +1,4 @@
-// Which operations of a net make a layer, and what each layer costs.
+// Groups the operations of a net into layers, and computes the cost of each layer.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -18,13 +18,13 @@ using namespace lamina::ir;
 
 namespace {
 
-// Where in a path its layer begins.
+// Offset in a path where its layer begins.
 std::size_t layer_in(std::string_view path) {
   const auto at = path.find("layer `");
   return at != path.npos && path.substr(0, at).ends_with("sub") ? at - 3 : at;
 }
 
-// The nodes that the outputs need: of what is one thing in training and another at inference, the former.
+// Nodes that the outputs need; of an `in_training` choice, only the training operand.
 std::vector<char> needed_for(const program& p) {
   std::vector<char> needed(p.nodes().size());
   for (const auto& o : p.outputs()) needed[static_cast<std::size_t>(o.value.node)] = 1;
@@ -38,8 +38,8 @@ std::vector<char> needed_for(const program& p) {
   return needed;
 }
 
-// The layer of a node that the outputs need: one of its path, which may have been met before if it is a layer's, else that of
-// the node before.
+// Layer index of a needed node: that of its path, which may be an earlier one if the path names a layer; otherwise that
+// of the previous node.
 std::size_t place_of(const node& n, std::vector<layer>& layers, std::map<std::string, std::size_t>& by_path,
                      std::size_t last) {
   std::size_t at = layers.size();
@@ -47,7 +47,7 @@ std::size_t place_of(const node& n, std::vector<layer>& layers, std::map<std::st
     if (const auto known = by_path.find(n.path); known != by_path.end()) at = known->second;
   } else if (layers[last].path == n.path) at = last;
   if (at == layers.size()) {
-    if (at) layers.back().left = true;  // those before it are
+    if (at) layers.back().left = true;  // earlier layers are marked already
     layers.push_back(layer{n.path, {}, "", 0, 0, false});
     by_path.emplace(n.path, at);
   }
@@ -58,7 +58,7 @@ std::size_t place_of(const node& n, std::vector<layer>& layers, std::map<std::st
   return at;
 }
 
-// Operations of a node; 0 where extents are counted when the net runs, or a program inside does the work.
+// FLOPs of a node; 0 for data-dependent extents, or if a subprogram does the work.
 double flops_of(const program& p, const node& n) {
   std::vector<tensor_type> in;
   for (auto v : n.inputs) in.push_back(p.type(v));
@@ -102,9 +102,9 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
   for (std::size_t i = 0; i < outputs.size(); ++i) p.output(saved.outputs()[i].name, outputs[i]);
 
   const auto needed = needed_for(p);
-  std::size_t last = 0;                            // the layer of the node before
-  std::map<std::string, std::size_t> by_path;      // the first layer of each path
-  std::map<std::string, std::int64_t> parameters;  // those that no layer has met yet
+  std::size_t last = 0;                            // layer of the previous node
+  std::map<std::string, std::size_t> by_path;      // first layer of each path
+  std::map<std::string, std::int64_t> parameters;  // parameters not yet assigned to a layer
   for (std::size_t i = 0; i < net.states.size(); ++i)
     if (const auto& state = net.states[i]; state.role() == state_role::parameter)
       parameters[state.name()] = state.shape().size();

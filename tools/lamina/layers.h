@@ -1,32 +1,31 @@
-// The layers of a net, as `show` lists and `draw` draws them. Include it after <string>, <vector>, <map> and `import lamina;`.
+// Layers of a net for `show` and `draw`. Include it after <string>, <vector>, <map> and `import lamina;`.
 #pragma once
 
 namespace tool {
 
-// What belongs together in a program: a layer, or operations that follow each other and were added at one place of the user's
-// code.
+// A group of nodes: a layer, or consecutive operations that were added at the same place in the user's code.
 struct layer {
   std::string path;
   std::vector<std::string_view> operations;
   std::string output;
   std::int64_t parameters = 0;
   double flops = 0;
-  bool left = false;  // others came after it; what comes back to it are its gradients
+  bool left = false;  // a later layer has begun; later nodes of this layer are gradients
 };
 
 struct layered_net {
-  lamina::ir::program program;  // the net's nodes with the given extents, none simplified or merged
+  lamina::ir::program program;  // the net's nodes with the given extents, without simplification or merging
   std::vector<layer> layers;
-  layer updates;                       // what only the next values of states need
-  std::vector<std::int32_t> layer_of;  // of each node of `program`; -1 for what is no operation of a layer
+  layer updates;                       // nodes that only state updates need
+  std::vector<std::int32_t> layer_of;  // layer index of each node of `program`; -1 if the node belongs to no layer
   std::int64_t parameters = 0;
 };
 layered_net layers_of(const lamina::saved_net& net, const std::vector<lamina::shape>& extents);
 
-// A layer by its name, wherever it was added; else its operations, and where they were added.
+// Label of a layer: its name, regardless of the code location; without a name, its operations and their code location.
 std::string name_of(const layer& l);
 
-// A name or text of a file; names are mostly short, and longer ones are told whole up to here.
+// Limits for printing names and texts of a file; typical names are shorter and appear in full.
 inline constexpr std::size_t max_name = 256, max_text = 1024;
 
 }  // namespace tool

@@ -1,5 +1,5 @@
-// lamina: looks into the files that networks are kept in, runs, measures, trains and draws what is in them, and looks
-// at the machine that they run on. Here the command line is read; what a command does is in the file of its name.
+// lamina: inspects network files; runs, measures, trains and draws networks; and reports on the machine. This file
+// parses the command line; each command is in the file of its name.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ import lamina;
 
 namespace {
 
-// Want of memory or threads counts as bad input; to `signaled` the signal's number is added.
+// Lack of memory or threads counts as bad input; the signal number is added to `signaled`.
 enum exit_code { done = 0, internal = 1, bad_input = 2, unsupported = 3, signaled = 128 };
 
-// What is no command, or no option of the one that was given, before what is missing besides.
+// Message for an unknown command or option, which takes precedence over missing arguments.
 std::string unknown_word(const CLI::App& app, int argc, char** argv) {
   const auto given = app.get_subcommands();
   std::vector<std::string> there;
@@ -50,7 +50,7 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
-// Of a command that needs a number for each extent, and of one that reads an ONNX model with what is given.
+// Help texts: for a command that needs all extents, and for one that reads an ONNX model with the given ones.
 constexpr const char* extents_of_an_input =
     "extents of an input, NAME=8x1x28x28; NAME= is left out where the net has one input. A dimension without a "
     "number takes that of another input by its name, or 1";
@@ -64,7 +64,8 @@ constexpr const char* constant_input =
 
 constexpr const char* one_line_of_json = "print one line of JSON";
 
-// Checks of whole numbers: what is refused is told with what is expected, as in `--epochs: 0; expected a whole number from 1 to 8`.
+// Validators for integers; the message names the given and the expected value, as in `--epochs: 0; expected a whole
+// number from 1 to 8`.
 CLI::Validator from_to(std::int64_t low, std::int64_t high) {
   const std::string range = std::to_string(low) + " to " + std::to_string(high);
   return CLI::Validator(
@@ -77,7 +78,7 @@ CLI::Validator from_to(std::int64_t low, std::int64_t high) {
       range);
 }
 
-// A command with what it is given; its errors begin with its model.
+// Adds a command with its arguments; errors are prefixed with the model's name.
 template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& app, const char* name, const char* text,
                                                                     void (*run)(const A&),
                                                                     const char* extents = extents_of_a_model) {
@@ -104,7 +105,7 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
   return {made, std::move(a)};
 }
 
-// The commands that look at a net or run it.
+// Commands that inspect or run a net.
 void add_uses(CLI::App& app) {
   auto [show, s] =
       command(app, "show", "print layers, shapes, parameters, flops and memory of a net, or the tensors of a file",
@@ -185,7 +186,7 @@ void add_train(CLI::App& app) {
   train->add_flag("--resume", t->resume, "continue from the checkpoint if it exists")->needs(checkpoint);
 }
 
-// The commands that make int8 of a net, and object files.
+// Commands that quantize a net or compile it to object files.
 void add_conversions(CLI::App& app) {
   auto [profile, p] = command(
       app, "profile", "record the ranges of values that a net computes from samples, for `quantize`", tool::profile);
@@ -296,7 +297,7 @@ int run(int argc, char** argv) {
   return done;
 }
 
-// Takes no memory, which may be what is missing.
+// Allocates nothing, since memory may be exhausted.
 int complain(const char* what, exit_code code) {
   std::fprintf(stderr, "lamina: %s%s\n", code == internal ? "internal error: " : "", what);
   return code;

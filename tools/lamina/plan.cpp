@@ -1,4 +1,4 @@
-// lamina plan: what a run of a net does.
+// lamina plan: prints the steps of a run of a net.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void plan(const plan_arguments& a) {
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const ir::session planned(net.program, {&net.states, nullptr}, nullptr, a.passes());
   const auto plans = with_note(note, [&] { return planned.plans(extents); });
-  // What was noticed while weights were computed beforehand, and is not noticed again.
+  // Adds missed optimizations that were found while weights were precomputed, which the plans do not report again.
   std::vector<std::string> missed;
   for (const auto& p : plans) missed.insert(missed.end(), p->counters().missed.begin(), p->counters().missed.end());
   const auto again = static_cast<std::ptrdiff_t>(missed.size());
@@ -46,7 +46,7 @@ void plan(const plan_arguments& a) {
       std::printf("not recognized: %s\n", printable(*why, 1024).c_str());
     return;
   }
-  // Of segments after the first for as many rows as there can be.
+  // Segments after the first are planned for the maximum number of rows.
   json segments = json::array();
   for (const auto& p : plans) {
     json operations = json::array();

@@ -1,4 +1,4 @@
-// lamina profile: the ranges that a net's values take on samples, for lamina quantize.
+// lamina profile: records the value ranges of a net on samples, for lamina quantize.
 #include <nlohmann/json.hpp>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// lamina quantize: a net whose products are computed in int8.
+// lamina quantize: converts a net to int8 products.
 #include <nlohmann/json.hpp>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// lamina run: a net on inputs from files, its outputs into files.
+// lamina run: runs a net on inputs from files and writes its outputs to files.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Where an output goes: `/` and `:` in its name become `_`. Errors: value_error for a name that no file can have.
+// File of an output: `/` and `:` in its name become `_`. Errors: value_error for a name that is no valid file name.
 std::string file_of(const std::string& model, const std::string& folder, std::string name) {
   if (name.empty() || name.size() > 250 || name.find('\0') != name.npos)
     throw value_error(words(model, ": output `", printable(name), "` cannot be written as ", folder,
@@ -33,7 +33,7 @@ std::string file_of(const std::string& model, const std::string& folder, std::st
   return folder + "/" + name + ".npy";
 }
 
-// The files of all outputs. Errors: value_error for one that is another's.
+// Files of all outputs. Errors: value_error if two outputs have the same file.
 std::vector<std::string> files_of(const std::string& model, const std::string& folder, const program& p) {
   std::vector<std::string> files;
   for (const auto& o : p.outputs()) {
@@ -51,7 +51,7 @@ void make_folder(const std::string& folder) {
   if (failed) throw file_error(folder + ": the folder cannot be created: " + failed.message());
 }
 
-// All inputs, each from the file that an option names. Errors: value_error for one that is given twice, or not at all.
+// Reads all inputs from the files that options name. Errors: value_error for a duplicate or missing input.
 std::vector<any_tensor> all_inputs(const std::string& model, const program& p,
                                    const std::vector<std::string>& options) {
   for (const auto& o : p.outputs())
@@ -66,8 +66,8 @@ std::vector<any_tensor> all_inputs(const std::string& model, const program& p,
   return inputs;
 }
 
-// A run in plans of one operation after the other on one thread, as the JSON that chrome://tracing and Perfetto read. Times are
-// microseconds; a run before it made the plans and packed the weights.
+// Writes a trace of one run, with operations in sequence on one thread, as JSON for chrome://tracing and Perfetto.
+// Times are in microseconds; an earlier run made the plans and packed the weights.
 void write_trace(const std::string& file, session& net, std::vector<any_tensor> outputs,
                  const std::vector<any_tensor>& inputs) {
   std::vector<shape> extents;

@@ -1,4 +1,4 @@
-// lamina show: the layers of a net, the tensors of a file.
+// lamina show: prints the layers of a net, or the tensors of a file.
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -25,7 +25,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// A tensor; with its elements where they are asked for.
+// A tensor, with its elements if requested.
 json tensor_json(const std::string& name, const any_tensor& value, bool values) {
   json j{
       {"name", name}, {"dtype", words(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
@@ -56,7 +56,7 @@ void show_list(const std::vector<named_tensor>& tensors, const std::map<std::str
   std::printf("%zu tensors, %zu bytes\n", tensors.size(), bytes);
 }
 
-// The most bytes of activations that the plans of a run take.
+// Maximum activation bytes over the plans of a run.
 std::size_t arena_of(const saved_net& net, const std::vector<shape>& extents) {
   std::size_t arena = 0;
   const session planned(net.program);
@@ -126,7 +126,7 @@ void show_net(const show_arguments& a) {
   });
 }
 
-// The nodes of an ONNX file whose operators lamina does not know; raises where there are any, so that the exit code tells.
+// Prints the unsupported nodes of an ONNX file; raises if there are any, so that the exit code reports them.
 void show_unsupported([[maybe_unused]] const show_arguments& a) {
 #ifdef LAMINA_ONNX
   const auto nodes = onnx::unsupported(a.file);
@@ -148,7 +148,7 @@ void show_unsupported([[maybe_unused]] const show_arguments& a) {
 #endif
 }
 
-// Whether a path is the NAME of a net, not a file.
+// Whether a path is the NAME of a saved net rather than a file.
 bool is_net(const std::string& path) {
   std::error_code ignored;
   return !path.empty() && !std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".json", ignored);

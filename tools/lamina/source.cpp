@@ -1,4 +1,4 @@
-// lamina source: a net as a topology in C++, with its weights beside it.
+// lamina source: writes a net as a C++ topology, with its weights beside it.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string number(double x) {
 void topology_writer::run() {
   if (p_.outputs().empty() || p_.inputs().empty() || !p_.assignments().empty())
     throw unsupported_error("a net is written as source that has inputs and outputs and assigns no state");
-  constexpr std::size_t max = 12;  // as a call gives them
+  constexpr std::size_t max = 12;  // maximum number of results of a call
   if (p_.outputs().size() > max)
     throw unsupported_error(words("it has ", p_.outputs().size(), " outputs, and source is written of at most ", max));
   find_parameters();
@@ -66,7 +66,7 @@ void topology_writer::run() {
       faults.push_back(
           words(n.op->name, n.path.empty() ? "" : " at `", printable(n.path), n.path.empty() ? "" : "`", e.why));
       for (std::size_t k = 0; k < n.results.size(); ++k)
-        result(at, inputs_[0], static_cast<std::int32_t>(k));  // what follows is looked at, too
+        result(at, inputs_[0], static_cast<std::int32_t>(k));  // placeholder, so that later nodes are checked too
     }
   }
   if (!faults.empty()) {
@@ -110,7 +110,7 @@ void topology_writer::need(value_id v) {
   read_.emplace(v.node, v.result);
   ++uses_[v.node];
 }
-// From the outputs backwards: a layer may leave out nodes before the one that it is written for.
+// Runs from the outputs backwards: the layer of a node may absorb earlier nodes.
 void topology_writer::find_needed() {
   needed_.assign(p_.nodes().size(), false);
   for (const auto& o : p_.outputs()) need(o.value), ++uses_[o.value.node];
@@ -127,7 +127,7 @@ void topology_writer::find_needed() {
       for (auto v : n.inputs) need(v);
   }
 }
-// Whether a value is 0 wherever it is read, as states that a recurrent net begins with.
+// Whether a value is all zeros, like the initial states of a recurrent net.
 bool topology_writer::is_zero(value_id v) const {
   const node& n = p_.at(v.node);
   if (is_parameter(v)) {
@@ -141,7 +141,7 @@ bool topology_writer::is_zero(value_id v) const {
   if (n.op->name == "add") return is_zero(n.inputs[0]) && is_zero(n.inputs[1]);
   return (n.op->keeps_elements || n.op->name == "broadcast_like") && n.op->library && is_zero(n.inputs[0]);
 }
-// The elements of a parameter, computed.
+// Computes the elements of a parameter.
 any_tensor topology_writer::elements_of(value_id v) const {
   const node& n = p_.at(v.node);
   if (n.kind == node_kind::constant) return n.constant;
@@ -161,7 +161,7 @@ any_tensor topology_writer::elements_of(value_id v) const {
   alone->output("value", copy(v));
   return ir::session(std::shared_ptr<const program>(alone)).run(view<const any_tensor>())[0];
 }
-// The name of the state that a parameter is made of, without its last part; empty where there are several.
+// Name of the state that a parameter derives from, without its last component; empty if there are several.
 std::string topology_writer::state_of(value_id v) const {
   const node& n = p_.at(v.node);
   if (n.kind == node_kind::state) return n.name;
@@ -193,7 +193,7 @@ std::string topology_writer::port_of(value_id v) {
 
 // ---- names and lines ------------------------------------------------------------------------------------------------
 
-// A name of a layer, which has at most 31 letters; what is too long to be read is named by what it is.
+// A layer name, of at most 31 characters; `otherwise` replaces one that would be too long.
 std::string topology_writer::identifier(const std::string& from, const std::string& otherwise) {
   std::string s;
   for (const char c : from) {
@@ -209,7 +209,7 @@ std::string topology_writer::unique(const std::string& name) {
   for (int again = 2; !taken_.insert(is).second; ++again) is = name + "_" + std::to_string(again);
   return is;
 }
-// Ports of the net: of a single one a name that all nets have.
+// Port names of the net; a single port gets the standard name.
 std::vector<std::string> topology_writer::port_names(const std::vector<std::string>& names, const std::string& only) {
   std::vector<std::string> made;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -239,7 +239,7 @@ std::string topology_writer::input_types() const {
   return all;
 }
 namespace {
-// Names of extents have at most 10 letters at compile time.
+// Extent names have at most 10 characters at compile time.
 std::string name_of_extent(const std::string& name, int axis, const std::string& as_identifier) {
   return name.size() <= 10 && as_identifier == name ? name : "extent_" + std::to_string(axis);
 }
@@ -261,14 +261,14 @@ void topology_writer::layer(const std::string& name, const std::string& what) {
 void topology_writer::connect(const std::string& from, const std::string& to) {
   lines_.push_back("lamina::connect<\"" + from + "\", \"" + to + "\">");
 }
-// A layer of one operand whose result is node `at`.
+// Writes a layer of one operand whose result is node `at`.
 void topology_writer::single(std::int32_t at, const std::string& name, const std::string& what) {
   const std::string from = port_of(p_.at(at).inputs[0]);
   layer(name, what);
   connect(from, name + ".input");
   result(at, name + ".output");
 }
-// A further layer that takes a port: what it gives.
+// Appends a layer to a port and returns its output port.
 std::string topology_writer::behind(const std::string& port, const std::string& name, const std::string& what) {
   const std::string is = unique(name);
   layer(is, what);

@@ -1,4 +1,4 @@
-// lamina source: which layer a node is written as.
+// lamina source: chooses the layer for a node.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -49,7 +49,7 @@ std::optional<normalized_groups> groups_of(const lamina::ir::program& p, const n
   const node& groups = p.at(norm.inputs[0].node);
   if ((!is(groups, "reshape", 1) && !is(groups, "flatten", 1)) || groups.inputs[0] != n.inputs[1]) return {};
   const shape &s = groups.results[0].dims, &from = p.type(n.inputs[1]).dims;
-  std::int64_t row = 1;  // elements of a sample
+  std::int64_t row = 1;  // elements per sample
   for (int i = 1; i < from.rank; ++i) row = from[i].is_number() ? row * from.at(i) : 0;
   std::int64_t count = 0;
   if (s.rank == 3 && s[1].is_number() && s[0] == from[0]) count = s.at(1);
@@ -71,7 +71,7 @@ std::string topology_writer::pair(const node& n, const std::string& name) const 
 
 // ---- products and their biases --------------------------------------------------------------------------------------
 
-// The node that alone reads a node's first result, as its first operand.
+// The only reader of a node's first result, if it reads it as its first operand.
 std::optional<std::int32_t> topology_writer::only_reader(std::int32_t at) const {
   if (uses_.at(at) != 1) return {};
   for (std::size_t i = static_cast<std::size_t>(at) + 1; i < p_.nodes().size(); ++i) {
@@ -81,7 +81,7 @@ std::optional<std::int32_t> topology_writer::only_reader(std::int32_t at) const 
   }
   return {};
 }
-// A parameter with a number for each channel, which is this axis from the end, as [channels]; empty where it is none.
+// A per-channel parameter as [channels], with the channels on this axis counted from the end; otherwise empty.
 any_tensor topology_writer::of_channels(value_id v, std::int64_t channels, int axis) const {
   if (!is_parameter(v)) return {};
   const shape& s = p_.type(v).dims;
@@ -99,7 +99,7 @@ void topology_writer::product(std::int32_t at, const std::string& from, const st
   std::string of = state_of(n.inputs[1]);
   if (const auto dot = of.rfind('.'); dot != of.npos) of.resize(dot);
   const std::string name = unique(identifier(of, kind));
-  // The sum with parameters that a product ends in is its bias.
+  // A following sum with parameters is the bias.
   const auto sum = only_reader(at);
   any_tensor bias;
   if (sum && p_.at(*sum).op->adds) bias = of_channels(p_.at(*sum).inputs[1], channels, kind == "conv2d" ? 3 : 1);
@@ -118,7 +118,7 @@ void topology_writer::conv(std::int32_t at) {
   const any_tensor w = elements_of(n.inputs[1]);
   const shape& s = w.shape();
   const auto groups = attribute(n, "groups").integer;
-  // What one side has more than the other is a layer of its own.
+  // Asymmetric padding becomes a separate layer.
   std::string from = port_of(n.inputs[0]);
   std::int64_t padding[2];
   for (int i = 0; i < 2; ++i) {
@@ -195,7 +195,7 @@ void topology_writer::rows(std::int32_t at) {
   for (int i = 1; i < from.rank; ++i) others = from[i].is_number() ? others * from[i].code : -1;
   const bool flat = to.rank == 2 && from.rank >= 2 && others > 0 && (from[0] == to[0] || to[1] == dim(others));
   if (flat) return single(at, unique("flat"), "nn::flatten{}");
-  // An extent that has a name in the operand is that of the operand.
+  // A symbolic extent of the operand is taken from the operand.
   int open = 0;
   for (int i = 0; i < to.rank; ++i) open += !to[i].is_number();
   const auto named = [&](dim d) {
@@ -215,7 +215,7 @@ std::string topology_writer::with_axes(const node& n) const {
   const std::string member = n.op->name == "permute" ? "order" : "axes";
   return "nn::" + std::string(n.op->name) + "{." + member + " = " + spelled(attribute(n, member).list) + "}";
 }
-// A `slice`, a section of an axis, or one of its equal parts.
+// Writes `slice`: a section of an axis, or one of its equal parts.
 void topology_writer::slice(std::int32_t at) {
   const node& n = p_.at(at);
   const bool plain = n.op->name == "slice";
@@ -250,7 +250,7 @@ void topology_writer::clamp(std::int32_t at) {
 
 // ---- tables, normalization, attention -------------------------------------------------------------------------------
 
-// Rows of a table of parameters, or one position of an axis.
+// Writes a lookup in a parameter table, or the selection of one position of an axis.
 void topology_writer::look_up(std::int32_t at) {
   const node& n = p_.at(at);
   const auto axis = attribute(n, "axis").integer;
@@ -282,7 +282,7 @@ void topology_writer::look_up(std::int32_t at) {
   weights_.push_back({name + ".weight", table});
   result(at, name + ".output");
 }
-// A `layer_norm` or `rms_norm` of rows.
+// Writes `layer_norm` or `rms_norm`.
 void topology_writer::norm(std::int32_t at) {
   const node& n = p_.at(at);
   const shape& s = p_.type(n.inputs[0]).dims;
@@ -310,7 +310,7 @@ void topology_writer::norm(std::int32_t at) {
   if (!affine.empty()) weights_.push_back({name + ".weight", affine[0]});
   if (affine.size() == 2) weights_.push_back({name + ".bias", affine[1]});
 }
-// Groups of channels; the product and the sum with parameters behind them are weights of the layer.
+// Writes a group normalization; the following product and sum with parameters are the layer's weights.
 void topology_writer::group_norm(std::int32_t at) {
   const node& n = p_.at(at);
   const auto found = groups_of(p_, n);

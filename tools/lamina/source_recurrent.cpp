@@ -1,4 +1,4 @@
-// lamina source: scans that are layers of recurrent nets.
+// lamina source: recognizes scans as recurrent layers.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -22,9 +22,9 @@ using namespace lamina::ir;
 
 namespace {
 
-// ---- what an iteration of each layer is -----------------------------------------------------------------------------
+// ---- iteration of each layer ----------------------------------------------------------------------------------------
 
-// The operands of an iteration: states, the gates of its input, and the weights and the bias of the state.
+// Operands of an iteration: states, input gates, and weights and bias of the state.
 struct iteration {
   lamina::ir::program& p;
   std::vector<value> in;
@@ -45,7 +45,7 @@ std::vector<value> step_of_gru(const iteration& i) { return {gru_gates(i.gates()
 std::vector<value> step_of_biased_gru(const iteration& i) {
   return {gru_gates(i.gates(), i.product() + i.bias(), i.h())};
 }
-// ONNX's order of blocks: update, reset, new.
+// Block order of ONNX: update, reset, new.
 std::vector<value> step_of_gru_reset_before(const iteration& i) {
   const std::int64_t n = i.h().shape().at(1);
   const auto part = [&](int k) { return slice(i.gates(), {.start = k * n, .stop = (k + 1) * n, .axis = 1}); };
@@ -64,7 +64,7 @@ struct known_layer {
   std::int64_t gates;
   std::size_t states, invariants;
   std::vector<value> (*step)(const iteration&);
-  std::vector<int> blocks;  // rows of weights in the layer's order; empty: as they are
+  std::vector<int> blocks;  // order of the weight row blocks in the layer; empty: unchanged
 };
 const std::vector<known_layer>& known_layers() {
   static const std::vector<known_layer> all{
@@ -79,7 +79,7 @@ const std::vector<known_layer>& known_layers() {
 
 // ---- comparing programs ---------------------------------------------------------------------------------------------
 
-// Whether values of two programs are computed alike from inputs of the same positions.
+// Whether values of two programs are computed in the same way from inputs at the same positions.
 class comparison {
  public:
   comparison(const lamina::ir::program& a, const lamina::ir::program& b) : a_(a), b_(b) {}
@@ -107,7 +107,8 @@ class comparison {
   std::map<std::int32_t, std::int32_t> same_;
 };
 
-// Whether a program is an iteration of this layer: next states, then what is written at each position, which is the first of them.
+// Whether a program is an iteration of this layer: outputs are the next states, then the value for each position, which
+// is the first state.
 bool is_step(const lamina::ir::program& body, const known_layer& l) {
   if (body.inputs().size() != l.states + 1 + l.invariants || body.outputs().size() != l.states + 1) return false;
   lamina::ir::program expected;
@@ -125,7 +126,7 @@ bool is_step(const lamina::ir::program& body, const known_layer& l) {
   return true;
 }
 
-// Blocks of rows in another order.
+// Reorders blocks of rows.
 any_tensor reordered(const any_tensor& x, const std::vector<int>& blocks) {
   if (blocks.empty()) return x;
   any_tensor made(x.type());
@@ -154,7 +155,7 @@ std::optional<recurrent_scan> topology_writer::match_scan(std::int32_t at) const
   });
   if (l == all.end()) return {};
 
-  // The gates of all positions: a product of the sequence with parameters, and their sum with others.
+  // Gates of all positions: a product of the sequence with parameters, plus a parameter sum.
   value_id product = n.inputs[states];
   any_tensor bias;
   if (const node& sum = p_.at(product.node); sum.kind == node_kind::operation && sum.op->adds) {
@@ -210,7 +211,7 @@ void topology_writer::scan(std::int32_t at) {
   for (const auto& w : s.weights) weights_.push_back({name + "." + w.name, w.value});
   const auto states = static_cast<std::int32_t>(attribute(p_.at(at), "carries").integer);
   result(at, name + ".output", states);
-  // Without ports for states the last one is the output at the last position.
+  // Without state ports, the final state is the output at the last position.
   for (std::int32_t i = 0; i < states; ++i) {
     if (!is_read(at, i)) continue;
     if (first.empty())

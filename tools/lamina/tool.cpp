@@ -1,4 +1,4 @@
-// What the commands share: models by name, inputs by name, tables.
+// Shared by the commands: models by name, inputs by name, tables.
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
@@ -136,7 +136,7 @@ onnx::read_options options_of(const std::string& path, const given_inputs& given
   onnx::read_options o;
   for (const auto& s : given.shapes) {
     const auto equals = s.find('=');
-    const std::string name = equals == s.npos ? "" : s.substr(0, equals);  // empty: the reader knows the only input
+    const std::string name = equals == s.npos ? "" : s.substr(0, equals);  // empty: means the only input
     o.shapes.emplace_back(name, parsed_shape(path, name, equals == s.npos ? s : s.substr(equals + 1)));
   }
   std::set<std::string> valued;
@@ -181,7 +181,7 @@ void write_net(const std::string& out, const saved_net& net) {
 net_with_extents load_with_extents(const std::string& path, const given_inputs& given) {
   const bool saved = !is_onnx(path);
   net_with_extents made{load_model(path, saved ? given_inputs{{}, given.values} : given), {}};
-  std::vector<std::string> of_inputs;  // and not of those that are constants now
+  std::vector<std::string> of_inputs;  // without those that became constants
   for (const auto& s : given.shapes) {
     const auto is_valued = [&](const std::string& v) { return s.starts_with(v.substr(0, v.find('=') + 1)); };
     if (std::none_of(given.values.begin(), given.values.end(), is_valued)) of_inputs.push_back(s);
@@ -224,7 +224,7 @@ std::string note_on_extents(const program& p, const std::vector<std::string>& sh
 namespace {
 constexpr int noticed[] = {SIGINT, SIGTERM};
 std::atomic<int> noted_number{0};
-static_assert(std::atomic<int>::is_always_lock_free);  // a handler may write it
+static_assert(std::atomic<int>::is_always_lock_free);  // so that a signal handler may write it
 struct sigaction before[2];
 }  // namespace
 
@@ -252,7 +252,7 @@ void check_writable(const std::string& file) {
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail(std::strerror(EISDIR));
-  // Files are written beside their place and renamed into it, so the folder is what has to be writable.
+  // Files are written to a temporary file and renamed, so the folder must be writable.
   std::string beside = (std::filesystem::path(file).parent_path() / ".lamina-XXXXXX").string();
   const int made = ::mkstemp(beside.data());
   if (made < 0) fail(std::strerror(errno));
@@ -261,7 +261,7 @@ void check_writable(const std::string& file) {
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& there) {
-  // How many letters are to be changed, added or left out to make one word of the other.
+  // Levenshtein distance.
   auto apart = [](const std::string& a, const std::string& b) {
     std::vector<std::size_t> row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -277,7 +277,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   };
   auto bare = [](const std::string& w) { return w.substr(std::min(w.find_first_not_of('-'), w.size()), 64); };
   std::string nearest;
-  std::size_t least = bare(word).size() / 2 + 1;  // less than half in common: not meant
+  std::size_t least = bare(word).size() / 2 + 1;  // less than half in common: no suggestion
   for (const auto& w : there)
     if (const auto n = apart(bare(word), bare(w)); n < least) least = n, nearest = w;
   return nearest.empty() ? "" : "; did you mean `" + nearest + "`?";

@@ -1,12 +1,12 @@
-// The commands and what they share. Include it after <string>, <vector> and `import lamina;`.
+// The commands and their shared functions. Include it after <string>, <vector> and `import lamina;`.
 #pragma once
 
 namespace tool {
 
-// ---- commands, one in each file; main.cpp reads what they are given --------------------------------------------------
+// ---- commands, one in each file; main.cpp parses their arguments -----------------------------------------------------
 
-/// What is given of a net's inputs: shapes, NAME=8x1x28x28, and of an ONNX model values, NAME=NUMBER or NAME=FILE.npy, of those that
-/// become constants.
+/// Input options of a net: shapes, NAME=8x1x28x28, and, for ONNX models, values of inputs that become constants,
+/// NAME=NUMBER or NAME=FILE.npy.
 struct given_inputs {
   std::vector<std::string> shapes, values;
 };
@@ -18,7 +18,7 @@ struct show_arguments : given_inputs {
   std::string file;
   bool elements = false, json = false, unsupported = false;
 };
-/// Of a net that is planned.
+/// Arguments of commands that plan a net.
 struct planned_arguments : model_arguments {
   std::string compute = "float32";
   bool fast = false;
@@ -100,80 +100,83 @@ void doctor(const doctor_arguments& a);
 
 // ---- nets ------------------------------------------------------------------------------------------------------------
 
-/// Reads MODEL: NAME.onnx, with what is given of its inputs; NAME or NAME.json, with NAME.safetensors beside it.
-/// Errors: those of `onnx::load` and `load_net`; value_error where a saved net is given shapes or values.
+/// Reads MODEL: NAME.onnx, with the given input options; NAME or NAME.json, with NAME.safetensors beside it.
+/// Errors: those of `onnx::load` and `load_net`; value_error for shapes or values given for a saved net.
 lamina::saved_net load_model(const std::string& path, const given_inputs& given);
 inline lamina::saved_net load_model(const model_arguments& a) { return load_model(a.model, a); }
 
-/// The files of a net to write: NAME.onnx, or NAME.json and NAME.safetensors. Errors: unsupported_error for one of ONNX where the tool
-/// has none.
+/// The files to write for a net: NAME.onnx, or NAME.json and NAME.safetensors. Errors: unsupported_error for ONNX if
+/// the tool was built without it.
 std::vector<std::string> files_to_write(const std::string& out);
-/// Writes a net as these files, the last one first. Errors: those of `onnx::save` and `save_net`.
+/// Writes a net to these files, the last one first. Errors: those of `onnx::save` and `save_net`.
 void write_net(const std::string& out, const lamina::saved_net& net);
 
-/// NAME=VALUE as an option gives it; without `=` the name is that of the only input. Errors: value_error naming `model`, what
-/// was given, the inputs that there are, and the nearest.
+/// Parses an option NAME=VALUE; without `=` the name is that of the only input. Errors: value_error, which names
+/// `model`, the given name, the existing inputs, and the closest match.
 struct given {
   std::size_t input;
   std::string value;
 };
 given given_for(const std::string& model, const lamina::ir::program& p, const std::string& option);
-/// The samples of options NAME=FILE.npy: the k-th files of all inputs are the k-th one.
+/// Samples from options NAME=FILE.npy: the k-th files of all inputs form sample k.
 std::vector<std::vector<lamina::any_tensor>> samples_of(const std::string& model, const lamina::ir::program& p,
                                                         const std::vector<std::string>& options);
 
-/// The inputs that options name, NAME=FILE.npy; the others are empty. Errors: value_error for one that is given twice,
-/// unsupported_error for a net with an input that is no tensor.
+/// Inputs from options NAME=FILE.npy; the others are empty. Errors: value_error for a duplicate, unsupported_error for
+/// a net with an input that is not a tensor.
 std::vector<lamina::any_tensor> inputs_of(const std::string& model, const lamina::ir::program& p,
                                           const std::vector<std::string>& options);
 
-/// The extents of all inputs: those given as NAME=8x1x28x28; what is left open then is what its name stands for in
+/// The extents of all inputs, as given by NAME=8x1x28x28. A remaining symbolic extent takes the value of its name in
 /// these, or 1. Errors: value_error.
 std::vector<lamina::shape> extents_of(const std::string& model, const lamina::ir::program& p,
                                       const std::vector<std::string>& shapes);
 
-/// A net, and the extents of its inputs that it is looked at with.
+/// A net, and the input extents to analyze it with.
 struct net_with_extents {
   lamina::saved_net net;
   std::vector<lamina::shape> extents;
 };
-/// Reads MODEL, also a saved net that shapes are given for; extents as `extents_of` gives them. Errors: as `load_model`, value_error.
+/// Reads MODEL, with shapes also for a saved net; extents are those of `extents_of`. Errors: those of `load_model`;
+/// value_error.
 net_with_extents load_with_extents(const std::string& path, const given_inputs& given);
-/// The same; an ONNX file is read with all of these extents, so that what follows from them is decided.
+/// The same, but an ONNX file is read with all of these extents, so that everything that depends on them is resolved.
 net_with_extents load_fixed(const std::string& path, const given_inputs& given);
 
-/// What a mismatch of shapes may come from: inputs whose open extents count as 1, since no option gave them. Empty where none do.
+/// Possible cause of a shape mismatch: inputs whose open extents default to 1, because no option set them. Empty if
+/// there are none.
 std::string note_on_extents(const lamina::ir::program& p, const std::vector<std::string>& shapes, const char* option);
-/// Runs `f`; shape errors end with the note.
+/// Runs `f`; appends the note to shape errors.
 template <class F> auto with_note(const std::string& note, F f) {
   try {
     return f();
   } catch (const lamina::shape_error& e) { throw lamina::shape_error(e.what() + note); }
 }
 
-/// While it lives, a first SIGINT or SIGTERM is noted, where it was not ignored; a second one ends the program at once.
+/// While it lives, records the first SIGINT or SIGTERM, unless the signal was ignored; a second one ends the program at
+/// once.
 class signals {
  public:
   signals();
   ~signals();
   signals(const signals&) = delete;
   signals& operator=(const signals&) = delete;
-  /// The signal that was noted; 0: none.
+  /// The recorded signal; 0: none.
   static int noted() noexcept;
-  /// For what is no run, between two files. Errors: stopped_error if a signal was noted.
+  /// Check point outside of runs, between two files. Errors: stopped_error if a signal was recorded.
   static void check();
 };
-/// Runs of nets end when a signal was noted: `lamina::stop_scope until(tool::noted_signal{});`.
+/// Stops runs of nets on a recorded signal: `lamina::stop_scope until(tool::noted_signal{});`.
 struct noted_signal {
   bool stop_requested() const noexcept { return signals::noted() != 0; }
 };
 
-/// Runs `f`; its errors begin with the model's name if they do not begin with a file.
+/// Runs `f`; prefixes its errors with the model's name unless they begin with a file.
 template <class F> auto about(const std::string& model, F f) {
   try {
     return f();
   } catch (const lamina::file_error& e) {
-    if (!std::string_view(e.what()).starts_with("bundle `")) throw;  // which names no file of the user's
+    if (!std::string_view(e.what()).starts_with("bundle `")) throw;  // the message names no user file
     throw lamina::file_error(model + ": " + e.what());
   } catch (const lamina::unsupported_error& e) {
     if (std::string_view(e.what()).starts_with(model)) throw;
@@ -186,7 +189,7 @@ template <class F> auto about(const std::string& model, F f) {
   }
 }
 
-/// Whether a file can be made or replaced: so that work is not done for nothing. Errors: file_error naming it.
+/// Checks that a file can be created or replaced, before any expensive work. Errors: file_error, which names it.
 void check_writable(const std::string& file);
 
 // ---- words -----------------------------------------------------------------------------------------------------------
@@ -196,11 +199,11 @@ template <class... T> std::string words(const T&... parts) {
   ((t << parts), ...);
   return t.string();
 }
-/// The end of a sentence on a word that is not there: the one that may have been meant, or nothing.
+/// Suffix for a message about an unknown word: the closest known word, or nothing.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& there);
-/// Elements or bytes with a unit: 431, 12.5 k, 3.2 M.
+/// A count with a unit prefix: 431, 12.5 k, 3.2 M.
 std::string counted(double n);
-/// A table: columns as wide as they need be, numbers of the last columns to the right.
+/// Prints a table: columns are as wide as needed; those after the first `left_columns` are right-aligned.
 void print_table(const std::vector<std::vector<std::string>>& lines, std::size_t left_columns);
 
 }  // namespace tool

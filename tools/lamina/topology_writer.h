@@ -1,29 +1,30 @@
-// Writes a program as a topology in C++. Include it after <map>, <memory>, <optional>, <set>, <string>, <vector> and `import lamina;`.
+// Writes a program as a C++ topology. Include it after <map>, <memory>, <optional>, <set>, <string>, <vector> and `import lamina;`.
 #pragma once
 
 namespace tool {
 
-// Why no layer is known for a node.
+// Reason why no layer represents a node.
 struct source_error {
   std::string why;
 };
 
-// A scan that a layer of recurrent nets stands for; its gates are a product of the sequence with parameters.
+// A scan that matches a recurrent layer; its gates are a product of the sequence with parameters.
 struct recurrent_scan {
-  std::string kind, form;     // of the layer; of a GRU `reset_before`, of an RNN `relu`
+  std::string kind, form;     // of the layer; `form`: `reset_before` for a GRU, `relu` for an RNN
   lamina::value_id sequence;  // [T, N, input_size]
   std::int64_t input_size = 0, hidden_size = 0;
-  std::vector<lamina::named_tensor> weights;  // by their names in the layer
-  std::vector<lamina::value_id> first;        // states that are not 0, or whose last ones are read; else none
+  std::vector<lamina::named_tensor> weights;  // with their names in the layer
+  std::vector<lamina::value_id> first;        // initial states, if any is not 0 or a final state is read; otherwise
+                                              // empty
   bool bias = false, reverse = false;
 };
 
-// Writes the layers of a program. Values that depend on states and constants alone are parameters of the layers.
+// Writes the layers of a program. Values that depend only on states and constants become parameters of the layers.
 class topology_writer {
  public:
   explicit topology_writer(const lamina::saved_net& net) : net_(net), p_(*net.program) {}
 
-  // Errors: unsupported_error that names all nodes that no layer is known for.
+  // Errors: unsupported_error, which names all nodes that no layer represents.
   void run();
   std::string text(const std::string& module_name, const std::string& from, const std::string& weights) const;
   const std::vector<lamina::named_tensor>& weights() const { return weights_; }
@@ -90,9 +91,9 @@ class topology_writer {
   const program& p_;
   std::vector<bool> parametric_, needed_;
   std::map<std::int32_t, int> uses_;
-  std::set<std::pair<std::int32_t, std::int32_t>> read_;  // results of nodes
+  std::set<std::pair<std::int32_t, std::int32_t>> read_;  // node results that are read
   std::map<std::int32_t, recurrent_scan> scans_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::string> ports_;  // of results
+  std::map<std::pair<std::int32_t, std::int32_t>, std::string> ports_;  // port of each node result
   std::set<std::int32_t> done_;
   std::set<std::string> taken_;
   std::vector<std::string> lines_, inputs_, outputs_;
@@ -100,17 +101,17 @@ class topology_writer {
   std::size_t layers_ = 0;
 };
 
-// A normalization of groups of channels: its operand, the node that normalizes, and how many groups there are.
+// A group normalization: its operand, the node that normalizes, and the number of groups.
 struct normalized_groups {
   lamina::value_id input;
   std::int32_t norm = 0;
   std::int64_t count = 0;
 };
-// What this node, a `reshape_like`, ends.
+// The group normalization that ends in this `reshape_like` node, if any.
 std::optional<normalized_groups> groups_of(const lamina::ir::program& p, const lamina::node& n);
-// A number as C++ has it, which is read as the same float.
+// A C++ literal that reads back as the same float.
 std::string number(double x);
-// A float32 matrix with its axes exchanged.
+// Transpose of a float32 matrix.
 lamina::any_tensor transposed(const lamina::any_tensor& w);
 
 }  // namespace tool

@@ -1,4 +1,4 @@
-// lamina train: a saved net on images with classes.
+// lamina train: trains a saved net on labeled images.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 any_tensor read_array(const std::string& path) { return path.ends_with(".npy") ? read_npy(path) : read_idx(path); }
 
-// Images of bytes [N, H, W] or [N, C, H, W] and a class each.
+// uint8 images [N, H, W] or [N, C, H, W] with class labels.
 image_dataset read_data(const train_arguments& o, const std::string& images, const std::string& labels) {
   any_tensor bytes = read_array(images), classes = read_array(labels);
   if (bytes.element() != dtype::uint8 || (bytes.shape().rank != 3 && bytes.shape().rank != 4))
@@ -58,7 +58,7 @@ template <class L> trainer::loss_rule loss_rule_of(const L& of) {
   return [of](view<const value> outputs, view<const value> labels) { return value(of(outputs[0], labels[0])); };
 }
 
-// Parameters that are not trained; `thaw` makes them as they were, for the net that is written.
+// Freezes parameters; `thaw` restores them for the net that is written.
 class frozen_parameters {
  public:
   frozen_parameters(parameter_store& all, const std::vector<std::string>& patterns) : all_(all) {
@@ -102,7 +102,8 @@ class frozen_parameters {
   std::vector<std::string> names_;
 };
 
-// A loss of other results than the net gives would train it to nonsense: what the net makes of the first images tells.
+// Checks that the loss matches the net's kind of output, from its outputs for the first images: a wrong loss would
+// train to nonsense.
 void check_loss(model_core& net, const image_dataset& data, const std::string& loss) {
   const auto& in = net.definition().inputs[0].type;
   if (net.definition().outputs[0].type.dims.rank != 2 || in.element != dtype::float32) return;
@@ -147,7 +148,7 @@ json json_of(const training_report& r, const std::vector<std::string>& files) {
   return {{"files", files}, {"epochs", epochs}, {"images_per_second", r.images_per_second}};
 }
 
-// Which operation has no gradient is what the net is not supported for.
+// Converts the error for an operation without gradient to unsupported_error.
 template <class F> auto with_gradients(F f) {
   try {
     return f();
@@ -195,7 +196,7 @@ void train(const train_arguments& o) {
     throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
   frozen.thaw();
-  // The program stays the model's.
+  // The model keeps ownership of the program.
   write_net(o.out,
             {std::shared_ptr<const ir::program>(std::shared_ptr<const void>(), &net.inference()), net.parameters()});
   if (o.json) return print_line(json_of(report, files));

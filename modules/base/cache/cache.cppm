@@ -1,8 +1,9 @@
-// A cache for many threads, in which a value is built once, and one for each pair of a key's and a value's type.
+// A thread-safe cache that builds each value once (`shared_cache`), and one such cache per key and value type
+// (`multi_cache`).
 //
-// Threads that hit share no memory that either writes: the table is only read, and a hit writes its lock, its count and the
-// order of use into a stripe of its own thread.  A change of the table holds all stripes while an entry is linked in;
-// builders, and destructors of evicted values, run outside.
+// Threads that hit write no shared memory: they only read the table, and write the lock, hit count and order of use in
+// the stripe of their own thread.  A change of the table locks all stripes while it links an entry; builders, and
+// destructors of evicted values, run without locks.
 export module lamina:cache;
 import :cache.key;
 import :cache.lru;
@@ -13,8 +14,8 @@ namespace lamina {
 
 export enum class cache_lookup : std::uint8_t { hit, miss };
 
-/// A value from a cache. `lookup` is `miss` where the value was missing when it was asked for: it was built now, by the
-/// caller or by another thread that the caller waited for.
+/// A value from a cache. `lookup` is `miss` if the value was not cached at the time of the call: the caller built it,
+/// or waited for another thread that did.
 export template <class Value> struct cache_result {
   Value value;
   cache_lookup lookup;
@@ -32,7 +33,7 @@ export template <class Value> built(Value, std::size_t, bool) -> built<Value>;
 export template <class Value> built(Value, std::size_t) -> built<Value>;
 export template <class Value> built(Value) -> built<Value>;
 
-/// How much a cache keeps. With 0 entries it keeps nothing and builds each time.
+/// Capacity of a cache. With 0 entries it keeps nothing and builds on each call.
 export struct cache_limits {
   std::size_t entries = 5000;
   std::size_t bytes = std::numeric_limits<std::size_t>::max();
@@ -40,19 +41,19 @@ export struct cache_limits {
 
 namespace detail {
 
-/// A small number that no other living thread has, unless more than 64 have asked.
+/// A small number, unique among living threads unless more than 64 have asked.
 std::size_t thread_number() noexcept;
-/// How many stripes a cache has on this machine, a power of two.
+/// Number of stripes of a cache on this machine, a power of two.
 std::size_t cache_stripes() noexcept;
 
-/// A build that is under way, in whatever cache.
+/// A build in progress, in any cache.
 struct build_state {
   enum class state : std::uint8_t { building, ready, failed };
   std::thread::id builder = std::this_thread::get_id();
   std::atomic<state> now{state::building};
 };
-/// Says, while it lives, that this thread waits for a build. Errors: state_error where that one waits for this thread, by
-/// way of any cache.
+/// RAII: records that this thread waits for a build. Errors: state_error if that build waits for this thread, through
+/// any caches.
 class waiting_for {
  public:
   explicit waiting_for(const build_state& what);
@@ -87,22 +88,22 @@ template <class Value, class Builder> built<Value> build_with(Builder& builder) 
 
 /// Keeps values by key for any number of threads, and builds each once.
 ///
-/// - Concurrent misses of one key build once: one thread runs its builder, the others wait for that. Hits, and builds
-///   of other keys, wait for no builder.
-/// - A builder that throws leaves nothing behind. Its caller gets the exception; of those who waited, one builds next,
-///   with its own builder.
-/// - A value equal to Value() is empty: it is handed out, to those who waited too, and not kept, unless the builder
+/// - Concurrent misses of one key build once: one thread runs its builder, the others wait. Hits, and builds of other
+///   keys, never wait for a builder.
+/// - A builder that throws caches nothing. Its caller gets the exception; one of the waiting threads then runs its own
+///   builder.
+/// - A value equal to Value() is empty: it is returned, to waiting threads too, but not kept, unless the builder
 ///   returns `built` with `keep_empty`.
-/// - Beyond a limit, the least recently used entries are evicted. The order is exact where one thread uses the cache;
-///   between two changes of the table, hits of several threads are ordered by how often each thread had hit.
-/// - The cost of an entry is `built::bytes` of its builder, else the result of the cost function, else sizeof(Key) +
-///   sizeof(Value). An entry that costs more than the limit is handed out and not kept.
+/// - Beyond a limit, the least recently used entries are evicted. The order is exact if one thread uses the cache;
+///   between two changes of the table, hits of several threads are ordered by each thread's hit count.
+/// - The cost of an entry is its `built::bytes`, else the result of the cost function, else sizeof(Key) +
+///   sizeof(Value). An entry that costs more than the limit is returned but not kept.
 ///
-/// Copying a value is a part of a hit: keep large ones behind a std::shared_ptr<const T>. Two threads that copy one
-/// shared_ptr wait for its count; `visit` copies nothing.
+/// A hit copies the value: wrap large ones in a std::shared_ptr<const T>. Threads that copy one shared_ptr contend for
+/// its reference count; `visit` copies nothing.
 ///
-/// A builder may ask this cache, and others, for other keys. Errors: state_error where builders wait for each other in a
-/// circle, by way of one cache or several.
+/// A builder may ask this cache and others for other keys. Errors: state_error if builders wait for each other in a
+/// cycle, through one cache or several.
 export template <CacheKey Key, std::copyable Value> class shared_cache {
  public:
   using cost_function = std::function<std::size_t(const Key&, const Value&)>;
@@ -115,7 +116,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   shared_cache(const shared_cache&) = delete;
   shared_cache& operator=(const shared_cache&) = delete;
 
-  /// The value of a key, built by `builder()` if it is not there. The builder returns a Value or a `built` one, and is
+  /// Returns the value of a key, built by `builder()` if missing. The builder returns a Value or a `built` one, and is
   /// called at most once.
   template <class Builder> requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_result<Value> get_or_create(const Key& key, Builder&& builder) {
@@ -123,21 +124,21 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     return create(key, builder);
   }
 
-  /// The value of a key if it is there; never waits for a build.
+  /// Returns the value of a key if it is cached; never waits for a build.
   std::optional<Value> get(const Key& key) {
     auto value = look(key);
     if (!value) misses_.fetch_add(1, std::memory_order_relaxed);
     return value;
   }
 
-  /// Calls use(const Value&) with the value of a key where it is kept, without a copy; says whether it is there. The
-  /// entry stays alive meanwhile, even if it is evicted, and no thread waits for `use`, which may use the cache itself.
+  /// Calls use(const Value&) with the cached value of a key, without a copy; returns whether there is one. The entry
+  /// stays alive during the call, even if evicted. No thread waits for `use`, which may call the cache itself.
   template <std::invocable<const Value&> Use> bool visit(const Key& key, Use&& use) {
     if (visit_kept(key, use)) return true;
     misses_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  /// The same, with a value that is built if it is not there.
+  /// Same, but builds a missing value.
   template <class Builder, std::invocable<const Value&> Use>
   requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_lookup visit(const Key& key, Builder&& builder, Use&& use) {
@@ -147,7 +148,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     return made.lookup;
   }
 
-  /// Forgets the n entries used least recently, or all where there are fewer; says how many.
+  /// Evicts the n least recently used entries, or all if there are fewer; returns how many.
   std::size_t evict(std::size_t n) {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
@@ -158,7 +159,8 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     evictions_ += gone;
     return gone;
   }
-  /// Removes all entries. A value that is being built reaches the threads that wait for it and is not kept; the counts stay.
+  /// Removes all entries and keeps the counters. A value being built still reaches the threads that wait for it, but is
+  /// not kept.
   void clear() {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
@@ -187,14 +189,14 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   struct content {
     Value value;
     std::size_t bytes;
-    std::uint32_t place;  // of its marks
+    std::uint32_t place;  // index of its marks in each stripe
     bool dropped = false;
   };
   using table = detail::ordered_entries<Key, content>;
   using entry = typename table::entry;
   using taken = typename table::taken;
 
-  /// What one stripe knows of an entry: when it was used since the order was settled, and how many visits it has.
+  /// Per-stripe data of an entry: last use since `settle_order` (0: none), and number of active visits.
   struct mark {
     std::uint64_t used = 0, visits = 0;
   };
@@ -202,8 +204,8 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     std::mutex mutex;
     std::uint64_t clock = 0;
     std::size_t hits = 0;
-    std::vector<mark> marks;             // by place
-    std::vector<std::uint32_t> touched;  // places whose marks say `used`
+    std::vector<mark> marks;             // by index of the entry
+    std::vector<std::uint32_t> touched;  // places with nonzero `used`
   };
   struct all_stripes {
     explicit all_stripes(const shared_cache& c) : cache(c) {
@@ -217,11 +219,11 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     const shared_cache& cache;
   };
 
-  // ---- hits: one stripe is held -------------------------------------------------------------------------------------
+  // ---- hits: one stripe is locked -----------------------------------------------------------------------------------
 
   stripe& mine() { return stripes_[detail::thread_number() & mask_]; }
 
-  /// The entry of a key, which counts as a hit.
+  /// Finds the entry of a key and counts a hit.
   entry* hit(stripe& s, const Key& key) {
     entry* const e = table_.find(key);
     if (!e) return nullptr;
@@ -272,7 +274,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     }
   };
 
-  // ---- changes: `change_` and all stripes are held ------------------------------------------------------------------
+  // ---- changes: `change_` and all stripes are locked ----------------------------------------------------------------
 
   bool visited(std::uint32_t place) const {
     for (std::size_t i = 0; i <= mask_; ++i)
@@ -280,7 +282,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     return false;
   }
 
-  /// Brings the marks of all stripes into the table's order.
+  /// Applies the uses recorded in all stripes to the table's order, oldest first.
   void settle_order() {
     std::size_t count = 0;
     for (std::size_t i = 0; i <= mask_; ++i) count += stripes_[i].touched.size();
@@ -296,7 +298,8 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     uses_.clear();
   }
 
-  /// Takes an entry out; the caller destroys it when nothing is held any more, the last visitor if there are any.
+  /// Removes an entry. Without visitors it goes to `dropped`, which the caller destroys after unlocking; otherwise the
+  /// last visitor destroys it.
   void drop(entry& e, std::vector<taken>& dropped) {
     dropped.reserve(dropped.size() + 1);
     visited_.reserve(visited_.size() + 1);
@@ -345,12 +348,12 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     bytes_ += bytes;
   }
 
-  // ---- builds: `change_` is held but while the builder runs ---------------------------------------------------------
+  // ---- builds: `change_` is locked except while the builder runs ----------------------------------------------------
 
-  /// A build that is under way.
+  /// A build in progress.
   struct pending_build : detail::build_state {
     std::size_t waiting = 0;
-    std::optional<Value> value;  // for those who wait
+    std::optional<Value> value;  // for waiting threads
     std::condition_variable done;
   };
 
@@ -385,7 +388,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     return {std::move(made.value), cache_lookup::miss};
   }
 
-  /// Whether a build that was waited for has given a value.
+  /// Waits for a build; returns whether it produced a value.
   bool wait_for(pending_build& f, std::unique_lock<std::mutex>& lock) {
     const detail::waiting_for said(f);
     ++f.waiting;
@@ -404,7 +407,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
     const auto at = pending_.find(key);
-    const bool current = at != pending_.end() && at->second.get() == &f;  // else the cache was cleared meanwhile
+    const bool current = at != pending_.end() && at->second.get() == &f;  // false if the cache was cleared meanwhile
     if (f.waiting != 0) f.value = made.value;
     if (current && keeps) keep(key, made.value, bytes, dropped);
     if (current) pending_.erase(at);
@@ -412,7 +415,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     f.done.notify_all();
   }
 
-  /// Ends a build that has not finished.
+  /// Marks a build as failed unless it has finished.
   struct build_guard {
     shared_cache& cache;
     const Key& key;
@@ -433,18 +436,18 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     std::uint32_t place;
   };
 
-  // Read by hits.
+  // Members read by hits.
   cache_limits limits_;
   cost_function cost_;
   std::size_t mask_;
   std::unique_ptr<stripe[]> stripes_;
   table table_;
-  std::vector<entry*> places_;  // of the entries' marks
-  // Written by misses.
+  std::vector<entry*> places_;  // entry of each mark index
+  // Members written by misses.
   alignas(128) mutable std::mutex change_;
   std::unordered_map<Key, std::shared_ptr<pending_build>, typename table::hasher> pending_;
-  std::vector<std::uint32_t> free_;  // places of no entry; has room for all
-  std::vector<taken> visited_;       // dropped, and still visited
+  std::vector<std::uint32_t> free_;  // unused places; capacity for all
+  std::vector<taken> visited_;       // dropped, with active visitors
   std::vector<use> uses_;
   std::size_t bytes_ = 0, evictions_ = 0;
   std::atomic<std::size_t> misses_{0}, builds_{0};
@@ -452,7 +455,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
 
 namespace detail {
 
-/// The cache of one pair of types in a multi_cache.
+/// The cache of one key and value type in a multi_cache.
 struct cache_of_types {
   explicit cache_of_types(const void* pair) : types(pair) {}
   cache_of_types(const cache_of_types&) = delete;
@@ -475,22 +478,22 @@ template <class Key, class Value> inline char type_pair = 0;
 
 }  // namespace detail
 
-/// A `shared_cache` for each pair of a key's and a value's type that is asked for, each with the same limits. Copies
-/// share their entries; one that was moved has none, and using it raises a state_error. Safe from any thread.
+/// One `shared_cache` per requested pair of key and value types, each with the same limits. Copies share their entries;
+/// using a moved-from one raises a state_error. Safe from any thread.
 ///
-/// Two builders whose keys and values have the same types share entries: the key must fully determine the value.
+/// Builders with the same key and value types share entries: the key must fully determine the value.
 export class multi_cache {
  public:
   explicit multi_cache(cache_limits limits = {});
 
-  /// As in `shared_cache`; the value's type is what the builder returns.
-  // What CacheKey says, said here: one step fewer to the sentence.
+  /// Like `shared_cache::get_or_create`; the builder's result determines the value's type.
+  // The constraint of CacheKey, repeated: the compiler reaches the message one step earlier.
   template <class Key, class Builder> requires accepted<diagnostic<detail::key_check<Key>>()>
   auto get_or_create(const Key& key, Builder&& builder) -> cache_result<detail::built_by<Builder>> {
     return of<Key, detail::built_by<Builder>>().get_or_create(key, builder);
   }
 
-  /// The cache of two types, made when it is first asked for.
+  /// The cache of a key and a value type, created on first use.
   template <CacheKey Key, std::copyable Value> shared_cache<Key, Value>& of() const {
     const void* const types = &detail::type_pair<Key, Value>;
     detail::cache_of_types* known = find(types);
@@ -501,11 +504,11 @@ export class multi_cache {
     return static_cast<detail::cache_of<Key, Value>*>(known)->cache;
   }
 
-  /// Forgets the entries of all types.
+  /// Removes the entries of all types.
   void clear();
-  /// Of each pair of types.
+  /// Limits of each pair of types.
   const cache_limits& limits() const;
-  /// The sums over all pairs of types.
+  /// Sums over all pairs of types.
   cache_statistics statistics() const;
 
  private:

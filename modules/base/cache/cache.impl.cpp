@@ -1,4 +1,4 @@
-// Caches: settings, numbers of threads, and the list of a multi_cache.
+// Caches: parsing of settings, thread numbers, deadlock detection, and the list of a multi_cache.
 module lamina:cache.impl;
 import :cache;
 import :cache.lru;
@@ -36,7 +36,7 @@ constinit std::atomic<std::uint64_t> numbers_in_use{0};
 constinit std::atomic<std::size_t> next_shared{0};
 constinit thread_local std::size_t number_of_this_thread = no_number;
 
-// Gives the number back when the thread ends.
+// Returns the number when the thread ends.
 struct held_number {
   std::uint64_t bit = 0;
   ~held_number() { numbers_in_use.fetch_and(~bit, std::memory_order_relaxed); }
@@ -65,11 +65,11 @@ std::size_t cache_stripes() noexcept {
   return count;
 }
 
-// ---- who waits for whom ---------------------------------------------------------------------------------------------
+// ---- deadlock detection ---------------------------------------------------------------------------------------------
 
 namespace {
 
-// Of all caches: builders that ask several may wait for each other across them. A cache holds its own lock when it comes here.
+// Shared by all caches: builders may wait for each other across caches. A cache locks its own mutex before this one.
 struct waiter {
   std::thread::id thread;
   const build_state* what;
@@ -82,7 +82,7 @@ constinit std::vector<waiter> waiters;
 waiting_for::waiting_for(const build_state& what) : what_(what) {
   const std::thread::id me = std::this_thread::get_id();
   const std::lock_guard lock(waiters_mutex);
-  // Who waits for a build that has ended wakes soon: only what is being built holds anybody.
+  // Follows the chain of builds in progress only: a thread that waits for a finished build wakes soon.
   for (const build_state* next = &what; next && next->now == build_state::state::building;) {
     if (next->builder == me)
       raise(error_kind::state,
@@ -102,7 +102,7 @@ cache_of_types::~cache_of_types() = default;
 
 }  // namespace detail
 
-/// A list that only grows: it is read without a lock.
+/// An append-only list: readers need no lock.
 struct multi_cache::all_types {
   explicit all_types(cache_limits l) : limits(l) {}
   all_types(const all_types&) = delete;

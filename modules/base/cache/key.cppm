@@ -1,7 +1,7 @@
-// The types that may be keys of a cache, messages for the others, and the hash of a key.
+// Types that may be cache keys, messages for the others, and the hash of a key.
 //
-// A key fully determines the value that is kept for it.  An address does not: memory is freed and given out again, with
-// other contents.  So a key is looked through, member by member, and refused where it holds one.
+// A key fully determines the cached value.  An address does not: memory is freed and reused with other contents.  So
+// keys are inspected member by member, and rejected if they contain an address.
 export module lamina:cache.key;
 import :core;
 import lamina.std;
@@ -11,8 +11,8 @@ namespace detail {
 
 // ---- the members of an aggregate ------------------------------------------------------------------------------------
 
-/// Stands for any member of a T in its braces, but for no base of it. Never called; std::optional wants a body all the
-/// same.
+/// Converts to the type of any member of an aggregate T, but not to its bases. Never called; the body exists because
+/// std::optional requires one.
 template <class T, std::size_t = 0> struct any_member {
   template <class U> requires(!std::is_base_of_v<std::remove_cv_t<U>, T> && std::is_copy_constructible_v<T>)
   constexpr operator U&() const noexcept {
@@ -29,7 +29,7 @@ template <class T> struct any_base {
   }
 };
 template <class T> inline constexpr bool has_base = requires { T{any_base<T>()}; };
-/// What only a constructor that takes everything takes.
+/// Accepted only by a constructor that takes any type.
 struct unrelated {};
 template <class T> inline constexpr bool begins_with_anything = std::is_aggregate_v<T> && requires { T{unrelated()}; };
 
@@ -43,16 +43,17 @@ consteval bool takes(std::index_sequence<B...>, std::index_sequence<I...>, std::
 
 inline constexpr std::size_t max_members = 16, max_initializers = 48;
 
-/// How many initializers the braces of a T take, elements of arrays counted one by one; a type with a reference takes
-/// none of the small numbers.
+/// Number of initializers that a braced T takes, with array elements counted one by one; 0 if none up to
+/// `max_initializers` fits. A type with a reference member takes none of the small counts.
 template <class T, std::size_t N = 0, bool Taken = false> consteval std::size_t brace_count() {
   constexpr bool now = takes<T>(std::make_index_sequence<N>());
   if constexpr ((Taken && !now) || N > max_initializers) return Taken ? N - 1 : 0;
   else return brace_count<T, N + 1, now>();
 }
 
-/// How many initializers the member at place `At` of `All` takes: more than one if it is an array. In braces of its own
-/// it is an array of n exactly if the others then take All - At - n, and not one more.
+/// Number of initializers of the member that begins at initializer `At` of `All`: more than one for an array. With
+/// braces of its own it is an array of n exactly if the remaining members take All - At - n initializers and not one
+/// more.
 template <class T, std::size_t All, std::size_t At, std::size_t N> consteval std::size_t initializers_of_member() {
   if constexpr (N < 2) return 1;
   else if constexpr (takes<T>(std::make_index_sequence<At>(), std::make_index_sequence<N>(),
@@ -180,14 +181,14 @@ concept HasOwnHash = requires(const T& key) {
 template <class T> inline constexpr bool can_be_looked_through =
     std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
 
-// ---- what is wrong with a key ---------------------------------------------------------------------------------------
+// ---- diagnostics of keys --------------------------------------------------------------------------------------------
 
 inline constexpr std::string_view instead =
     "keep a value or an id of it in the key, and hand addresses over when the result is used";
 
 template <class T> consteval text key_fault(const text& where);
 
-/// Fault of the parts of a list, optional, pair, tuple or aggregate; empty if there is none.
+/// Message about the parts of a list, optional, pair, tuple or aggregate; empty if valid.
 template <class Whole, class... Part> consteval text parts_fault(type_list<Part...>, std::string_view word) {
   text found;
   std::size_t number = 0;
@@ -225,7 +226,7 @@ template <class T> consteval text parts_of_aggregate_fault() {
   return t;
 }
 
-/// Fault of a type that a key is or holds; `where` says where it is.
+/// Message about a key type or a type within it, which `where` describes; empty if valid.
 template <class Declared> consteval text key_fault(const text& where) {
   using T = std::remove_cv_t<Declared>;
   text t;
@@ -323,21 +324,21 @@ template <class T> constexpr std::uint64_t hash_of(const T& k) {
 
 }  // namespace detail
 
-/// A type whose values may be keys of a cache: compared by ==, hashed, and free of addresses.
+/// A type usable as a cache key: comparable by ==, hashable, and free of addresses.
 ///
-/// - Arithmetic types (a NaN equals nothing, so it is never kept), enumerations, durations and time points of
-///   std::chrono and std::string, and std::vector, arrays, std::optional, std::pair, std::tuple and std::variant of keys:
-///   the hash is made.
-/// - Aggregates of up to 16 such members without a base, arrays among them, with `operator==`: looked through, and the
-///   hash is made unless there is a member `hash()`.
-/// - Any other class says that it holds no address by `using plain_key = void;`, and has `std::size_t hash() const` and
-///   ==. It is believed, of an aggregate too: that is then not looked through.
+/// - Arithmetic types (a NaN equals nothing, so it is never cached), enumerations, std::chrono durations and time
+///   points, std::string, and std::vector, arrays, std::optional, std::pair, std::tuple and std::variant of keys:
+///   hashed automatically.
+/// - Aggregates without a base of up to 16 such members, including arrays, with `operator==`: inspected, and hashed
+///   automatically unless they have a member `hash()`.
+/// - Any other class declares `using plain_key = void;` to state that it contains no address, and has `std::size_t
+///   hash() const` and ==. The declaration is trusted: such a class, even an aggregate, is not inspected.
 ///
-/// Pointers, references, spans, views and string views are refused with a message wherever they are found.
+/// Pointers, references, spans, views and string views are rejected with a message, at any depth.
 export template <class Key>
 concept CacheKey = accepted<diagnostic<detail::key_check<Key>>()>;
 
-/// The hash that caches use; equal keys have equal hashes.
+/// Hash used by caches; equal keys have equal hashes.
 export template <CacheKey Key> constexpr std::size_t key_hash(const Key& key) {
   return static_cast<std::size_t>(detail::hash_of(key));
 }

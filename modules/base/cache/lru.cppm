@@ -6,25 +6,25 @@ import lamina.std;
 
 namespace lamina {
 
-/// Counters of a cache since it was made. `entries` and `bytes` describe its present contents; `builds` counts calls of
-/// builders.
+/// Counters of a cache since its creation. `entries` and `bytes` describe its present contents; `builds` counts builder
+/// calls.
 export struct cache_statistics {
   std::size_t hits = 0, misses = 0, evictions = 0, builds = 0;
   std::size_t entries = 0, bytes = 0;
   bool operator==(const cache_statistics&) const = default;
 };
 
-/// The number of entries that a setting asks for: a whole number, where a negative one means 0, which turns the cache
-/// off. Errors: value_error if the text is no whole number.
+/// Parses a capacity in entries: a whole number; negative numbers mean 0, which disables the cache. Errors: value_error
+/// if the text is no whole number.
 export std::size_t cache_capacity(std::string_view setting);
-/// The same of a number.
+/// Same, from a number.
 export constexpr std::size_t cache_capacity(std::int64_t setting) {
   return setting < 0 ? 0 : static_cast<std::size_t>(setting);
 }
 
 namespace detail {
 
-/// Entries by key, in an order from the newest to the oldest. Addresses of entries stay.
+/// Entries by key, linked from newest to oldest. Addresses of entries are stable.
 template <class Key, class Content> class ordered_entries {
  public:
   struct entry {
@@ -37,7 +37,7 @@ template <class Key, class Content> class ordered_entries {
     std::size_t operator()(const Key& key) const { return key_hash(key); }
   };
   using map = std::unordered_map<Key, entry, hasher>;
-  /// An entry that was taken out, with its key.
+  /// A removed entry with its key.
   using taken = typename map::node_type;
 
   ordered_entries() = default;
@@ -49,7 +49,7 @@ template <class Key, class Content> class ordered_entries {
     const auto at = map_.find(key);
     return at == map_.end() ? nullptr : &at->second;
   }
-  /// Adds an entry that is missing as the newest.
+  /// Adds a new entry as the newest. Requires that the key is missing.
   entry& add(const Key& key, Content content) {
     const auto at = map_.try_emplace(key, entry{std::move(content)}).first;
     at->second.key = &at->first;
@@ -89,13 +89,13 @@ template <class Key, class Content> class ordered_entries {
 
 }  // namespace detail
 
-/// Keeps the `capacity` values that were put or got last. For one thread; many use `shared_cache`.
+/// Keeps the `capacity` most recently used values. Single-threaded; use `shared_cache` for several threads.
 export template <CacheKey Key, std::copyable Value> class lru_cache {
  public:
   explicit lru_cache(std::size_t capacity) : capacity_(capacity) {}
 
-  /// Keeps a value as the newest: in place of the one with this key, else of the oldest one where the cache is full.
-  /// With capacity 0, or with a key that is not equal to itself as a NaN is, it does nothing.
+  /// Stores a value as the newest. Replaces the value of an existing key, else the oldest entry if the cache is full.
+  /// Does nothing with capacity 0 or with a key that does not equal itself (NaN).
   void put(const Key& key, Value value) {
     if (capacity_ == 0 || !(key == key)) return;
     if (auto* known = entries_.find(key)) {
@@ -107,7 +107,7 @@ export template <CacheKey Key, std::copyable Value> class lru_cache {
     entries_.add(key, std::move(value));
   }
 
-  /// A copy of the value of a key, which becomes the newest; nothing if it is not there.
+  /// Returns a copy of the value of a key and makes it the newest; nothing if it is missing.
   std::optional<Value> get(const Key& key) {
     auto* known = entries_.find(key);
     if (!known) {
@@ -119,7 +119,7 @@ export template <CacheKey Key, std::copyable Value> class lru_cache {
     return known->content;
   }
 
-  /// Forgets the n oldest, or all where there are fewer; says how many.
+  /// Evicts the n oldest entries, or all if there are fewer; returns how many.
   std::size_t evict(std::size_t n) {
     std::size_t gone = 0;
     for (; gone < n && entries_.oldest(); ++gone) entries_.take(*entries_.oldest());
@@ -127,11 +127,11 @@ export template <CacheKey Key, std::copyable Value> class lru_cache {
     return gone;
   }
 
-  /// Forgets everything; the counts stay.
+  /// Removes all entries and keeps the counters.
   void clear() { entries_.clear(); }
   std::size_t size() const { return entries_.size(); }
   std::size_t capacity() const { return capacity_; }
-  /// Hits and misses of `get`, evictions, entries.
+  /// Hits and misses of `get`, evictions, number of entries.
   cache_statistics statistics() const {
     cache_statistics s = counts_;
     s.entries = entries_.size();

@@ -1,48 +1,49 @@
-// Where work runs: instruction set, memory with limits and counters, threads, and typed slots for caches of later rooms.
+// Execution context: instruction set, memory with limits and counters, threads, and typed slots for caches of higher
+// modules.
 export module lamina:context;
 import :core;
 import lamina.std;
 
 namespace lamina {
 
-/// Instruction sets of the kernels: x86-64 in ascending order, and aarch64, for which plans and bundles are made.
+/// Instruction sets of the kernels: x86-64 in ascending order; aarch64, a target of plans and bundles only.
 export enum class isa : std::int32_t { sse2, avx2, avx512, neon64 };
 export constexpr std::string_view name_of(isa set) {
   constexpr std::string_view names[] = {"sse2", "avx2", "avx512", "neon64"};
   return names[static_cast<int>(set)];
 }
-/// The best set of this machine, or the one that the environment variable LAMINA_ISA names.
-/// Errors: value_error if LAMINA_ISA names no set or one that the machine lacks.
+/// The best instruction set of this machine, or the one that the environment variable LAMINA_ISA names.
+/// Errors: value_error if LAMINA_ISA names an unknown set or one that the machine lacks.
 export isa target_isa();
-/// Whether this machine can run a set. The stand-in for a set of another machine does not count.
+/// Whether this machine supports an instruction set natively; emulation of another machine's set does not count.
 export bool machine_has(isa set);
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-/// Bytes handed out by lamina's allocator, as it rounds them: to multiples of 64 up to 512, to four steps a
-/// doubling up to 1 MiB, and to multiples of 64 beyond.
+/// Bytes allocated by lamina's allocator, rounded up: to multiples of 64 up to 512, to four steps per power of two up
+/// to 1 MiB, and to multiples of 64 beyond.
 struct memory_counters {
-  std::int64_t current = 0;      // in use by all threads; exact unless a thread allocates or releases at this moment
-  std::int64_t peak = 0;         // the most that was in use: exact under a limit, else within 64 KiB for each thread
-  std::int64_t allocations = 0;  // how often `allocate` succeeded
-  std::int64_t cached = 0;       // kept by threads for later allocations, and part of no other figure
+  std::int64_t current = 0;      // in use by all threads; exact unless a thread is allocating or releasing
+  std::int64_t peak = 0;         // maximum of `current`: exact under a limit, else within 64 KiB per thread
+  std::int64_t allocations = 0;  // successful calls of `allocate`
+  std::int64_t cached = 0;       // free blocks kept by threads for reuse; not part of the other counts
 };
 export namespace memory {
-/// 64-byte aligned memory from the calling thread's cache or the system.
-/// Errors: out_of_memory, before anything is allocated, where the limit would be crossed; or where the system refuses even
-/// after all threads have returned the memory that they keep.
+/// Allocates 64-byte aligned memory from the calling thread's cache or the system.
+/// Errors: out_of_memory if the limit would be exceeded (checked before allocating), or if the system refuses even
+/// after all threads have returned their cached memory.
 void* allocate(std::size_t bytes);
-/// Releases memory of `allocate(bytes)`, from any thread.
+/// Releases memory from `allocate(bytes)`; any thread may call it.
 void release(void* p, std::size_t bytes) noexcept;
 memory_counters counters() noexcept;
-/// Starts the peak again at the current use.
+/// Resets the peak to the current use.
 void reset_peak() noexcept;
-/// Maximum of bytes in use at once; 0 means no limit. Memory in use stays. Errors: value_error below 0.
+/// Sets the maximum of bytes in use; 0 means no limit. Memory in use stays valid. Errors: value_error below 0.
 void limit(std::int64_t bytes);
-/// Returns the memory that the calling thread keeps for later to the system.
+/// Returns the calling thread's cached memory to the system.
 void trim() noexcept;
-/// Returns what all threads keep, also of threads that sleep or compute. They need not take part and are not held up.
-/// Where the system refuses membarrier(2), each other thread does so at its next allocation.
+/// Returns the cached memory of all threads, also of sleeping or computing ones, without their help and without
+/// blocking them. If the system refuses membarrier(2), each other thread returns its memory at its next allocation.
 void trim_all() noexcept;
 }  // namespace memory
 
@@ -50,10 +51,10 @@ void trim_all() noexcept;
 
 namespace detail {
 
-/// Starts the thread `number` of `count` of what `whose` names; `f` throws nothing. Errors: resource_error naming all
-/// three, where the system has no more threads.
+/// Starts thread `number` of `count` for the purpose `whose`; `f` must not throw. Errors: resource_error naming all
+/// three, if the system has no more threads.
 std::thread start_thread(std::string_view whose, int number, int count, std::function<void()> f);
-/// A number that differs between a process and its forked children, which have none of its threads.
+/// A number that differs between a process and its forked children, which do not inherit its threads.
 std::uint32_t process_number();
 
 /// The function that a scheduler calls: f(lane).
@@ -85,22 +86,22 @@ template <class S> struct scheduler_check {
 
 }  // namespace detail
 
-/// Threads of the caller's: `bulk(n, f)` calls f(0) to f(n - 1), in any order, on any threads, and returns when all calls
-/// have returned; `concurrency()` is how many may run at once. f throws nothing and may be copied; a call of it may wait for
-/// others that have begun, never for one that has not. A pool or context calls `bulk` from one thread at a time, never from
-/// inside f, with n at most `concurrency()`, which it asks for once.
+/// A user's own threads: `bulk(n, f)` calls f(0) to f(n - 1), in any order, on any threads, and returns when all calls
+/// have returned; `concurrency()` is the number of calls that may run at once. f does not throw and is copyable; one
+/// call may wait for others that have begun, never for one that has not. A pool or context calls `bulk` from one thread
+/// at a time, never from inside f, with n at most `concurrency()`, which it reads once.
 export template <class S>
 concept Scheduler = no_error<detail::scheduler_check<S>>;
 
 namespace detail {
 
-/// A scheduler behind plain functions.
+/// A type-erased scheduler.
 struct any_scheduler {
   std::shared_ptr<void> object;
   int (*concurrency)(void* object) = nullptr;
   void (*bulk)(void* object, std::size_t n, const lane_work& f) = nullptr;
 
-  /// An lvalue is referred to, an rvalue moved in.
+  /// References an lvalue, moves an rvalue in.
   template <class S> static any_scheduler of(S&& s) {
     using type = std::remove_cvref_t<S>;
     if constexpr (std::is_lvalue_reference_v<S>)
@@ -113,7 +114,7 @@ struct any_scheduler {
   }
 };
 
-/// What may be handed in as a scheduler: neither a number of threads nor what already has threads.
+/// Valid scheduler arguments: neither a number of threads nor an object that already has threads.
 template <class S, class Self>
 concept HandedIn = !std::same_as<std::remove_cvref_t<S>, Self> && !std::is_arithmetic_v<std::remove_cvref_t<S>> &&
                    !std::same_as<std::remove_cvref_t<S>, any_scheduler>;
@@ -122,8 +123,8 @@ concept HandedIn = !std::same_as<std::remove_cvref_t<S>, Self> && !std::is_arith
 
 namespace detail {
 
-/// While it lives, where `on`, arithmetic of this thread takes and gives 0 for numbers below the smallest normal one: processors need up
-/// to a hundred times as long for them. What the thread had set is put back.
+/// RAII: if `on`, this thread's arithmetic flushes denormal operands and results to zero, since processors need up to a
+/// hundred times as long for them. The destructor restores the thread's previous mode.
 class denormals_as_zero {
  public:
 #if defined(__x86_64__)
@@ -135,7 +136,7 @@ class denormals_as_zero {
   }
 
  private:
-  static constexpr unsigned bits = 0x8040;  // results to zero, operands as zero
+  static constexpr unsigned bits = 0x8040;  // FTZ (results) and DAZ (operands)
   unsigned before_;
 #else
   explicit denormals_as_zero(bool) {}
@@ -149,7 +150,7 @@ class denormals_as_zero {
 
 }  // namespace detail
 
-/// Calls in stages, for `thread_pool::run_stages`: f(state, stage, i, worker) for each i below size(state, stage).
+/// Calls in stages, for `thread_pool::run_stages`: f(state, stage, i, worker) for each i < size(state, stage).
 struct staged_calls {
   std::size_t stages;
   std::size_t (*size)(const void* state, std::size_t stage);
@@ -157,14 +158,13 @@ struct staged_calls {
   void* state;
 };
 
-/// Runs jobs side by side: on threads of its own, which block when idle and with which the calling thread works, or on a
-/// scheduler.
+/// Runs jobs in parallel: on its own threads, which block when idle, plus the calling thread; or on a scheduler.
 export class thread_pool {
  public:
-  /// threads(1) starts no thread. In a forked child the pool works on the calling thread alone. Errors: value_error
-  /// beyond 1024 threads; resource_error where the system has no more.
+  /// thread_pool(1) starts no thread. In a forked child the pool works on the calling thread alone. Errors: value_error
+  /// beyond 1024 threads; resource_error if the system has no more.
   explicit thread_pool(int threads);
-  /// Works on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
+  /// Runs on a scheduler. An lvalue must outlive the pool, an rvalue is moved in.
   template <detail::HandedIn<thread_pool> S>
   requires accepted<diagnostic<detail::scheduler_check<std::remove_reference_t<S>>>()>
   explicit thread_pool(S&& scheduler) : thread_pool(detail::any_scheduler::of(std::forward<S>(scheduler))) {}
@@ -173,15 +173,15 @@ export class thread_pool {
   thread_pool(const thread_pool&) = delete;
   thread_pool& operator=(const thread_pool&) = delete;
   int threads() const;
-  /// Runs f(state, i, worker) for i in 0..n-1; worker < threads(), and no two calls of a run with one worker overlap. The
-  /// calling thread does it alone where n is 1, from inside a job of this pool, and while another run has the pool.
-  /// Waiting threads spin for at most 50 us. Errors: the first exception of f, after all calls have ended; indices that
-  /// no thread had begun are left out. state_error where a scheduler's `bulk` returns before all its calls were made.
+  /// Runs f(state, i, worker) for i in 0..n-1, with worker < threads(); calls with the same worker do not overlap. The
+  /// calling thread runs all of them if n is 1, if it is inside a job of this pool, or while another run uses the pool.
+  /// Waiting threads spin for at most 50 us. Errors: the first exception of f, after all running calls have ended;
+  /// indices not begun by then are skipped. state_error if a scheduler's `bulk` returns before all its calls were made.
   void run(std::size_t n, void (*f)(void* state, std::size_t i, int worker), void* state);
-  /// The same for stages, each begun when all calls of the one before it have ended: threads meet in between without
-  /// leaving the run.
+  /// Same, for stages: each begins when all calls of the previous one have ended. Threads synchronize between stages
+  /// without leaving the run.
   void run_stages(const staged_calls& calls);
-  /// A pool is a scheduler.
+  /// A pool is itself a Scheduler.
   int concurrency() const { return threads(); }
   template <std::invocable<std::size_t> F> void bulk(std::size_t n, const F& f) {
     run(
@@ -194,7 +194,7 @@ export class thread_pool {
   std::unique_ptr<implementation> impl_;
 };
 
-/// What several workers have failed with, in the order of time.
+/// Exceptions of several workers, in order of time.
 export class worker_failures {
  public:
   explicit worker_failures(std::vector<std::exception_ptr> all);
@@ -205,25 +205,24 @@ export class worker_failures {
   std::vector<std::exception_ptr> all_;
 };
 
-/// Runs f(worker) for each worker below `workers`, each on a thread of its own, the calling one included, and waits for
-/// all; 0 workers are as many as there are cores. Errors: the error of the worker that failed. If several failed, an error
-/// with their number, of the type of the first in time if that is one of lamina's, else `error`; it is also a
-/// `worker_failures`, which holds them all. resource_error where the system has no more threads: workers that were started
-/// end first.
+/// Runs f(worker) for each worker < `workers`, each on its own thread, one of them the caller's, and waits for all; 0
+/// workers means one per core. Errors: the error of the worker that failed. If several failed, an error with their
+/// number, of the type of the first if that is one of lamina's, else `error`; it is also a `worker_failures` with all
+/// of them. resource_error if the system has no more threads: workers already started finish first.
 export void parallel_workers(int workers, const std::function<void(int)>& f);
-/// Cores that this process may use.
+/// Number of cores that this process may use.
 export int available_cores();
 
 // ---- context --------------------------------------------------------------------------------------------------------
 
-/// What an evaluation needs from outside: an instruction set, threads, and a place for caches.
+/// Environment of an evaluation: an instruction set, threads, and slots for caches.
 export class context {
  public:
   context();
-  /// 0 threads are as many as there are cores. Errors: value_error beyond 1024 threads, or for a set that the machine
+  /// 0 threads means one per core. Errors: value_error beyond 1024 threads, or for an instruction set that the machine
   /// lacks.
   context(int threads, isa set);
-  /// Work runs on the caller's own scheduler. An lvalue must outlive the context, an rvalue is moved in.
+  /// Runs work on the caller's scheduler. An lvalue must outlive the context, an rvalue is moved in.
   /// Errors: value_error if its concurrency is not 1 to 1024.
   template <detail::HandedIn<context> S>
   requires accepted<diagnostic<detail::scheduler_check<std::remove_reference_t<S>>>()>
@@ -236,7 +235,7 @@ export class context {
   lamina::isa isa() const { return isa_; }
   int threads() const { return threads_; }
   thread_pool& pool();
-  /// The one T of this context, made on first use.
+  /// The single T of this context, created on first use.
   template <class T> T& slot() {
     static const std::size_t at = next_slot();
     if (at < slot_count)
@@ -257,7 +256,7 @@ export class context {
   std::unique_ptr<shared> shared_;
 };
 
-/// A context with one thread and the best instruction set; made on first use, safe from any thread.
+/// A context with one thread and the best instruction set; created on first use, thread-safe.
 export context& default_context();
 
 }  // namespace lamina

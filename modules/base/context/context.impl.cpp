@@ -51,7 +51,7 @@ struct context::shared {
   std::map<std::size_t, void*> overflow;  // slots beyond the flat array
 };
 
-// A number beyond all machines is a mistake, and the system would fail in the midst of starting so many.
+// A larger number is a mistake, and the system would fail partway through starting that many.
 static constexpr int max_threads = 1024;
 static int checked(int threads) {
   if (threads > max_threads) {

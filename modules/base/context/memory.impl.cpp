@@ -1,4 +1,4 @@
-// Memory of tensors: blocks that each thread keeps for later, counters over all threads, and a limit.
+// Tensor memory: free blocks cached per thread, counters over all threads, and a limit.
 module;
 #include <linux/membarrier.h>
 #include <malloc.h>
@@ -15,9 +15,9 @@ namespace lamina {
 namespace {
 
 std::atomic<std::int64_t> current_bytes, peak_bytes, byte_limit;
-std::atomic<std::int64_t> other_allocations;  // of threads that have ended, and of those that did without their cache
+std::atomic<std::int64_t> other_allocations;  // by ended threads, and by threads that bypassed their cache
 
-// Sizes up to 1 MiB are rounded up to one of four steps a doubling and kept per thread, at most 4 MiB a class.
+// Sizes up to 1 MiB are rounded up to four steps per power of two and cached per thread, at most 4 MiB per size class.
 constexpr std::size_t largest = std::size_t(1) << 20, kept_per_class = std::size_t(4) << 20;
 constexpr int classes = 52;
 struct size_class {
@@ -43,13 +43,13 @@ static_assert([] {
     if (auto c = class_of(bytes); bytes_of(c.index) != c.bytes || c.bytes < bytes) return false;
   return true;
 }());
-constexpr int small_class = class_of(4096).index;  // and those below it
+constexpr int small_class = class_of(4096).index;  // largest class whose byte counts are batched
 size_class rounded(std::size_t bytes) {
   if (bytes <= largest) return class_of(bytes);
   return {-1, (bytes + 63) / 64 * 64};
 }
 
-// Written by one thread at a time, read by whoever asks for the counters.
+// Written by one thread at a time, read by any.
 class thread_counter {
  public:
   void add(std::int64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -60,10 +60,9 @@ class thread_counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-// What one thread keeps. Its owner uses it between `enter` and `leave`, which cost it two stores and a load. Others take
-// the registry's lock, set `state` to held, have every processor pass a barrier, and wait until `busy` is false: then the
-// owner is not inside, and if it comes it sees the state and does without its cache for the time being. So the owner
-// never waits, and pays for no fence.
+// Free blocks of one thread. Its owner accesses it between `enter` and `leave`, which cost two stores and a load. Other
+// threads lock the registry, set `state` to held, issue a membarrier, and wait until `busy` is false: then the owner is
+// outside, and if it enters it sees the state and bypasses its cache. So the owner never waits, and needs no fence.
 struct thread_cache {
   enum class states { fresh, ready, held, called, ended };
   struct item {
@@ -72,12 +71,12 @@ struct thread_cache {
 
   std::atomic<bool> busy{false};
   std::atomic<states> state{states::fresh};
-  std::int64_t max_pending = 0;  // 0 while there is a limit to keep
-  thread_counter pending;        // bytes of small blocks that are not in `current_bytes` yet
+  std::int64_t max_pending = 0;  // 0 under a memory limit
+  thread_counter pending;        // bytes of small blocks not yet added to `current_bytes`
   thread_counter allocations;
   item* heads[classes]{};
   thread_counter held[classes];  // number of items
-  item* given_up[classes]{};     // under the registry's lock: what is on its way to the system
+  item* given_up[classes]{};     // blocks to return to the system; guarded by the registry's lock
   thread_cache *next = nullptr, *previous = nullptr;
 
   bool enter() noexcept {
@@ -108,7 +107,7 @@ struct thread_cache {
     held[k].add(1);
     return true;
   }
-  // Counts bytes of a small block if they need not be counted at once: that costs no locked instruction.
+  // Adds a small block's bytes to `pending` if it has room: that avoids a locked instruction.
   bool gather(int index, std::int64_t change) noexcept {
     if (static_cast<unsigned>(index) > static_cast<unsigned>(small_class)) return false;
     const auto all = pending.read() + change;
@@ -122,7 +121,7 @@ struct thread_cache {
     return bytes;
   }
 
-  // By the owner or while it is held, under the registry's lock.
+  // Called by the owner or while the cache is held, under the registry's lock.
   void give_up() noexcept {
     for (std::size_t k = 0; k < classes; ++k) {
       given_up[k] = std::exchange(heads[k], nullptr);
@@ -136,17 +135,18 @@ struct thread_cache {
         std::free(i);
       }
   }
-  // Counts what is pending, and from now on gathers up to `max`.
+  // Adds `pending` to `current_bytes`; from then on up to `max` bytes may be pending.
   void settle(std::int64_t max) noexcept {
     max_pending = max;
     current_bytes.fetch_add(pending.read(), std::memory_order_relaxed);
     pending.set(0);
   }
 };
-// Trivially destructible, so that memory can be released however late in the life of a thread.
+// Trivially destructible, so that a thread can release memory until its very end.
 constinit thread_local thread_cache cache;
 
-// The caches of all threads that have one, linked through themselves: a thread that only releases must not fail.
+// The caches of all threads, in an intrusive list: registration must not allocate, since releasing memory must not
+// fail.
 struct cache_registry {
   std::mutex mutex;
   thread_cache* first = nullptr;
@@ -163,7 +163,7 @@ struct cache_registry {
   template <class F> void each(F f) {
     for (auto* c = first; c; c = c->next) f(*c);
   }
-  // Calls f for each cache while its owner stays away from it.
+  // Calls f for each cache while its owner is kept out.
   template <class F> void each_held(F f);
 };
 union forever {  // never destroyed: outlives every thread
@@ -175,7 +175,8 @@ constinit forever all_caches;
 cache_registry& registry() { return all_caches.value; }
 
 bool barrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-// Whether this process may have all its threads pass a barrier; asked when the first one allocates: it is cheap then.
+// Whether the process may use membarrier on its threads. First called at the first allocation, when registering is
+// cheap.
 bool can_hold() {
   static const bool can =
       barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
@@ -193,7 +194,7 @@ template <class F> void cache_registry::each_held(F f) {
   });
 }
 
-// Ends the cache of a thread with it.
+// Destroys the thread's cache when the thread ends.
 struct cache_end {
   bool expected = false;
   ~cache_end() {
@@ -208,10 +209,10 @@ struct cache_end {
 };
 thread_local cache_end end_of_thread;
 
-// How much small blocks may be gathered: nothing under a limit, or where a limit could not call in what is pending.
+// Maximum of pending bytes: 0 under a limit, or if a later limit could not collect the pending bytes.
 std::int64_t max_to_gather() { return byte_limit.load() || !can_hold() ? 0 : 65536; }
 
-// What the owner does where its cache is not ready; whether it may go in then.
+// Called by the owner if its cache is not ready; returns whether it may enter.
 bool thread_cache::attend() noexcept {
   const auto now = state.load(std::memory_order_acquire);
   if (now != states::fresh && now != states::called) return false;
@@ -230,8 +231,8 @@ bool thread_cache::attend() noexcept {
   return enter();
 }
 
-// Counts bytes in or out at once, with what is pending; false, and nothing counted, where they would cross the limit.
-// `now` gets the bytes in use where they were looked at.
+// Adds `change` and the pending bytes to `current_bytes`; returns false and adds nothing if that would exceed the
+// limit. `now` receives the bytes in use.
 bool count_bytes(thread_cache* mine, std::int64_t change, std::int64_t& now) noexcept {
   const auto max = byte_limit.load(std::memory_order_relaxed);
   const auto all = change + (mine ? mine->pending.read() : 0);
@@ -265,15 +266,15 @@ void raise_peak(std::int64_t now) noexcept {
   throw out_of_memory(t.string(), bytes, memory::counters().current, byte_limit.load(std::memory_order_relaxed));
 }
 
-// Memory of weights is read in one sweep, which pages of 4 KiB slow down: the whole large pages in it are asked for.
+// Weights are read sequentially, which 4 KiB pages slow down: requests huge pages for the whole 2 MiB pages inside.
 void ask_for_large_pages(void* p, std::size_t size) noexcept {
   constexpr std::size_t page = std::size_t(2) << 20;
   const auto begin = (reinterpret_cast<std::uintptr_t>(p) + page - 1) / page * page,
              end = (reinterpret_cast<std::uintptr_t>(p) + size) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a wish
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint
 }
 
-// Block from the system, where need be after all threads have given back what they keep.
+// Allocates from the system; if that fails, retries after returning all threads' cached blocks.
 void* from_system(std::size_t size) noexcept {
   void* p = std::aligned_alloc(64, size);
   if (!p) {
@@ -294,7 +295,7 @@ void return_free_pages() noexcept {
 
 namespace {
 
-// Where there is no kept block, or its bytes are counted at once.
+// Slow path: no cached block, or the bytes must be counted immediately.
 [[gnu::noinline]] void* allocate_slowly(std::size_t bytes, size_class c, bool inside) {
   thread_cache& mine = cache;
   const auto change = static_cast<std::int64_t>(c.bytes);
@@ -316,7 +317,7 @@ namespace {
 }  // namespace
 
 void* memory::allocate(std::size_t bytes) {
-  // More than an address space holds: rounding and counting need not think of overflow.
+  // Larger than the address space: below this, rounding and counting cannot overflow.
   if (bytes >> 47) [[unlikely]]
     refused_by_system(bytes, "", " bytes requested");
   const size_class c = rounded(bytes);
@@ -365,7 +366,7 @@ void memory::limit(std::int64_t bytes) {
   }
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;
-  // From here on every thread counts at once; what they have gathered until now is called in.
+  // From here on every thread counts its bytes immediately; their pending bytes are collected.
   if (can_hold()) registry().each_held([max = max_to_gather()](thread_cache& c) { c.settle(max); });
 }
 

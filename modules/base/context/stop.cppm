@@ -1,12 +1,12 @@
-// Stopping from outside: scopes in which the runs of a thread ask a stop token.
+// Cancellation: scopes in which a thread's runs poll a stop token.
 export module lamina:stop;
 import :core;
 import lamina.std;
 
 namespace lamina {
 
-/// The token that a `stop_scope` asks: std::stop_token, std::stop_source, or a type of the user's, as one that reads the flag of
-/// a signal handler. It may be asked by several threads at once.
+/// Token that a `stop_scope` polls: std::stop_token, std::stop_source, or a user's type, such as one that reads a
+/// signal handler's flag. Several threads may poll it at once.
 template <class T>
 concept StopToken = std::constructible_from<T, const T&> && requires(const T& t) {
   { t.stop_requested() } noexcept -> std::same_as<bool>;
@@ -24,13 +24,12 @@ template <class T> struct stop_token_check {
 
 namespace detail {
 
-/// A scope of a thread, and those around it.
+/// A stop scope of a thread, linked to its enclosing scopes.
 class stop_link {
  public:
   stop_link(const stop_link&) = delete;
   stop_link& operator=(const stop_link&) = delete;
-  /// Whether this scope or one around it was asked to stop. Stays true from then on: an incomplete run
-  /// must not count as complete.
+  /// Whether this scope or an enclosing one was asked to stop. Sticky: an incomplete run must not count as complete.
   bool requested() const noexcept {
     if (seen_.load(std::memory_order_relaxed)) return true;
     if (!ask_(this) && !(outer_ && outer_->requested())) return false;
@@ -48,10 +47,10 @@ class stop_link {
   mutable std::atomic<bool> seen_{false};
 };
 
-/// The innermost scope of this thread; null: nothing can stop its runs.
+/// The innermost scope of this thread; null if its runs cannot be stopped.
 extern constinit thread_local const stop_link* innermost_stop;
 
-/// While it lives, this thread's runs ask `link` and the scopes around it instead; null: none of them stops.
+/// RAII: this thread's runs poll `link` and its enclosing scopes instead; null disables stopping.
 class stopped_by {
  public:
   explicit stopped_by(const stop_link* link) noexcept : kept_(std::exchange(innermost_stop, link)) {}
@@ -65,17 +64,18 @@ class stopped_by {
 
 }  // namespace detail
 
-/// While it lives, every run that this thread begins asks a token before each of its operations, also in the iterations of a
+/// RAII: every run that this thread begins polls a token before each of its operations, also in the iterations of a
 /// `scan` or `loop`: calls of models and reference models, `evaluate`, steps of a `training`, `fit`, streams, nets of a
-/// workspace. Another thread ends them by `source.request_stop()`:
-/// `std::stop_source source; lamina::stop_scope scope(source.get_token()); net(x);`. Scopes nest: each is asked.
+/// workspace. Another thread ends them by `source.request_stop()`: `std::stop_source source; lamina::stop_scope
+/// scope(source.get_token()); net(x);`. Scopes nest; all enclosing ones are polled.
 ///
-/// A run that is stopped raises stopped_error, which names the operation that it did not begin. States are as they were
-/// before it, and the model can run again. The contents of results are undefined. A run that has begun to assign its
-/// states comes to its end.
+/// A stopped run raises stopped_error, which names the first operation that it skipped. States keep their values from
+/// before the run, and the model can run again. The contents of results are undefined. A run that has begun to assign
+/// its states completes.
 ///
-/// It belongs to the thread that made it, and ends before scopes around it. Threads that work for this thread, of a pool or
-/// `parallel_workers`, ask it too; independent threads, of a `batching_queue` or begun by `workspace::start`, do not.
+/// A scope belongs to the thread that made it, and must end before its enclosing scopes. Threads that work for this
+/// thread, in a pool or `parallel_workers`, poll it too; independent threads, of a `batching_queue` or started by
+/// `workspace::start`, do not.
 export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link {
  public:
   explicit stop_scope(Token token) requires accepted<diagnostic<stop_token_check<Token>>()>
@@ -88,7 +88,7 @@ export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link
   Token token_;
 };
 
-/// Whether a `stop_scope` of this thread was asked to stop: for loops between runs.
+/// Whether a `stop_scope` of this thread was asked to stop; for loops between runs.
 export inline bool stop_requested() noexcept { return detail::innermost_stop && detail::innermost_stop->requested(); }
 
 }  // namespace lamina

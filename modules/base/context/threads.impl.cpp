@@ -1,4 +1,4 @@
-// Threads: the pool with its own workers or on a scheduler of the caller's, and the workers of a program.
+// Threads: the pool on its own threads or a caller's scheduler, and `parallel_workers`.
 module;
 #include <pthread.h>
 #include <sched.h>
@@ -40,7 +40,7 @@ std::thread detail::start_thread(std::string_view whose, int number, int count, 
 namespace {
 
 constexpr int max_threads = 1024;
-// Gives the number back where it is not too large.
+// Returns `n`. Errors: value_error if it exceeds `max_threads`.
 int checked(std::string_view whose, int n) {
   if (n <= max_threads) return n;
   text t;
@@ -48,7 +48,7 @@ int checked(std::string_view whose, int n) {
                 t << whose << ": " << n << " threads are asked for, and at most " << max_threads << " are allowed");
 }
 
-// Whether `ready()` holds within 50 us.
+// Spins until `ready()` holds, for at most 50 us; returns whether it does.
 template <class F> bool spin_until(F ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
   do {
@@ -60,10 +60,10 @@ template <class F> bool spin_until(F ready) {
   return false;
 }
 
-// Where a thread looks first for work: what it has left in its cache lies there, also from the run before.
+// The share that a thread tries first: its data from the previous run may still be in the core's cache.
 constinit thread_local int usual_lane = 0;
 
-// The scheduler of a pool that has threads of its own.
+// The scheduler of a pool with its own threads.
 class own_threads {
  public:
   explicit own_threads(int n) : count_(n < 1 ? 1 : n) {
@@ -74,7 +74,7 @@ class own_threads {
           usual_lane = w;
           work();
         }));
-    } catch (...) {  // the system has no more threads: those that were started end
+    } catch (...) {  // the system has no more threads: stop those already started
       stop();
       throw;
     }
@@ -85,7 +85,8 @@ class own_threads {
 
   int concurrency() const { return count_; }
 
-  // Whether the threads are in this process: a forked child has none of them, and their locks are as they were.
+  // Whether the threads exist in this process: a forked child has none of them, and their locks keep their state of the
+  // fork.
   bool here() const { return process_ == detail::process_number(); }
 
   void bulk(std::size_t n, const detail::lane_work& f) {
@@ -106,14 +107,15 @@ class own_threads {
   }
 
  private:
-  // Spins, then sleeps, until `ready()` holds.
+  // Spins, then blocks, until `ready()` holds.
   template <class F> void wait(std::condition_variable& condition, F ready) {
     if (spin_until(ready)) return;
     std::unique_lock lock(mutex_);
     while (!ready()) condition.wait(lock);
   }
 
-  // Makes calls until all have begun. A thread that wakes late finds none: nobody waits for it.
+  // Makes calls until all have begun; returns whether it finished the last one. A thread that wakes late finds none
+  // left, and nobody waits for it.
   bool take() {
     bool last = false;
     auto ticket = ticket_.load(std::memory_order_acquire);
@@ -153,13 +155,13 @@ class own_threads {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   static constexpr std::uint64_t calls_mask = 0xffffffff;
-  std::atomic<std::uint64_t> ticket_{0};  // number of the job, and below it how many of its calls have not begun
+  std::atomic<std::uint64_t> ticket_{0};  // upper half: job number; lower half: calls not begun
   std::atomic<std::size_t> unfinished_{0};
   std::atomic<bool> stopping_{false};
   const detail::lane_work* job_ = nullptr;
 };
 
-// The jobs that the calling thread is inside of, innermost first.
+// The jobs that the calling thread is running, innermost first.
 struct job_mark {
   const void* pool;
   int worker;
@@ -167,16 +169,16 @@ struct job_mark {
 };
 constinit thread_local const job_mark* innermost = nullptr;
 
-// What a lane begins with in each stage. The word is the number of the stage, and below it how many calls of the share have
+// A lane's share of the calls of a stage. Upper half of `begun`: stage number; lower half: calls of the share that have
 // begun.
 struct alignas(64) share_of_lane {
   std::atomic<std::uint64_t> begun;
   std::atomic<bool> taken;
 };
 
-// One run. Each lane has an equal share of the calls of a stage, which follow each other, and takes those of others when it
-// has none left: it does not matter which lane runs when, or whether side by side. The lane that ends the last call of a
-// stage opens the next one.
+// One run. Each lane has an equal, contiguous share of a stage's calls and steals from others when its own is empty, so
+// that neither the order of lanes nor their parallelism matters. The lane that ends the last call of a stage opens the
+// next one.
 class run_of_lanes {
  public:
   run_of_lanes(const void* pool, const staged_calls& calls, std::span<share_of_lane> shares)
@@ -198,7 +200,7 @@ class run_of_lanes {
 
  private:
   std::size_t size(std::size_t stage) const { return calls_.size(calls_.state, stage); }
-  // The first call of a share, and one past the last of the share before it.
+  // First call of a share, which is also the end of the previous share.
   std::size_t first_of(std::size_t share, std::size_t stage) const { return share * size(stage) / shares_.size(); }
 
   void work() noexcept {
@@ -225,7 +227,7 @@ class run_of_lanes {
     return shares_.size();
   }
 
-  // Makes one call, or waits for the next stage. False at the end of the run.
+  // Makes one call or waits for the next stage. Returns false at the end of the run.
   bool take(std::size_t mine) {
     const std::size_t stage = shares_[mine].begun.load(std::memory_order_acquire) >> 32;
     if (stage == calls_.stages) return false;
@@ -240,14 +242,14 @@ class run_of_lanes {
     const auto call = [&] { return first_of(share, at >> 32) + (at & calls_mask); };
     const auto left = [&] { return at >> 32 < calls_.stages && call() < first_of(share + 1, at >> 32); };
     if (!left()) return false;
-    at = begun.fetch_add(1, std::memory_order_acq_rel);  // perhaps in a later stage
+    at = begun.fetch_add(1, std::memory_order_acq_rel);  // may belong to a later stage by now
     if (!left()) return false;
     const std::size_t stage = at >> 32;
     calls_.f(calls_.state, stage, call(), static_cast<int>(mine));
     if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == size(stage)) begin(stage + 1, mine);
     return true;
   }
-  // Opens the first stage of several calls; those of one call before it need no other lane.
+  // Opens the next stage with more than one call; runs single calls before it directly, without other lanes.
   void begin(std::size_t stage, std::size_t mine) {
     for (; stage < calls_.stages; ++stage) {
       const std::size_t n = size(stage);
@@ -257,7 +259,7 @@ class run_of_lanes {
     done_.store(0, std::memory_order_relaxed);
     open(stage);
   }
-  // The stores before the load of `sleeping_`, as a lane counts itself there before it looks at its share once more.
+  // The stores precede the load of `sleeping_`, just as a lane increments `sleeping_` before it rechecks its share.
   void open(std::size_t stage) {
     for (auto& s : shares_) s.begun.store(stage << 32, std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst) == 0) return;
@@ -276,14 +278,14 @@ class run_of_lanes {
   const void* pool_;
   const staged_calls& calls_;
   std::span<share_of_lane> shares_;
-  const detail::stop_link* stop_;  // of the thread that began the run
+  const detail::stop_link* stop_;  // stop scope of the thread that began the run
   static constexpr std::uint64_t calls_mask = 0xffffffff;
-  alignas(64) std::atomic<std::size_t> done_{0};  // calls of the stage that have ended
+  alignas(64) std::atomic<std::size_t> done_{0};  // ended calls of the current stage
   std::atomic<int> begun_{0}, ended_{0}, sleeping_{0};
   std::mutex mutex_;
   std::condition_variable opened_;
   std::atomic<bool> failed_{false};
-  std::exception_ptr failure_{};  // of the lane that set `failed_`
+  std::exception_ptr failure_{};  // written by the lane that set `failed_`
 };
 
 }  // namespace
@@ -292,10 +294,10 @@ struct thread_pool::implementation {
   detail::any_scheduler scheduler;
   int count;
   std::vector<share_of_lane> shares;
-  std::atomic<bool> taken{false};  // by a run
+  std::atomic<bool> taken{false};  // in use by a run
 };
 
-// Threads and conditions of the parent can be neither joined nor destroyed in a forked child: there they are kept.
+// A forked child can neither join nor destroy the parent's threads and condition variables: it leaks them.
 static std::shared_ptr<own_threads> made_threads(int n) {
   auto made = std::make_unique<own_threads>(n);
   auto end = [](own_threads* all) {
@@ -342,8 +344,8 @@ void thread_pool::run_stages(const staged_calls& calls) {
   if (pool.count <= 1 || widest <= 1) return alone(0);
   for (auto* job = innermost; job; job = job->outer)
     if (job->pool == &pool) return alone(job->worker);
-  // Waiting for the other run could be waiting for oneself, by way of a job of another pool. In a forked child it may be a
-  // run of the parent, which never ends.
+  // Waiting for the other run could deadlock through a job of another pool. In a forked child it may be a run of the
+  // parent, which never ends.
   if (pool.taken.exchange(true, std::memory_order_acquire)) return alone(0);
   struct giving_back {
     std::atomic<bool>& taken;
@@ -430,7 +432,7 @@ void parallel_workers(int workers, const std::function<void(int)>& f) {
     for (int w = 1; w < workers; ++w)
       threads.push_back(detail::start_thread("parallel_workers", w + 1, workers, [&guarded, w] { guarded(w); }));
     guarded(0);
-  } catch (...) {  // the system has no more threads: those that run are waited for
+  } catch (...) {  // the system has no more threads: wait for those that run
     failed();
   }
   for (auto& t : threads) t.join();

@@ -1,4 +1,4 @@
-// Words shared by every room: text for messages, diagnostics, structural tuples, named values, views, errors.
+// Basics shared by all modules: message text, diagnostics, structural tuples, named values, views, errors.
 export module lamina:core;
 import lamina.std;
 
@@ -18,10 +18,9 @@ export template <std::size_t N> struct fixed_string {
   constexpr bool empty() const { return N == 1; }
 };
 
-/// Text for messages, usable in constant evaluation: the same code words compile-time and run-time errors.
+/// Message text, usable in constant evaluation: the same code writes compile-time and run-time errors.
 /// (std::string and vector(n) are not constexpr-usable under Clang with libstdc++ 12; push_back is.)
-// Appending is never inlined: messages are made in every unit that names an operation, and are short of nothing but
-// compile time.
+// Appending is never inlined: every unit that names an operation builds messages, and only compile time matters there.
 export struct message_text {
   std::vector<char> chars;
 
@@ -57,11 +56,11 @@ export struct message_text {
     while (n) chars.push_back(digits[--n]);
     return *this;
   }
-  /// Up to six significant decimals, without an exponent where the number is of everyday size.
+  /// Up to six significant decimals; an exponent only for very large or very small numbers.
   [[gnu::noinline]] constexpr message_text& operator<<(double value);
 };
 
-/// Its name inside of the library. It is not exported, so that a `text` of a user's own is not ambiguous.
+/// Name inside the library. Not exported, so that a user's own `text` is not ambiguous.
 using text = message_text;
 
 constexpr text& text::operator<<(double value) {
@@ -110,25 +109,27 @@ constexpr text& text::operator<<(double value) {
 
 // ---- diagnostics ------------------------------------------------------------------------------------------
 
-/// The message of a check as an exact-size constant. `Check::message()` is consteval and returns text, empty when all is well.
+/// The message of a check as an exact-size constant. `Check::message()` is consteval and returns text, empty on
+/// success.
 export template <class Check> consteval auto diagnostic() {
   constexpr std::size_t n = Check::message().chars.size();
   fixed_string<n + 1> f;
   if constexpr (n != 0) {
     auto t = Check::message();
     for (std::size_t i = 0; i < n; ++i) f.chars[i] = t.chars[i];
-    f.chars[n] = '\0';  // written, not left as it was: else Clang prints lengths of 8, 16, 32, 64 as numbers
+    f.chars[n] = '\0';  // explicit: otherwise Clang prints lengths of 8, 16, 32, 64 as numbers
   }
   return f;
 }
 
-// Clang after 19 prints 34 characters of a string, but the arguments of a concept whole where there are two.
+// Clang after 19 truncates a string argument to 34 characters, but prints the arguments of a two-argument concept in
+// full.
 template <fixed_string Message, fixed_string Expected>
 concept message_is = Message.view() == Expected.view();
 
 /// The compiler prints the message in its note: Clang 19 as `fixed_string{"..."}.empty()` evaluated to false,
 /// later ones as `message_is<fixed_string{"..."}, "">` evaluated to false.
-// Not `message_is` for Clang 19 too: it would cost another note for each overload.
+// Clang 19 does not use `message_is`: it would print another note for each overload.
 export template <fixed_string Message>
 #if __clang_major__ < 20
 concept accepted = Message.empty();
@@ -136,11 +137,11 @@ concept accepted = Message.empty();
 concept accepted = requires { requires message_is<Message, "">; };
 #endif
 
-/// Holds where `Check` finds nothing wrong; otherwise the compiler prints the check's sentence.
+/// Satisfied if `Check` finds no error; otherwise the compiler prints the check's message.
 export template <class Check>
 concept no_error = accepted<diagnostic<Check>()>;
 
-/// The spelling of a type, as the compiler prints it.
+/// The name of a type, as the compiler prints it.
 export template <class T> consteval std::string_view type_name() {
   std::string_view f = __PRETTY_FUNCTION__;
   auto b = f.find("T = ") + 4;
@@ -178,7 +179,7 @@ export template <class... T> using pack = slots<std::index_sequence_for<T...>, T
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-/// A name of at most 24 characters as three words: constant evaluation pays per array element.
+/// A name of at most 24 characters in three 64-bit words: constant evaluation pays per array element.
 export struct label {
   std::uint64_t words[3]{};
   static constexpr std::size_t limit = 24;
@@ -211,12 +212,12 @@ export struct label {
   }
 
  private:
-  static void too_long();  // not constexpr: a longer name ends constant evaluation here and is an error at run time
+  static void too_long();  // not constexpr: a longer name fails constant evaluation, or raises an error at run time
 };
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
-/// A run of elements in memory. Not std::span: a program that only imports cannot reach the operators of its iterators.
+/// Contiguous elements. Not std::span: a program that only imports cannot reach the operators of its iterators.
 export template <class T> struct view {
   T* first = nullptr;
   std::size_t count = 0;
@@ -243,7 +244,7 @@ export template <class T> struct view {
 };
 
 namespace detail {
-/// A value that a move replaces by `Left`, so that a class that is moved member by member knows that it was moved from.
+/// A value that a move resets to `Left`, so that a class with a defaulted move can detect that it was moved from.
 template <class T, T Left = T{}> struct handed_over {
   T is = Left;
   constexpr handed_over() = default;
@@ -261,12 +262,12 @@ template <class T, T Left = T{}> struct handed_over {
 
 // ---- names that are not there ---------------------------------------------------------------------------------------
 
-/// Number of elements to change, add or remove to turn one sequence into the other: letters of a word, words of a text.
+/// Levenshtein distance: elements to change, add or remove to turn one sequence into the other (letters, tokens).
 template <class Sequence> constexpr std::size_t edit_distance(const Sequence& a, const Sequence& b) {
   std::vector<std::size_t> row;
   for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t corner = row[0];  // of the row before
+    std::size_t corner = row[0];  // previous row's value, diagonally adjacent
     row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
       const std::size_t changed = corner + (a[i] != b[j]);
@@ -276,10 +277,10 @@ template <class Sequence> constexpr std::size_t edit_distance(const Sequence& a,
   }
   return row[b.size()];
 }
-/// Says which names there are, each once, and which of them may have been meant by one that is not there.
+/// Appends the available names, each once, and the closest one to the unknown name `meant` as a suggestion.
 constexpr void suggest_names(text& t, std::string_view meant, view<const std::string_view> there) {
   std::string_view nearest;
-  std::size_t apart = meant.size() / 2 + 1, listed = 0;  // a name that shares less than half was not meant
+  std::size_t apart = meant.size() / 2 + 1, listed = 0;  // a name that shares less than half is no suggestion
   t << (there.empty() ? "; there are none" : "; there are");
   for (std::size_t i = 0; i < there.size(); ++i) {
     if (std::find(there.begin(), there.begin() + i, there[i]) != there.begin() + i) continue;
@@ -295,12 +296,12 @@ constexpr void suggest_names(text& t, std::string_view meant, view<const std::st
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-/// A number with so many decimals behind a point, whatever the locale: at most 100 decimals.
+/// Formats a number with `decimals` digits after a point, independent of the locale; at most 100 decimals.
 export std::string decimals_of(double x, int decimals);
-/// The number that all of `s` spells with a point, whatever the locale, as in `0.5`, `-1e-3` or `inf`; none where it spells
-/// none, or one that no double holds.
+/// Parses all of `s` as a number with a decimal point, independent of the locale, as in `0.5`, `-1e-3` or `inf`;
+/// nothing if `s` is not a number or exceeds the range of double.
 export std::optional<double> number_in(std::string_view s);
-/// Whether all characters are of UTF-8, in the shortest form, and none is a surrogate.
+/// Whether `s` is valid UTF-8: shortest encodings only, no surrogates.
 export bool is_utf8(std::string_view s);
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
@@ -311,75 +312,75 @@ export class error : public std::runtime_error {
   explicit error(const std::string& what);
   ~error() override;
 };
-/// Shapes that do not fit.
+/// Mismatched shapes.
 export class shape_error : public error {
  public:
   using error::error;
   ~shape_error() override;
 };
-/// Element types that do not fit.
+/// Mismatched element types.
 export class type_error : public error {
  public:
   using error::error;
   ~type_error() override;
 };
-/// A value outside its range, an unknown name, a wrong option.
+/// A value out of range, an unknown name, an invalid option.
 export class value_error : public error {
  public:
   using error::error;
   ~value_error() override;
 };
-/// A file that is missing, unreadable, damaged or cannot be written.
+/// A file that is missing, unreadable, damaged or not writable.
 export class file_error : public error {
  public:
   using error::error;
   ~file_error() override;
 };
-/// Something used in a state that does not allow it.
+/// An object used in a state that does not allow it.
 export class state_error : public error {
  public:
   using error::error;
   ~state_error() override;
 };
-/// Memory that cannot be had: a limit would be crossed, or the system refuses.
+/// An allocation that would exceed the limit, or that the system refused.
 export class out_of_memory : public error {
  public:
   using error::error;
   out_of_memory(const std::string& what, std::size_t requested, std::int64_t used, std::int64_t limit,
                 std::size_t planned = 0);
   ~out_of_memory() override;
-  /// Bytes that were asked for.
+  /// Bytes requested.
   std::size_t requested() const { return requested_; }
-  /// Bytes in use at that time, and the most that may be; a limit of 0 is none.
+  /// Bytes in use at that time, and the limit; 0 means no limit.
   std::int64_t used() const { return used_; }
   std::int64_t limit() const { return limit_; }
-  /// Bytes that the plan works in for which they were asked: its activations, and scratch for each thread. 0: no plan is known.
+  /// Bytes that the plan of the failed run needs: activations, and scratch per thread. 0 if no plan is known.
   std::size_t planned() const { return planned_; }
 
  private:
   std::size_t requested_ = 0, planned_ = 0;
   std::int64_t used_ = 0, limit_ = 0;
 };
-/// A deadline that passed before the work was begun.
+/// A deadline that passed before the work began.
 export class deadline_error : public error {
  public:
   using error::error;
   ~deadline_error() override;
 };
-/// Work that is not done because who does it was told to stop.
+/// Thrown for a request that a shutdown cancelled, and for a run that a `stop_scope` stopped.
 export class stopped_error : public error {
  public:
   using error::error;
   ~stopped_error() override;
 };
-/// A feature that a file needs and this library lacks: a version of a format, an operation.
+/// A feature that a file needs and this library lacks: a format version, an operation.
 export class unsupported_error : public error {
  public:
   using error::error;
   ~unsupported_error() override;
 };
 
-/// A resource other than memory that the system refuses: a thread.
+/// A resource other than memory that the system refused: a thread.
 export class resource_error : public error {
  public:
   using error::error;
@@ -389,7 +390,8 @@ export class resource_error : public error {
 export enum class error_kind { shape, type, value, file, state, memory, deadline, stopped, unsupported, resource };
 
 export namespace detail {
-/// Throws the error of the given kind; interfaces never say `throw`, so that programs without exceptions can import them.
+/// Throws an error of the given kind. Interfaces contain no `throw`, so that programs without exceptions can import
+/// them.
 [[noreturn]] void raise(error_kind kind, std::string_view what);
 [[noreturn]] inline void raise(error_kind kind, const text& what) { raise(kind, what.view()); }
 }  // namespace detail
@@ -407,7 +409,7 @@ export template <fixed_string Name> struct key_type {
     return {std::forward<T>(v)};
   }
 };
-/// Names an entry of a `dict`: `dict("lhs"_key = a)`, `d["lhs"_key]`. A template that is given the name writes
+/// Names an entry of a `dict`: `dict("lhs"_key = a)`, `d["lhs"_key]`. Templates that take the name as an argument write
 /// `key_type<Name>{}`.
 export inline namespace literals {
   template <fixed_string Name> consteval key_type<Name> operator""_key() { return {}; }
@@ -453,7 +455,7 @@ template <class... E> struct repeated_key {
   }
 };
 
-/// A few values by name, each of its own type, without a heap: `dict("lhs"_key = a, "rhs"_key = b)`.
+/// Named values of different types, without heap allocation: `dict("lhs"_key = a, "rhs"_key = b)`.
 export template <class... E> struct dict {
   static_assert(
       accepted<diagnostic<std::conditional_t<(is_entry<E> && ...), repeated_key<E...>, dict_arguments_check<E...>>>()>);
@@ -462,7 +464,7 @@ export template <class... E> struct dict {
 
   constexpr dict(E... e) : entries{{std::move(e)}...} {}
   template <fixed_string Key> static constexpr bool contains = ((Key.view() == E::name.view()) || ...);
-  // An argument of its own: Clang says the sentence a step earlier, which for a const dict would come late.
+  // A separate template argument: Clang prints its message one step earlier, which matters for a const dict.
   template <fixed_string Key> static constexpr auto mismatch = diagnostic<unknown_key<Key, E::name...>>();
 
   template <fixed_string Key, fixed_string Mismatch = mismatch<Key>> requires message_is<Mismatch, "">
@@ -477,8 +479,8 @@ export template <class... E> struct dict {
   constexpr const auto& get() const {
     return entries.template get<place<Key>()>().value;
   }
-  /// The dict with a further entry, or with this one in place of the entry of its name, which may have another type:
-  /// `d.with("rhs"_key = b)`.
+  /// Returns the dict with an entry added, or replaced if the name exists; the type may change: `d.with("rhs"_key =
+  /// b)`.
   template <fixed_string Key, class T> constexpr auto with(entry<Key, T> e) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (contains<Key>)

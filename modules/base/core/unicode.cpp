@@ -1,6 +1,6 @@
 module;
 #include "unicode_tables.h"
-// Characters of Unicode: UTF-8, classes, case, and the normal forms.
+// Unicode characters: UTF-8, classes, case, and normalization forms.
 module lamina:unicode;
 import lamina.std;
 
@@ -8,12 +8,13 @@ namespace lamina::detail {
 
 // ---- UTF-8 ----------------------------------------------------------------------------------------------------------
 
-/// A byte that begins no character, as a code beyond all of them.
+/// Code of a byte that begins no character; beyond all code points.
 inline constexpr std::uint32_t invalid_code = 0x80000000U;
 inline constexpr std::uint32_t replacement_code = 0xFFFD;
 
-/// A character at the beginning of bytes. Where there is none, `length` counts the bytes that one replacement stands for: the
-/// longest beginning of a character, or one byte (The Unicode Standard, section 3.9, "maximal subpart").
+/// The character at the start of a byte string. If invalid, `length` is the number of bytes that one replacement
+/// character stands for: the longest valid prefix of a character, or one byte (The Unicode Standard, section 3.9,
+/// "maximal subpart").
 struct decoded {
   std::uint32_t code = 0;
   std::uint32_t length = 1;
@@ -28,7 +29,7 @@ constexpr decoded decode_utf8(const char* s, std::size_t left) {
                              : first >= 0xF0 && first <= 0xF4 ? 3
                                                               : 0;
   if (more == 0) return {first, 1, false};
-  // The second byte says whether a form is too long, a surrogate, or beyond the last code.
+  // The second byte reveals overlong forms, surrogates, and codes beyond the last one.
   const std::uint32_t low = first == 0xE0   ? 0xA0
                             : first == 0xF0 ? 0x90
                                             : 0x80,
@@ -42,13 +43,13 @@ constexpr decoded decode_utf8(const char* s, std::size_t left) {
   }
   return {code, more + 1, true};
 }
-/// The character at the beginning of a string, which loses it; a byte that begins none is itself and `invalid_code`.
+/// Removes and returns the first character of a string; an invalid byte gives itself and `invalid_code`.
 inline std::uint32_t next_code(std::string_view& s) {
   const decoded d = decode_utf8(s.data(), s.size());
   s.remove_prefix(d.valid ? d.length : 1);
   return d.valid ? d.code : invalid_code | d.code;
 }
-/// The character before the end of a string of valid UTF-8.
+/// The last character of a valid UTF-8 string.
 inline std::uint32_t last_code(std::string_view s) {
   std::size_t begin = s.size() - 1;
   while (begin > 0 && (static_cast<unsigned char>(s[begin]) & 0xC0) == 0x80) --begin;
@@ -63,7 +64,7 @@ inline void append_utf8(std::string& s, std::uint32_t code) {
   else add(0xF0 | code >> 18), add(0x80 | (code >> 12 & 0x3F));
   add(0x80 | (code >> 6 & 0x3F)), add(0x80 | (code & 0x3F));
 }
-/// The position of the first byte that is no UTF-8, or the size.
+/// Position of the first byte that is not valid UTF-8, or the size.
 inline std::size_t valid_utf8(std::string_view s) {
   std::size_t i = 0;
   while (i < s.size()) {
@@ -76,7 +77,7 @@ inline std::size_t valid_utf8(std::string_view s) {
   }
   return i;
 }
-/// With U+FFFD for each maximal subpart that is no UTF-8.
+/// Replaces each maximal invalid subpart by U+FFFD.
 inline std::string replace_invalid_utf8(std::string_view s) {
   std::string made;
   made.reserve(s.size());
@@ -91,7 +92,7 @@ inline std::string replace_invalid_utf8(std::string_view s) {
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
-/// In the order of tools/unicode_tables.py. What is not assigned is `other`, as symbols are.
+/// In the order of tools/unicode_tables.py. Unassigned characters are `other`, like symbols.
 enum class character_class : std::uint8_t {
   other,
   letter,
@@ -106,7 +107,7 @@ enum class character_class : std::uint8_t {
   space
 };
 
-/// Letters that move by one distance.
+/// Letters with the same case offset.
 struct case_run {
   std::uint32_t first = 0, last = 0, step = 1;
   std::int32_t by = 0;
@@ -115,7 +116,7 @@ struct combining_run {
   std::uint32_t first = 0, last = 0, combining = 0;
 };
 struct decomposition {
-  std::uint32_t code = 0, first = 0, count = 0;  // where its codes begin among all
+  std::uint32_t code = 0, first = 0, count = 0;  // index of its codes in the table of all codes
   bool compatible = false;
 };
 struct composition {
@@ -123,7 +124,7 @@ struct composition {
   std::uint32_t code = 0;
 };
 
-/// The tables, unpacked.
+/// The unpacked tables.
 class unicode_tables {
  public:
   static const unicode_tables& get() {
@@ -148,7 +149,7 @@ class unicode_tables {
     return at != decompositions_.end() && at->code == code ? &*at : nullptr;
   }
   const std::uint32_t* codes_of(const decomposition& d) const { return codes_.data() + d.first; }
-  /// The character that two compose to, or 0.
+  /// Composition of two characters, or 0.
   std::uint32_t composed(std::uint32_t a, std::uint32_t b) const {
     const std::uint64_t pair = std::uint64_t(a) << 32 | b;
     const auto at = std::lower_bound(compositions_.begin(), compositions_.end(), pair,
@@ -157,7 +158,7 @@ class unicode_tables {
   }
 
  private:
-  // Reads the numbers of a table.
+  // Decodes the numbers of a table.
   struct numbers {
     const char* at;
     explicit operator bool() const { return *at != 0; }
@@ -267,7 +268,7 @@ inline bool is_punctuation(std::uint32_t code) {
   const character_class c = class_of(code);
   return c == character_class::punctuation || c == character_class::connector;
 }
-/// The letter in the other case where that is one letter; else itself, and bytes that are no UTF-8.
+/// The letter in the other case if that is one letter; otherwise, and for invalid bytes, the code itself.
 inline std::uint32_t changed_case(std::uint32_t code, bool lower) {
   if (code < 0x80) {
     const std::uint32_t first = lower ? 'A' : 'a';
@@ -275,19 +276,19 @@ inline std::uint32_t changed_case(std::uint32_t code, bool lower) {
   }
   return unicode_tables::get().changed(code, lower);
 }
-/// Each letter by itself: a sigma at the end of a word is like any other.
+/// Context-free: a final sigma is treated like any other.
 inline std::string changed_case(std::string_view s, bool lower) {
   std::string made;
   made.reserve(s.size());
   while (!s.empty()) {
     const std::uint32_t code = next_code(s);
-    if (lower && code == 0x130) made += "i\xCC\x87";  // the one letter whose small form is two characters
+    if (lower && code == 0x130) made += "i\xCC\x87";  // the only letter whose lowercase is two characters
     else append_utf8(made, changed_case(code, lower));
   }
   return made;
 }
 
-// ---- normal forms ---------------------------------------------------------------------------------------------------
+// ---- normalization forms --------------------------------------------------------------------------------------------
 
 namespace hangul {
 inline constexpr std::uint32_t syllable = 0xAC00, leading = 0x1100, vowel = 0x1161, trailing = 0x11A7, vowels = 21,
@@ -310,7 +311,7 @@ inline void decompose(std::uint32_t code, bool compatible, std::vector<std::uint
   for (std::uint32_t i = 0; i < d->count; ++i) decompose(tables.codes_of(*d)[i], compatible, to);
 }
 
-/// Sorts marks by their combining classes, stably, between characters of class 0.
+/// Sorts marks between characters of class 0 by combining class, stably.
 inline void order_marks(std::vector<std::uint32_t>& codes) {
   const auto& tables = unicode_tables::get();
   struct marked {
@@ -344,7 +345,7 @@ inline void compose(std::vector<std::uint32_t>& codes) {
   const auto& tables = unicode_tables::get();
   std::size_t kept = 0, starter = 0;
   bool has_starter = false;
-  std::uint32_t before = 0;  // the combining class of what was kept last behind the starter
+  std::uint32_t before = 0;  // combining class of the last character kept after the starter
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const std::uint32_t code = codes[i], k = tables.combining(code);
     const bool adjacent = has_starter && kept == starter + 1;
@@ -372,7 +373,7 @@ inline std::string normalized(std::string_view s, normal_form form) {
   std::vector<std::uint32_t> codes;
   made.reserve(s.size());
   while (!s.empty()) {
-    // Characters of ASCII stay, but the last before another one, which may compose with it.
+    // ASCII characters are final, except one before a non-ASCII character, which may compose with it.
     std::size_t plain = 0;
     while (plain < s.size() && static_cast<unsigned char>(s[plain]) < 0x80) ++plain;
     if (plain == s.size()) return made.append(s);
@@ -380,7 +381,7 @@ inline std::string normalized(std::string_view s, normal_form form) {
     made.append(s.substr(0, keep));
     s.remove_prefix(keep);
     codes.clear();
-    // ASCII composes with nothing before it.
+    // ASCII does not compose with a preceding character.
     do decompose(next_code(s), form.compatible, codes);
     while (!s.empty() && static_cast<unsigned char>(s[0]) >= 0x80);
     order_marks(codes);

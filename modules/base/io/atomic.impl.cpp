@@ -8,7 +8,7 @@ module;
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-// Files that are replaced as a whole or not at all, and those that are appended to.
+// Atomic replacement of files, and append-only files.
 module lamina:io.atomic.impl;
 import :core;
 import :io;
@@ -48,7 +48,7 @@ void writer::send(const char* data, std::size_t bytes) {
   }
 }
 
-/// What write_file_atomically may do with a writer.
+/// Access of write_file_atomically to a writer.
 struct writer_access {
   static void fill(int descriptor, const std::string& path, const std::function<void(writer&)>& f) {
     writer w(descriptor, path);
@@ -76,7 +76,7 @@ std::string folder_of(const std::string& path) {
   return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The file that a path leads to, through symbolic links, whether it exists or not.
+// Resolves symbolic links; the target need not exist.
 std::string target_of(const std::string& path) {
   std::string at = path;
   for (int links = 0; links < 40; ++links) {
@@ -90,8 +90,8 @@ std::string target_of(const std::string& path) {
   system_failure(path, "cannot be written", ELOOP);
 }
 
-// A file of its own name beside the target, removed unless it takes the target's place. It is locked while its writer lives,
-// which tells it from one that a killed process has left.
+// A uniquely named file in the target's folder, removed unless renamed to the target. Locked while its writer lives,
+// which distinguishes it from files left by killed processes.
 struct temporary_file {
   std::string name;
   int number = -1;
@@ -117,17 +117,16 @@ struct temporary_file {
   }
 
  private:
-  // False where another writer, which came between creation and lock, takes it for one that was left, and removes it.
+  // False if another writer, between creation and lock, took it for abandoned and removed it.
   bool locked() const {
-    if (::flock(number, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;  // or the file system has no locks
+    if (::flock(number, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;  // true if the file system lacks locks
     struct stat status;
     return ::fstat(number, &status) != 0 || status.st_nlink > 0;
   }
-  int holder_ = -1;  // has the lock until the file is in its place, after `number` is closed
+  int holder_ = -1;  // keeps the lock until the rename, after `number` is closed
 };
 
-// Whether a name is one that lamina gives what it writes beside a target: `.lamina-PID-N.tmp`, and a folder
-// `.lamina-bundle-XXXXXX`.
+// Whether a name is a temporary one of lamina's: `.lamina-PID-N.tmp`, or a folder `.lamina-bundle-XXXXXX`.
 bool is_temporary(std::string_view name, bool& folder) {
   constexpr std::string_view begin = ".lamina-", of_bundle = ".lamina-bundle-", end = ".tmp";
   folder = name.starts_with(of_bundle) && name.size() == of_bundle.size() + 6;
@@ -140,7 +139,7 @@ bool is_temporary(std::string_view name, bool& folder) {
   });
 }
 
-// The files of a folder, and the folder itself.
+// Removes a folder and its files.
 void remove_folder(int folder, int parent, const char* name) noexcept {
   if (DIR* all = ::fdopendir(folder)) {
     while (const dirent* entry = ::readdir(all)) ::unlinkat(::dirfd(all), entry->d_name, 0);
@@ -151,8 +150,8 @@ void remove_folder(int folder, int parent, const char* name) noexcept {
   }
 }
 
-// Removes what writers in a folder left there when they were killed: what has a temporary name and is locked by nobody.
-// What cannot be removed stays.
+// Removes files that killed writers left in a folder: those with a temporary name that nobody has locked. Ignores
+// failures.
 void remove_abandoned(const std::string& path) noexcept {
   DIR* const all = ::opendir(path.c_str());
   if (!all) return;
@@ -177,7 +176,7 @@ void remove_abandoned(const std::string& path) noexcept {
   ::closedir(all);
 }
 
-// Makes the rename last: a folder that cannot be opened or synced by its nature is left alone.
+// Makes the rename durable; ignores folders that cannot be opened or do not support syncing.
 void sync_folder(const std::string& path, const std::string& target) {
   descriptor folder(::open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number < 0) return;
@@ -194,14 +193,14 @@ void write_file_atomically(const std::string& path, const std::function<void(wri
   if (!exists && errno != ENOENT) system_failure(path, "cannot be written", errno);
   if (exists && S_ISDIR(status.st_mode)) system_failure(path, "cannot be written", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) return write_in_place(path, fill);
-  // Renaming asks for no right to write the old file, but its owner may have taken that away for a reason.
+  // Renaming needs no write permission on the old file, but its owner may have removed that on purpose.
   if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
     system_failure(path, "cannot be written", errno);
 
   auto target = target_of(path);
   temporary_file file(path, target, exists ? status.st_mode & 0777 : 0666);
   if (exists) {
-    // Another owner can be kept by root alone; whoever may not is the owner of what he writes.
+    // Only root can keep another owner; other users become the owner of what they write.
     if (::fchown(file.number, status.st_uid, status.st_gid) != 0 && errno != EPERM)
       system_failure(path, "cannot be written", errno);
     if (::fchmod(file.number, status.st_mode & 07777) != 0) system_failure(path, "cannot be written", errno);

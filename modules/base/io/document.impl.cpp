@@ -1,6 +1,6 @@
 module;
 #include "json.h"
-// JSON documents as a flat list of values: hostile ones cost a bounded multiple of their bytes and no stack.
+// JSON documents as a flat list of values: untrusted input costs bounded memory per byte and no stack.
 module lamina:io.document.impl;
 import :core;
 import :io;
@@ -17,7 +17,7 @@ constexpr std::string_view name_of(json_kind k) {
 
 class json_document;
 
-/// A value of a document, which it must not outlive.
+/// A value of a document; must not outlive the document.
 class json_value {
  public:
   json_value() = default;
@@ -27,10 +27,10 @@ class json_value {
   bool is(json_kind k) const { return kind() == k; }
   bool boolean() const { return integer() != 0; }
   std::int64_t integer() const;
-  double real() const;  // of an integer, too
+  double real() const;  // also for an integer
   std::string_view string() const;
   std::size_t size() const;  // elements of an array, members of an object
-  /// The member of a name, or none.
+  /// The member with a name, or an empty value.
   json_value operator[](std::string_view name) const;
   /// Calls f(element) for each element of an array.
   template <class F> void each(F f) const;
@@ -42,7 +42,7 @@ class json_value {
   std::uint32_t at_ = 0;
 };
 
-/// A text taken apart. `reason` says why that could not be done, and is empty where it could.
+/// A parsed text. `reason` is the message of a failed parse, empty on success.
 class json_document final : public json::events {
  public:
   explicit json_document(std::string_view words) {
@@ -99,8 +99,8 @@ class json_document final : public json::events {
   static constexpr std::size_t max_bytes = std::size_t(1) << 30, max_open = 64;
   struct item {
     json_kind kind = json_kind::null;
-    std::uint32_t count = 0, next = 0;  // elements, members or characters; the item behind this one and all inside
-    std::uint64_t bits = 0;             // of a number, or where characters begin
+    std::uint32_t count = 0, next = 0;  // number of elements, members or characters; index of the next sibling
+    std::uint64_t bits = 0;             // bits of a number, or start of the characters
   };
   void begin_value() {
     if (is_value_ && !open_.empty()) ++items_[open_.back()].count;
@@ -142,7 +142,7 @@ class json_document final : public json::events {
   std::vector<item> items_;
   std::vector<std::uint32_t> open_;
   std::string characters_;
-  bool is_value_ = true;  // what comes next is an element, not the value of a member that was counted
+  bool is_value_ = true;  // whether the next value is an element; values of members are counted at their keys
 };
 
 inline json_kind json_value::kind() const { return of_->items_[at_].kind; }

@@ -4,21 +4,21 @@ module;
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
-// What the formats share: messages of errors, open files, mappings.
+// Shared by the formats: error messages, open files, mappings.
 module lamina:io.file.impl;
 import :core;
 import lamina.std;
 
 namespace lamina::detail {
 
-/// Raises a file_error: the file, then what is wrong with it.
+/// Raises a file_error: the file name, then the message.
 [[noreturn]] void file_failure(std::string_view path, std::string_view what) {
   text t;
   t << (path.empty() ? std::string_view("the path is empty") : path) << ": " << what;
   raise(error_kind::file, t);
 }
 [[noreturn]] void file_failure(std::string_view path, const text& what) { file_failure(path, what.view()); }
-/// Raises a file_error with the system's words for an error number.
+/// Raises a file_error with the system's message for an error number.
 [[noreturn]] void system_failure(std::string_view path, std::string_view what, int number) {
   text t;
   t << what << ": " << std::strerror(number);
@@ -37,9 +37,9 @@ struct descriptor {
   int give_up() { return std::exchange(number, -1); }
 };
 
-/// Opens a file for reading and tells its size. Errors: file_error, also for a directory.
+/// Opens a file for reading and sets `size`. Errors: file_error, also for a directory.
 int open_for_reading(const std::string& path, std::int64_t& size) {
-  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for the writer of a pipe
+  descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // never blocks, even on a pipe
   if (file.number < 0) system_failure(path, "cannot be read", errno);
   struct stat status;
   if (::fstat(file.number, &status) != 0) system_failure(path, "cannot be read", errno);
@@ -49,7 +49,7 @@ int open_for_reading(const std::string& path, std::int64_t& size) {
   return file.give_up();
 }
 
-/// Reads bytes of an open file. Errors: file_error, also where the file ends before them: it was cut meanwhile.
+/// Reads bytes of an open file. Errors: file_error, also at a premature end of file: it was truncated meanwhile.
 void read_at(int file, const std::string& path, std::int64_t at, void* to, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     const auto n =
@@ -61,7 +61,8 @@ void read_at(int file, const std::string& path, std::int64_t at, void* to, std::
   }
 }
 
-/// A whole file in memory, mapped: if another program cuts it, reading it ends this one. Pages are private, so that writing to a tensor that looks into them never reaches the file.
+/// A memory-mapped file. If another program truncates it, reading raises a signal. Pages are private, so writes to a
+/// tensor in it never reach the file.
 struct mapped_file {
   std::byte* data = nullptr;
   std::size_t size = 0;
@@ -82,7 +83,7 @@ struct mapped_file {
   }
 };
 
-/// Bytes of a tensor, or -1 where an extent is negative or the product does not fit; extents of 0 hide no overflow.
+/// Bytes of a tensor, or -1 if an extent is negative or the product overflows; extents of 0 hide no overflow.
 std::int64_t checked_bytes(view<const std::int64_t> extents, std::size_t element_size) {
   auto largest = static_cast<std::int64_t>(element_size);
   bool empty = false;

@@ -18,10 +18,10 @@ namespace {
 
 using detail::file_failure;
 
-// Deflate makes at most 1032 bytes of one.
+// Deflate expands one byte to at most 1032.
 constexpr std::int64_t largest_ratio = 1032;
 
-/// A file whose bytes come decompressed where it is gzip and as they are where it is not.
+/// A file, decompressed if it is gzip.
 class byte_source {
  public:
   explicit byte_source(const std::string& path) : path_(path) {
@@ -44,7 +44,7 @@ class byte_source {
       if (n == 0) break;
       done += static_cast<std::size_t>(n);
     }
-    // A compressed stream that stops in the middle is told by its state, not by a short read.
+    // A truncated compressed stream shows in the stream's state, not as a short read.
     int state = Z_OK;
     ::gzerror(stream_, &state);
     if (state != Z_OK && state != Z_STREAM_END) broken();
@@ -58,7 +58,7 @@ class byte_source {
     int state = Z_OK;
     const char* words = ::gzerror(stream_, &state);
     if (state == Z_ERRNO) detail::system_failure(path_, "cannot be read", errno);
-    // The stream was opened by number, which zlib gives for a name.
+    // Removes zlib's `<fd:N>` prefix: the stream was opened by descriptor.
     std::string_view reason = words;
     if (auto colon = reason.find(">: "); reason.starts_with("<fd:") && colon != reason.npos)
       reason.remove_prefix(colon + 3);

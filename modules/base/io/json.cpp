@@ -9,7 +9,7 @@ namespace lamina::json {
 
 namespace {
 
-// Hands nlohmann's events on.
+// Forwards nlohmann's events.
 class bridge : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit bridge(events& receiver) : to_(receiver) {}
@@ -22,7 +22,7 @@ class bridge : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(std::uint64_t v) override { return to_.unsigned_number(v); }
   bool number_float(double v, const std::string& s) override { return to_.real_number(v, s.data(), s.size()); }
   bool string(std::string& v) override { return to_.string(v.data(), v.size()); }
-  bool binary(nlohmann::json::binary_t&) override { return false; }  // no part of JSON text
+  bool binary(nlohmann::json::binary_t&) override { return false; }  // not part of JSON text
   bool start_object(std::size_t) override { return to_.start_object(); }
   bool key(std::string& v) override { return to_.key(v.data(), v.size()); }
   bool end_object() override { return to_.end_object(); }

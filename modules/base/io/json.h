@@ -1,12 +1,12 @@
-// JSON by events, without a standard header: units that import modules can include this one, and nlohmann's headers
-// stay out of them (beside `import lamina.std` libstdc++'s own headers do not compile as text).
+// Event-based JSON, without standard headers: units that import modules can include this header, whereas nlohmann's
+// headers include libstdc++'s, which do not compile as text next to `import lamina.std`.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace lamina::json {
 
-/// Receives a document in its order; returning false stops the parser.
+/// Receives the events of a document in order; returning false stops the parser.
 struct events {
   virtual bool start_object() = 0;
   virtual bool end_object() = 0;
@@ -21,20 +21,20 @@ struct events {
   }
   virtual bool real_number(double, const char* spelling, std::size_t count) { return other_number(spelling, count); }
   virtual bool other(const char* name) = 0;  // null, true, false
-  virtual void error(std::size_t byte) = 0;  // no JSON, or no UTF-8, at this byte
+  virtual void error(std::size_t byte) = 0;  // invalid JSON or UTF-8 at this byte
 
  protected:
   ~events() = default;
 };
 
-/// Parses UTF-8 text in constant stack space; false where a receiver stopped it or the text is not JSON.
+/// Parses UTF-8 text in constant stack space; false if the receiver stopped it or the text is not JSON.
 bool parse(const char* text, std::size_t bytes, events& receiver);
 
-/// Hands the text to `sink` in quotes and escaped; false, with nothing handed over, where it is not UTF-8.
+/// Passes the text to `sink`, quoted and escaped; false, with nothing passed, if it is not UTF-8.
 bool quote(const char* text, std::size_t bytes, void (*sink)(void* state, const char* chars, std::size_t count),
            void* state);
 
-/// Hands the shortest spelling of a finite number over that is read as the same bits.
+/// Passes `sink` the shortest spelling of a finite number that reads back to the same bits.
 void spell(double v, void (*sink)(void* state, const char* chars, std::size_t count), void* state);
 
 }  // namespace lamina::json

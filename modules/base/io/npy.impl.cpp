@@ -13,20 +13,20 @@ namespace lamina {
 namespace detail {
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
-// NumPy's own limit is 10,000 unless the caller says otherwise.
+// NumPy's default limit is 10,000.
 constexpr std::size_t largest_npy_header = std::size_t(1) << 16;
-// bfloat16 is no type of NumPy; ml_dtypes, which adds it, writes it as two bytes of nothing in particular.
-// Types of a byte that NumPy does not have are written as the integers in that byte; no file is read as one of them.
+// NumPy lacks bfloat16; ml_dtypes, which adds it, writes it as an untyped two-byte element. One-byte types that NumPy
+// lacks are written as the integer of their bits; no file is read as one of them.
 constexpr std::string_view npy_names[] = {"f4", "f8", "f2", "V2", "i1", "i2", "i4", "i8", "u1", "b1", "u2", "u4",
                                           "u8", "u1", "u1", "u1", "u1", "u1", "u1", "i1", "u1", "i1", "u1"};
 static_assert(std::size(npy_names) == number_type_count);
 constexpr int npy_known = static_cast<int>(dtype::uint64) + 1;
 
-/// What a header says.
+/// Contents of a header.
 struct npy_header {
   tensor_type type;
   bool fortran = false, swapped = false;
-  std::size_t data = 0;  // where the elements begin
+  std::size_t data = 0;  // offset of the elements
 };
 
 /// Reads the dict of a header: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
@@ -129,7 +129,7 @@ class npy_header_reader {
       }
       if (digits == 0) fail("shape is to have a whole number before `", printable(rest_, 20), "`");
       rest_.remove_prefix(digits);
-      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // as Python 2 spelled it
+      if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // a Python 2 long
       if (s.rank == max_rank) fail("shape has more than ", max_rank, " extents");
       s.push_back(n);
       if (!take(',')) {
@@ -142,7 +142,7 @@ class npy_header_reader {
   std::string_view where_, rest_;
 };
 
-/// Copies elements that lie in Fortran's order, the first axis next to each other, into rows.
+/// Copies elements from Fortran order (first axis contiguous) to row-major order.
 void from_fortran(const std::byte* in, std::byte* out, const shape& s, std::size_t size) {
   std::int64_t stride[max_rank]{}, at[max_rank]{}, step = 1, from = 0;
   for (int i = 0; i < s.rank; ++i) {
@@ -194,7 +194,7 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   return h;
 }
 
-/// The array of a file that is in memory; `where` is what messages begin with.
+/// Parses the array of a file in memory; `where` begins the messages.
 any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
   const npy_header h = npy_header_of(bytes, where);
   const std::byte* from = bytes.data() + h.data;
@@ -215,7 +215,7 @@ any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
   return made;
 }
 
-/// Everything that stands before the elements.
+/// Everything before the elements: magic, version and header.
 std::string npy_words(const tensor_type& t) {
   const char order = size_of(t.element) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
   text dict;
@@ -223,7 +223,7 @@ std::string npy_words(const tensor_type& t) {
   for (int i = 0; i < t.dims.rank; ++i) dict << (i ? ", " : "") << t.dims.at(i);
   dict << (t.dims.rank == 1 ? ",), }" : "), }");
   std::string words = dict.string();
-  words.append(63 - (10 + words.size()) % 64, ' ');  // the elements begin at a multiple of 64
+  words.append(63 - (10 + words.size()) % 64, ' ');  // aligns the elements to 64 bytes
   words += '\n';
   std::string all(npy_magic);
   all += {'\1', '\0', static_cast<char>(words.size() & 255), static_cast<char>(words.size() >> 8)};

@@ -17,14 +17,14 @@ namespace {
 constexpr std::uint32_t local_mark = 0x04034b50, entry_mark = 0x02014b50, end_mark = 0x06054b50,
                         wide_end_mark = 0x06064b50, wide_place_mark = 0x07064b50;
 constexpr std::uint64_t all_ones = 0xffffffff;
-// Deflate makes at most 1032 bytes of one.
+// Deflate expands one byte to at most 1032.
 constexpr std::uint64_t largest_ratio = 1032;
 
 std::uint32_t checksum(const std::byte* data, std::size_t size) {
   return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data), size));
 }
 
-/// One file of an archive, as the directory at its end tells of it.
+/// One file of an archive, from the directory at its end.
 struct archive_entry {
   std::string name;
   std::uint64_t method = 0, crc = 0, packed = 0, size = 0, place = 0;
@@ -40,7 +40,7 @@ class archive {
     std::uint64_t taken = 0;
     for (const auto& e : directory()) {
       if (!e.name.ends_with(".npy")) fail(e, "is no npy file");
-      // Entries that overlap would let a small file unpack into any size.
+      // Rejects overlapping entries, which would let a small file unpack to any size.
       if (e.packed > file_.size - taken)
         fail(e, "takes ", e.packed, " bytes, and of the file's ", file_.size, " the entries before it leave ",
              file_.size - taken);
@@ -71,7 +71,7 @@ class archive {
 
   std::vector<archive_entry> directory() const {
     if (file_.size < 22) fail_whole("an npz file is a zip archive of at least 22 bytes, and this has ", file_.size);
-    // The last record, in front of a comment of at most 65535 bytes.
+    // The end record, before a comment of at most 65535 bytes.
     std::uint64_t end = file_.size - 22;
     const std::uint64_t first = file_.size > 22 + 65535 ? file_.size - 22 - 65535 : 0;
     while (number(end, 4) != end_mark || end + 22 + number(end + 20, 2) != file_.size)
@@ -100,7 +100,7 @@ class archive {
     e.size = number(at + 24, 4);
     e.place = number(at + 42, 4);
     at += 46;
-    number(at + name + extra, 0);  // that they are inside of the file
+    number(at + name + extra, 0);  // checks that they are inside the file
     e.name.assign(reinterpret_cast<const char*>(file_.data) + at, name);
     at += name;
     widen(e, at, at + extra);
@@ -108,7 +108,7 @@ class archive {
     if (flags & 1) fail(e, "is encrypted");
     return e;
   }
-  // Numbers that 32 bits do not hold stand in a field of their own.
+  // Numbers beyond 32 bits are in an extra field.
   void widen(archive_entry& e, std::uint64_t at, std::uint64_t end) const {
     while (at + 4 <= end) {
       const auto kind = number(at, 2), size = number(at + 2, 2);
@@ -170,7 +170,7 @@ class archive {
   detail::mapped_file file_;
 };
 
-// Appends little-endian numbers: a size in bytes, and the number.
+// Appends little-endian numbers, given a size in bytes and the number.
 struct record {
   std::string bytes;
   record& operator()(int size, std::uint64_t v) {

@@ -1,4 +1,4 @@
-// Names from files, in a form that neither breaks lines nor commands a terminal.
+// Makes names from files printable: no line breaks and no terminal escape sequences.
 module lamina:io.printable.impl;
 import :core;
 import :io;
@@ -9,7 +9,7 @@ namespace lamina {
 std::string printable(std::string_view name, std::size_t max) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(name[i]); };
   std::size_t kept = std::min(name.size(), max);
-  // No character of UTF-8 is cut in its middle.
+  // Does not cut inside a UTF-8 character.
   if (kept < name.size())
     while (kept > 0 && (byte(kept) & 0xc0) == 0x80) --kept;
   std::string s;

@@ -19,13 +19,13 @@ using detail::file_failure;
 
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr std::string_view metadata_key = "__metadata__";
-// In the order of `dtype`; empty where the format has no such type.
+// In the order of `dtype`; empty if the format lacks the type.
 constexpr std::string_view format_names[] = {"F32", "F64",     "F16", "BF16", "I8",  "I16",     "I32", "I64",
                                              "U8",  "BOOL",    "U16", "U32",  "U64", "F8_E4M3", "",    "F8_E5M2",
                                              "",    "F8_E8M0", "",    "",     "",    "",        "",    ""};
 static_assert(std::size(format_names) == dtype_count);
 
-/// One tensor as the header describes it.
+/// Header entry of one tensor.
 struct description {
   std::string name, type;
   std::vector<std::int64_t> extents, offsets;
@@ -33,8 +33,8 @@ struct description {
   tensor_type checked;
 };
 
-/// Reads the header event by event: its depth is bounded by what is expected at each place, and nothing is built but
-/// the descriptions.  A wrong event leaves its reason in `reason` and stops the parser.
+/// Reads the header event by event: the expected structure bounds its depth, and only the descriptions are built.  An
+/// unexpected event sets `reason` and stops the parser.
 class header_reader final : public json::events {
  public:
   std::vector<description> tensors;
@@ -159,7 +159,7 @@ class header_reader final : public json::events {
   std::set<std::string> names_;
 };
 
-/// Checks one description against the bytes that there are and those that the tensors before it took.
+/// Checks one description against the available bytes and those that earlier tensors use.
 void check(const std::string& path, description& d, std::int64_t taken, std::int64_t available) {
   text t;
   t << "tensor `" << printable(d.name) << "`: ";
@@ -218,7 +218,7 @@ void check_values(const std::string& path, const description& d, const std::byte
     }
 }
 
-/// A tensor that looks into the mapping, or a copy where its bytes are not aligned for its type.
+/// A tensor in the mapping, or a copy if its bytes are misaligned.
 any_tensor take(const std::string& path, const description& d, std::byte* bytes,
                 const std::shared_ptr<detail::mapped_file>& file) {
   auto size = d.checked.bytes();
@@ -230,7 +230,7 @@ any_tensor take(const std::string& path, const description& d, std::byte* bytes,
   return copy;
 }
 
-/// The length of the header of a file of `size` bytes that begins with these.
+/// Header length of a file of `size` bytes that begins with `first`.
 std::uint64_t length_of_header(const std::string& path, const std::byte* first, std::size_t size) {
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(first[i]);
@@ -255,7 +255,7 @@ void check_first(const std::string& path, std::size_t size) {
   file_failure(path, t);
 }
 
-/// What a header says, checked against the size of the file: tensors in the order of their bytes.
+/// Reads a header and checks it against the file size; sorts tensors by the position of their bytes.
 void read_header(const std::string& path, const char* header, std::uint64_t length, std::size_t size,
                  header_reader& reader) {
   if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
@@ -304,7 +304,7 @@ struct safetensors_reader::implementation {
   std::string path;
   std::int64_t size = 0;
   detail::descriptor file;
-  std::int64_t data = 0;  // where it begins
+  std::int64_t data = 0;  // offset of the data
   std::vector<description> tensors;
 };
 
@@ -395,7 +395,7 @@ void write_safetensors(const std::string& path, view<const safetensors_reader::e
   }
   header << "}";
   std::string words = header.string();
-  // Data begins at a multiple of 64 bytes; the format allows spaces after the header.
+  // Aligns the data to 64 bytes; the format allows spaces after the header.
   words.append((64 - (words.size() + 8) % 64) % 64, ' ');
   if (words.size() > largest_header)
     detail::raise(error_kind::value, path + ": names and metadata take more than the 100 MB that the format allows");

@@ -1,6 +1,6 @@
 module;
 #include "json.h"
-// Parts of JSON documents, appended to a text.
+// Writers for parts of JSON documents.
 module lamina:io.words.impl;
 import :core;
 import lamina.std;
@@ -11,14 +11,14 @@ void append_words(void* to, const char* chars, std::size_t count) {
   *static_cast<text*>(to) << std::string_view(chars, count);
 }
 
-/// In quotes and escaped. Errors: value_error, beginning with `where`, for what is no UTF-8.
+/// Appends a quoted and escaped string. Errors: value_error, beginning with `where`, for invalid UTF-8.
 text& quoted(text& t, std::string_view words, std::string_view where) {
   if (json::quote(words.data(), words.size(), &append_words, &t)) return t;
   text why;
   raise(error_kind::value, why << where << ": names and metadata are to be UTF-8");
 }
 
-/// A finite number, so short that it is read as the same bits.
+/// Appends the shortest spelling of a finite number that reads back to the same bits.
 text& spelled(text& t, double finite) {
   json::spell(finite, &append_words, &t);
   return t;

@@ -1,5 +1,5 @@
-// The policies that layers read, except training and element type: structure, axes, recurrence, device and
-// generator. Each is a value with a default; a user's own policy is a struct like these.
+// Policies that layers read, except training and element type: structure, axes, recurrence, device and generator. Each
+// is a value with a default; a user's own policy is a struct like these.
 export module lamina:policy.kinds;
 import :core;
 import lamina.std;
@@ -8,8 +8,8 @@ namespace lamina {
 
 // ---- structure of layers --------------------------------------------------------------------------------------------
 
-// `forward` is a template of its scope and values, so it cannot be called to see whether it is there: a class that
-// inherits the name twice cannot name it either.
+// `forward` is a template, so a call cannot detect it; but naming it is ambiguous in a class that inherits the name
+// twice.
 struct names_forward {
   int forward;
 };
@@ -19,12 +19,12 @@ concept HasForward = std::is_class_v<L> && !__is_final(L) && !requires { &names_
 template <class L>
 concept HasForwardPorts = requires { L::has_forward_ports; };
 
-/// Whether layers with weights add a bias; false takes it away where the layer itself would have one.
+/// Whether layers with weights add a bias; false removes it from layers that have one by default.
 export struct use_bias {
   bool value = true;
 };
 
-/// The kind of `activation(layer)`; it holds no layer where nothing is said.
+/// Kind of `activation(layer)`; without a layer by default.
 export struct activation_kind {};
 template <class L> struct activation_policy {
   using kind = activation_kind;
@@ -39,27 +39,27 @@ template <class L> struct activation_check {
     return t;
   }
 };
-/// The layer that a perceptron puts behind its product, or the step of a recurrent layer: `activation(nn::tanh{})`.
+/// The layer that a perceptron applies to its product, or a recurrent layer in its step: `activation(nn::tanh{})`.
 export template <class L> requires accepted<diagnostic<activation_check<L>>()>
 consteval activation_policy<L> activation(L layer) {
   return {layer};
 }
 
 // ---- axes -----------------------------------------------------------------------------------------------------------
-// `axes(0, -1)` is a policy; without it all axes are meant.
+// `axes(0, -1)` is a policy; the default is all axes.
 
-/// Whether reductions keep the axes that they reduce, with size 1.
+/// Whether reductions keep the reduced axes, with extent 1.
 export struct keepdim {
   bool value = false;
 };
-/// How many axes an operation takes from the end (of a left operand) or the beginning (of a right one).
+/// Number of axes that an operation takes from the end of its left operand and the beginning of its right one.
 export struct axis_count {
   std::int64_t value = 1;
 };
 
 // ---- recurrence -----------------------------------------------------------------------------------------------------
 
-/// The kind of `sequence<Port, Axis>`: no sequence where nothing is said.
+/// Kind of `sequence<Port, Axis>`; no sequence by default.
 export template <fixed_string Port> struct sequence_kind {
   static constexpr bool given = false;
 };
@@ -69,15 +69,15 @@ template <fixed_string Port, std::int64_t Axis> struct sequence_policy {
   static constexpr auto port = Port;
   static constexpr std::int64_t axis = Axis;
 };
-/// That a recurrent layer walks along an axis of a port: `sequence<"input", 0>`.
+/// Makes a recurrent layer iterate over an axis of a port: `sequence<"input", 0>`.
 export template <fixed_string Port, std::int64_t Axis> inline constexpr sequence_policy<Port, Axis> sequence{};
 
-/// Whether gradients flow back through time, from step to step.
+/// Whether gradients flow back through time, across steps.
 export struct bptt {
   bool value = true;
 };
 
-// ---- where and with what --------------------------------------------------------------------------------------------
+// ---- device and generator -------------------------------------------------------------------------------------------
 
 template <fixed_string Name> struct device_check {
   static consteval text message() {
@@ -86,7 +86,7 @@ template <fixed_string Name> struct device_check {
     return t;
   }
 };
-/// The kind of `device<Name>`.
+/// Kind of `device<Name>`.
 export struct device_kind {
   static constexpr std::string_view name = "cpu";
 };
@@ -94,7 +94,7 @@ template <fixed_string Name> struct device_policy {
   using kind = device_kind;
   static constexpr std::string_view name = Name.view();
 };
-/// Where results are computed: `device<"cpu">`.
+/// Device that computes results: `device<"cpu">`.
 export template <fixed_string Name> requires no_error<device_check<Name>> inline constexpr device_policy<Name> device{};
 
 template <fixed_string Name> struct engine_check {
@@ -106,7 +106,7 @@ template <fixed_string Name> struct engine_check {
     return t;
   }
 };
-/// The kind of `random_engine<Name>`.
+/// Kind of `random_engine<Name>`.
 export struct random_engine_kind {
   static constexpr std::string_view name = "philox";
 };
@@ -114,7 +114,7 @@ template <fixed_string Name> struct random_engine_policy {
   using kind = random_engine_kind;
   static constexpr std::string_view name = Name.view();
 };
-/// The generator behind initializers and random layers: `random_engine<"philox">`.
+/// Generator used by initializers and random layers: `random_engine<"philox">`.
 export template <fixed_string Name> requires no_error<engine_check<Name>>
 inline constexpr random_engine_policy<Name> random_engine{};
 

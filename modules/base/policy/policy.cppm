@@ -1,6 +1,5 @@
-// Policies: compile-time choices as values. A set of them is one type, whatever the order in which they are written, so
-// that two spellings of one policy_order never make two models; sublayers inherit what their parent says and may
-// override it.
+// Policies: compile-time options as values. A set of them is one type regardless of their order, so that two spellings
+// of one set never instantiate two models; sublayers inherit their parent's policies and may override them.
 export module lamina:policy;
 import :core;
 import lamina.std;
@@ -8,20 +7,20 @@ import lamina.std;
 namespace lamina {
 
 // ---- what a policy is -----------------------------------------------------------------------------------------------
-// Any structural type with a default value: the value that a layer gets where no policy is given. A policy is its own
-// kind, unless it names another type as `kind`: that is how policies that carry a type are one kind (`element<float>`,
+// Any structural type with a default value, which a layer gets if no policy is given. A policy is its own kind, unless
+// it names another type as `kind`: thus policies that carry a type share one kind (`element<float>`,
 // `element<double>`).
 
 /// Whether parameters are trained; false freezes them.
 export struct trainable {
   bool value = true;
 };
-/// Whether a backward pass hands on the gradients of its inputs.
+/// Whether a backward pass returns the gradients of its inputs.
 export struct feedback {
   bool value = false;
 };
 
-/// The kind of `element<T>`; float where nothing is said.
+/// Kind of `element<T>`; float by default.
 export struct element_kind {
   using type = float;
 };
@@ -51,12 +50,12 @@ consteval text mismatch_of_name(std::string_view name) {
     t << "the sublayer name `" << name << "` contains a dot; a dot separates a sublayer from its port";
   return t;
 }
-/// That a name can be a sublayer's.
+/// Checks the name of a sublayer.
 template <fixed_string Name> struct sublayer_name_check {
   static consteval text message() { return mismatch_of_name(Name.view()); }
 };
 
-// What `sub<"dot">(...)` returns: the values as written. The set below turns it into a `sub_set`, where order is gone.
+// Result of `sub<"dot">(...)`: the values as written. The set below turns it into a canonical `sub_set`.
 template <fixed_string Name, class... P> struct sub_values {
   pack<P...> held;
 };
@@ -67,7 +66,8 @@ template <fixed_string Name> struct sub_maker {
 };
 template <class T> inline constexpr bool is_sub_maker = false;
 template <fixed_string Name> inline constexpr bool is_sub_maker<sub_maker<Name>> = true;
-/// Policies for one sublayer: `sub<"dot">(trainable(false))`, nested as deep as the topology. Several of one name add up.
+/// Policies for one sublayer: `sub<"dot">(trainable(false))`, nested as deep as the topology. Several for one name are
+/// merged.
 export template <fixed_string Name> requires no_error<sublayer_name_check<Name>> inline constexpr sub_maker<Name> sub{};
 
 template <auto... P> struct policy_set;
@@ -85,10 +85,9 @@ template <fixed_string Name, class Set> inline constexpr bool is_sub<sub_set<Nam
 template <auto P> using policy_kind = typename kind_of<std::remove_cvref_t<decltype(P)>>::type;
 template <auto P> struct policy_identity {
   static constexpr auto value = P;
-};  // identity of a value as identity of a type
+};  // maps equal values to the same type
 
-// Row and table of a relation between all pairs; the kinds and values are compared as types, never by their printed
-// names.
+// Rows of pairwise equality tables; kinds and values are compared as types, never by their printed names.
 template <auto A, auto... B> consteval auto same_kinds() {
   return std::array<bool, sizeof...(B) + 1>{std::is_same_v<policy_kind<A>, policy_kind<B>>...};
 }
@@ -100,8 +99,7 @@ template <std::size_t N> struct policy_order {
   std::array<std::size_t, N> at{};
   std::size_t count = 0;
 };
-// First of each kind, sorted by the kind's name: which name comes first does not matter, only that it is always the
-// same.
+// The first policy of each kind, sorted by the kind's name. Any order would do, as long as it is always the same.
 template <auto... P> consteval auto canonical_order() {
   constexpr std::size_t n = sizeof...(P);
   std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
@@ -128,7 +126,7 @@ template <auto... P> consteval auto canonical_set() {
   return ordered_policies<P...>::set(std::make_index_sequence<ordered_policies<P...>::order.count>{});
 }
 
-// The entries of one sublayer from several places, joined.
+// Merges the entries of one sublayer from several places.
 template <fixed_string Name, class... Q, class... R>
 consteval auto merge_policies(const sub_values<Name, Q...>& a, const sub_values<Name, R...>& b) {
   return [&]<std::size_t... I, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<K...>) {
@@ -146,7 +144,7 @@ template <auto P> consteval std::string_view name_of_sub() {
     [&]<fixed_string Name, class... Q>(const sub_values<Name, Q...>&) { found = Name.view(); }(P);
   return found;
 }
-// Whether something is said of one sublayer in two places, and not the same.
+// Whether two different entries exist for one sublayer.
 template <auto... P> inline constexpr bool says_more_of_a_sub = [] {
   constexpr std::size_t n = sizeof...(P);
   if constexpr ((is_sub_values<std::remove_cvref_t<decltype(P)>> + ... + 0) < 2) return false;
@@ -162,14 +160,14 @@ template <auto... P> inline constexpr bool says_more_of_a_sub = [] {
 template <fixed_string Name, class... Q> consteval sub_values<Name> without_policies(const sub_values<Name, Q...>&) {
   return {};
 }
-// A policy of a set with everything that the set says of its sublayer.
+// A policy; for a sublayer's entry, merged with all other entries of that sublayer.
 template <auto P, auto... All> consteval auto whole_policy() {
   if constexpr (is_sub_values<std::remove_cvref_t<decltype(P)>>) return merge_all<without_policies(P), All...>();
   else return P;
 }
 
 template <class S, auto V> struct normal_sub;
-// A policy without the traces of how it was written: the policies of a sublayer become a set, all others stay.
+// Canonical form of a policy: the policies of a sublayer become a set, all others stay unchanged.
 template <auto P> consteval auto normal_policy() {
   if constexpr (requires { typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type; })
     return typename normal_sub<std::remove_cvref_t<decltype(P)>, P>::type{};
@@ -187,7 +185,7 @@ template <fixed_string Name, class... Q, auto V> struct normal_sub<sub_values<Na
   using type = sub_set<Name, decltype(set(std::index_sequence_for<Q...>{}))>;
 };
 
-// ---- words for conflicts --------------------------------------------------------------------------------------------
+// ---- messages of conflicts ------------------------------------------------------------------------------------------
 
 consteval std::string_view without_scope(std::string_view name) {
   auto end = name.find_first_of("<{");
@@ -220,7 +218,7 @@ template <auto P> consteval text spelled_policy() {
   return t;
 }
 
-// Whether a type has a member `forward`, as layers have: beside another of that name it cannot be told.
+// Whether a type has a member `forward`, as layers have: the name is ambiguous beside another base's `forward`.
 struct with_forward {
   int forward;
 };
@@ -228,7 +226,7 @@ template <class T> struct beside_forward : T, with_forward {};
 template <class T> inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
 
 template <auto... P> struct policy_conflicts;
-// Fault inside one argument: something that is no policy, or a conflict inside a sub.
+// Reports an error inside one argument: a non-policy, or a conflict inside a sub.
 template <auto P> consteval void faults_within(std::size_t position, text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (!std::is_class_v<T>)
@@ -277,37 +275,37 @@ template <auto... P> struct policy_conflicts {
   }
 };
 
-/// A set of policies: `policies<trainable(true), element<double>, sub<"dot">(trainable(false))>`. Two orders name one type.
+/// A set of policies: `policies<trainable(true), element<double>, sub<"dot">(trainable(false))>`. Order does not
+/// matter.
 export template <auto... P> requires no_error<policy_conflicts<P...>> using policies = decltype(normal_set<P...>());
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
 template <fixed_string Name, auto... P> struct inherited_set;
 
-/// The canonical form of `policies<...>`, and how to ask it.
+/// Canonical form of `policies<...>`, and its queries.
 template <auto... P> struct policy_set {
   static constexpr std::size_t size = sizeof...(P);
 
-  /// Whether the set itself says something about a kind.
+  /// Whether the set itself has a policy of a kind.
   template <class Kind> static constexpr bool has = (std::is_same_v<policy_kind<P>, Kind> || ...);
 
-  /// The stated policy of a kind, else the kind's default.
+  /// The policy of a kind, else the kind's default.
   template <class Kind> static consteval auto get() {
     if constexpr (has<Kind>) return pick<Kind, P...>();
     else return Kind{};
   }
 
-  /// The set as a sublayer sees it: inherited, with the sublayer's own entry on top.
+  /// The set that applies to a sublayer: inherited policies, overridden by the sublayer's own entry.
   template <fixed_string Name> using for_sublayer = typename inherited_set<Name, P...>::type;
 
-  /// The policy of a kind for the sublayer at a path of names that is known only as a value, as `result(policy)` says
-  /// it.
+  /// result(policy) for the policy of a kind that applies to the sublayer at a run-time path of names.
   template <class Kind, class F> static constexpr auto at(view<const label> path, F result) {
     auto found = result(get<Kind>());
     look<Kind>(path, result, found);
     return found;
   }
-  /// The policy of a kind that carries a value, for the sublayer at a path of names.
+  /// The policy of a kind, for the sublayer at a path of names.
   template <class Kind> static constexpr Kind at(view<const label> path) {
     return at<Kind>(path, [](Kind p) { return p; });
   }
@@ -316,12 +314,12 @@ template <auto... P> struct policy_set {
     return at<Kind>(path, [](auto p) { return p.value; });
   }
 
-  /// Calls f with the policy of a kind in force at a path of names, and with no other; all calls that the set allows must
-  /// return one type, which has a default value.
+  /// Calls f with the policy of a kind that applies at a path of names, and with no other. f must return the same
+  /// default-constructible type for all policies in the set.
   template <class Kind, class F> static constexpr auto visit(view<const label> path, F&& f) {
     return visit_from<Kind>(path, f, get<Kind>());
   }
-  /// Calls f(policy) for each plain policy that the sublayer at a path sees, from the outermost set inwards.
+  /// Calls f(policy) for each plain policy visible to the sublayer at a path, from the outermost set inward.
   template <class F> static constexpr void each_at(view<const label> path, F&& f) {
     (visit_plain<P>(f), ...);
     if (path.empty()) return;
@@ -330,14 +328,14 @@ template <auto... P> struct policy_set {
     });
   }
 
-  /// The set with these policies in place of its own of their kinds.
+  /// The set with its policies of these kinds replaced.
   template <auto... Q> requires no_error<policy_conflicts<Q...>>
   using change = decltype(canonical_set<normal_among<Q, Q...>()..., P...>());
 
-  /// Calls f(name, set) for each sublayer with an entry of its own.
+  /// Calls f(name, set) for each sublayer with its own entry.
   template <class F> static constexpr void each_sub(F&& f) { (visit_sub<P>(f), ...); }
 
-  // The steps of `at`, also called by the set of the parent.
+  // Recursion of `at`, also called by the parent's set.
   template <class Kind, class F, class R> static constexpr void look(view<const label> path, F& result, R& found) {
     if constexpr (has<Kind>) found = result(get<Kind>());
     if (path.empty()) return;
@@ -346,7 +344,7 @@ template <auto... P> struct policy_set {
     });
   }
 
-  // The steps of `visit`, also called by the set of the parent.
+  // Recursion of `visit`, also called by the parent's set.
   template <class Kind, class F, class Inherited>
   static constexpr auto visit_from(view<const label> path, F& f, Inherited inherited) {
     auto here = [&] {
@@ -379,7 +377,7 @@ template <auto... P> struct policy_set {
   }
 };
 
-// The union of two sets; where both speak of one kind the left one wins.
+// Union of two sets; the left one wins for a kind that both have.
 export template <auto... A, auto... B> consteval auto operator+(policy_set<A...>, policy_set<B...>) {
   return canonical_set<A..., B...>();
 }
@@ -395,7 +393,7 @@ template <auto... P> struct plain_part<policy_set<P...>> {
 /// A set without its entries for sublayers: `without_subs<policies<trainable(true), sub<"a">(trainable(false))>>`.
 export template <class Set> using without_subs = typename plain_part<Set>::type;
 
-// The policies of a sublayer: its own entry first, then the parent's policies for all of its sublayers.
+// The policies of a sublayer: its own entry first, then the parent's policies for all sublayers.
 template <fixed_string Name, auto... P> struct inherited_set {
   template <auto Q> static consteval auto own_part() {
     using T = std::remove_cvref_t<decltype(Q)>;

@@ -1,20 +1,20 @@
-// Counter-based random numbers: any element of a stream is computed from its position, so every split of the work over
-// threads gives the same numbers.
+// Counter-based random numbers: each element is a function of its position, so results do not depend on how threads
+// split the work.
 export module lamina:random;
 import :core;
 import lamina.std;
 
 namespace lamina {
 
-/// Where a stream of random numbers stands: what programs keep as a state of two int64.
+/// State of a stream of random numbers; programs keep it as a state of two int64.
 export struct random_state {
   std::int64_t seed = 0, step = 0;
 };
 
-/// Philox 4x32-10: a stream of random numbers that is a function of seed, site, step and position.
+/// Philox 4x32-10: a stream of random numbers as a function of seed, site, step and position.
 /// Key: (seed low, seed high).  Counter: (block, site, step low, step high); block and site count modulo 2^32.
 /// float: element e takes word e % 4 of block e / 4.  double: words 2 (e % 2) and 2 (e % 2) + 1 of block e / 2.
-/// The kernels of random fills draw the same words and make the same uniform numbers of them.
+/// The kernels of random fills draw the same words and convert them to the same uniform numbers.
 /// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
 export class philox {
  public:
@@ -28,19 +28,19 @@ export class philox {
   constexpr words block(std::uint64_t index) const {
     return mix({low(index), stream_[0], stream_[1], stream_[2]}, key_[0], key_[1]);
   }
-  /// 64 random bits: words 0 and 1 of a block of their own.
+  /// 64 random bits: words 0 and 1 of block `index`.
   constexpr std::uint64_t bits(std::uint64_t index) const {
     auto w = block(index);
     return static_cast<std::uint64_t>(w[1]) << 32 | w[0];
   }
-  /// A number in [0, 1): the upper 24 bits of the element's word for float, 53 bits of both words for double.
+  /// A uniform number in [0, 1): the upper 24 bits of the element's word for float, 53 bits of both words for double.
   template <std::floating_point T = float> constexpr T uniform(std::uint64_t element) const {
     if constexpr (std::same_as<T, float>) return static_cast<float>(block(element / 4)[element % 4] >> 8) * 0x1p-24f;
     else return unit(block(element / 2), element % 2);
   }
-  /// A number of the standard normal distribution by Box and Muller: elements 2 k and 2 k + 1 are r cos(a) and r sin(a)
-  /// with r = sqrt(-2 log(1 - v)), a = 2 pi w; v and w are what `uniform` makes of them, for float with all 32 bits.
-  /// Numerics: in double with the C library's functions, so the kernels agree within their error, not in every bit.
+  /// A standard normal number by Box-Muller: elements 2 k and 2 k + 1 are r cos(a) and r sin(a) with r = sqrt(-2 log(1
+  /// - v)), a = 2 pi w; v and w are uniform, from all 32 bits for float.
+  /// Numerics: computed in double with the C library's functions; kernels agree within their error, not bit by bit.
   template <std::floating_point T = float> T normal(std::uint64_t element) const {
     auto pair = element / 2 * 2;
     if constexpr (std::same_as<T, double>) return gauss(uniform<double>(pair), uniform<double>(pair + 1), element % 2);
@@ -76,12 +76,12 @@ export class philox {
   std::uint32_t stream_[3];
 };
 
-/// The site of streams that shuffle; operations number theirs from 0.
+/// Site of streams for shuffling; operations number theirs from 0.
 inline constexpr std::int64_t shuffle_site = 0xffffffff;
 
-/// Shuffles by Fisher and Yates; the same stream gives the same order.
+/// Fisher-Yates shuffle; the same stream gives the same order.
 void shuffle(view<std::int64_t> values, const philox& stream);
-/// The numbers 0..n-1 in an order that depends on seed and epoch alone.
+/// A permutation of 0..n-1 that depends on seed and epoch alone.
 /// Errors: value_error if n < 0.
 export std::vector<std::int64_t> permutation(std::int64_t n, std::int64_t seed, std::int64_t epoch);
 

@@ -1,4 +1,4 @@
-// Drawing one of many by scores, as a net that writes draws its next token.
+// Sampling an index by scores, as for the next token of a language model.
 export module lamina:random.sample;
 import :core;
 import :dtype;
@@ -7,14 +7,14 @@ import lamina.std;
 
 namespace lamina {
 
-/// How scores become chances: divided by the temperature, cut to the largest, softmax.
+/// How scores become probabilities: divided by the temperature, truncated to the largest, softmax.
 export struct sampling {
-  double temperature = 1;  ///< 0: no chance, always the largest score
-  std::int64_t top_k = 0;  ///< only the k largest scores count; 0: all
-  double top_p = 1;        ///< of these only the fewest of the largest whose chances sum to p at least; 1: all
+  double temperature = 1;  ///< 0: deterministic, always the largest score
+  std::int64_t top_k = 0;  ///< keeps the k largest scores; 0: all
+  double top_p = 1;        ///< of these keeps the fewest, largest first, whose probabilities sum to at least p; 1: all
 };
 
-/// The site of streams that draw by scores.
+/// Site of streams for sampling.
 inline constexpr std::int64_t sample_site = 0xfffffffe;
 
 namespace detail {
@@ -37,22 +37,23 @@ template <class S> struct scores_check {
 };
 }  // namespace detail
 
-/// Draws positions by their scores: `sampler draw({.temperature = 0.8, .top_k = 40, .top_p = 0.95}, {.seed = 7});
-/// std::int64_t token = draw(scores);`. What draw n gives depends on options, seed, n and scores alone.
-/// Of equal scores the first counts as the larger one. Memory is allocated where there are more scores than ever before.
-/// Numerics: chances are computed in float64; the C library's exponential may differ in its last bit between machines.
+/// Draws indices by their scores: `sampler draw({.temperature = 0.8, .top_k = 40, .top_p = 0.95}, {.seed = 7});
+/// std::int64_t token = draw(scores);`. Draw n depends on options, seed, n and scores alone.
+/// Of equal scores the first counts as the larger one. Allocates memory only for a new maximum of scores.
+/// Numerics: probabilities are computed in float64; the C library's exponential may differ in its last bit between
+/// machines.
 /// Errors:  value_error for options outside their ranges.
-/// Source:  Fan, Lewis, Dauphin, "Hierarchical Neural Story Generation" (2018), arXiv:1805.04833, for top_k; Holtzman et al.,
-///          "The Curious Case of Neural Text Degeneration" (2019), arXiv:1904.09751, for top_p.
+/// Source:  Fan, Lewis, Dauphin, "Hierarchical Neural Story Generation" (2018), arXiv:1805.04833, for top_k;
+///          Holtzman et al., "The Curious Case of Neural Text Degeneration" (2019), arXiv:1904.09751, for top_p.
 export class sampler {
  public:
   explicit sampler(const sampling& how = {}, random_state random = {});
-  /// One draw. -infinity has no chance.
-  /// Errors: value_error where there are no scores, one is NaN or +infinity, or all are -infinity; nothing is drawn then.
+  /// One draw. A score of -infinity has probability 0.
+  /// Errors: value_error if there are no scores, one is NaN or +infinity, or all are -infinity; then nothing is drawn.
   template <class S> requires accepted<diagnostic<detail::scores_check<S>>()> std::int64_t operator()(const S& scores) {
     return draw(scores.data(), scores.size());
   }
-  /// Where its random numbers stand: `step` counts the draws.
+  /// State of its random numbers: `step` counts the draws.
   random_state random() const { return random_; }
   void random(random_state r) { random_ = r; }
 
@@ -66,7 +67,7 @@ export class sampler {
   template <class T> std::int64_t draw_of(const T* scores, std::size_t count);
   sampling how_;
   random_state random_;
-  std::vector<candidate> left_;  // scores, then chances, of those that are not cut
+  std::vector<candidate> left_;  // remaining candidates: scores, then probabilities
 };
 
 }  // namespace lamina

@@ -46,7 +46,7 @@ template <class T> std::int64_t sampler::draw_of(const T* scores, std::size_t co
     std::nth_element(left_.begin(), left_.begin() + how_.top_k, left_.end(), larger);
     left_.resize(k);
   }
-  // Also after the cut alone, which leaves them in an order of the standard library's choice.
+  // Sorts after top_k too: the partition leaves an order that depends on the standard library.
   if (cut || how_.top_p < 1) std::sort(left_.begin(), left_.end(), larger);
   const auto top = static_cast<double>(scores[best]);
   double total = 0;
@@ -61,7 +61,7 @@ template <class T> std::int64_t sampler::draw_of(const T* scores, std::size_t co
   double at = philox({random_.seed, step}, sample_site).uniform<double>(0) * total;
   for (const auto& c : left_)
     if ((at -= c.score) < 0) return c.at;
-  // Rounding has left a rest: it belongs to the last one with a chance.
+  // Rounding left a remainder: it goes to the last candidate with nonzero probability.
   for (auto i = left_.size(); --i > 0;)
     if (left_[i].score > 0) return left_[i].at;
   return left_[0].at;

@@ -1,4 +1,4 @@
-// Dimensions and shapes: numbers, unknowns and names in one value type for compile time and run time.
+// Dimensions and shapes: numbers, unknown extents and names in one value type for compile time and run time.
 export module lamina:shape;
 import :core;
 import lamina.std;
@@ -9,15 +9,15 @@ enum class any_extent : std::int64_t { dyn = -1 };
 /// An extent that is known only at run time.
 export inline constexpr any_extent dyn = any_extent::dyn;
 
-/// An integer that counts something: `true` and `'N'` do not.
+/// An integer type that can count; excludes bool and character types.
 template <class T>
 concept Count = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
                 !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
-/// One dimension: a number, `dyn`, or a name ("N", "batch"). Names of up to 10 letters, digits or underscores are packed into the
-/// negative numbers below `dyn`, six bits a character, so a dimension is one word. Others, of up to 100 characters, exist at run
-/// time alone: the word is then a hash, and a table of the process has the name.
-/// Errors: shape_error for a number below 0 or beyond 63 bits; value_error for a name that is none.
+/// One dimension: a number, `dyn`, or a name ("N", "batch"). A dimension is one word: names of up to 10 letters, digits
+/// or underscores are packed into the negative numbers below `dyn`, six bits a character. Other names, of up to 100
+/// characters, exist only at run time: the word is a hash into a process-wide table of names.
+/// Errors: shape_error for a number below 0 or beyond 63 bits; value_error for an invalid name.
 export struct dim {
   std::int64_t code = -1;
 
@@ -49,7 +49,7 @@ export struct dim {
 
  private:
   static constexpr char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-  // Words from here on down are hashes of names that cannot be packed, which take 60 bits.
+  // Words at or below this are hashes of names that do not fit; packed names take 60 bits.
   static constexpr std::int64_t first_long = -(std::int64_t(1) << 61);
   static constexpr std::int64_t pack(std::string_view name) {
     std::uint64_t bits = 0;
@@ -64,7 +64,7 @@ export struct dim {
     if (std::is_constant_evaluated()) bad_name();
     return long_code(name);
   }
-  // Not constexpr: they end constant evaluation with their names.
+  // Not constexpr: their names appear in compile-time errors.
   static void bad_name();
   static std::int64_t long_code(std::string_view name);
   static std::string_view long_name(std::int64_t code);
@@ -74,14 +74,14 @@ export struct dim {
 /// Highest rank of a tensor.
 export inline constexpr int max_rank = 8;
 
-/// Where an element is: a number for each axis.
+/// Index of an element: a number for each axis.
 export struct place {
   std::int32_t rank = 0;
   std::int64_t at[max_rank]{};
   constexpr place() = default;
   template <std::integral... I> requires(sizeof...(I) <= static_cast<std::size_t>(max_rank))
   constexpr place(I... i) : rank(sizeof...(I)), at{static_cast<std::int64_t>(i)...} {}
-  /// Errors: value_error for an axis that the place does not have.
+  /// Errors: value_error for an axis out of range.
   constexpr std::int64_t operator[](int axis) const { return at[checked(axis)]; }
   constexpr std::int64_t& operator[](int axis) { return at[checked(axis)]; }
   constexpr bool operator==(const place&) const = default;
@@ -92,7 +92,7 @@ export struct place {
       no_such_axis(axis, rank);
     return axis;
   }
-  [[noreturn]] static void no_such_axis(int axis, int rank);  // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void no_such_axis(int axis, int rank);  // not constexpr: named in compile-time errors
 };
 
 /// The dimensions of a tensor, outermost first. At run time every dimension of a tensor's shape is a number.
@@ -119,9 +119,9 @@ export struct shape {
   constexpr dim& operator[](int i) { return dims[checked(i)]; }
   constexpr dim back() const { return dims[checked(rank - 1)]; }
   constexpr dim& back() { return dims[checked(rank - 1)]; }
-  /// The number of a dimension that is known. Errors: value_error for an axis that the shape does not have.
+  /// Extent of a known dimension. Errors: value_error for an axis that the shape does not have.
   constexpr std::int64_t at(int i) const { return dims[checked(i)].code; }
-  /// Product of all dimensions. Errors: shape_error unless each is a number and 63 bits hold the product.
+  /// Product of all dimensions. Errors: shape_error unless each is a number and the product fits 63 bits.
   constexpr std::int64_t size() const {
     std::int64_t n = 1;
     bool counted = true;
@@ -129,15 +129,16 @@ export struct shape {
       counted = dims[i].code >= 0 && !__builtin_mul_overflow(n, dims[i].code, &n) && counted;
     return counted ? n : size_with_zero(0, rank);
   }
-  /// Whether the bytes of so many elements, as far as they are known, can be counted: else memory does not hold them.
-  /// Extents of 0 hide nothing.
+  /// Whether the byte count of the known extents does not overflow; otherwise the tensor cannot fit in memory. Extents
+  /// of 0 hide no overflow.
   constexpr bool countable() const {
-    std::int64_t bytes = 8;  // of the widest element
+    std::int64_t bytes = 8;  // size of the widest element
     for (int i = 0; i < rank; ++i)
       if (dims[i].code > 0 && __builtin_mul_overflow(bytes, dims[i].code, &bytes)) return false;
     return true;
   }
-  /// Product of the dimensions of the axes [from, to). Errors: as of `size()`; value_error for an axis that it does not have.
+  /// Product of the dimensions of axes [from, to). Errors: like `size()`; value_error for an axis that the shape does
+  /// not have.
   constexpr std::int64_t size(int from, int to) const {
     std::int64_t n = 1;
     bool counted = true;
@@ -150,7 +151,7 @@ export struct shape {
       if (!dims[i].is_number()) return false;
     return true;
   }
-  /// The number of an element in row-major order. Errors: value_error where the place is outside or of another rank.
+  /// Row-major linear index of an element. Errors: value_error for an index out of bounds or of another rank.
   constexpr std::int64_t offset_of(const place& p) const {
     std::int64_t n = 0;
     if (p.rank != rank) outside();
@@ -160,8 +161,8 @@ export struct shape {
     }
     return n;
   }
-  /// The place of an element from its number: `place_of(offset_of(p) + n)` is n elements further. Errors: value_error where
-  /// there are not so many.
+  /// Index of an element from its row-major linear index: `place_of(offset_of(p) + n)` is n elements further. Errors:
+  /// value_error if out of range.
   constexpr place place_of(std::int64_t offset) const {
     if (offset < 0 || offset >= size()) outside();
     place p;
@@ -178,7 +179,7 @@ export struct shape {
       if (dims[i] != o.dims[i]) return false;
     return true;
   }
-  /// A key of caches: no address in it.
+  /// Usable as a cache key: contains no address.
   using plain_key = void;
   constexpr std::size_t hash() const {
     auto h = (static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15u;
@@ -205,7 +206,7 @@ export struct shape {
       no_such_axis(*this, axis);
     return axis;
   }
-  // A product that overflows on the way is 0 all the same if a factor is.
+  // A product that overflows midway is still 0 if a factor is 0.
   constexpr std::int64_t size_with_zero(int from, int to) const {
     bool zero = false;
     for (int i = from; i < to; ++i) {
@@ -215,7 +216,7 @@ export struct shape {
     if (!zero) not_countable(*this);
     return 0;
   }
-  // Not constexpr: they end constant evaluation with their names.
+  // Not constexpr: their names appear in compile-time errors.
   static void too_many();
   [[noreturn]] static void outside();
   [[noreturn]] static void no_such_axis(const shape& s, int axis);
@@ -236,12 +237,12 @@ template <shape S> consteval auto extents_for_impl() {
 /// The extents type of a shape value.
 template <shape S> using extents_for = decltype(extents_for_impl<S>());
 
-/// Whether two dimensions can be equal: both numbers must agree, everything else is settled at run time.
+/// Whether two dimensions can be equal: numbers must agree, anything else is decided at run time.
 export constexpr bool may_equal(dim a, dim b) { return a == b || !a.is_number() || !b.is_number(); }
-/// The better known of two dimensions that must be equal: a number, else a name, else unknown.
+/// The more specific of two dimensions that must be equal: a number, else a name, else unknown.
 export constexpr dim better(dim a, dim b) { return a.is_number() ? a : b.is_number() ? b : a.is_name() ? a : b; }
 
-/// Whether a shape fits a pattern: same rank, equal where both are numbers, and no two numbers under one name of the pattern.
+/// Whether a shape matches a pattern: same rank, equal numbers, and no name of the pattern bound to two numbers.
 export constexpr bool fits(const shape& pattern, const shape& s) {
   if (pattern.rank != s.rank) return false;
   for (int i = 0; i < s.rank; ++i) {
@@ -252,12 +253,13 @@ export constexpr bool fits(const shape& pattern, const shape& s) {
   }
   return true;
 }
-/// Two numbers under one name.
+/// A name bound to two numbers.
 struct name_clash {
   dim name, first, second;
   explicit constexpr operator bool() const { return name.is_name(); }
 };
-/// The first name that would mean two numbers if each of `given` stands under the pattern of its place, or nothing.
+/// The first name bound to two numbers if each of `given` is matched against the pattern of the same index; empty if
+/// none.
 constexpr name_clash clash_of_names(view<const shape> patterns, view<const shape> given) {
   for (std::size_t i = 0; i < given.size(); ++i)
     for (std::size_t k = 0; k <= i; ++k)
@@ -267,13 +269,13 @@ constexpr name_clash clash_of_names(view<const shape> patterns, view<const shape
             return {patterns[i][a], given[k][b], given[i][a]};
   return {};
 }
-/// Whether two shapes are equal whatever their unknown extents turn out to be: two that nothing is known of may differ.
+/// Whether two shapes are equal for all values of their unknown extents; two `dyn` extents may differ.
 constexpr bool surely_equal(const shape& a, const shape& b) {
   for (int i = 0; i < a.rank; ++i)
     if (!a[i].is_number() && !a[i].is_name()) return false;
   return a == b;
 }
-/// A shape without its first axis, where it has one, and a shape with one more in front.
+/// The shape without its first axis, if it has one; the shape with one more axis in front.
 constexpr shape without_first(shape s) {
   for (int i = 1; i < s.rank; ++i) s[i - 1] = s[i];
   if (s.rank > 0) --s.rank;
@@ -285,7 +287,7 @@ constexpr shape with_first(dim first, const shape& s) {
   return r;
 }
 
-/// The result of broadcasting two shapes (trailing dimensions aligned, size 1 repeats); false where they do not fit.
+/// Broadcasts two shapes (trailing dimensions aligned, extent 1 repeats); false if they are incompatible.
 /// An unknown dimension against a number other than 1 gives the number.
 export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
   result = {};
@@ -304,8 +306,8 @@ export constexpr bool broadcast(const shape& a, const shape& b, shape& result) {
   return true;
 }
 
-/// Number of positions of a window over `size` elements with `padding` on both sides and `more` behind that; `dyn` stays
-/// `dyn`, 0 where the window does not fit or where a number is out of range for a window.
+/// Number of positions of a window over `size` elements with `padding` on both sides and `more` extra at the end. `dyn`
+/// stays `dyn`; 0 if the window does not fit or an argument is invalid.
 export constexpr dim window_positions(dim size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                                       std::int64_t dilation, std::int64_t more = 0) {
   if (!size.is_number()) return dyn;
@@ -324,14 +326,14 @@ export struct axes {
   constexpr axes() = default;
   template <std::integral... T> requires(sizeof...(T) <= static_cast<std::size_t>(max_rank))
   constexpr axes(T... a) : count(sizeof...(T)), values{held(a)...} {}
-  /// The axes of a list whose length is known: `axes::of({0, 2})`.
+  /// Axes from an array: `axes::of({0, 2})`.
   template <std::integral T, std::size_t N> requires(N <= static_cast<std::size_t>(max_rank))
   static constexpr axes of(const T (&list)[N]) {
     axes a;
     for (T axis : list) a.values[a.count++] = held(axis);
     return a;
   }
-  /// Errors: value_error for a position outside of the list.
+  /// Errors: value_error for a position outside the list.
   constexpr std::int32_t operator[](int i) const {
     if (i < 0 || i >= count) [[unlikely]]
       not_in_list(i, count);
@@ -345,15 +347,15 @@ export struct axes {
   }
 
  private:
-  // Beyond 32 bits it is outside of every rank, whatever the number is.
+  // Values beyond 32 bits saturate: they exceed every rank anyway.
   static constexpr std::int32_t held(std::integral auto a) {
     std::int32_t r = 0;
     return __builtin_add_overflow(a, 0, &r) ? std::numeric_limits<std::int32_t>::max() : r;
   }
-  [[noreturn]] static void not_in_list(int i, int count);  // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void not_in_list(int i, int count);  // not constexpr: named in compile-time errors
 };
 
-/// Offsets between neighbors of each axis of a row-major tensor, in elements.
+/// Strides of a row-major tensor, in elements.
 constexpr void row_major_strides(const shape& s, std::int64_t* strides) {
   std::int64_t step = 1;
   for (int i = s.rank - 1; i >= 0; --i) {

@@ -20,7 +20,8 @@ void dim::bad_name() {
 }
 
 namespace {
-// Names that no word holds, by their hashes. Entries stay for ever: files that name extents without end are refused.
+// Names too long to pack into a word, by hash. Entries are never removed; `max` rejects files that name extents without
+// end.
 struct long_names {
   static constexpr std::size_t max = 1 << 20;
   std::mutex mutex;

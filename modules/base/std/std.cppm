@@ -148,8 +148,8 @@ inline namespace string_literals { using std::literals::string_literals::operato
 namespace ranges { using std::ranges::sort; using std::ranges::find; using std::ranges::copy; }
 }
 
-// The iterators of libstdc++ keep their operators in a namespace of their own. Without operator+: Clang would find it from the
-// fold over `+` in <ext/type_traits.h>, and refuse that header after an import as another definition.
+// libstdc++'s iterators have their operators in a separate namespace. operator+ is left out: the fold over `+` in
+// <ext/type_traits.h> would find it, and Clang would reject that header after an import as a different definition.
 #ifdef __GLIBCXX__
 export namespace __gnu_cxx {
 using __gnu_cxx::operator==; using __gnu_cxx::operator<=>; using __gnu_cxx::operator-;

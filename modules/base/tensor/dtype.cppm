@@ -1,12 +1,12 @@
-// Element types: their names, sizes, C++ types, and the formats that are stored and cast, not computed in.
+// Element types: names, sizes, C++ types, and formats that are only stored and cast.
 export module lamina:dtype;
 import :core;
 import lamina.std;
 
 namespace lamina {
 
-/// The element types of tensors, in the order the kernels know them. From `uint16` on they are moved and cast, not computed
-/// in; strings are only held.
+/// Element types of tensors, in the order of the kernels' tables. Types from `uint16` on are only moved and cast;
+/// strings are only stored.
 export enum class dtype : std::int32_t {
   float32,
   float64,
@@ -34,7 +34,7 @@ export enum class dtype : std::int32_t {
   string
 };
 export inline constexpr int dtype_count = 24;
-/// Those of numbers and bool come first.
+/// Numbers and bool come first.
 inline constexpr int number_type_count = dtype_count - 1;
 
 /// IEEE half precision as a storage type; arithmetic goes through float.
@@ -80,19 +80,18 @@ export struct bfloat16 {
   constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-/// How a format of at most 8 bits has its numbers: a sign, an exponent, the bits of the mantissa behind the leading one.
+/// Layout of a floating-point format of at most 8 bits: sign, exponent, mantissa without its leading bit.
 struct small_float_layout {
   int mantissa, bias;
-  int largest;    // the bits of the largest number
-  int beyond;     // those of what is beyond it: infinity or NaN; the largest number where the format has neither
-  int sign;       // the bit of the sign
-  bool one_zero;  // no -0: its bits are the one NaN
-  bool nan;       // whether bits above `beyond`, or `beyond` itself where there is no infinity, are NaN
+  int largest;    // bits of the largest finite number
+  int beyond;     // bits of the next value: infinity or NaN; the largest number if the format has neither
+  int sign;       // sign bit
+  bool one_zero;  // no -0: its bits are the only NaN
+  bool nan;       // whether bits above `beyond`, or `beyond` itself without infinity, are NaN
   bool infinity;
 };
-/// A floating number of at most 8 bits, of which there are as many as its layout says, as a storage type; arithmetic goes
-/// through float. Numbers beyond the largest become the largest, as infinities do; `narrow(v, false)` gives infinity or NaN
-/// where the format has one.
+/// A floating-point number of at most 8 bits as a storage type; arithmetic goes through float. Larger numbers and
+/// infinities saturate to the largest; `narrow(v, false)` gives infinity or NaN if the format has one.
 template <small_float_layout L> struct small_float {
   std::uint8_t bits = 0;
   constexpr small_float() = default;
@@ -114,7 +113,7 @@ template <small_float_layout L> struct small_float {
     return std::bit_cast<float>(sign | (exponent + static_cast<std::uint32_t>(127 - L.bias)) << 23 |
                                 fraction << (23 - L.mantissa));
   }
-  /// The nearest number, ties to the one with an even last bit; NaN where the format has it, else zero.
+  /// Rounds to nearest, ties to even. NaN stays NaN if the format has it, else becomes zero.
   static constexpr small_float narrow(float v, bool saturate = true) {
     const auto u = std::bit_cast<std::uint32_t>(v);
     const std::uint32_t sign = u >> 31 ? static_cast<std::uint32_t>(L.sign) : 0, magnitude = u & 0x7fffffffu;
@@ -150,18 +149,18 @@ template <small_float_layout L> struct small_float {
 };
 /// 4 bits of exponent and 3 of mantissa: up to 448, no infinity.
 export using float8_e4m3fn = small_float<small_float_layout{3, 7, 0x7e, 0x7f, 0x80, false, true, false}>;
-/// The same up to 240, with one zero and one NaN.
+/// Same, up to 240, with one zero and one NaN.
 export using float8_e4m3fnuz = small_float<small_float_layout{3, 8, 0x7f, 0x7f, 0x80, true, true, false}>;
 /// 5 bits of exponent and 2 of mantissa: up to 57344, and infinity.
 export using float8_e5m2 = small_float<small_float_layout{2, 15, 0x7b, 0x7c, 0x80, false, true, true}>;
-/// The same without infinity, with one zero and one NaN.
+/// Same, without infinity, with one zero and one NaN.
 export using float8_e5m2fnuz = small_float<small_float_layout{2, 16, 0x7f, 0x7f, 0x80, true, true, false}>;
 /// 2 bits of exponent and one of mantissa in the low 4 bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 export using float4_e2m1 = small_float<small_float_layout{1, 1, 7, 7, 8, false, false, false}>;
 
-/// How a number becomes a power of two.
+/// Rounding of a number to a power of two.
 export enum class power_rounding : std::int64_t { up, down, nearest };
-/// A power of two, 2^-127 to 2^127, or NaN: what scales of blocks are held in. There is no zero, and no sign.
+/// A power of two, 2^-127 to 2^127, or NaN: the type of block scales. Has neither zero nor sign.
 export struct float8_e8m0fnu {
   std::uint8_t bits = 0;
   constexpr float8_e8m0fnu() = default;
@@ -171,8 +170,8 @@ export struct float8_e8m0fnu {
                                 : bits == 0 ? 0x00400000u
                                             : static_cast<std::uint32_t>(bits) << 23);
   }
-  /// The power of two above, below or nearest to `v`, ties to the one above. What is below 2^-127, zero, or above 2^127
-  /// becomes the nearest power there is, or NaN where it does not saturate; negative numbers give NaN.
+  /// Rounds `v` to the power of two above, below or nearest to it, ties up. Values below 2^-127, zero, and values above
+  /// 2^127 become the nearest power, or NaN without saturation; negative numbers give NaN.
   static constexpr float8_e8m0fnu narrow(float v, bool saturate = true, power_rounding mode = power_rounding::up) {
     float8_e8m0fnu r;
     r.bits = 255;
@@ -193,14 +192,14 @@ export struct float8_e8m0fnu {
   }
 };
 
-/// An integer of a few bits in a byte of its own; the sign fills the byte.
+/// An integer of a few bits, sign-extended to its own byte.
 template <int Bits, class Byte> struct small_integer {
   Byte v = 0;
   static constexpr int lowest = std::is_signed_v<Byte> ? -(1 << (Bits - 1)) : 0, highest = lowest + (1 << Bits) - 1;
   constexpr small_integer() = default;
-  /// The low bits of a number.
+  /// Keeps the low bits.
   constexpr small_integer(int x) : v(static_cast<Byte>(wrap(static_cast<unsigned>(x)))) {}
-  /// Toward zero, then the low bits; 0 for NaN and what no int holds.
+  /// Truncates toward zero, then keeps the low bits; 0 for NaN and values outside the range of int.
   constexpr small_integer(float x) : small_integer(x >= -0x1p31f && x < 0x1p31f ? static_cast<int>(x) : 0) {}
   constexpr operator int() const { return v; }
 
@@ -214,7 +213,7 @@ export using int4 = small_integer<4, std::int8_t>;
 export using uint4 = small_integer<4, std::uint8_t>;
 export using int2 = small_integer<2, std::int8_t>;
 export using uint2 = small_integer<2, std::uint8_t>;
-/// Whether a C++ type is an integer of fewer bits than a byte.
+/// Whether a C++ type is an integer narrower than a byte.
 template <class T> inline constexpr bool is_small_integer = false;
 template <int Bits, class Byte> inline constexpr bool is_small_integer<small_integer<Bits, Byte>> = true;
 
@@ -289,18 +288,18 @@ template <> struct dtype_traits<uint2> {
   static constexpr dtype value = dtype::uint2;
 };
 
-/// A C++ type whose numbers a tensor can hold. Strings are held by an `any_tensor` alone.
+/// A C++ type of tensor elements. Strings exist only in an `any_tensor`.
 export template <class T>
 concept Element = requires { dtype_traits<T>::value; };
 /// The element type of a C++ type.
 export template <Element T> inline constexpr dtype dtype_of = dtype_traits<T>::value;
 
-/// Bytes of one element.
+/// Size of one element in bytes.
 export constexpr std::size_t size_of(dtype t) {
   constexpr std::size_t sizes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1, 2, 4, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16};
   return sizes[static_cast<int>(t)];
 }
-/// The field's name of an element type.
+/// Conventional name of an element type.
 export constexpr std::string_view name_of(dtype t) {
   constexpr std::string_view names[] = {"float32",
                                         "float64",
@@ -328,11 +327,11 @@ export constexpr std::string_view name_of(dtype t) {
                                         "string"};
   return names[static_cast<int>(t)];
 }
-/// float32, float64 and the half types: those that have gradients.
+/// float32, float64 and the half types, which have gradients.
 export constexpr bool is_floating(dtype t) { return t <= dtype::bfloat16; }
-/// int8 to int64 and uint8: the integers that arithmetic runs in.
+/// int8 to int64 and uint8, the integers with arithmetic.
 export constexpr bool is_integer(dtype t) { return t >= dtype::int8 && t <= dtype::uint8; }
-/// float32 and float64: the types that arithmetic on real numbers runs in.
+/// float32 and float64, the types of real arithmetic.
 export constexpr bool is_real(dtype t) { return t <= dtype::float64; }
 export [[gnu::noinline]] constexpr text& operator<<(text& t, dtype d) { return t << name_of(d); }
 
@@ -342,7 +341,7 @@ namespace detail {
 }
 }  // namespace detail
 namespace detail {
-/// The type of whose kernels elements of a type are moved by: itself, or one of the same size.
+/// The type whose kernels move elements of type `t`: `t` itself, or one of the same size.
 constexpr dtype moved_as(dtype t) {
   if (t <= dtype::boolean) return t;
   const std::size_t size = size_of(t);
@@ -379,12 +378,12 @@ export template <class F> constexpr decltype(auto) with_type(dtype t, F&& f) {
   }
 }
 
-// ---- numbers beside tensors -----------------------------------------------------------------------------------------
+// ---- numbers as operands --------------------------------------------------------------------------------------------
 
 namespace detail {
-/// Takes a number into an element type: exact for integers and bool, rounded for floating types, infinite beyond them, or
-/// the largest number of those of 8 bits and fewer.
-/// False, and no change, where an integer type or bool has no such number.
+/// Converts a number to an element type: exactly for integers and bool, rounded for floating types, to infinity beyond
+/// their range, or to the largest number for types of at most 8 bits. Returns false and leaves `out` unchanged if an
+/// integer type or bool cannot represent the number.
 template <Element T, class V> requires std::is_arithmetic_v<V> constexpr bool to_element(V v, T& out) {
   if constexpr (is_small_integer<T>) {
     int whole = 0;
@@ -393,7 +392,7 @@ template <Element T, class V> requires std::is_arithmetic_v<V> constexpr bool to
   } else if constexpr (std::is_class_v<T>) out = T(static_cast<float>(v));
   else if constexpr (std::is_floating_point_v<T>) out = static_cast<T>(v);
   else if constexpr (std::is_floating_point_v<V>) {
-    // Both bounds are powers of two or zero, which every floating type has; NaN is between none.
+    // Both bounds are powers of two or zero, exact in every floating type; the comparison rejects NaN.
     constexpr V low = static_cast<V>(std::numeric_limits<T>::min());
     // NOLINTNEXTLINE(bugprone-integer-division): the half of a power of two less one, plus one, is a power of two
     constexpr V end = 2 * static_cast<V>(std::numeric_limits<T>::max() / 2 + 1);
@@ -406,7 +405,7 @@ template <Element T, class V> requires std::is_arithmetic_v<V> constexpr bool to
   }
   return true;
 }
-/// The words for a number that an element type does not have.
+/// Message for a number that an element type cannot represent.
 template <class V> requires std::is_arithmetic_v<V> constexpr text number_mismatch(V v, dtype element) {
   text t;
   t << "the number ";

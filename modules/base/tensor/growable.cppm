@@ -1,4 +1,4 @@
-// A list of tensors of one shape that lies packed in memory, and is itself a tensor of one rank more.
+// A list of equally shaped tensors, packed in memory and usable as a tensor of one more rank.
 export module lamina:tensor.growable;
 import :core;
 import :dtype;
@@ -23,10 +23,10 @@ template <class T, int Rank, class Given, int GivenRank> struct item_check {
 };
 }  // namespace detail
 
-/// Items of rank `Rank`, seen as one operand of rank `Rank` + 1: extent 0 is their number. They lie packed, so an operation
-/// reads them where they are. A copy shares memory; the first to change it takes a copy of its own, so expressions keep
-/// their operands.
-/// Errors: shape_error where an item has another shape; value_error for an item that is not there.
+/// Items of rank `Rank`, usable as one operand of rank `Rank` + 1 whose extent 0 is their number. They are packed, so
+/// operations read them in place. Copies share memory; the first to be modified copies it, so expressions keep their
+/// operands.
+/// Errors: shape_error for an item of another shape; value_error for an index out of range.
 export template <Element T, int Rank> class growable {
  public:
   using evaluation_mode = lazy;
@@ -35,9 +35,9 @@ export template <Element T, int Rank> class growable {
   using item_type = tensor_of_rank<T, Rank>;
   static constexpr lamina::shape pattern = extents_type::pattern;
 
-  /// No numbers yet.
+  /// An empty list of numbers.
   growable() requires(Rank == 0) : growable(lamina::shape{}) {}
-  /// No items yet, each to have these extents.
+  /// An empty list of items with these extents.
   template <std::integral... I> requires(sizeof...(I) == Rank && Rank > 0)
   explicit growable(I... of_an_item) : growable(lamina::shape{dim(of_an_item)...}) {}
   explicit growable(const lamina::shape& of_an_item) {
@@ -45,7 +45,7 @@ export template <Element T, int Rank> class growable {
     shape_.push_back(0);
     for (int i = 0; i < Rank; ++i) shape_.push_back(of_an_item[i]);
   }
-  /// The items of a range. Errors: value_error if it is empty, since then their shape is unknown.
+  /// Items from a range. Errors: value_error if it is empty, since then their shape is unknown.
   template <class First, class Last> requires(!std::integral<First>) && requires(First i, Last end) {
     ++i;
     { i != end } -> std::convertible_to<bool>;
@@ -58,7 +58,7 @@ export template <Element T, int Rank> class growable {
 
   growable(const growable&) = default;
   growable& operator=(const growable&) = default;
-  // A moved-from list has no items; their shape stays.
+  // A moved-from list has no items and keeps their shape.
   growable(growable&& o) noexcept
       : memory_(std::move(o.memory_)), shape_(o.shape_), capacity_(std::exchange(o.capacity_, 0)) {
     o.shape_.dims[0] = 0;
@@ -73,11 +73,11 @@ export template <Element T, int Rank> class growable {
   }
   ~growable() = default;
 
-  /// Adds an item at the end. Errors: shape_error naming both shapes.
+  /// Appends an item. Errors: shape_error naming both shapes.
   template <class U, class Extents> requires accepted<diagnostic<detail::item_check<T, Rank, U, Extents::rank>>()>
   void push(const tensor<U, Extents>& item) {
     if (item.shape() != item_shape()) detail::item_mismatch(item_shape(), item.shape());
-    const tensor<T, Extents> kept = item;  // it may be one of these
+    const tensor<T, Extents> kept = item;  // `item` may be one of this list's items
     T* to = room_for(size() + 1) + size() * step();
     if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));
     ++shape_[0].code;
@@ -86,7 +86,7 @@ export template <Element T, int Rank> class growable {
     *(room_for(size() + 1) + size()) = static_cast<T>(number);
     ++shape_[0].code;
   }
-  /// Makes room for this many items in all, so that they are added without another allocation. Errors: value_error below 0.
+  /// Reserves capacity for this many items in total. Errors: value_error below 0.
   void reserve(std::int64_t items) {
     if (items < 0) {
       text t;
@@ -94,12 +94,12 @@ export template <Element T, int Rank> class growable {
     }
     if (items > capacity_) move_to(items);
   }
-  /// Lets go of the items; their shape stays.
+  /// Removes all items and keeps their shape.
   void clear() {
     if (!memory_.unique()) memory_ = {}, capacity_ = 0;
     shape_[0] = 0;
   }
-  /// The last item becomes the first.
+  /// Reverses the order of items.
   void reverse() {
     if (size() < 2 || step() == 0) return;
     T* first = room_for(size());
@@ -116,12 +116,12 @@ export template <Element T, int Rank> class growable {
     for (int i = 1; i <= Rank; ++i) s.push_back(shape_[i]);
     return s;
   }
-  /// An item; it shares memory.
+  /// An item; shares memory.
   item_type operator[](std::int64_t i) const {
     if (i < 0 || i >= size()) detail::no_such_item(i, size());
     return item_type(memory_, item_shape(), static_cast<std::size_t>(i * step()));
   }
-  /// All items as one tensor; it shares memory.
+  /// All items as one tensor; shares memory.
   tensor<T, extents_type> packed() const {
     return memory_ ? tensor<T, extents_type>(memory_, shape_) : tensor<T, extents_type>(shape_);
   }
@@ -137,7 +137,7 @@ export template <Element T, int Rank> class growable {
     else return item.shape();
   }
   std::int64_t step() const { return shape_.size(1, Rank + 1); }
-  // Memory of `items` items that no other list holds.
+  // Unshared memory with capacity for `items` items.
   T* room_for(std::int64_t items) {
     if (items > capacity_) move_to(std::max<std::int64_t>(items, std::max<std::int64_t>(4, capacity_ * 2)));
     else if (!memory_.unique()) move_to(capacity_);

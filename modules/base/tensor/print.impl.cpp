@@ -1,6 +1,6 @@
 module;
 #include <charconv>
-// Tensors as NumPy prints them.
+// Prints tensors like NumPy.
 module lamina:tensor.print.impl;
 import :core;
 import :dtype;
@@ -19,7 +19,7 @@ constexpr std::size_t line_width = 75;
 
 // ---- one number -----------------------------------------------------------------------------------------------------
 
-/// A finite number in the fewest digits that tell it from its neighbors: 0.d1d2d3... * 10^point.
+/// A finite number with the fewest digits that distinguish it from its neighbors: 0.d1d2d3... * 10^point.
 struct decimal {
   bool negative = false;
   std::string digits;
@@ -67,7 +67,7 @@ template <class T> double wide(T v) {
   else return static_cast<double>(static_cast<float>(v));
 }
 
-/// Digits before and after the point, and an exponent where there is one.
+/// Digits before and after the point, and an optional exponent.
 struct parts {
   std::string whole, fraction, exponent;
 };
@@ -94,7 +94,7 @@ template <class T> parts positional(T v, int decimals) {
   return p;
 }
 
-// With at least `least` decimals: beyond the shortest form they are those of the exact number.
+// With at least `least` decimals; digits beyond the shortest form are those of the exact number.
 template <class T> parts scientific(T v, int decimals, int least = 0) {
   decimal d = shortest(v);
   auto short_decimals = static_cast<int>(d.digits.size()) - 1;
@@ -108,7 +108,7 @@ template <class T> parts scientific(T v, int decimals, int least = 0) {
   return p;
 }
 
-// Where numbers turn to exponents: sooner in a type of few digits.
+// Threshold for exponents, lower for types with fewer digits.
 template <class T> constexpr double cutoff = std::same_as<T, double>    ? 1e16
                                              : std::same_as<T, float>   ? 1e6
                                              : std::same_as<T, float16> ? 1e3
@@ -116,7 +116,7 @@ template <class T> constexpr double cutoff = std::same_as<T, double>    ? 1e16
 
 std::string_view not_finite(double v) { return v != v ? "nan" : v < 0 ? "-inf" : "inf"; }
 
-/// A number on its own, as Python writes it.
+/// A single number, formatted like Python.
 template <class T> std::string alone(T v) {
   double w = wide(v), size = std::abs(w);
   if (!std::isfinite(w)) return std::string(not_finite(w));
@@ -130,7 +130,7 @@ template <class T> std::string alone(T v) {
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-/// The common form of all numbers that are shown: aligned at the point.
+/// Common format of all printed numbers, aligned at the point.
 template <class T> class column {
  public:
   void see(T v) {
@@ -199,7 +199,7 @@ template <std::integral T> class column<T> {
   std::size_t width_ = 0;
 };
 
-/// Strings in quotes, as Python writes them: what is no printable ASCII is escaped.
+/// Quotes a string like Python and escapes everything but printable ASCII.
 std::string in_quotes(std::string_view s) {
   std::string out = "'";
   for (const char c : s) {
@@ -229,13 +229,13 @@ template <> class column<bool> {
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
 
-/// Element `at` of a memory.
+/// Element `at` of `data`.
 template <class T> T element_of(const std::byte* data, std::int64_t at) {
   T v;
   std::memcpy(&v, data + static_cast<std::size_t>(at) * sizeof(T), sizeof(T));
   return v;
 }
-/// The same as a type that holds every number of T.
+/// Same, converted to a type that represents every number of T.
 template <class Wide, class T> Wide wide_element_of(const std::byte* data, std::int64_t at) {
   return static_cast<Wide>(element_of<T>(data, at));
 }
@@ -263,7 +263,7 @@ template <class T> class printer {
  private:
   T element(std::int64_t at) const { return read_(data_, at); }
   bool cut(int a) const { return shortened_ && shape_.at(a) > 2 * edge_items; }
-  // Calls f for the indices of an axis that are shown, and f(-1) where some are left out.
+  // Calls f for each printed index of an axis, and f(-1) in place of omitted ones.
   template <class F> void indices(int a, F f) const {
     for (std::int64_t i = 0; i < shape_.at(a); ++i) {
       if (cut(a) && i == edge_items) {

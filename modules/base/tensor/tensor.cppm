@@ -2,8 +2,8 @@ module;
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
-// Tensors: shared 64-byte aligned storage, row-major, any mix of static, dynamic and named extents; and the data types
-// that need no storage. Every one of them is an operand of the lazy operations.
+// Tensors: shared 64-byte aligned storage, row-major, any mix of static, dynamic and named extents; and data types
+// without storage. All are operands of lazy operations.
 export module lamina:tensor;
 import :context;
 import :core;
@@ -13,11 +13,11 @@ import lamina.std;
 
 namespace lamina {
 
-/// What values of a program are: a tensor, a list of tensors, or one of both that may be missing.
+/// Kinds of program values: a tensor, a list of tensors, or an optional of either.
 export enum class value_kind : std::uint8_t { tensor, sequence, optional, optional_sequence };
 
-/// A type of values: element type and shape. Shapes may hold unknown and named dimensions. Of sequences and optionals they
-/// are those of the tensors inside, with `dyn` for an extent in which they differ.
+/// Type of a value: element type and shape, with unknown and named dimensions allowed. For sequences and optionals they
+/// describe the contained tensors, with `dyn` for extents that differ.
 export struct tensor_type {
   dtype element = dtype::float32;
   shape dims;
@@ -30,7 +30,8 @@ export struct tensor_type {
     if (x.kind == value_kind::optional_sequence) t << "optional sequence of ";
     return t << x.element << x.dims;
   }
-  /// Bytes of a tensor of this type. Errors: shape_error unless every dimension is a number and 64 bits hold the product.
+  /// Bytes of a tensor of this type. Errors: shape_error unless every dimension is a number and the product fits 64
+  /// bits.
   constexpr std::size_t bytes() const {
     std::size_t n = 0;
     if (__builtin_mul_overflow(dims.size(), size_of(element), &n)) too_large(dims);
@@ -38,26 +39,27 @@ export struct tensor_type {
   }
 
  private:
-  [[noreturn]] static void too_large(const shape& s);  // not constexpr: ends constant evaluation with its name
+  [[noreturn]] static void too_large(const shape& s);  // not constexpr: named in compile-time errors
 };
 
-/// Makes `lamina` an associated namespace of operands that live elsewhere, so that its functions and operators are found.
+/// Makes `lamina` an associated namespace of operands from other namespaces, so that ADL finds its functions and
+/// operators.
 export struct operand_base {};
 
-/// The evaluation mode of typed lazy expressions.
+/// Evaluation mode of typed lazy expressions.
 export struct lazy;
 
 // ---- storage --------------------------------------------------------------------------------------------------------
 
-/// Counted memory: owned and 64-byte aligned, or borrowed from the caller or a mapped file.
+/// Reference-counted memory: owned and 64-byte aligned, or borrowed from the caller or a mapped file.
 export class storage {
  public:
   storage() = default;
   /// Uninitialized owned memory.
   explicit storage(std::size_t bytes);
-  /// Memory of the caller, kept alive by `keeper` if given.
+  /// Borrows memory, kept alive by `keeper` if given.
   static storage borrowed(void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
-  /// The same for reading alone: it counts as shared with the caller.
+  /// Same, read-only: it counts as shared with the caller.
   static storage borrowed(const void* data, std::size_t bytes, std::shared_ptr<void> keeper = nullptr);
 
   inline storage(const storage& o) noexcept : block_(o.block_) {
@@ -69,13 +71,13 @@ export class storage {
     return *this;
   }
   inline ~storage() {
-    // The only handle needs no locked instruction to know it.
+    // A sole handle skips the locked instruction.
     if (block_ && (block_->references.load(std::memory_order_acquire) == 1 || count(-1) == 1)) destroy(block_);
   }
 
   inline void* data() const { return block_ ? block_->data : nullptr; }
   inline std::size_t bytes() const { return block_ ? block_->bytes : 0; }
-  /// Whether this is the only handle, beside `others` that are about to end, of memory that may be written.
+  /// Whether this is the only handle of writable memory, not counting `others` handles that are about to end.
   inline bool unique(long others = 0) const {
     return !block_ || (block_->references.load(std::memory_order_acquire) == 1 + others && !block_->constant);
   }
@@ -95,7 +97,7 @@ export class storage {
   static constexpr std::size_t header = 64;
   static_assert(sizeof(block) <= header);
   static void destroy(block* b) noexcept;
-  // Gives the number before. While the process has one thread no instruction is locked.
+  // Returns the previous count. Uses no locked instruction while the process has one thread.
   inline long count(long change) const noexcept {
 #if __has_include(<sys/single_threaded.h>)
     if (__libc_single_threaded) {
@@ -110,16 +112,17 @@ export class storage {
 };
 
 namespace detail {
-// Worded in one place, without templates.
+// Messages live in one place, outside templates.
 [[noreturn]] void extents_mismatch(const shape& pattern, const shape& got);
 [[noreturn]] void index_out_of_range(const shape& s, view<const std::int64_t> index);
 [[noreturn]] void write_refused(const shape& s, const storage& memory);
 void check_extents(const shape& pattern, const shape& got);
-/// The shape that a pattern becomes with numbers for all of its extents, or for those that are not numbers.
+/// Fills a pattern with numbers for all of its extents, or only for those that are not numbers.
 shape extents_of(shape pattern, view<const std::int64_t> given);
-/// Errors: shape_error unless a memory holds elements of a type from byte `first` on; value_error if they are not aligned.
+/// Errors: shape_error unless `memory` has room for the type's elements from byte `first` on; value_error if
+/// misaligned.
 void check_memory(const storage& memory, const tensor_type& type, std::size_t first);
-/// Errors: state_error if there are elements: those that a move has taken away.
+/// Errors: state_error if the shape has elements: then the tensor was moved from.
 void check_not_moved_from(const shape& s);
 std::string print(const void* data, dtype element, const shape& s);
 }  // namespace detail
@@ -129,7 +132,7 @@ consteval std::size_t unknown_extents(const shape& pattern) {
   for (int i = 0; i < pattern.rank; ++i) n += !pattern[i].is_number();
   return n;
 }
-/// The initializer list that spells a tensor of a rank: `{{1, 2}, {3, 4}}`.
+/// Nested initializer list for a tensor of a rank: `{{1, 2}, {3, 4}}`.
 template <class T, int Rank> struct nested {
   using type = std::initializer_list<typename nested<T, Rank - 1>::type>;
 };
@@ -139,21 +142,21 @@ template <class T> struct nested<T, 0> {
 
 // ---- tensor ---------------------------------------------------------------------------------------------------------
 
-/// Elements of type T in row-major order. Copies share memory; writing needs the only handle (`detach()` makes it so).
-/// A tensor that was moved from keeps its shape and has no elements until it is assigned to.
-/// Errors: shape_error where run-time extents do not fit the static ones; state_error when shared memory is written, and when
-/// elements are wanted of a tensor that was moved from.
+/// Elements of type T in row-major order. Copies share memory; writing requires the only handle (see `detach()`). A
+/// moved-from tensor keeps its shape but has no elements until assigned to.
+/// Errors: shape_error if run-time extents do not match the static ones; state_error when shared memory is written, or
+/// elements of a moved-from tensor are accessed.
 export template <Element T, class Extents> class tensor {
  public:
   using element_type = T;
   using extents_type = Extents;
   using evaluation_mode = lazy;
-  /// What reading an element gives; of a class const, so that `t(0) = x` does not assign to what goes away.
+  /// Result of reading an element; const for class types, so that `t(0) = x` does not assign to a temporary.
   using element = std::conditional_t<std::is_class_v<T>, const T, T>;
   static constexpr lamina::shape pattern = Extents::pattern;
   static constexpr int rank = Extents::rank;
 
-  /// Zero elements of a fully static shape, or an empty tensor.
+  /// Zeros of a fully static shape, or an empty tensor.
   tensor() {
     if constexpr (pattern.is_static()) allocate(pattern, true);
     else {
@@ -162,7 +165,7 @@ export template <Element T, class Extents> class tensor {
         if (!pattern[i].is_number()) shape_[i] = dim(0);
     }
   }
-  /// Zero elements; give every extent, or only those that are not static.
+  /// Zeros; takes every extent, or only those that are not static.
   template <std::integral... I>
   requires(sizeof...(I) > 0 && (sizeof...(I) == rank || sizeof...(I) == unknown_extents(Extents::pattern)))
   explicit tensor(I... n) {
@@ -171,12 +174,12 @@ export template <Element T, class Extents> class tensor {
     detail::check_extents(pattern, s);
     allocate(s, true);
   }
-  /// Zero elements of a run-time shape.
+  /// Zeros of a run-time shape.
   explicit tensor(const lamina::shape& s) {
     detail::check_extents(pattern, s);
     allocate(s, true);
   }
-  /// Elements of a nested list: `matrix<float> m{{1, 2}, {3, 4}}`.
+  /// Elements from a nested list: `matrix<float> m{{1, 2}, {3, 4}}`.
   tensor(typename nested<T, rank>::type list) requires(rank > 0) {
     lamina::shape s;
     s.rank = rank;
@@ -186,28 +189,29 @@ export template <Element T, class Extents> class tensor {
     T* out = mutable_data_;
     fill_from<rank>(list, s, 0, out);
   }
-  /// An expression is not computed yet: evaluate(e) makes a tensor of it.
+  /// An expression is not computed yet: call evaluate(e).
   template <class E> requires requires { typename E::operation; } tensor(const E& call_evaluate) = delete;
-  /// A scalar from its number.
+  /// A scalar.
   tensor(T value) requires(rank == 0) {
     allocate({}, false);
     *mutable_data_ = value;
   }
-  /// Existing memory under a shape, from element `first` on. Errors: shape_error if it has fewer elements than the shape.
+  /// Existing memory viewed with a shape, from element `first` on. Errors: shape_error if it has fewer elements than
+  /// the shape.
   tensor(lamina::storage memory, const lamina::shape& s, std::size_t first = 0)
       : storage_(std::move(memory)), shape_(s) {
     detail::check_extents(pattern, s);
     detail::check_memory(storage_, type(), first * sizeof(T));
     mutable_data_ = static_cast<T*>(storage_.data()) + first;
   }
-  /// Less static extents are free, more static ones are checked.
+  /// Converts from another static shape: free to less static extents, checked to more static ones.
   template <class Other> requires(!std::same_as<Other, Extents> && fits(Extents::pattern, Other::pattern))
   tensor(const tensor<T, Other>& o) : tensor((static_cast<void>(o.data()), o.memory()), o.shape(), o.offset()) {}
 
   tensor(const tensor&) = default;
   tensor(tensor&& o) noexcept
       : storage_(std::move(o.storage_)), mutable_data_(std::exchange(o.mutable_data_, nullptr)), shape_(o.shape_) {}
-  // For tensors that stay: `m[0] = row` would write nothing; assign_row(m, 0, row) does.
+  // Lvalues only: `m[0] = row` would write nothing; use assign_row(m, 0, row).
   tensor& operator=(const tensor&) & = default;
   tensor& operator=(tensor&& o) & noexcept {
     storage_ = std::move(o.storage_);
@@ -217,7 +221,7 @@ export template <Element T, class Extents> class tensor {
   }
   ~tensor() = default;
 
-  /// Memory for results: not cleared.
+  /// Uninitialized memory for results.
   static tensor uninitialized(const lamina::shape& s) {
     detail::check_extents(pattern, s);
     return tensor(not_cleared{}, s);
@@ -228,18 +232,18 @@ export template <Element T, class Extents> class tensor {
   std::int64_t size() const { return shape_.size(); }
   tensor_type type() const { return {dtype_of<T>, shape_}; }
 
-  /// The elements, for reading.
+  /// Elements, read-only.
   view<const T> data() const { return view<const T>(held(), static_cast<std::size_t>(size())); }
-  /// The elements, for writing. Errors: state_error while another tensor or expression shares the memory.
+  /// Elements, writable. Errors: state_error while another tensor or expression shares the memory.
   view<T> writable() { return writable_beside(0); }
-  /// The elements, for writing, beside `others` handles of the memory that end with the write.
+  /// Same, but ignores `others` handles that end with the write.
   view<T> writable_beside(long others) {
     if (!storage_.unique(others)) detail::write_refused(shape_, storage_);
     return view<T>(held(), static_cast<std::size_t>(size()));
   }
-  /// The elements at an index of the outermost axes, for writing: one element if there is an index for each axis,
-  /// `m.writable(2, 0) = 1`, else all elements below: `m.writable(2)` is the third row.
-  /// Errors: value_error for an index outside the shape; state_error while another tensor or expression shares the memory.
+  /// Writable elements at an index of the outermost axes: one element if every axis has an index, `m.writable(2, 0) =
+  /// 1`, else the whole sub-tensor: `m.writable(2)` is the third row.
+  /// Errors: value_error for an index out of bounds; state_error while another tensor or expression shares the memory.
   template <std::integral... I> requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
   decltype(auto) writable(I... i) & {
     const std::int64_t at = offset_of(i...);
@@ -261,14 +265,14 @@ export template <Element T, class Extents> class tensor {
     return t;
   }
 
-  /// The number at an index; `writable(i...)` is the place where another one is written.
-  /// Errors: value_error for an index outside the shape.
+  /// The element at an index, read-only; write with `writable(i...)`.
+  /// Errors: value_error for an index out of bounds.
   template <std::integral... I> requires(sizeof...(I) == rank) element operator()(I... i) const {
     const std::int64_t at = offset_of(i...);
     return held()[at];
   }
 
-  /// The sub-tensor at an index of the outermost axis, from the end where it is negative; shares memory.
+  /// The sub-tensor at an index of the outermost axis, counted from the end if negative; shares memory.
   auto operator[](std::int64_t i) const requires(rank > 0) {
     if (i < -shape_.at(0) || i >= shape_.at(0)) detail::index_out_of_range(shape_, {&i, 1});
     held();
@@ -292,7 +296,7 @@ export template <Element T, class Extents> class tensor {
   const lamina::storage& memory() const { return storage_; }
   std::size_t offset() const { return static_cast<std::size_t>(mutable_data_ - static_cast<T*>(storage_.data())); }
 
-  /// Prints as NumPy does.
+  /// Prints like NumPy.
   template <class Traits>
   friend std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const tensor& t) {
     auto s = detail::print(t.mutable_data_, dtype_of<T>, t.shape_);
@@ -302,7 +306,7 @@ export template <Element T, class Extents> class tensor {
 
  private:
   struct not_cleared {};
-  // Where the elements are; null if there are none.
+  // Pointer to the elements; null if there are none.
   T* held() const {
     if (!mutable_data_) [[unlikely]]
       detail::check_not_moved_from(shape_);
@@ -332,7 +336,7 @@ export template <Element T, class Extents> class tensor {
     if (clear && s.size())
       std::memset(static_cast<void*>(mutable_data_), 0, static_cast<std::size_t>(s.size()) * sizeof(T));
   }
-  // Of an index of the outermost axes: counted in what stands below one.
+  // Linear index for indices of the outermost axes, in units of the remaining sub-tensor.
   template <class... I> std::int64_t offset_of(I... i) const {
     constexpr int given = sizeof...(I);
     const std::int64_t index[] = {static_cast<std::int64_t>(i)..., 0};
@@ -374,28 +378,27 @@ template <int Rank> consteval shape all_dynamic() {
   for (int i = 0; i < Rank; ++i) s.push_back(dyn);
   return s;
 }
-/// A tensor of a rank with every extent known at run time.
+/// A tensor of a rank with all extents known only at run time.
 export template <Element T, int Rank> using tensor_of_rank = tensor<T, extents_for<all_dynamic<Rank>()>>;
 
 namespace detail {
-/// Errors: shape_error unless every extent is a number and `elements` are enough for all of them.
+/// Errors: shape_error unless every extent is a number and `elements` covers their product.
 void check_borrowed(std::size_t elements, const shape& s);
 }  // namespace detail
-/// The caller's memory as a tensor; nothing is copied, and the memory must outlive every use. Const memory is
-/// read only.
+/// Views the caller's memory as a tensor without a copy; the memory must outlive every use. Const memory is read-only.
 export template <class T, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
   shape s = shape::of({dims, Rank});
   return tensor_of_rank<std::remove_const_t<T>, static_cast<int>(Rank)>(
       storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
-/// The caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
+/// Views the caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
 export template <class T, std::size_t N, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
   detail::check_borrowed(data.size(), shape::of({dims, Rank}));
   return borrow(data.data(), dims);
 }
-/// The same for a shape object, with its known extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
+/// Same, for a shape object, with its known extents in the type: `borrow<extents<dyn, 784>>(span, s)`.
 export template <class Extents, class T, std::size_t N> requires requires {
   Extents::pattern;
 } && Element<std::remove_const_t<T>> auto borrow(std::span<T, N> data, const shape& s) {
@@ -406,7 +409,7 @@ export template <class Extents, class T, std::size_t N> requires requires {
 
 // ---- data without storage -------------------------------------------------------------------------------------------
 
-/// A tensor whose elements are one number; holds no storage until it is evaluated.
+/// A tensor of equal elements; has no storage until evaluated.
 template <Element T, class Extents> class uniform_tensor {
  public:
   using element_type = T;
@@ -416,7 +419,7 @@ template <Element T, class Extents> class uniform_tensor {
   uniform_tensor(T value, const lamina::shape& s) : value_(value), shape_(s) { detail::check_extents(pattern, s); }
   const lamina::shape& shape() const { return shape_; }
   const T& value() const { return value_; }
-  /// The element or sub-tensor at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or sub-tensor at a position of the first axis. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 
  private:
@@ -432,12 +435,12 @@ export template <Element T = float, std::integral... I> auto zeros(I... n) {
 export template <Element T, class Extents> requires(Extents::pattern.is_static()) auto zeros() {
   return uniform_tensor<T, Extents>(T{}, Extents::pattern);
 }
-/// One number everywhere, without storage.
+/// A constant tensor, without storage.
 export template <Element T, std::integral... I> auto filled(T value, I... n) {
   return uniform_tensor<T, extents_for<all_dynamic<sizeof...(I)>()>>(value, shape{dim(n)...});
 }
 
-/// A vector that is `value` at one position and zero elsewhere; holds no storage until it is evaluated.
+/// A vector with `value` at one position and zeros elsewhere; has no storage until evaluated.
 template <Element T> class one_hot_vector {
  public:
   using element_type = T;
@@ -454,7 +457,7 @@ template <Element T> class one_hot_vector {
   }
   const lamina::shape& shape() const { return shape_; }
   const std::int64_t& position() const { return position_; }
-  /// The element at a position. Errors: shape_error for a position outside.
+  /// Element at a position. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const { return select(*this, 0, i); }
   const T& value() const { return value_; }
 
@@ -472,18 +475,18 @@ one_hot_vector<T> one_hot(std::int64_t length, std::int64_t position, T value = 
 
 // ---- any element type -----------------------------------------------------------------------------------------------
 
-/// A tensor whose element type and rank are known only at run time: what programs, files and nets hold.
+/// A tensor whose element type and rank are known only at run time, as used by programs, files and nets.
 export class any_tensor {
  public:
   any_tensor() = default;
-  /// Existing memory under a type. Errors: shape_error if it has fewer bytes; value_error if elements are not aligned.
+  /// Existing memory viewed with a type. Errors: shape_error if it has fewer bytes; value_error if misaligned.
   any_tensor(storage memory, tensor_type type, std::size_t first_byte = 0) : storage_(std::move(memory)), type_(type) {
     detail::check_memory(storage_, type_, first_byte);
     data_ = static_cast<std::byte*>(storage_.data()) + first_byte;
   }
   template <Element T, class E> any_tensor(const tensor<T, E>& t)
       : storage_(t.memory()), type_(t.type()), data_(reinterpret_cast<std::byte*>(const_cast<T*>(t.data().data()))) {}
-  /// Zero elements of a type.
+  /// Zeros of a type.
   explicit any_tensor(const tensor_type& type);
   any_tensor(const any_tensor&) = default;
   any_tensor& operator=(const any_tensor&) = default;
@@ -498,10 +501,10 @@ export class any_tensor {
   }
   ~any_tensor() = default;
 
-  /// Strings, row by row, which are copied and cannot be written. Nothing computes with them: they are held, read and printed.
-  /// Errors: shape_error if there are more or fewer than the shape has elements.
+  /// Strings in row-major order, copied and immutable. They can be stored, read and printed, but not computed with.
+  /// Errors: shape_error if their number differs from the shape's size.
   static any_tensor of_strings(const lamina::shape& s, view<const std::string> strings);
-  /// A type without memory, as a tensor that was moved from: its elements are elsewhere.
+  /// A type without memory, like a moved-from tensor: its elements are elsewhere.
   static any_tensor without_elements(const tensor_type& type) {
     any_tensor t;
     t.type_ = type;
@@ -512,10 +515,10 @@ export class any_tensor {
   const lamina::shape& shape() const { return type_.dims; }
   dtype element() const { return type_.element; }
   std::size_t bytes() const { return type_.bytes(); }
-  /// Null where there is no memory: of an empty one, and of one that was moved from.
+  /// Null without memory: for empty and moved-from tensors.
   const std::byte* data() const { return data_; }
-  /// For writing: the caller makes sure that no thread reads at the same time. Errors: state_error where the memory is const or
-  /// was moved from.
+  /// Writable bytes; the caller ensures that no thread reads concurrently. Errors: state_error if the memory is const
+  /// or the tensor was moved from.
   std::byte* mutable_data() {
     if (storage_.is_constant()) [[unlikely]]
       detail::write_refused(type_.dims, storage_);
@@ -536,13 +539,13 @@ export class any_tensor {
     return tensor<T, E>(storage_, type_.dims,
                         static_cast<std::size_t>(held() - static_cast<std::byte*>(storage_.data())) / sizeof(T));
   }
-  /// The same where a tensor is made of it: `matrix<float> a = ws.fetch("a");`.
+  /// Same, as an implicit conversion: `matrix<float> a = ws.fetch("a");`.
   template <Element T, class E> operator tensor<T, E>() const { return as<T, E>(); }
   template <Element T> view<const T> elements() const {
     check_type(dtype_of<T>);
     return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
   }
-  /// Strings, which live as long as this tensor or a copy of it.   Errors: type_error, state_error.
+  /// Strings, valid while this tensor or a copy of it lives.   Errors: type_error, state_error.
   template <std::same_as<std::string_view> T> view<const T> elements() const {
     check_type(dtype::string);
     return view<const T>(reinterpret_cast<const T*>(held()), static_cast<std::size_t>(type_.dims.size()));
@@ -560,8 +563,8 @@ export class any_tensor {
   tensor_type type_;
   std::byte* data_ = nullptr;
 };
-/// The caller's span under a shape of any rank; `as` gives it a type. Errors: shape_error if the extents hold more elements
-/// than the span.
+/// Views the caller's span with a shape of any rank; `as` adds static type. Errors: shape_error if the extents hold
+/// more elements than the span.
 export template <class T, std::size_t N> requires Element<std::remove_const_t<T>>
 any_tensor borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);

@@ -9,7 +9,7 @@ import lamina.std;
 
 namespace lamina {
 
-// The block of owned memory stands in front of its elements, in one piece; that of borrowed memory stands alone.
+// Owned memory is one allocation: the block, then its elements. Borrowed memory has a separate block.
 storage::storage(std::size_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() - header)
     detail::raise(error_kind::memory, "out of memory: the size of a tensor overflows");
@@ -50,7 +50,7 @@ any_tensor::any_tensor(const tensor_type& type)
 }
 
 namespace {
-/// Strings one behind the other, and where each of them is.
+/// Concatenated strings, and a view of each.
 struct held_strings {
   std::string characters;
   std::vector<std::string_view> strings;
@@ -112,7 +112,7 @@ void extents_mismatch(const shape& pattern, const shape& got) {
 void check_borrowed(std::size_t elements, const shape& s) {
   text t;
   std::int64_t wanted = 1;
-  bool fits = true;  // the number in 64 bits
+  bool fits = true;  // whether the number fits 64 bits
   for (int i = 0; i < s.rank; ++i) {
     if (!s[i].is_number()) {
       t << "borrow: " << s << " has an extent that is no number";

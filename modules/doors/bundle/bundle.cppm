@@ -1,4 +1,4 @@
-// Networks compiled ahead of time: a plan written out as an object file that runs with no library at all. The kernels
-// come from the library's own archives, so the bits are the same as in the process.
+// Ahead-of-time compilation: writes a plan as an object file that runs without any library. The kernels come from the
+// library's own archives, so results are bit-identical to a run in the process.
 export module lamina.bundle;
 export import :write;

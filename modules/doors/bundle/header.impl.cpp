@@ -1,4 +1,4 @@
-// NAME.h: what a program in C or C++ has to know of a bundle.
+// NAME.h: the interface of a bundle for programs in C and C++.
 module lamina.bundle:header.impl;
 import :image;
 import :write;
@@ -13,7 +13,7 @@ std::string_view c_type(dtype t) {
   constexpr std::string_view names[] = {"float",   "double",  "uint16_t", "uint16_t", "int8_t",   "int16_t", "int32_t",
                                         "int64_t", "uint8_t", "uint8_t",  "uint16_t", "uint32_t", "uint64_t"};
   if (t == dtype::int4 || t == dtype::int2) return "int8_t";
-  return t > dtype::uint64 ? "uint8_t" : names[static_cast<int>(t)];  // one byte each; strings are never planned
+  return t > dtype::uint64 ? "uint8_t" : names[static_cast<int>(t)];  // one byte each; plans have no strings
 }
 
 constexpr std::string_view codes = R"(#ifndef LAMINA_BUNDLE_OK
@@ -97,7 +97,7 @@ int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *
 /* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares @comparison@. Overwrites the mutable weights and the activations. */
 int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
 )";
-/// How the self-test looks at the outputs.
+/// How the self-test compares the outputs.
 constexpr const char* own_comparison = R"(each bit of
  * the outputs)";
 constexpr const char* foreign_comparison = R"(the outputs
@@ -172,7 +172,7 @@ constexpr std::string_view module_place = R"(inline constexpr decltype(sizeof 0)
 inline @type@* @tensor@(unsigned char* mutable_weights) { return reinterpret_cast<@type@*>(mutable_weights + @offset@); }
 )";
 
-/// Fills the patterns with what is known of one bundle and one of its entries.
+/// Fills the patterns with the properties of a bundle and one of its entries.
 class pattern_filler {
  public:
   pattern_filler(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
@@ -260,7 +260,7 @@ std::string interface_of(const image& bundle, const options& o) {
     fill.put(module_memory);
     std::set<std::string> there{"alignment", "constant_bytes", "mutable_bytes", "activation_bytes", "int8_t",
                                 "int16_t",   "int32_t",        "int64_t",       "uint8_t",          "uint16_t"};
-    for (symbol s : e.tensors) {  // without the entry's name in front a name may be a keyword or one of these
+    for (symbol s : e.tensors) {  // without the entry's name as prefix a name may be a keyword or one of these
       while (is_keyword(s.identifier) || there.contains(s.identifier) || there.contains(s.identifier + "_elements"))
         s.identifier += '_';
       there.insert(s.identifier);

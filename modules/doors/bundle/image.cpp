@@ -1,7 +1,7 @@
 module;
 #include "kernels.h"
-// What a bundle holds before it is written as C: the weights, and for each entry its tensors and its calls of kernels
-// with their arguments word by word.
+// The contents of a bundle before it is written as C: the weights, and for each entry its tensors and its kernel calls
+// with their arguments, word by word.
 module lamina.bundle:image;
 import :write;
 import lamina;
@@ -9,12 +9,12 @@ import lamina.std;
 
 namespace lamina::bundle {
 
-/// Where an address begins: at one of the caller's three regions.
+/// Base of an address: one of the caller's three regions.
 enum class region : std::uint8_t { none, constants, variables, activations };
 constexpr std::size_t alignment = 64;
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/// 64 bits of an argument struct: a number, an address in a region, or that of a function or table.
+/// 64 bits of an argument struct: a number, an address in a region, or the address of a function or table.
 struct word {
   std::uint64_t value = 0;  // the number, or the offset
   region in = region::none;
@@ -22,32 +22,33 @@ struct word {
   bool operator==(const word&) const = default;
 };
 
-/// A kernel call, or the iterations of a loop, whose arguments are none, or the address of a predicate and what it must be.
+/// A kernel call or a loop. The arguments of a loop are empty, or the address of its predicate and the value that it
+/// must have.
 struct call {
-  std::string_view kernel{};  // empty: not part of a run
+  std::string_view kernel{};  // empty: not executed
   std::vector<word> arguments{};
-  std::int32_t loop = -1;  // its number, where this is one
+  std::int32_t loop = -1;  // index of the loop; -1: a kernel call
 };
 struct move {
   std::size_t call, at;
   std::int64_t stride;
 };
 struct loop {
-  std::size_t first, count;  // its calls
+  std::size_t first, count;  // range of calls
   std::int64_t iterations;
-  std::vector<move> moves;  // after each iteration a word of a call's arguments changes
+  std::vector<move> moves;  // words of call arguments that change after each iteration
 };
 
-/// Bytes that have a name.
+/// A named range of bytes.
 struct symbol {
-  std::string name;        // as the net has it
-  std::string identifier;  // as C has it
+  std::string name;        // name in the net
+  std::string identifier;  // name in C
   tensor_type type;
   region in = region::none;
   std::size_t offset = 0;
   enum class role : std::uint8_t { input, output, state, constant } is = role::constant;
 };
-/// What a run of calls computes, and where it leaves its results.
+/// The operation that a range of calls computes, and the locations of its results.
 struct operation {
   struct result {
     tensor_type type;
@@ -55,26 +56,28 @@ struct operation {
     std::size_t offset, bytes;
   };
   std::string what;
-  std::size_t first, count;  // its calls
+  std::size_t first, count;  // range of calls
   std::vector<result> results{};
 };
 
 struct entry_image {
   std::string name;
-  std::vector<symbol> tensors;  // inputs, then outputs, then states that a run assigns
+  std::vector<symbol> tensors;  // inputs, then outputs, then assigned states
   std::vector<symbol> constants;
-  std::vector<call> calls;  // by number; a run begins at `first` and ends before `end`
+  std::vector<call> calls;  // by index; a run executes [first, end)
   std::vector<loop> loops;
   std::vector<operation> operations;
-  std::size_t first = 0, commit = 0, end = 0;  // from `commit` on states are assigned, and nothing can fail
-  std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;  // scratch: its offset in the activations
+  std::size_t first = 0, commit = 0, end = 0;  // calls from `commit` on assign states and cannot fail
+  std::size_t variable_bytes = 0, activation_bytes = 0, scratch = 0;  // scratch: offset in the activations
   std::size_t arena_bytes = 0, live_bytes = 0;
-  std::vector<std::pair<std::size_t, std::string>> checks;  // counters in the activations, and what they count
-  std::vector<std::size_t> given;  // where the weights hold values of the tensors: the self-test's, states' first ones
+  std::vector<std::pair<std::size_t, std::string>> checks;  // offset of a counter in the activations, and the message
+                                                            // for what it counts
+  std::vector<std::size_t> given;  // offsets in the weights of values for `tensors`: self-test inputs and outputs,
+                                   // initial states
   bool states() const { return !tensors.empty() && tensors.back().is == symbol::role::state; }
 };
 
-/// The head of the weights file, in 64 bytes: magic, version, size of the file, checksum of what follows the head.
+/// Header of the weights file, 64 bytes: magic, version, file size, checksum of the bytes after the header.
 struct weights_head {
   char magic[8];
   std::uint32_t version, reserved;
@@ -90,13 +93,13 @@ struct image {
   std::vector<entry_image> entries;
   std::vector<std::byte> weights;
   std::uint64_t checksum = 0;
-  std::string target{};  // the processor and system, where it is not one like this
+  std::string target{};  // target triple; empty for x86_64
   std::string set_name() const { return kernels::name_of(set); }
   bool foreign() const { return set == kernels::isa::neon64; }
 };
 
-/// The checksum of the weights: any change of one word changes it. High bits come down after each product, so that
-/// changes of several high bits do not cancel each other.
+/// Checksum of the weights: changing any single word changes it. High bits are mixed into low ones after each product,
+/// so that changes of several high bits do not cancel out.
 std::uint64_t checksum_of(view<const std::byte> bytes) {
   std::uint64_t sum = 0xcbf29ce484222325u;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
@@ -108,7 +111,7 @@ std::uint64_t checksum_of(view<const std::byte> bytes) {
   return sum;
 }
 
-/// Plans the parts and lays out their memory. Errors: as those of `write`.
+/// Plans the entries and lays out their memory. Errors: those of `write`.
 image image_of(view<const program_entry> parts, const options& o);
 
 constexpr std::string_view name_of(symbol::role r) {
@@ -116,14 +119,14 @@ constexpr std::string_view name_of(symbol::role r) {
   return names[static_cast<int>(r)];
 }
 
-/// In capitals, as macros are named.
+/// Upper case, for macro names.
 std::string upper(std::string s) {
   for (char& c : s)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return s;
 }
 
-/// A pattern in which each @word@ stands for something else.
+/// Replaces each @word@ of a pattern by its meaning.
 std::string filled(std::string_view pattern, std::initializer_list<std::pair<std::string_view, std::string>> words) {
   std::string s(pattern);
   for (const auto& [word, meaning] : words) {
@@ -133,8 +136,8 @@ std::string filled(std::string_view pattern, std::initializer_list<std::pair<std
   }
   return s;
 }
-/// What stands in a comment of C must not end it, nor begin another one. A line that ends with a backslash goes on in
-/// the next one, so that neither may hold an end of line.
+/// Makes text safe inside a C comment, which it must neither end nor nest. Control characters, line ends among them,
+/// become spaces, since a backslash at the end of a line would continue the line.
 std::string comment(std::string s) {
   for (char& c : s)
     if ((c >= 0 && c < ' ') || c == '\x7f') c = ' ';
@@ -144,17 +147,17 @@ std::string comment(std::string s) {
 }
 
 bool is_keyword(std::string_view name);
-/// Why neither a bundle nor an entry can have a name, as the end of a sentence; nothing where it can.
+/// Reason why a bundle or entry must not have this name, as the end of a message; empty if it may.
 std::string_view why_reserved(const std::string& name);
-/// Errors: value_error where two of the names that the bundle's files define are one.
+/// Errors: value_error if two definitions of the bundle's files have the same name.
 void check_names(const image& bundle, const options& o);
 
-/// NAME.h, NAME.cppm and NAME.c.
+/// Contents of NAME.h, NAME.cppm and NAME.c.
 std::string header_of(const image& bundle, const options& o);
 std::string interface_of(const image& bundle, const options& o);
 std::string source_of(const image& bundle, const options& o);
 
-/// Compiles the source, joins it with the kernels that it names and puts NAME.o into the directory; `globals` are the
+/// Compiles the source, links it with the kernels that it names and writes NAME.o to the directory; `globals` are the
 /// symbols that stay visible. Errors: state_error, file_error.
 void make_object(const std::string& directory, const image& bundle, const std::string& header,
                  const std::string& source, const std::vector<std::string>& globals, const options& o);

@@ -1,7 +1,7 @@
 # cmake -D NM=nm -D "ARCHIVES=a|b|c" -D HEADER=kernel_names.h -D OUTPUT=kernel_names.cpp -P kernel_names.cmake
 #
-# Writes the table of kernel_names.h: every function and every table of the archives that other objects can name, with the
-# member <family>.cpp.o in which it lies.
+# Writes the table of kernel_names.h: every externally visible function and table of the archives, with the archive
+# member <family>.cpp.o that defines it.
 cmake_minimum_required(VERSION 3.28)
 string(REPLACE "|" ";" ARCHIVES "${ARCHIVES}")
 execute_process(COMMAND ${NM} --defined-only --format=posix ${ARCHIVES} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)

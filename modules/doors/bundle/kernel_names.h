@@ -1,5 +1,4 @@
-// The names of the kernels' symbols, and the sources in which they lie, by their addresses: a table that the build makes
-// of the archives.
+// Symbol name and source file of each kernel, by its address. The build generates the table from the archives.
 #pragma once
 #include <cstddef>
 
@@ -8,7 +7,7 @@ namespace lamina::bundle {
 struct kernel_name {
   const void* address;
   const char* name;
-  const char* family;  // the source in which it lies: <family>.cpp
+  const char* family;  // source file that defines it: <family>.cpp
 };
 extern const kernel_name kernel_names[];
 extern const std::size_t kernel_name_count;

@@ -1,7 +1,7 @@
 module;
 #include "kernel_names.h"
 #include "kernels.h"
-// From plans to the image of a bundle: weights as the plan packs them, offsets, arguments with the names of kernels.
+// Turns plans into the image of a bundle: weights as the plan packs them, offsets, arguments with the names of kernels.
 module lamina.bundle:layout.impl;
 import :image;
 import :write;
@@ -29,13 +29,13 @@ std::string identifier_of(std::string_view name) {
   return is_identifier(s) ? s : "_" + s;
 }
 
-/// The kernels' names by address.
+/// Kernel names by address.
 class kernel_table {
  public:
   kernel_table() {
     for (std::size_t i = 0; i < kernel_name_count; ++i) names_.emplace(kernel_names[i].address, kernel_names[i].name);
   }
-  /// Empty where it is no kernel of the library.
+  /// Empty if the address is no kernel of the library.
   std::string_view operator[](const void* address) const {
     auto at = names_.find(address);
     return at == names_.end() ? std::string_view() : std::string_view(at->second);
@@ -45,7 +45,7 @@ class kernel_table {
   std::unordered_map<const void*, const char*> names_;
 };
 
-/// The weights as they grow. Equal bytes lie there once.
+/// The weights under construction. Equal bytes are stored once.
 class constants {
  public:
   constants() { bytes_.resize(sizeof(weights_head)); }
@@ -58,7 +58,7 @@ class constants {
     }
     return at->second;
   }
-  /// The file: its head is filled in. Errors: none.
+  /// The contents of the weights file, with the header filled in. Errors: none.
   std::vector<std::byte> finish(std::uint64_t& checksum) {
     weights_head head{};
     std::memcpy(head.magic, weights_magic.data(), sizeof head.magic);
@@ -74,7 +74,7 @@ class constants {
   std::unordered_map<std::string, std::size_t> known_;
 };
 
-/// Numbers for a self-test: floats between -1 and 1, whole numbers 0, booleans in turn.
+/// Generated self-test values: floats between -1 and 1, integers 0, booleans alternating.
 any_tensor made_up(const tensor_type& type) {
   any_tensor t(type);
   auto* to = t.mutable_data();
@@ -92,7 +92,7 @@ any_tensor made_up(const tensor_type& type) {
   return t;
 }
 
-/// False for types that are not float or double.
+/// Always false for types other than float and double.
 bool all_finite(dtype element, const void* data, std::size_t bytes) {
   const auto all = [&](auto zero) {
     for (std::size_t i = 0; i + sizeof zero <= bytes; i += sizeof zero) {
@@ -146,14 +146,15 @@ class layout_of {
     std::int64_t offset = 0;
   };
 
-  // There is one thread, lines of the plan stand for steps that follow each other, and code that is not linked is saved.
+  // A bundle has one thread; each line of the plan must cover consecutive steps; and code that is not linked saves
+  // space.
   static pass_options one_by_one(pass_options o) {
     o.parallel = false;
     o.compact = true;
     return o;
   }
 
-  // Inputs, outputs and assigned states one after the other in the variables.
+  // Places inputs, outputs and assigned states consecutively in the variables region.
   void place_buffers() {
     const auto& inputs = from_.of.inputs();
     auto place = [&](std::string name, const tensor_type& type, symbol::role role) {
@@ -181,7 +182,7 @@ class layout_of {
     to_.variable_bytes = std::max(alignment, to_.variable_bytes);
     places_.resize(plan_->buffers().size());
   }
-  // Names of the header stand there in capitals too.
+  // The header uses the names in upper case too, so the comparison ignores case.
   bool taken(const std::string& identifier) const {
     const std::string capitals = upper(identifier);
     for (std::string_view own : {"SELF_TEST", "CHECK_WEIGHTS", "CONFIG", "RESET"})
@@ -192,7 +193,7 @@ class layout_of {
     return identifiers_.contains(capitals);
   }
 
-  // By where the addresses stand in the arguments.
+  // Indexes relocations and code pointers by their position in the arguments.
   void read_relocations() {
     for (const auto& r : plan_->relocations()) at_.emplace(r.at, located{r.buffer, r.offset});
     for (const auto& c : plan_->code()) {
@@ -212,7 +213,7 @@ class layout_of {
       f(i->first - s.arguments, i->second);
   }
 
-  // What the plan computes once from states and then reads is a constant of the bundle, as it lies in the arena now.
+  // Buffers that the plan computes once from states: constants of the bundle, with their present contents in the arena.
   void keep_once() {
     for (std::size_t s = 0; s < to_.first; ++s)
       each_address(s, [&](std::size_t, const located& l) {
@@ -224,7 +225,7 @@ class layout_of {
     region in = region::none;
     std::size_t offset = 0;
   };
-  // Where a buffer lies; constants get their place when they are first asked for.
+  // Location of a buffer. Constants are added to the weights on first use.
   place place_of(std::int32_t buffer) {
     auto& known = places_[static_cast<std::size_t>(buffer)];
     if (known.in != region::none) return known;
@@ -314,7 +315,7 @@ class layout_of {
       c.arguments[at / 8] = {p.offset + static_cast<std::uint64_t>(l.offset), p.in, {}};
     });
   }
-  // Whether a buffer is a constant of the bundle with nothing but finite numbers.
+  // Whether a buffer is a constant of the bundle that has only finite numbers.
   bool is_finite(std::int32_t buffer) {
     const auto [known, fresh] = finite_.try_emplace(buffer, false);
     if (!fresh) return known->second;
@@ -325,9 +326,9 @@ class layout_of {
       known->second = all_finite(value.type().element, value.data(), value.bytes());
     } else if (b.kind == buffer_kind::constant) {
       const any_tensor& value = plan_->constants()[at];
-      const dtype element = value.type().element;  // bytes are a packed form, as below
+      const dtype element = value.type().element;  // uint8 is a packed form, as below
       known->second = all_finite(element == dtype::uint8 ? dtype::float32 : element, value.data(), value.bytes());
-    } else if (b.kind == buffer_kind::packed) {  // weights of convolutions in blocks of channels
+    } else if (b.kind == buffer_kind::packed) {  // convolution weights in channel blocks
       const auto& k = plan_->packs()[at];
       const auto& form = states_.find(plan_->state_names()[static_cast<std::size_t>(k.state)])->packed(k.format);
       known->second = all_finite(dtype::float32, form.memory.data(), k.bytes);
@@ -350,7 +351,7 @@ class layout_of {
         const auto& move = plan_->moves()[l.first_move + m];
         const auto step = std::prev(step_at.upper_bound(move.at))->second;
         const call& c = to_.calls[step];
-        if (c.arguments.empty()) continue;  // of a packing that is done already
+        if (c.arguments.empty()) continue;  // packing already done at build time
         made.moves.push_back({step, c.loop >= 0 ? 0 : (move.at - plan_->steps()[step].arguments) / 8, move.stride});
       }
       to_.loops.push_back(std::move(made));
@@ -362,7 +363,8 @@ class layout_of {
     return a;
   }
 
-  // Lines of the plan's table stand for runs of steps; those of a loop's iterations are part of the loop's own.
+  // Calls `f` for each line of the plan, which covers consecutive steps. Indented lines belong to the loop above them
+  // and are skipped.
   template <class F> void each_line(F f) const {
     std::size_t at = 0;
     for (const auto& line : plan_->lines()) {
@@ -431,22 +433,22 @@ class layout_of {
   const program_entry& from_;
   const options& options_;
   const std::vector<any_tensor>& samples_;
-  parameter_store states_;  // a copy, in which the weights are packed
+  parameter_store states_;  // a copy, whose weights are packed
   std::shared_ptr<const plan> plan_;
   std::shared_ptr<workspace> memory_ = std::make_shared<workspace>();
   std::map<std::uint32_t, located> at_;
-  std::map<std::uint32_t, std::optional<std::uint32_t>> code_;  // and the address of the numbers for which it is called
-  std::map<std::int32_t, bool> finite_;                         // buffers, as far as asked for
+  std::map<std::uint32_t, std::optional<std::uint32_t>> code_;  // value: position of the numbers that it is needed for
+  std::map<std::int32_t, bool> finite_;                         // cached `is_finite` by buffer
   std::set<std::int32_t> once_;
-  std::map<std::int32_t, std::size_t> state_at_;   // assigned states among the tensors
-  std::set<std::string> identifiers_;              // of the tensors, in capitals
-  std::map<std::string, int> next_number_;         // of an identifier that several tensors would have
-  std::map<std::uint32_t, std::int32_t> loop_at_;  // loops by their arguments
+  std::map<std::int32_t, std::size_t> state_at_;   // index in `tensors` of each assigned state
+  std::set<std::string> identifiers_;              // of the tensors, in upper case
+  std::map<std::string, int> next_number_;         // next suffix of an identifier that several tensors share
+  std::map<std::uint32_t, std::int32_t> loop_at_;  // loop by position of its arguments
   std::vector<place> places_;
 };
 
-/// The processor of a target where it is one that kernels are for, with Linux and addresses of 64 bits; else nothing. A
-/// target is processor-vendor-system-environment, where vendor and environment may be missing.
+/// The processor of a target, if kernels exist for it and the system is Linux with 64-bit addresses; empty otherwise. A
+/// target is processor-vendor-system-environment, where vendor and environment are optional.
 std::string_view processor_of(std::string_view target) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= target.size();) {
@@ -466,8 +468,8 @@ std::string_view processor_of(std::string_view target) {
   return is_x86 ? "x86_64" : "aarch64";
 }
 
-/// The set of the target's kernels. Kernels of another processor are run here in registers of the same size, for packed
-/// weights and the answers of the self-test.
+/// The kernel set of the target. Kernels for another processor also run here, in registers of the same size, to pack
+/// weights and to compute the expected self-test outputs.
 kernels::isa set_of(const options& o) {
   if (o.passes && o.passes->compute != dtype::float32)
     fail(error_kind::unsupported, o.name,
@@ -494,7 +496,7 @@ kernels::isa set_of(const options& o) {
   fail(error_kind::value, o.name, t);
 }
 
-/// Errors: unsupported_error that names all operations that no plan holds.
+/// Errors: unsupported_error that names all operations that do not fit in a single plan.
 void refuse_segments(std::string_view bundle, const program& p) {
   constexpr std::size_t max_named = 100;
   const auto all = why_in_segments(p, max_named);
@@ -525,7 +527,7 @@ image image_of(view<const program_entry> parts, const options& o) {
   for (const auto& p : parts) refuse_segments(o.name, p.of);
   const kernel_table kernels;
   constants weights;
-  // What follows from weights alone is computed here, once for entries of one program.
+  // Values that depend on weights alone are computed here, once for all entries of a program.
   std::map<std::pair<const program*, const parameter_store*>, saved_net> ready;
   for (const auto& p : parts) {
     auto same = [&](const entry_image& e) { return e.name == p.name; };

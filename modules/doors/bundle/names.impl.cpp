@@ -1,6 +1,6 @@
 module;
 #include <dlfcn.h>
-// Names that a bundle may not define, and whether those that it defines are different ones.
+// Names that a bundle must not define, and the check that the names that it defines are distinct.
 module lamina.bundle:names.impl;
 import :image;
 import :write;
@@ -11,7 +11,7 @@ namespace lamina::bundle {
 
 namespace {
 
-/// Whether a list of words with a space between them has this one.
+/// Whether `one` is in a space-separated list of words.
 bool among(std::string_view words, std::string_view one) {
   for (std::size_t at = 0; (at = words.find(one, at)) != words.npos; ++at)
     if ((at == 0 || words[at - 1] == ' ') && (at + one.size() == words.size() || words[at + one.size()] == ' '))
@@ -27,16 +27,16 @@ constexpr std::string_view keywords =
     "public register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast "
     "struct switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual union "
     "unsigned using virtual void volatile wchar_t while xor xor_eq";
-// What is a macro or a type wherever the usual headers are read, or before any of them.
+// Macros and types of the usual headers, and predefined macros.
 constexpr std::string_view of_headers =
     "CHAR_BIT EOF FILE I INFINITY NAN NULL assert bool complex div_t double_t errno float_t fpos_t fpclassify i386 "
     "imaginary isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered "
     "jmp_buf ldiv_t linux lldiv_t max_align_t mbstate_t noreturn nullptr_t offsetof ptrdiff_t setjmp sig_atomic_t "
     "signbit size_t ssize_t std time_t unix va_arg va_copy va_end va_list va_start wctrans_t wctype_t wint_t";
-// Arguments and variables of the generated functions, which call entries by name, and macros around them.
+// Arguments and local variables of the generated functions, which call entries by name, and the macros around them.
 constexpr std::string_view inside = "ADDRESS activations constant_weights mutable_weights scratch status wrong";
 
-/// The whole numbers of <stdint.h>: types as uint_fast16_t, macros as UINT_FAST16_MAX.
+/// Integer types and macros of <stdint.h>, such as uint_fast16_t and UINT_FAST16_MAX.
 bool is_whole_number(std::string_view s) {
   if (s.starts_with('u') || s.starts_with('U')) s.remove_prefix(1);
   const bool capitals = s.starts_with("INT"), small = s.starts_with("int");
@@ -50,7 +50,7 @@ bool is_whole_number(std::string_view s) {
   return among("8 16 32 64 max ptr MAX PTR", s.substr(0, width)) && among("_t _MAX _MIN _C", s.substr(width));
 }
 
-/// Whether the C library of this process has a function or a variable of the name.
+/// Whether the C library of this process has a function or variable with this name.
 bool is_of_library(const std::string& name) {
   for (const char* file : {"libc.so.6", "libm.so.6"})
     if (void* library = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD)) {
@@ -77,7 +77,7 @@ std::string_view why_reserved(const std::string& name) {
 }
 
 void check_names(const image& bundle, const options& o) {
-  std::map<std::string, std::string> defined;  // and what it is
+  std::map<std::string, std::string> defined;  // name, and the description of its definition
   auto define = [&](std::string name, const std::string& what) {
     const auto [at, fresh] = defined.try_emplace(std::move(name), what);
     if (fresh) return;

@@ -9,8 +9,8 @@ module;
 #include <cstdio>
 #include <cstdlib>
 #include "kernel_names.h"
-// NAME.o: the generated C compiled and joined with the kernels that it names, everything else of both hidden. Kernels of this
-// kind of machine come from the library's archives, those of another are compiled for it.
+// NAME.o: compiles the generated C, links it with the kernels that it names and hides all other symbols. Kernels for
+// this architecture come from the library's archives; kernels for another one are compiled.
 module lamina.bundle:object.impl;
 import :image;
 import :write;
@@ -21,7 +21,7 @@ namespace lamina::bundle {
 
 namespace {
 
-/// A program with its arguments, without a shell.
+/// A command line, run without a shell.
 class command {
  public:
   command(std::string_view bundle, std::string program) : bundle_(bundle), words_{std::move(program)} {}
@@ -29,12 +29,12 @@ class command {
     words_.push_back(std::move(word));
     return *this;
   }
-  /// What is said beside the program's words where they have a word of a missing file.
+  /// Hint that is added to the program's output if that says that a file is missing.
   command& where_files_are_missing(std::string hint) {
     hint_ = std::move(hint);
     return *this;
   }
-  /// Errors: state_error with what the program says, if it fails.
+  /// Errors: state_error with the program's output, if it fails.
   void run() {
     start();
     finish();
@@ -83,7 +83,7 @@ class command {
   }
 
  private:
-  // Its exit status; what it writes to its standard output and error.
+  // Returns the exit status; appends standard output and error to `said`.
   int wait(std::string& said) {
     char buffer[4096];
     for (ssize_t n; (n = ::read(pipe_, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
@@ -119,7 +119,7 @@ bool can_run(const std::string& program) {
   return false;
 }
 
-/// The program that was named, else that of the variable, else the first of the usual ones that is there.
+/// The program to use: `named`, else the environment variable, else the first of the usual names that exists.
 std::string found(std::string_view bundle, std::string_view what, std::string_view package, const std::string& named,
                   const char* variable, std::initializer_list<std::string> usual) {
   if (!named.empty()) return named;
@@ -132,8 +132,8 @@ std::string found(std::string_view bundle, std::string_view what, std::string_vi
   lamina::detail::raise(error_kind::state, t);
 }
 
-/// The folder of a file that belongs to the library: the one that was named, else that of the variable, else beside this
-/// program where it is installed, in the build, and where the library was to be installed. Errors: file_error.
+/// The folder of a file of the library: `named`, else the environment variable, else beside this installed program, in
+/// the build tree, or in the install prefix. Errors: file_error.
 std::string folder_of(const image& bundle, std::string_view what, const std::string& file, const std::string& named,
                       std::string_view option, const char* variable, std::string_view built,
                       std::string_view installed) {
@@ -148,7 +148,7 @@ std::string folder_of(const image& bundle, std::string_view what, const std::str
       bin = bin.substr(0, bin.rfind('/'));
       folders.push_back(std::string(bin.substr(0, bin.rfind('/'))) + "/" + std::string(installed));
     }
-    if (std::filesystem::is_directory(built)) folders.emplace_back(built);  // else it is one of another machine
+    if (std::filesystem::is_directory(built)) folders.emplace_back(built);  // otherwise built on another machine
     folders.push_back(LAMINA_INSTALL_PREFIX "/" + std::string(installed));
   }
   text words;
@@ -161,7 +161,7 @@ std::string folder_of(const image& bundle, std::string_view what, const std::str
   lamina::detail::raise(error_kind::file, words);
 }
 
-/// The archive of a set's kernels; none for another machine where no folder is named that has it.
+/// The kernel archive of an instruction set; empty for another architecture if no named folder has it.
 std::string archive_of(const image& bundle, const tools& t) {
   const std::string file = "liblamina_kernels_" + bundle.set_name() + ".a";
   if (!bundle.foreign())
@@ -176,7 +176,7 @@ std::string archive_of(const image& bundle, const tools& t) {
   return !folder.empty() && std::filesystem::is_regular_file(at) ? at : std::string();
 }
 
-/// The sources of the kernels that a bundle names.
+/// The source files of the kernels that a bundle calls.
 std::vector<std::string> families_of(const image& bundle) {
   std::set<std::string_view> named;
   for (const auto& e : bundle.entries)
@@ -200,7 +200,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Runs commands, as many at a time as there are processors.
+/// Runs commands in parallel, one per processor.
 void run_all(std::vector<command>& commands) {
   const std::size_t max = std::max(1u, std::thread::hardware_concurrency());
   for (std::size_t i = 0; i < commands.size() + max; ++i) {
@@ -213,8 +213,8 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](writer& w) { w.write(text); });
 }
 
-/// A folder of its own for what comes in between, gone in the end. It is locked while its process lives: if that is killed,
-/// the next `write_file_atomically` beside it removes the folder.
+/// Temporary folder for intermediate files, removed at the end. It is locked while its process lives: if the process is
+/// killed, the next `write_file_atomically` in the same directory removes the folder.
 struct temporary_directory {
   std::string name;
   std::vector<std::string> files;
@@ -240,7 +240,7 @@ struct temporary_directory {
   std::string file(const std::string& f) { return files.emplace_back(name + "/" + f); }
 
  private:
-  // False where another writer came between creation and lock and has removed the folder.
+  // False if another writer removed the folder between its creation and the lock.
   bool stays() const {
     struct stat status;
     if (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
@@ -275,7 +275,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
   write_text(in.file(bundle.name + ".h"), header);
   write_text(code, source);
   auto for_target = [&](command&& c) {
-    // A processor alone is that of this system, as its compiler takes it without a word.
+    // A target without a system means this system: the compiler needs no --target.
     const bool other = o.target.find('-') != o.target.npos;
     if (other) c << "--target=" + o.target;
     if (!o.cpu.empty()) c << (foreign ? "-mcpu=" : "-march=") + o.cpu;
@@ -307,7 +307,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
     }
   }
   run_all(compile);
-  // Groups are dissolved: two bundles may hold the same kernel, each its own.
+  // Dissolves section groups: each of two bundles keeps its own copy of a kernel.
   command join(bundle.name, linker);
   join << "-r" << "--gc-sections" << "--force-group-allocation" << "-e" << globals[0];
   for (const auto& g : globals) join << "-u" << g;

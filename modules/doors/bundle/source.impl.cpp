@@ -1,5 +1,5 @@
-// NAME.c: the plan as C, in which every offset and size is a constant. Arguments are words on the stack: numbers,
-// addresses in the caller's regions, and addresses of kernels. A table of bytes says which of them change from call to call.
+// NAME.c: the plan as C, with every offset and size a constant. Arguments are words on the stack: numbers, addresses in
+// the caller's regions, and addresses of kernels. A table of bytes encodes which words change from call to call.
 module lamina.bundle:source.impl;
 import :image;
 import :write;
@@ -102,7 +102,8 @@ constexpr std::string_view own_comparison = R"(static int lamina_differ(const ui
   return d != 0;
 }
 )";
-/// Those where the expected outputs are another machine's: of float and double, and of half-width numbers.
+/// Comparisons used if the expected outputs were computed on another architecture: for float and double, and for
+/// half-width numbers.
 constexpr std::string_view foreign_comparison =
     R"(static int lamina_differ_@type@(const uint8_t *a, const uint8_t *b, size_t n) {
   const @type@ *x = (const @type@ *)(const void *)a, *y = (const @type@ *)(const void *)b;
@@ -169,14 +170,14 @@ std::string hexadecimal(std::uint64_t v) {
   return digits;
 }
 
-/// What a word of arguments is: the number of a base that is added to its value, or one of these.
+/// Kind of an argument word: the index of the base that is added to its value, or one of these.
 constexpr unsigned code_kind = 4, skip_kind = 5;
 
-/// The table of an entry's arguments and the list of what they name, as both grow.
+/// Builds the argument table of an entry and the list of symbols that it refers to.
 class argument_table {
  public:
-  /// The arguments of a call of `kernel` (empty: of an iteration) in the words from `place` on, which hold those of `before`
-  /// (null: zeros).
+  /// Adds the arguments of a call of `kernel` (empty: of a loop or of a call in one), for the words from `place` on,
+  /// which hold the arguments `before` (null: zeros).
   void add(std::string_view kernel, std::size_t place, const std::vector<word>& now, const std::vector<word>* before) {
     std::vector<unsigned char> heads, values;
     const auto put = [&](unsigned kind, std::size_t skipped, std::uint64_t value) {
@@ -185,7 +186,7 @@ class argument_table {
       heads.push_back(static_cast<unsigned char>(kind | size << 3 | skipped << 5));
       append(values, value, std::size_t(1) << size);
     };
-    std::size_t written = 0;  // words up to here are as they have to be
+    std::size_t written = 0;  // words before this index are already correct
     for (std::size_t w = 0; w < now.size(); ++w) {
       if (now[w] == (before ? (*before)[w] : word{})) continue;
       std::size_t skipped = w - written;
@@ -201,7 +202,7 @@ class argument_table {
   const std::vector<std::string>& code() const { return code_; }
   std::string text_of() const {
     std::string all;
-    for (std::size_t i = 0; i < bytes_.size() + 8; ++i) {  // values are read as 8 bytes
+    for (std::size_t i = 0; i < bytes_.size() + 8; ++i) {  // padding: each value is read as 8 bytes
       all += std::to_string(i < bytes_.size() ? bytes_[i] : 0);
       all += i % 32 == 31 ? ",\n" : ",";
     }
@@ -222,7 +223,7 @@ class argument_table {
   std::map<std::string, std::uint64_t> number_;
 };
 
-/// A string of C.
+/// A C string literal.
 std::string quoted(std::string_view s) {
   std::string q = "\"";
   for (char c : s) {
@@ -234,7 +235,7 @@ std::string quoted(std::string_view s) {
   return q + "\"";
 }
 
-/// The function that compares outputs of a type.
+/// Name of the function that compares outputs of a type.
 std::string_view comparison_of(const image& bundle, dtype t) {
   if (!bundle.foreign()) return "lamina_differ";
   switch (t) {
@@ -245,7 +246,7 @@ std::string_view comparison_of(const image& bundle, dtype t) {
     default: return "lamina_differ";
   }
 }
-/// Those that the self-tests call.
+/// The comparison functions that the self-tests call.
 std::string comparisons_of(const image& bundle) {
   std::set<std::string_view> called;
   for (const auto& e : bundle.entries)
@@ -270,7 +271,7 @@ class entry_source {
 
   void run() {
     text before;
-    std::swap(before, to_);  // the calls are written first, and what they need before them
+    std::swap(before, to_);  // calls are generated first, then the declarations that precede them
     for (const auto& [at, what] : e_.checks)
       to_ << "  memset(activations + " << at << ", 0, 8);  /* counts: " << comment(what) << " */\n";
     std::size_t next = 0;
@@ -328,7 +329,7 @@ class entry_source {
     }
   }
 
-  // Calls of one kernel share their words, of which those are written that differ from the call before.
+  // Calls of one kernel share an argument array; only words that differ from the previous call are written.
   void single(std::size_t c) {
     const call& now = e_.calls[c];
     const auto [at, fresh] = arguments_.try_emplace({now.kernel, now.arguments.size()}, c, words_);
@@ -338,12 +339,13 @@ class entry_source {
     before = c;
     ++waiting_;
   }
-  // The calls that were added and not made yet.
+  // Emits the pending calls.
   void flush() {
     if (waiting_) to_ << "  lamina_run(calls, " << std::exchange(waiting_, 0) << ");\n";
   }
 
-  // All arguments of a loop, and of loops inside it, live through all its iterations, since each iteration moves some of them on.
+  // The arguments of a loop and of its nested loops live through all iterations, since each iteration advances some of
+  // them.
   void iterations(std::size_t call) {
     flush();
     to_ << "  {\n";
@@ -365,7 +367,7 @@ class entry_source {
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     const std::string t = "t" + std::to_string(depth);
     to_ << indent << "int64_t " << t << ";\n";
-    if (!e_.calls[call].arguments.empty())  // a predicate says whether it runs at all
+    if (!e_.calls[call].arguments.empty())  // a predicate decides whether it runs
       to_ << indent << "if (*(const uint8_t*)(uintptr_t)a" << call << "[0] == a" << call << "[1])\n";
     to_ << indent << "for (" << t << " = 0; " << t << " < " << l.iterations << "; ++" << t << ") {\n";
     for (std::size_t c = l.first; c < l.first + l.count; ++c) {
@@ -377,7 +379,8 @@ class entry_source {
     }
     for (const auto& m : l.moves) step_on(m, m.stride, indent + "  ");
     to_ << indent << "}\n";
-    if (depth && e_.calls[call].arguments.empty())  // the next iteration around this loop begins where this one did
+    if (depth && e_.calls[call].arguments.empty())  // rewinds the arguments for the next iteration of the enclosing
+                                                    // loop
       for (const auto& m : l.moves) step_on(m, -m.stride * l.iterations, indent);
   }
   void step_on(const move& m, std::int64_t by, std::string_view indent) {
@@ -390,7 +393,7 @@ class entry_source {
     copy_given(symbol::role::state);
     put(function_end);
   }
-  // What the weights hold for tensors of a role goes there.
+  // Copies the values that the weights hold for tensors of a role to these tensors.
   void copy_given(symbol::role role) {
     each(role, [&](const symbol& s, std::size_t given) {
       to_ << "  memcpy(mutable_weights + " << s.offset << ", constant_weights + " << given << ", " << s.type.bytes()
@@ -418,7 +421,7 @@ class entry_source {
   const entry_image& e_;
   const options& options_;
   argument_table table_;
-  // The last call of each kernel with so many words that is no part of a loop, and where its words are.
+  // By kernel and number of words: its last call outside loops, and the position of its argument array.
   std::map<std::pair<std::string_view, std::size_t>, std::pair<std::size_t, std::size_t>> arguments_;
   std::size_t words_ = 0, waiting_ = 0;
 };

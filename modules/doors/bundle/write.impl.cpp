@@ -1,4 +1,4 @@
-// The files of a bundle.
+// Writes the files of a bundle.
 module lamina.bundle:write.impl;
 import :image;
 import :write;
@@ -9,7 +9,7 @@ namespace lamina::bundle {
 
 namespace {
 
-/// The weights as numbers for the braces of an array, twenty a line.
+/// The weights as numbers for an array initializer, twenty per line.
 std::string numbers_of(view<const std::byte> bytes) {
   std::string s;
   s.reserve(bytes.size() * 5 + bytes.size() / 20);

@@ -1,4 +1,4 @@
-// Training on several processes by MPI: `mpirun -n 4 program`.
+// Multi-process training by MPI: `mpirun -n 4 program`.
 //
 //     import lamina;
 //     import lamina.mpi;
@@ -9,10 +9,12 @@ import lamina.std;
 
 export namespace lamina::mpi {
 
-/// The processes that `mpirun` has started, 1, 2, 4 or 8 and so on of them, as replicas of one training; one process where the program was
-/// started without it. The first call initializes MPI, unless the program has, and has the end of the program finalize it; calls
-/// come from one thread at a time. `fail` writes one line and ends all processes.
-/// Errors: state_error where MPI cannot be initialized, was finalized already, or does not let several threads of a process be.
+/// The processes started by `mpirun` as replicas of one training; their number is a power of two. A single process if
+/// the program was started without `mpirun`. The first call initializes MPI, unless the program has done so, and
+/// registers its finalization at exit; only one thread may call at a time. `fail` writes one line and ends all
+/// processes.
+/// Errors: state_error if MPI cannot be initialized, was finalized already, or does not support several threads in a
+/// process.
 std::shared_ptr<replicas> world();
 
 }  // namespace lamina::mpi

@@ -13,7 +13,7 @@ namespace lamina::mpi {
 
 namespace {
 
-// Numbers of one message; two are under way, while those before them are added.
+// Bytes per message. Two messages are in flight while earlier ones are added.
 constexpr std::size_t message_bytes = std::size_t(4) << 20;
 
 void check(int code, std::string_view what) {
@@ -24,11 +24,12 @@ void check(int code, std::string_view what) {
   throw state_error("mpi: " + std::string(what) + ": " + std::string(words, static_cast<std::size_t>(length)));
 }
 
-// A sum over all processes: pairs of them exchange numbers, round after round. Of few numbers each pair adds all that it has. Of many
-// each of the two adds a half, so that a process ends with a part of the sums, and the rounds go back to give those to all: that is
-// twice as many messages, and twice the bytes of the numbers at most for any number of processes. Both add in the same order.
-// Of a sum that one process alone needs, the rounds back bring the parts to it: of each pair in a round that has such parts, the one
-// nearer to the owner takes those of the other.
+// All-reduce sum by recursive halving and doubling. In each round, pairs of processes exchange numbers. Small arrays:
+// each partner adds the whole array. Large arrays: each partner adds one half, so that every process ends with a part
+// of the sums; then the rounds run in reverse to distribute the parts. That takes twice as many messages, but at most
+// twice the array's bytes for any number of processes. Both partners add in the same order.
+// If only one process needs the sum, the reverse rounds send the parts to this owner: of each pair that has such parts,
+// the partner nearer to the owner receives those of the other.
 class pairwise_exchange {
  public:
   static constexpr int everyone = -1;
@@ -57,7 +58,8 @@ class pairwise_exchange {
       }
     }
   }
-  // Goes on where messages have come. `room` is memory for two messages. Whether anything was done.
+  // Makes progress with messages that have arrived. `room` is memory for two messages. Returns whether anything was
+  // done.
   bool advance(std::vector<std::byte>& room) {
     if (is_done()) return false;
     const round& r = rounds_[round_];
@@ -83,7 +85,7 @@ class pairwise_exchange {
   struct round {
     int partner;
     range given, taken;
-    bool adds;  // what is taken, to what is here; else it takes its place
+    bool adds;  // whether received numbers are added to the local ones or replace them
   };
   static constexpr std::size_t halved_bytes = std::size_t(64) << 10;
   std::size_t each() const { return message_bytes / bytes_; }
@@ -124,12 +126,12 @@ class pairwise_exchange {
   std::size_t bytes_;
   std::byte* numbers_;
   std::vector<round> rounds_;
-  std::size_t round_ = 0, begun_ = 0, ended_ = 0;  // messages of this round
+  std::size_t round_ = 0, begun_ = 0, ended_ = 0;  // messages of this round that were started and completed
   MPI_Request under_way_[2][2];
 };
 
-// One call of MPI at a time: a lock is around each, so that MPI_THREAD_SERIALIZED is enough for a thread that goes on with sums. Where
-// MPI allows calls of one thread alone, sums go on in `progress`.
+// Serializes MPI calls by a lock, so that MPI_THREAD_SERIALIZED suffices for the background thread that advances sums.
+// If MPI allows calls from one thread only, sums advance in `progress`.
 class processes final : public replicas {
  public:
   processes(MPI_Comm all, bool threads) : all_(all), threads_(threads) {
@@ -211,7 +213,7 @@ class processes final : public replicas {
   }
 
  private:
-  // MPI counts in ints.
+  // MPI counts are ints.
   static constexpr std::size_t max_bytes = std::size_t(1) << 30;
   template <class F> static void in_calls(void* bytes, std::size_t count, F f) {
     for (std::size_t at = 0; at < count; at += max_bytes)
@@ -226,7 +228,7 @@ class processes final : public replicas {
     }
     begun_.notify_one();
   }
-  // One sum after the other, so that messages of two cannot be taken for each other.
+  // Sums run one at a time, so that messages of two sums cannot be confused.
   bool advance() {
     if (sums_.empty() || error_) return false;
     try {
@@ -242,7 +244,7 @@ class processes final : public replicas {
   void raise_error() const {
     if (error_) std::rethrow_exception(error_);
   }
-  // The thread: it looks often while messages come, and leaves the processor to others while none do.
+  // The background thread: polls often while messages arrive, and backs off while none do.
   void go_on() {
     constexpr std::chrono::microseconds shortest(10), longest(200);
     auto pause = shortest;
@@ -262,12 +264,12 @@ class processes final : public replicas {
   }
 
   MPI_Comm all_;
-  const bool threads_;  // MPI allows calls of several, one at a time
+  const bool threads_;  // MPI allows calls from several threads, one at a time
   int rank_ = 0, count_ = 1;
   std::mutex mutex_;
   std::condition_variable begun_;
   std::deque<pairwise_exchange> sums_;
-  std::vector<std::byte> room_;  // messages that come
+  std::vector<std::byte> room_;  // receive buffer
   std::exception_ptr error_;
   bool ends_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// Attention, rotary positions, and recurrences in their place.
+// Attention, rotary embeddings, and linear attention.
 module lamina.onnx:attention.impl;
 import :attention;
 import :convert;
@@ -50,10 +50,10 @@ value scores_of(node_call& c, const attention_call& a, const value& keys) {
   return s / lamina::sqrt(c.cast_to(c.extent_of(a.q, 3), s.type().element));
 }
 
-// Softmax of rows; those that see no key are 0.
+// Row softmax; rows without a visible key give 0.
 value shares(const attention_call& a, const value& scores) {
   value s = scores;
-  if (!a.sinks.empty()) {  // a column more, which goes again
+  if (!a.sinks.empty()) {  // a temporary extra column
     const shape& of = s.shape();
     const value column = lamina::reshape(a.sinks, shape{1, dyn, 1, 1});
     const value like = lamina::slice(s, {.start = 0, .stop = 1, .axis = 3});
@@ -74,7 +74,7 @@ value shares(const attention_call& a, const value& scores) {
   return any.empty() ? p : value(lamina::where(any, p, 0));
 }
 
-// Heads of keys once for each query that shares them.
+// Repeats the heads of keys or values for the query heads that share them.
 value repeated(node_call& c, const value& x, const value& q) {
   const dim all = q.shape()[1], own = x.shape()[1];
   if (all == own && all != dim(dyn)) return x;
@@ -178,7 +178,7 @@ void attention(node_call& c) {
   }
 }
 
-// One of the graphs of FlexAttention put on scores.
+// Applies a score-modification graph of FlexAttention.
 value modified(node_call& c, std::string_view name, const value& x) {
   if (!c.has_attribute(name)) return x;
   auto results = c.inlined(c.graph(name), {known_value{.v = x}});
@@ -202,7 +202,7 @@ value rotated(node_call& c, const value& x, const value& cosines, const value& s
   if (depth < 0 || depth % 2 || (s[3].is_number() && depth > s.at(3)))
     c.fail("pairs in ", depth, " columns of heads ", s);
   const value rows = lamina::slice(x, {.start = 0, .stop = depth, .axis = 3});
-  // One number for both of a pair.
+  // Repeats each value for both elements of a pair.
   const auto table = [&](const value& half) {
     const value one = lamina::unsqueeze(half, axes(interleaved ? 3 : 2));
     const value twice[] = {one, one};
@@ -272,7 +272,7 @@ void causal_conv_with_state(node_call& c) {
     c.give_like(1, lamina::slice_at(whole, c.extent_of(whole, 2) - before, c.extent_of(whole, 2), axes(2)));
 }
 
-// One position of linear attention: the state [N, G, D, E] and what queries read of it.
+// Step of linear attention for one position: updates the state [N, G, D, E] and reads it with the queries.
 std::shared_ptr<ir::program> linear_attention_step(const value& state, const std::vector<value>& rows, bool gated,
                                                    bool delta, std::int64_t shared) {
   auto body = std::make_shared<ir::program>();
@@ -311,7 +311,7 @@ void linear_attention(node_call& c) {
   std::vector<value> sequences{rows(0, heads), rows(1, own), rows(2, own)};
   const value k = sequences[1], v = sequences[2];
   if (gated) {
-    sequences.push_back(rows(4, own));  // one for each head, or for each of its columns
+    sequences.push_back(rows(4, own));  // one per head, or one per column of a head
   }
   if (delta) sequences.push_back(rows(5, c.dims(5)[2] == dim(1) ? 1 : own));
   const dim depth = k.shape()[3], width = v.shape()[3];

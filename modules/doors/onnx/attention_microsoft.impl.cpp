@@ -1,4 +1,4 @@
-// Attention as ONNX Runtime's graph optimizer writes it, and the activations beside it.
+// Attention operators and activations of ONNX Runtime's graph optimizer (com.microsoft).
 module lamina.onnx:attention_microsoft.impl;
 import :attention;
 import :convert;
@@ -10,7 +10,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// Parts of the last axis of these sizes.
+// Splits the last axis into parts of these sizes.
 std::vector<value> parts_of(node_call& c, const value& x, const std::vector<std::int64_t>& sizes) {
   const int last = x.shape().rank - 1;
   std::int64_t sum = 0;
@@ -32,7 +32,8 @@ std::int64_t known_extent(node_call& c, const value& x, int axis) {
   return x.shape().at(axis);
 }
 
-// What a mask says: numbers of keys, numbers and first keys, or 0 and 1 for [keys], [queries, keys] or [1, most, most].
+// Reads a mask in any of its forms: key counts, key counts with first keys, or 0/1 for [keys], [queries, keys] or [1,
+// max, max].
 void mask_keys(node_call& c, attention_call& a, std::size_t operand, const value& past) {
   const value mask = c.cast_to(c[operand], dtype::int64);
   const shape &s = mask.shape(), &of = a.q.shape();
@@ -97,14 +98,15 @@ void attention(node_call& c) {
   }
 }
 
-// Columns of all heads of packed queries, keys and values.
+// Total columns of all heads of packed queries, keys and values.
 std::int64_t depth_of_heads(node_call& c, const value& q, std::int64_t heads) {
   std::int64_t columns = 0;
   if (heads < 1 || __builtin_mul_overflow(known_extent(c, q, 4), heads, &columns)) c.fail("it has ", heads, " heads");
   return columns;
 }
 
-// Queries, keys and values of MultiHeadAttention: apart, keys and values packed, all packed, or keys and values of heads.
+// Reads queries, keys and values of MultiHeadAttention: separate; with keys and values packed; all packed; or with keys
+// and values already split into heads.
 void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
   const dtype e = c.number(0).type().element;
   const auto of_heads = [&](const value& x, int part) {  // [N, T, H, parts, D]
@@ -154,8 +156,8 @@ void multi_head_attention(node_call& c) {
   if (c.wants(3)) c.give_like(3, r.scores);
 }
 
-// Keys or values in one buffer: `counts` [N, 1, 1, 1] positions of the past, then those of now. The buffer has the room of the past
-// at least, and of `total` positions.
+// Writes keys or values to one buffer: `counts` [N, 1, 1, 1] positions of the past, then the new ones. The buffer has
+// at least the size of the past, and at least `total` positions.
 value in_buffer(node_call& c, const value& past, const value& now, const value& counts, const value& total) {
   const value room = c.extent_of(past, 2), more = c.extent_of(now, 2);
   const value both[] = {past, now};
@@ -208,7 +210,7 @@ void group_query_attention(node_call& c) {
     const auto made = parts_of(c, x, {heads * depth, own * depth, own * depth});
     a.q = split_heads(c, made[0], heads), a.k = split_heads(c, made[1], own), a.v = split_heads(c, made[2], own);
   }
-  // Positions of the past, of each sample.
+  // Number of past positions of each sample.
   const value whole = lamina::reshape(c.cast_to(c[5], dtype::int64), shape{dyn, 1, 1, 1}) + 1;
   const value counts = lamina::max(whole - c.extent_of(a.q, 2), 0);
   normalize_heads(c, a);

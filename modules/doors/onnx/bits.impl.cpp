@@ -1,4 +1,4 @@
-// Operators on the bits of integers, and remainders.
+// Bitwise integer operators, and remainders.
 module lamina.onnx:bits.impl;
 import :convert;
 import :message;
@@ -9,7 +9,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// Integers that are only stored, in a type that arithmetic runs in: their bits with room above, or as they are.
+// Converts storage-only integers to a type with arithmetic: a wider one, or for uint64 the same bits.
 value widened(const value& v) {
   switch (v.type().element) {
     case dtype::uint16: return node_call::cast_to(v, dtype::int32);
@@ -18,7 +18,7 @@ value widened(const value& v) {
     default: return v;
   }
 }
-// The low bits of that again.
+// Undoes `widened`: keeps the low bits.
 value narrowed(const value& v, dtype to) {
   switch (to) {
     case dtype::uint16: return node_call::cast_to(lamina::bit_and(v, 0xffff), to);
@@ -41,7 +41,7 @@ void shift(node_call& c) {
   if (direction == "LEFT") return c.give(0, narrowed(lamina::shift_left(x, by), e));
   if (direction != "RIGHT") c.fail("attribute `direction` is `", printable(direction), "`; LEFT and RIGHT are known");
   if (e != dtype::uint64) return c.give(0, narrowed(lamina::shift_right(x, by), e));
-  // Zeros come in: one place first, which makes the number positive.
+  // Logical shift: shifting by one place first makes the number non-negative.
   const value halved = lamina::bit_and(lamina::shift_right(x, 1), std::numeric_limits<std::int64_t>::max());
   c.give(0, narrowed(lamina::where(by == 0, x, lamina::shift_right(halved, by - 1)), e));
 }

@@ -1,4 +1,4 @@
-// Operators with graphs inside: If, Loop, Scan.
+// Operators with subgraphs: If, Loop, Scan.
 module lamina.onnx:control.impl;
 import :convert;
 import :message;
@@ -15,7 +15,8 @@ void take(node_call& c, std::vector<known_value> results) {
   c.results = std::move(results);
 }
 
-// Whether a branch is one Squeeze, beside constants: what exporters write of a squeeze of an axis that they do not know.
+// Whether a branch is a single Squeeze, apart from constants: the pattern that exporters emit for squeezing an axis of
+// unknown extent.
 bool squeezes(const graph_message& g) {
   bool found = false;
   for (const auto& n : g.nodes) {
@@ -32,7 +33,7 @@ bool same_ranks(const subgraph& a, const subgraph& b) {
     if (a.results[i].dims.rank != b.results[i].dims.rank) return false;
   return true;
 }
-// Whether equal types have equal extents: an open extent may be one number here and another one there.
+// Whether all extents are known, so that equal types imply equal extents.
 bool knows_extents(const tensor_type& t) {
   for (int i = 0; i < t.dims.rank; ++i)
     if (t.dims[i] == dim(dyn)) return false;
@@ -45,13 +46,13 @@ void if_(node_call& c) {
     return take(c, c.inlined((*known)[0] != 0 ? then : otherwise));
   auto branches = c.subgraphs({&then, &otherwise}, {});
   if (!same_ranks(branches[0], branches[1])) {
-    // The axis is taken to have one position; another extent is refused when a plan is made.
+    // The axis is assumed to have extent 1; planning rejects any other extent.
     if (squeezes(then) && passes_on(otherwise)) return take(c, c.inlined(then));
     c.unsupported("its branches give results of different ranks, and its condition is computed when the model runs");
   }
   std::vector<value> operands = branches[0].captured;
   if (operands.empty()) {
-    // A conditional has an operand at least.
+    // `cond` needs at least one operand.
     operands.push_back(c[0]);
     for (auto& b : branches) b.body->input("predicate", c.type(0));
   }
@@ -67,12 +68,12 @@ void if_(node_call& c) {
       std::all_of(branches[0].results.begin(), branches[0].results.end(), knows_extents)) {
     try {
       return give(lamina::cond(predicate, branches[0].body, branches[1].body, all));
-    } catch (const unsupported_error&) {}  // which runs on the host
+    } catch (const unsupported_error&) {}  // falls back to the host
   }
   give(lamina::host_cond(predicate, branches[0].body, branches[1].body, all));
 }
 
-// Extents of a carry that an iteration changes are open in the next ones; false where nothing changes.
+// Opens the extents of a carry that an iteration changes; false if nothing changes.
 bool relax(node_call& c, tensor_type& carry, const tensor_type& next) {
   if (carry.element != next.element || carry.kind != next.kind)
     c.fail("a value that its iterations pass on is ", carry, " at first and ", next, " afterwards");
@@ -84,13 +85,13 @@ bool relax(node_call& c, tensor_type& carry, const tensor_type& next) {
   return changed;
 }
 
-// What the iterations of a loop pass on, and their program.
+// The carries of a loop, and its body program.
 struct iterations {
   std::vector<tensor_type> types{{dtype::int64, {}}, {dtype::boolean, {}}};
   std::vector<std::optional<dtype>> open{{}, {}};
   subgraph inside{};
 };
-// The types of carries, until iterations change nothing of them.
+// Relaxes the carry types until they are stable under the body.
 iterations settled(node_call& c, const graph_message& body, std::size_t carries) {
   iterations all;
   for (std::size_t i = 2; i < 2 + carries; ++i) {

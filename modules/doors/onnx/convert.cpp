@@ -1,11 +1,11 @@
-// How one node of an ONNX graph becomes operations of a program: what a converter sees, and the table of converters.
+// Conversion of one ONNX node to operations of a program: the interface of converters, and their table.
 //
-// A converter is a function that takes a `node_call`, reads operands and attributes, and gives results:
+// A converter is a function that takes a `node_call`, reads operands and attributes, and sets results:
 //
 //     void leaky_relu(node_call& c) { c.give(0, lamina::leaky_relu(c.real(0), {.slope = c.real_attribute("alpha", 0.01)})); }
 //
-// It stands in the table of its file with the opset since which it is true: {"LeakyRelu", 6, leaky_relu}. Where the meaning of an
-// operator changed, the table has one entry for each meaning.
+// The table of its file lists it with the first opset that it covers: {"LeakyRelu", 6, leaky_relu}. If the semantics of an
+// operator changed, the table has one entry for each version.
 module lamina.onnx:convert;
 import :message;
 import :source;
@@ -17,31 +17,32 @@ namespace lamina::onnx {
 using ir::program;
 using ir::value;
 
-/// A value of a graph: what the program has for it, and what is known of its elements before anything runs.
+/// A value of a graph: its program value, and what is known of its elements while the file is read.
 struct known_value {
-  value v{};                             // empty until it is asked for
-  any_tensor data{};                     // all elements, of constants and of what follows from them
-  bool is_parameter = false;             // data that become a state of the program
-  bool is_statistic = false;             // of a state: training does not change it
-  std::string name{};                    // of the state
-  std::optional<dtype> open_sequence{};  // a sequence without tensors, of which only the element type is known
-  std::shared_ptr<value> state{};        // of parameters: empty until one of the names that they have is asked for
+  value v{};                             // empty until first use
+  any_tensor data{};                     // all elements, if constant or computed from constants
+  bool is_parameter = false;             // `data` becomes a state of the program
+  bool is_statistic = false;             // state that training does not change
+  std::string name{};                    // name of the state
+  std::optional<dtype> open_sequence{};  // element type of a sequence without tensors, whose rank is unknown
+  std::shared_ptr<value> state{};        // for parameters, shared by all their names: empty until first use
   std::optional<std::vector<dim>>
-      extents{};  // of int64 numbers and vectors that follow from shapes: what they are, as far as known
+      extents{};  // for int64 scalars and vectors computed from shapes: the elements, as far as known
 };
 
 struct model_context;
 class scope;
 
-/// A program made of a graph inside of a node, and the values of the graphs around it that it reads.
+/// A program built from a graph inside a node, and the values of outer graphs that it captures.
 struct subgraph {
   std::shared_ptr<program> body;
-  std::vector<value> captured;               // operands of the program around it: the last inputs of `body`
-  std::vector<tensor_type> results;          // of the outputs
-  std::vector<std::optional<dtype>> open{};  // outputs that are sequences without tensors, whose rank is not known
+  std::vector<value> captured;               // values of the outer program: the last inputs of `body`
+  std::vector<tensor_type> results;          // output types
+  std::vector<std::optional<dtype>> open{};  // element types of outputs that are sequences without tensors, whose rank
+                                             // is unknown
 };
 
-/// One node while it is converted.
+/// The node that is being converted.
 class node_call {
  public:
   node_call(const node_message& n, std::int64_t opset, program& to, scope& around, std::vector<known_value*> operands);
@@ -53,41 +54,42 @@ class node_call {
 
   // ---- operands ----
 
-  /// How many there are, left-out ones at the end not counted.
+  /// Number of operands, without omitted ones at the end.
   std::size_t size() const { return operands_.size(); }
-  /// Whether operand i is there: optional ones may be left out.
+  /// Whether operand i is present; optional ones may be omitted.
   bool has(std::size_t i) const { return i < operands_.size() && operands_[i]; }
-  /// Operand i. Errors: file_error where it is left out.
+  /// Operand i. Errors: file_error if omitted.
   value operator[](std::size_t i);
-  /// The same in a type that arithmetic runs in: float16, bfloat16 and float8 as float32, unsigned integers above 8 bits as int64;
-  /// `give_like` gives it back.
+  /// The same in a type with arithmetic: float16, bfloat16 and float8 become float32, unsigned integers above 8 bits
+  /// become int64; `give_like` converts back.
   value number(std::size_t i);
   const tensor_type& type(std::size_t i) { return operator[](i).type(); }
   const shape& dims(std::size_t i) { return type(i).dims; }
   int rank(std::size_t i) { return type(i).dims.rank; }
-  /// All elements of operand i where they are known now; else null.
+  /// All elements of operand i if they are known now; otherwise null.
   const any_tensor* known(std::size_t i) const;
-  /// The same as integers. Errors: file_error where operand i is left out, unsupported_error where it is not known; `what` names it.
+  /// The same as integers; `what` names the operand in messages. Errors: file_error if operand i is omitted,
+  /// unsupported_error if it is not known.
   std::optional<std::vector<std::int64_t>> known_integers(std::size_t i) const;
   std::vector<std::int64_t> integers(std::size_t i, std::string_view what) const;
-  /// The number that operand i is; `otherwise` where it is left out. Errors: as `integers`.
+  /// Operand i as a number; `otherwise` if omitted. Errors: those of `integers`.
   double known_number(std::size_t i, std::string_view what, double otherwise) const;
-  /// Operand i as extents, as far as they are known now: of int64 vectors and numbers that follow from shapes.
+  /// Operand i as extents, as far as known now: for int64 scalars and vectors computed from shapes.
   const std::optional<std::vector<dim>>& extents(std::size_t i) const;
-  /// Operand i is a statistic of data, which training by gradients leaves as it is.
+  /// Marks operand i as a running statistic, which gradient training does not change.
   void statistic(std::size_t i);
   bool is_parameter(std::size_t i) const { return has(i) && operands_[i]->is_parameter; }
-  /// Errors: file_error where it is left out.
+  /// Errors: file_error if omitted.
   const known_value& operand(std::size_t i) const {
     if (!has(i)) fail("operand ", i, " is missing");
     return *operands_[i];
   }
 
-  // ---- attributes; the second argument is what one means that is left out. Errors: file_error for one of another kind ----
+  // ---- attributes; the second argument is the default. Errors: file_error for an attribute of another type ----
 
   bool has_attribute(std::string_view name) const { return find(name) != nullptr; }
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
-  std::int64_t integer(std::string_view name) const;  ///< Errors: file_error where it is left out
+  std::int64_t integer(std::string_view name) const;  ///< Errors: file_error if omitted
   bool flag(std::string_view name, bool otherwise = false) const { return integer(name, otherwise) != 0; }
   double real(std::string_view name, double otherwise) const;
   std::string string(std::string_view name, std::string_view otherwise) const;
@@ -100,34 +102,34 @@ class node_call {
   const type_message* type_attribute(std::string_view name) const;
   /// The type that a message declares. Errors: file_error, unsupported_error.
   tensor_type type_in(const type_message& m) const;
-  /// An element type by its number. Errors: unsupported_error for one that lamina does not have.
+  /// The attribute as an element type code. Errors: unsupported_error for a type that lamina does not have.
   dtype element(std::string_view name, dtype otherwise) const;
 
   // ---- results ----
 
-  /// Whether result i is read by its name.
+  /// Whether result i has a name.
   bool wants(std::size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   std::size_t wanted() const { return node.outputs.size(); }
   void give(std::size_t i, const value& v);
   void give(std::size_t i, any_tensor data);
-  /// The result of what `number` gave, in the element type that operand `of` has.
+  /// Gives v cast to the element type of operand `of`; undoes the conversion of `number`.
   void give_like(std::size_t i, const value& v, std::size_t of = 0) { give(i, cast_to(v, type(of).element)); }
   std::vector<known_value> results{};
 
-  // ---- what converters share ----
+  // ---- shared by converters ----
 
-  /// A non-negative axis. Errors: file_error where it is outside of `rank`.
+  /// Axis `a` as a non-negative number. Errors: file_error if it is outside of `rank`.
   int axis(std::int64_t a, int rank) const;
   lamina::axes axes_of(const std::vector<std::int64_t>& a, int rank) const;
   static value cast_to(const value& v, dtype element);
   value constant(double v, dtype element) { return p.number(v, element); }
   value constant(const std::vector<std::int64_t>& v);
   value constant(any_tensor t) { return p.constant(std::move(t)); }
-  /// Counts bytes that a converter makes beyond those of the file. Errors: unsupported_error where they are too many.
+  /// Counts bytes that a converter allocates beyond those of the file. Errors: unsupported_error if they are too many.
   void take(std::size_t bytes) const;
-  /// Zeros of a type. Errors: unsupported_error for more than an operator has use for.
+  /// Zeros of a type. Errors: unsupported_error if larger than any operator needs.
   value zeros(const tensor_type& type);
-  /// The extents of x as an int64 vector: a constant where all are numbers.
+  /// The extents of x as an int64 vector: a constant if all are known.
   value extents_of(const value& x);
   /// Extent `a` of x as an int64 vector of one element.
   value extent_of(const value& x, int a);
@@ -138,7 +140,7 @@ class node_call {
     ((t << parts), ...);
     fail(static_cast<const text&>(t));
   }
-  /// The operator has a meaning that this library does not have.
+  /// Raises unsupported_error: the node needs semantics that this library does not have.
   [[noreturn]] void unsupported(const text& why) const;
   template <class... T> [[noreturn]] void unsupported(const T&... parts) const {
     text t;
@@ -146,14 +148,14 @@ class node_call {
     unsupported(static_cast<const text&>(t));
   }
 
-  // ---- graphs inside of the node ----
+  // ---- graphs inside the node ----
 
-  /// Programs of graphs that take the same values from around them. Inputs of `types`, then the captured values. Inputs that
-  /// `open` names are sequences without tensors: no inputs of the program.
+  /// Builds programs from graphs; all capture the same outer values. Their inputs: those of `types`, then the captured
+  /// values. Inputs with an element type in `open` are sequences without tensors and no inputs of the program.
   std::vector<subgraph> subgraphs(const std::vector<const graph_message*>& graphs,
                                   const std::vector<tensor_type>& types,
                                   const std::vector<std::optional<dtype>>& open = {});
-  /// Puts a graph in place of the node: its inputs are these values.
+  /// Inlines a graph in place of the node, with `inputs` as its inputs.
   std::vector<known_value> inlined(const graph_message& g, const std::vector<known_value>& inputs = {});
 
  private:
@@ -166,13 +168,13 @@ class node_call {
 using converter = void (*)(node_call&);
 struct converter_entry {
   std::string_view op;
-  std::int64_t since;  ///< opset of its domain
+  std::int64_t since;  ///< first opset of its domain
   converter convert;
-  bool folds = true;  ///< may run while the file is read, where all operands are known
+  bool folds = true;  ///< may be constant-folded if all operands are known
 };
 using converter_list = view<const converter_entry>;
 
-/// The tables, one for each file of converters.
+/// Converter tables, one for each file of converters.
 converter_list elementwise_converters();
 converter_list shape_converters();
 converter_list reduce_converters();
@@ -202,31 +204,31 @@ converter_list picture_converters();
 converter_list text_converters();
 converter_list machine_learning_text_converters();
 
-/// The converter of an operator in an opset of its domain; null where there is none.
+/// The converter of an operator in an opset of its domain; null if there is none.
 const converter_entry* find_converter(std::string_view domain, std::string_view op, std::int64_t opset);
-/// All operators: domain and entries.
+/// The converters of one domain.
 struct domain_converters {
   std::string_view domain;
   converter_list entries;
 };
 const std::vector<domain_converters>& all_converters();
 
-/// Converts a node; of strings that it moves it moves positions.
+/// Converts a node that may move string elements: the converter then runs on positions in place of strings.
 void convert_strings(node_call& c, converter convert);
-/// A value that may be a result of a program: strings are those that an operation gives.
+/// Wraps v so that it may be a program result: strings must be results of an operation.
 value as_result(const value& v);
-/// The position of each label among keys, from 1 on; of equal keys the last one counts; 0 of what is none of them.
-/// Errors: file_error for strings and numbers.
+/// Position of each label among the keys, from 1 on; 0 if absent; the last of equal keys wins.
+/// Errors: file_error if one side is strings and the other numbers.
 value place_of_label(node_call& c, const value& x, const any_tensor& keys);
 
-/// The product of matrices as NumPy has it: a vector on the left is a row, one on the right a column, and the axis added for it
-/// goes again.
+/// Matrix product with NumPy semantics: a vector on the left is a row, one on the right a column, and the added axis is
+/// removed again.
 value numpy_product(const value& a, const value& b);
 
-/// The extents that a result holds, where it is an int64 number or vector that follows from shapes.
+/// Sets `extents` of the result if it is an int64 scalar or vector computed from shapes.
 void propagate_extents(node_call& c);
 
-/// The type that a graph's input declares. Errors: file_error, unsupported_error.
+/// The declared type of a graph input. Errors: file_error, unsupported_error.
 tensor_type type_of(const value_message& v, const source& from);
 
 }  // namespace lamina::onnx

@@ -10,15 +10,15 @@ namespace lamina::onnx {
 
 using form = attribute_message::form;
 
-// Integers that converters look at while a file is read: shapes, axes, positions.
+// Limit for integer lists that converters evaluate while a file is read: shapes, axes, positions.
 constexpr std::int64_t max_known = 1 << 20;
 constexpr std::int64_t max_elements = std::int64_t(1) << 40;
-// Integers of attributes that are sizes, counts and axes: the product of two is no more than 63 bits hold.
+// Limit for integer attributes that are sizes, counts and axes: the product of two fits in 63 bits.
 constexpr std::int64_t max_integer = std::int64_t(1) << 31;
-// What a converter makes of zeros while a file is read.
+// Limit for zeros that a converter allocates while a file is read.
 constexpr std::size_t max_zeros = std::size_t(64) << 20;
 
-// Attributes whose integers are data or positions: any are good.
+// Attributes whose integers are data or positions: any value is valid.
 bool holds_data(const node_message& n, std::string_view name) {
   constexpr std::string_view names[] = {"start", "end", "starts", "ends", "ignore_index"};
   return n.domain == "ai.onnx.ml" || name.starts_with("value") || name.ends_with("int64") || name.ends_with("int64s") ||
@@ -40,7 +40,7 @@ value node_call::operator[](std::size_t i) {
 void node_call::statistic(std::size_t i) {
   if (!is_parameter(i)) return;
   operands_[i]->is_statistic = true;
-  const auto& made = operands_[i]->state;  // another node may have asked for it before
+  const auto& made = operands_[i]->state;  // another node may have used it before
   if (made && !made->empty()) around.context().states.find(made->owner().at(made->id().node).name)->trainable(false);
 }
 value node_call::number(std::size_t i) {
@@ -104,7 +104,7 @@ const std::optional<std::vector<dim>>& node_call::extents(std::size_t i) const {
       if constexpr (std::is_integral_v<T>)
         for (auto v : k.data.elements<T>()) {
           dim d;
-          d.code = static_cast<std::int64_t>(v);  // also -1, which is `dyn`: an extent that is inferred
+          d.code = static_cast<std::int64_t>(v);  // including -1, which is `dyn`: an inferred extent
           all.push_back(d);
         }
     });
@@ -254,7 +254,7 @@ value node_call::extent_of(const value& x, int a) {
 void node_call::fail(const text& why) const { detail::raise(error_kind::file, why); }
 void node_call::unsupported(const text& why) const { detail::raise(error_kind::unsupported, why); }
 
-// ---- graphs inside of a node ----------------------------------------------------------------------------------------
+// ---- graphs inside a node -------------------------------------------------------------------------------------------
 
 std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message*>& graphs,
                                            const std::vector<tensor_type>& types,
@@ -380,8 +380,8 @@ const converter_entry* find_converter(std::string_view domain, std::string_view 
 // ---- types ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// A name of an extent, with other characters than lamina's names have replaced.
-// Names without a letter, as `?` and `-1`, stand in files for extents that nothing is known of.
+// An extent name, with characters replaced that lamina's names do not allow. Files use names without a letter, such as
+// `?` and `-1`, for unknown extents.
 dim named_extent(std::string_view name) {
   std::string kept(name.substr(0, 100));
   bool letters = false;
@@ -397,7 +397,8 @@ dim named_extent(std::string_view name) {
 }  // namespace
 
 namespace {
-// The type that a message declares; `name` is in messages. Sequences and optionals hold what their inner types say.
+// The type that a message declares; `name` appears in messages. Sequences and optionals take the tensor type of their
+// inner type.
 tensor_type type_inside(const type_message& m, const text& name, const source& from, int depth) {
   using form = type_message::form;
   text t;
@@ -432,7 +433,7 @@ tensor_type type_inside(const type_message& m, const text& name, const source& f
     if (e.number && *e.number < -1) from.fail(t << name << " has the extent " << *e.number);
     type.dims.push_back(e.number && *e.number >= 0 ? dim(*e.number) : named_extent(e.name));
   }
-  std::int64_t elements = 1;  // as many as those of a program's file
+  std::int64_t elements = 1;  // same limit as for program files
   for (int i = 0; i < type.dims.rank; ++i)
     if (const dim d = type.dims[i];
         d.is_number() && d.code > 0 && (__builtin_mul_overflow(elements, d.code, &elements) || elements > max_elements))
@@ -452,7 +453,7 @@ tensor_type node_call::type_in(const type_message& m) const {
   return type_inside(m, name, around.context().from, 0);
 }
 
-// ---- extents that are known before a run ----------------------------------------------------------------------------
+// ---- extents known before a run -------------------------------------------------------------------------------------
 
 namespace {
 using extent_list = std::optional<std::vector<dim>>;
@@ -492,7 +493,7 @@ extent_list joined(const node_call& c) {
   }
   return made;
 }
-// The extent that two make; nothing where it is negative or does not fit, `dyn` where it is not known.
+// Result of an operation on two extents; none if it is negative or overflows, `dyn` if unknown.
 std::optional<dim> computed_extent(std::string_view op, dim x, dim y) {
   if (x.is_number() && y.is_number()) {
     std::int64_t n = -1;

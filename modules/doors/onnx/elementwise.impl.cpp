@@ -1,4 +1,4 @@
-// Operators on elements at the same position: arithmetic, comparisons, logic, activations.
+// Elementwise operators: arithmetic, comparisons, logic, activations.
 module lamina.onnx:elementwise.impl;
 import :convert;
 import :message;
@@ -9,9 +9,9 @@ namespace lamina::onnx {
 
 namespace {
 
-// An operand in a type that arithmetic runs in.
+// Applies F in a type with arithmetic and converts back.
 template <auto F> void unary(node_call& c) { c.give_like(0, F(c.number(0))); }
-// Before opset 7 the second operand is broadcast where an attribute says so, from an axis on.
+// Before opset 7, the second operand is broadcast from attribute `axis` on.
 value second(node_call& c) {
   const value y = c.number(1);
   if (c.opset >= 7 || !c.has_attribute("axis")) return y;
@@ -23,7 +23,7 @@ value second(node_call& c) {
 template <auto F> void binary(node_call& c) { c.give_like(0, F(c.number(0), second(c))); }
 template <auto F> void predicate(node_call& c) { c.give(0, F(c.number(0), second(c))); }
 
-// Functions of the library that are templates, as functions of values.
+// Wraps template functions of the library as functions of values.
 #define LAMINA_UNARY(name) \
   value name##_of(const value& x) { return lamina::name(x); }
 // clang-format off
@@ -78,7 +78,7 @@ value max_of(const value& a, const value& b) { return lamina::max(a, b); }
 void pow(node_call& c) {
   const value x = c.number(0), y = c.number(1);
   const dtype e = x.type().element;
-  // An exponent of another type: in the wider of both, rounded to that of the base.
+  // An exponent of another type: compute in the wider type and convert to the type of the base.
   if (y.type().element == e) return c.give_like(0, lamina::pow(x, y));
   if (is_integer(e) && is_integer(y.type().element)) return c.give_like(0, lamina::pow(x, c.cast_to(y, e)));
   const dtype wide = e == dtype::float32 && !is_integer(y.type().element) ? dtype::float32 : dtype::float64;
@@ -120,7 +120,7 @@ void relu(node_call& c) {
   const value x = c.number(0);
   c.give_like(0, is_integer(x.type().element) ? value(lamina::max(x, 0)) : value(lamina::relu(x)));
 }
-// Integers are shrunk in float64.
+// Computes integers in float64.
 void shrink(node_call& c) {
   value x = c.number(0);
   if (is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
@@ -138,7 +138,7 @@ void gelu(node_call& c) {
 void prelu(node_call& c) {
   const value x = c.number(0);
   value slope = c.number(1);
-  // Before opset 7 a vector of slopes has one for each channel.
+  // Before opset 7, a vector of slopes is per channel.
   if (c.opset < 7 && slope.shape().rank == 1 && x.shape().rank > 2 && slope.shape()[0] != dim(1)) {
     lamina::axes after;
     for (int i = 1; i < x.shape().rank - 1; ++i) after.values[after.count++] = i;
@@ -147,8 +147,8 @@ void prelu(node_call& c) {
   c.give_like(0, lamina::where(x < 0, x * slope, x));
 }
 
-// Bounds are operands since opset 11; either may be left out.
-// A bound of Clip: operand i, or from opset 6 to 10 an attribute; `number` is what it is, where that is known.
+// Bound of Clip: operand i since opset 11, an attribute from opset 6 to 10; either bound may be omitted. `number` is
+// its value, if known.
 struct bound {
   std::optional<value> v{};
   std::optional<double> number{};
@@ -170,7 +170,7 @@ void clip(node_call& c) {
   value x = c.number(0);
   const dtype element = x.type().element;
   bound low = bound_of(c, 1, "min", element), high = bound_of(c, 2, "max", element);
-  // Bounds that are numbers are those of `clamp`, which a product before it takes into its epilogue.
+  // Constant bounds become `clamp` attributes, which fuse into the epilogue of a preceding product.
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!low.v) low.number = -infinity;
   if (!high.v) high.number = infinity;

@@ -1,4 +1,4 @@
-// Operators that take elements by their positions.
+// Operators that select elements by position.
 module lamina.onnx:gather.impl;
 import :convert;
 import :message;

@@ -10,7 +10,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// The windows of a convolution or pool over the axes from 2 on.
+// Windows of a convolution or pool over the spatial axes (2 and up).
 struct windows {
   std::vector<std::int64_t> kernel, strides, dilations, before, after;
   std::size_t axes() const { return kernel.size(); }
@@ -23,14 +23,14 @@ struct windows {
   }
 };
 
-// Padding that SAME asks for, of an extent that may be computed: as much as makes ceil(extent / stride) windows.
+// Total SAME padding for an extent that may be computed: enough for ceil(extent / stride) windows.
 value same_padding(const value& extent, const windows& w, std::size_t i) {
   const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
   const value count = (extent + (w.strides[i] - 1)) / w.strides[i];
   return lamina::max((count - 1) * w.strides[i] + reach - extent, 0);
 }
 
-// x with the padding of SAME, whose sizes follow from extents that a plan knows.
+// Pads x for SAME, with sizes that depend on extents known when planning.
 value padded_by_extents(node_call& c, const value& x, const windows& w, bool upper, double filler) {
   std::vector<value> before, after;
   lamina::axes along;
@@ -45,8 +45,8 @@ value padded_by_extents(node_call& c, const value& x, const windows& w, bool upp
   return lamina::pad_by(x, lamina::concat(view<const value>(before), 0), {.axes = along, .value = filler});
 }
 
-// Reads kernel, strides, dilations and padding; x gets the padding that depends on its extents. `filler` is what padding holds.
-// Without `automatic_padding` the attribute `auto_pad` means something else, which the caller reads.
+// Reads kernel, strides, dilations and padding; pads x here if the padding depends on its extents. `filler` is the
+// padding value. Without `automatic_padding` the caller interprets the attribute `auto_pad`.
 windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, double filler,
                      bool automatic_padding = true) {
   windows w;
@@ -118,7 +118,7 @@ void conv(node_call& c) {
   c.give_like(0, y);
 }
 
-// Padding of a transposed convolution, whose result may be given instead.
+// Padding of a transposed convolution, or derived from the given extents of its result.
 void read_result_extents(node_call& c, const value& x, windows& w, std::vector<std::int64_t>& more) {
   const auto automatic = c.string("auto_pad", "NOTSET");
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
@@ -131,7 +131,7 @@ void read_result_extents(node_call& c, const value& x, windows& w, std::vector<s
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
-    std::int64_t all = more[i] + reach - w.strides[i];  // for a result of extent times stride
+    std::int64_t all = more[i] + reach - w.strides[i];  // if each result extent is the extent times the stride
     if (!wanted.empty()) {
       const dim extent = x.shape()[static_cast<int>(i) + 2];
       if (!extent.is_number()) c.unsupported("`output_shape` of an operand with computed extents");
@@ -177,7 +177,7 @@ void deform_conv(node_call& c) {
   if (c.has(3)) y = y + channel_vector(c.number(3), 4);
   c.give_like(0, y);
 }
-// An int64 list: a constant where it is known.
+// Operand i as an int64 list: a constant if known.
 value list_operand(node_call& c, std::size_t i) {
   if (const auto known = c.known_integers(i)) return c.constant(*known);
   return c.cast_to(c[i], dtype::int64);
@@ -196,14 +196,14 @@ void col2im(node_call& c) {
   c.give_like(0, lamina::col2im(c.number(0), image, list_operand(c, 2), o));
 }
 
-// Infinitely small, or the lowest number of a type.
+// Minus infinity, or the lowest integer of a type.
 double lowest_of(dtype t) {
   return with_type(t, []<class T>() {
     if constexpr (std::is_integral_v<T>) return static_cast<double>(std::numeric_limits<T>::min());
     else return -std::numeric_limits<double>::infinity();
   });
 }
-// Maxima of bytes as those of int8; empty where windows are other than those of images.
+// Max pool of 8-bit values in int8; empty for windows that 2-D pooling does not support.
 value max_of_bytes(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
@@ -239,7 +239,7 @@ void average_pool(node_call& c) {
   o.count_padding = c.flag("count_include_pad");
   value y = lamina::avg_pool(x, o);
   if (!o.count_padding && !x.same(whole)) {
-    // Padding that depends on computed extents is part of the operand: its share of each mean goes again.
+    // Padding that depends on computed extents was applied to the operand: removes its share of each mean.
     value share = lamina::broadcast_like(c.constant(1.0, whole.type().element), whole);
     read_windows(c, share, w.kernel, 0);
     y = y / lamina::avg_pool(share, o);

@@ -1,4 +1,4 @@
-// Products of matrices.
+// Matrix products.
 module lamina.onnx:linear.impl;
 import :convert;
 import :message;

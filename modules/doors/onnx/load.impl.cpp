@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t oldest_ir = 3, oldest_opset = 1;
 
-// Initializers that decide shapes: what is found from operands that do, backwards through the nodes that compute them.
+// Finds initializers that determine shapes: starts at shape operands and follows the nodes that compute them backwards.
 struct shape_operand {
   std::string_view op;
-  std::size_t first, last;  // operands
+  std::size_t first, last;  // range of operands
 };
 constexpr shape_operand shape_operands[] = {
     {"Reshape", 1, 1},  {"Expand", 1, 1},   {"Slice", 1, 4},         {"Resize", 1, 3},          {"Tile", 1, 2},
@@ -49,7 +49,7 @@ void check(const model_message& m, const source& from) {
                                              << " of ai.onnx; opsets from " << oldest_opset << " on are read");
 }
 
-// Errors: value_error where what is given for inputs, shapes or values, names one that is none, or one twice.
+// Errors: value_error if a name given for shapes or values is no input, or occurs twice.
 template <class Given> void check_names(const std::vector<Given>& all, const std::set<std::string_view>& inputs,
                                         std::string_view what, const source& from) {
   std::set<std::string_view> named;
@@ -66,7 +66,7 @@ template <class Given> void check_names(const std::vector<Given>& all, const std
   }
 }
 
-// What is given for an input that becomes a constant. Errors: value_error where the input cannot be that.
+// Checks a value given for an input that becomes a constant. Errors: value_error if it does not match the input.
 const any_tensor& checked(std::string_view name, const tensor_type& input, bool any_shape, const any_tensor& given,
                           const source& from) {
   if (given && input.is_tensor() && given.element() == input.element &&
@@ -78,13 +78,13 @@ const any_tensor& checked(std::string_view name, const tensor_type& input, bool 
   else t << "empty";
   detail::raise(error_kind::value, t);
 }
-// A tensor of the input's type whose elements are a number. Errors: value_error.
+// A tensor of the input's type, filled with a number. Errors: value_error.
 any_tensor filled_with(std::string_view name, const tensor_type& input, double number, const source& from) {
   text t;
   t << printable(from.file, 1024) << ": input `" << printable(name) << "` is " << input;
   if (!input.is_tensor() || !input.dims.is_static())
     detail::raise(error_kind::value, t << "; a number is its value where its extents are known: give it a shape too");
-  constexpr std::size_t max = std::size_t(256) << 20;  // as of results that are computed while a file is read
+  constexpr std::size_t max = std::size_t(256) << 20;  // same limit as for folded results
   if (input.bytes() > max)
     detail::raise(error_kind::value,
                   t << "; a number is its value where it has at most 256 MiB: give it a smaller shape");
@@ -104,7 +104,7 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
   return made;
 }
 
-// The type with a shape to be given, of the tensors of a sequence or an optional too.
+// The type with its shape replaced by rank 0, also inside sequences and optionals.
 type_message without_shape(type_message m) {
   m.has_shape = true;
   m.extents.clear();
@@ -112,7 +112,7 @@ type_message without_shape(type_message m) {
   return m;
 }
 
-// The type of an input with the shape that is given for it. Errors: value_error where the file declares another one.
+// The type of an input with the given shape. Errors: value_error if the file declares a conflicting shape.
 tensor_type with_shape(const value_message& v, const shape& given, const source& from) {
   value_message open = v;
   open.type = without_shape(v.type);
@@ -127,11 +127,11 @@ tensor_type with_shape(const value_message& v, const shape& given, const source&
   return type;
 }
 
-// Shapes that are given, each with the name of its input. Errors: value_error for one without a name where there are several inputs.
+// The given shapes with input names filled in. Errors: value_error for an unnamed shape if there are several inputs.
 std::vector<std::pair<std::string, shape>> named_shapes(const read_options& o, const std::set<std::string_view>& inputs,
                                                         const source& from) {
   auto all = o.shapes;
-  std::vector<std::string_view> open;  // inputs that do not become constants
+  std::vector<std::string_view> open;  // inputs that remain inputs
   const auto is = [](std::string_view name) { return [=](const auto& given) { return given.first == name; }; };
   for (const auto& name : inputs)
     if (std::none_of(o.values.begin(), o.values.end(), is(name)) &&
@@ -149,7 +149,7 @@ std::vector<std::pair<std::string, shape>> named_shapes(const read_options& o, c
   return all;
 }
 
-// Initializers that are inputs too are defaults, which a shape, a value or a number takes the place of.
+// Initializers that are also inputs are defaults; returns those that a given shape, value or number replaces.
 std::set<std::string_view> replaced_defaults(const graph_message& g, const read_options& o) {
   std::set<std::string_view> given, inputs, replaced;
   for (const auto& [name, s] : o.shapes) given.insert(name);
@@ -169,7 +169,7 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   const auto find = [](const auto& all, std::string_view name) {
     return std::find_if(all.begin(), all.end(), [&](const auto& given) { return given.first == name; });
   };
-  // Files of old IR versions name initializers as inputs too.
+  // Old IR versions list initializers as inputs too.
   for (const auto& v : g.inputs)
     if (!initialized.contains(v.name)) inputs.insert(v.name);
   const auto shapes = named_shapes(o, inputs, from);
@@ -194,10 +194,9 @@ void read_inputs(const graph_message& g, scope& root, const read_options& o) {
   }
 }
 
-// Whether a result can be of the shape that the file declares for it.
+// Whether a result may have the shape that the file declares.
 bool agree(const shape& is, const type_message& declared) {
-  if (!declared.has_shape || !is.is_static())
-    return true;  // exporters declare what is not so where shapes are computed
+  if (!declared.has_shape || !is.is_static()) return true;  // exporters declare wrong extents if shapes are computed
   if (declared.extents.size() != static_cast<std::size_t>(is.rank)) return false;
   for (int i = 0; i < is.rank; ++i) {
     const auto n = declared.extents[static_cast<std::size_t>(i)].number;
@@ -206,7 +205,7 @@ bool agree(const shape& is, const type_message& declared) {
   return true;
 }
 
-// Raises the error of an output whose declared type it cannot have.
+// Errors: if the output cannot have its declared type.
 void check_declared(const value_message& v, const tensor_type& is, bool with_extents, const source& from) {
   const auto& declared = v.type;
   if (declared.is != type_message::form::tensor) return;
@@ -228,7 +227,7 @@ void check_declared(const value_message& v, const tensor_type& is, bool with_ext
 void write_outputs(const graph_message& g, scope& root, const read_options& o) {
   std::vector<std::string_view> names;
   for (const auto& v : g.outputs) names.push_back(v.name);
-  root.outputs(names);  // raises the error of one that is not there
+  root.outputs(names);  // raises the error for a missing output
   for (const auto& declared : g.outputs) {
     const value v = as_result(root.value_of(*root.find(declared.name)));
     check_declared(declared, v.type(), o.shapes.empty() && o.values.empty() && o.numbers.empty(), root.context().from);
@@ -244,7 +243,7 @@ const own_operator* bound(const read_options& o, std::string_view domain, std::s
   return at == o.own.end() ? nullptr : &*at;
 }
 
-// What the function of an own operator sees of a node.
+// View of a node for the function of a custom operator.
 class bound_node final : public own_node {
  public:
   explicit bound_node(node_call& c) : c_(c) {
@@ -277,7 +276,7 @@ class bound_node final : public own_node {
   node_call& c_;
 };
 
-// Whether the caller binds the operator of a node, which then is converted.
+// Converts a node if its operator is custom; returns whether it is.
 bool convert_own(const read_options& o, node_call& c) {
   const own_operator* own = bound(o, c.node.domain, c.node.op);
   if (!own) return false;
@@ -294,7 +293,8 @@ bool convert_own(const read_options& o, node_call& c) {
 }
 
 using refused_node = std::function<void(const node_message&, std::int64_t opset, std::string_view why)>;
-// With `refused` it is told of each node that is not supported, and what the others give is no net.
+// Builds the net of a model. With `refused`, reports each unsupported node instead of failing; the result is then no
+// usable net.
 saved_net net_of(const model_message& m, source from, std::size_t file_bytes, const read_options& o,
                  const refused_node& refused = {}) {
   check(m, from);
@@ -350,7 +350,7 @@ std::vector<unsupported_node> unsupported_in(const model_message& m, const read_
   return found;
 }
 
-// Where one node is not supported the message counts all.
+// If a node is unsupported, the error message lists all unsupported nodes.
 saved_net net_or_list(const model_message& m, source from, std::size_t file_bytes, const read_options& o) {
   try {
     return net_of(m, std::move(from), file_bytes, o);
@@ -383,7 +383,7 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
   const file_bytes file(path);
   const auto model = parse_model(file.all(), path);
   auto found = unsupported_in(model, {});
-  // What attributes and types forbid; unknown operators are in the list, also those of graphs inside of nodes.
+  // Adds nodes rejected for attributes or types; unknown operators, also in subgraphs, are in the list already.
   const auto add = [&](const node_message& n, std::int64_t opset, std::string_view why) {
     if (!why.ends_with(unknown_operator))
       found.push_back({std::string(n.name), std::string(n.domain), std::string(n.op), opset, std::string(why)});
@@ -391,7 +391,7 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
   try {
     net_of(model, source_of(path), file.all().size(), {}, add);
   } catch (const unsupported_error&) {
-    // of the file or an input: only names could be looked at
+    // the file or an input is unsupported: only operator names could be checked
   }
   return found;
 }

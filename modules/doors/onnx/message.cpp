@@ -1,12 +1,12 @@
-// What an ONNX file holds, as structs whose text and raw data are views into the file. Nothing is checked here but the wire
-// format: the parser compares each length with the bytes that remain before it allocates.
+// The messages of an ONNX file as structs whose text and raw data are views into the file. Only the wire format is
+// checked here: the parser compares each length with the remaining bytes before it allocates.
 module lamina.onnx:message;
 import lamina;
 import lamina.std;
 
 namespace lamina::onnx {
 
-/// `Element` of a tensor, by the numbers of TensorProto.DataType.
+/// Element type of a tensor; the values of TensorProto.DataType.
 enum class element_code : std::int32_t {
   none,
   float32,
@@ -47,7 +47,7 @@ struct tensor_message {
   element_code element = element_code::none;
   bool has_raw = false, is_external = false;
   std::vector<float> floats;
-  std::vector<std::int32_t> integers;  // of all types up to 32 bits but float
+  std::vector<std::int32_t> integers;  // all types up to 32 bits except float
   std::vector<std::int64_t> longs;
   std::vector<double> doubles;
   std::vector<std::uint64_t> unsigned_longs;
@@ -59,7 +59,7 @@ struct sparse_tensor_message {
   std::vector<std::int64_t> dims;
 };
 
-/// One extent of a declared type: a number, a name, or nothing.
+/// One extent of a declared type: a number, a name, or unknown.
 struct extent_message {
   std::optional<std::int64_t> number;
   std::string_view name;
@@ -70,7 +70,7 @@ struct type_message {
   element_code element = element_code::none;
   bool has_shape = false;
   std::vector<extent_message> extents;
-  std::shared_ptr<const type_message> inner;  // of a sequence or an optional
+  std::shared_ptr<const type_message> inner;  // element type of a sequence or an optional
 };
 struct value_message {
   std::string_view name;
@@ -103,7 +103,7 @@ struct attribute_message {
   std::vector<float> reals;
   std::vector<std::int64_t> integers;
   std::vector<std::string_view> strings;
-  std::vector<tensor_message> tensors;  // one of `tensor`
+  std::vector<tensor_message> tensors;  // a single one for `tensor`
   std::vector<std::shared_ptr<const graph_message>> graphs;
   std::vector<sparse_tensor_message> sparse_tensors;
   std::vector<type_message> types;
@@ -139,7 +139,7 @@ struct model_message {
   std::vector<function_message> functions;
   std::vector<key_value> metadata;
 };
-/// A sequence or an optional in a file of its own, as test data are.
+/// A sequence or an optional in a file of its own, as in test data.
 struct sequence_message {
   std::string_view name;
   std::int32_t element = 0;
@@ -147,14 +147,14 @@ struct sequence_message {
   std::vector<sequence_message> sequences, optionals;
 };
 
-/// Each raises a file_error that begins with `file`: bytes that are no such message, messages nested deeper than 100, or more of
-/// them than a file of this size can mean.
+/// Each raises a file_error that begins with `file`: for bytes that are no such message, for nesting deeper than 100,
+/// or for more messages than a valid file of this size can have.
 model_message parse_model(std::string_view bytes, const std::string& file);
 tensor_message parse_tensor(std::string_view bytes, const std::string& file);
 sequence_message parse_sequence(std::string_view bytes, const std::string& file);
 sequence_message parse_optional(std::string_view bytes, const std::string& file);
 
-/// Puts nodes behind those that give what they read, where a file has them in another order; a cycle stays as it is.
+/// Sorts nodes topologically if the file has them in another order; a cycle is left unchanged.
 void order_nodes(std::vector<node_message>& nodes);
 
 }  // namespace lamina::onnx

@@ -1,4 +1,4 @@
-// Operators of ai.onnx.ml but trees: what scikit-learn's exporters write.
+// Operators of ai.onnx.ml, except trees, as scikit-learn exporters emit them.
 module lamina.onnx:ml.impl;
 import :convert;
 import :message;
@@ -46,7 +46,7 @@ value probit(const value& x) {
   const value log = lamina::log((1 - centered) * (1 + centered)), v = log * 0.5 + 2 / (pi * a);
   return lamina::sign(centered) * lamina::sqrt(lamina::sqrt(v * v - log / a) - v) * 1.41421356;
 }
-// Softmax over the scores that are not 0; those stay in proportion.
+// Softmax over nonzero scores; zero scores are scaled linearly.
 value softmax_zero(const value& x) {
   const value top = lamina::reduce_max(x, {.axes = {1}, .keepdim = true});
   const value made = lamina::where(lamina::abs(x) > 1e-7, lamina::exp(x - top), x * lamina::exp(-top));
@@ -80,7 +80,7 @@ value largest_of(const value& scores) { return lamina::argmax(scores, {.axis = 1
 
 namespace {
 
-// Columns of scores, of one that stands for two.
+// Two score columns, from a model with a single score.
 value two_columns(const value& first, const value& second) {
   const value both[] = {first, second};
   return lamina::concat(view<const value>(both), 1);
@@ -134,7 +134,7 @@ void linear_classifier(node_call& c) {
 
 // ---- support vectors ------------------------------------------------------------------------------------------------
 
-// The kernel between rows of x and vectors [V, F], in float64: [N, V].
+// Kernel matrix between rows of x and vectors [V, F], in float64: [N, V].
 value kernel_of(node_call& c, const value& x, const value& vectors, const std::string& kind) {
   const auto parameters = c.reals("kernel_params");
   const auto parameter = [&](std::size_t i) { return i < parameters.size() ? parameters[i] : 0; };
@@ -165,7 +165,7 @@ void svm_regressor(node_call& c) {
   c.give(0, c.cast_to(transformed(c, y, post_transform(c)), dtype::float32));
 }
 
-// Scores of pairs of classes, and votes.
+// One-vs-one scores of class pairs, and votes.
 struct pair_scores {
   std::vector<value> of{};  // [N, 1] for each i < j
   std::vector<value> votes{};
@@ -182,7 +182,8 @@ pair_scores scores_of_pairs(node_call& c, const value& kernel, const std::vector
   const auto weights = c.reals("coefficients"), rho = c.reals("rho");
   const value w = table_of(c, weights, dtype::float64, {classes - 1, whole});
   if (static_cast<std::int64_t>(rho.size()) < classes * (classes - 1) / 2) c.fail("`rho` has ", rho.size(), " numbers");
-  const auto part = [&](std::int64_t of, std::int64_t row) {  // what the vectors of a class say by a row of weights
+  const auto part = [&](std::int64_t of, std::int64_t row) {  // weighted kernel sum of the vectors of a class, for a
+                                                              // row of weights
     const std::int64_t from = first[static_cast<std::size_t>(of)], to = from + counts[static_cast<std::size_t>(of)];
     const value k = lamina::slice(kernel, {.start = from, .stop = to, .axis = 1});
     const value r = lamina::slice(lamina::slice(w, {.start = row, .stop = row + 1, .axis = 0}),
@@ -204,7 +205,7 @@ pair_scores scores_of_pairs(node_call& c, const value& kernel, const std::vector
   return p;
 }
 
-// One round of the coupling: each class takes its turn.
+// One iteration of pairwise coupling; updates the classes in sequence.
 value coupled_round(const value& q, const value& p, std::int64_t classes, value& error) {
   const auto column = [](const value& x, std::int64_t i) {
     return value(lamina::slice(x, {.start = i, .stop = i + 1, .axis = 1}));
@@ -225,7 +226,7 @@ value coupled_round(const value& q, const value& p, std::int64_t classes, value&
   }
   return now;
 }
-// Probabilities of classes that agree best with those of pairs (Wu, Lin, Weng, 2004), as libsvm finds them.
+// Class probabilities from pairwise ones (Wu, Lin, Weng, 2004), as in libsvm.
 value coupled(node_call& c, const std::vector<value>& pairs, std::int64_t classes) {
   std::map<std::pair<std::int64_t, std::int64_t>, value> r;
   std::size_t at = 0;
@@ -392,7 +393,7 @@ void one_hot_encoder(node_call& c) {
   c.give(0, c.cast_to(lamina::unsqueeze(x, axes(x.shape().rank)) == c.constant(categories), dtype::float32));
 }
 
-// Keys or values of an encoder, whatever attribute has them.
+// Keys or values of an encoder, from whichever attribute holds them.
 std::optional<any_tensor> list_of(node_call& c, const std::string& name) {
   if (auto t = c.tensor(name + "_tensor")) return t;
   const auto with = [&]<class T>(const std::vector<T>& all) {
@@ -411,7 +412,7 @@ std::optional<any_tensor> list_of(node_call& c, const std::string& name) {
   }
   return {};
 }
-// The labels at places from 1 on, and at 0 the default.
+// String labels by position from 1 on; position 0 is the default.
 void labels_that_are_strings(node_call& c, const any_tensor& values, const value& place) {
   std::string otherwise = c.string("default_string", "_Unused");
   if (const auto t = c.tensor("default_tensor")) {
@@ -439,7 +440,7 @@ void label_encoder(node_call& c) {
   const value both[] = {otherwise, lamina::reshape(c.constant(*values), shape{dyn})};
   c.give(0, lamina::gather(lamina::concat(view<const value>(both)), place, 0));
 }
-// Opset 1: strings are keys of their positions, and positions of strings.
+// Opset 1: maps strings to positions, and positions to strings.
 void label_encoder_1(node_call& c) {
   const auto classes = c.strings("classes_strings");
   const auto all =

@@ -1,4 +1,4 @@
-// Operators that normalize.
+// Normalization operators.
 module lamina.onnx:normalize.impl;
 import :convert;
 import :message;
@@ -9,7 +9,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// v [C] as [C, 1, ...]: a number for each channel of a tensor [N, C, ...] of this rank.
+// v [C] as [C, 1, ...]: broadcasts per channel over a tensor [N, C, ...] of this rank.
 value along_channels(const value& v, int rank) {
   shape s{v.shape().rank ? v.shape()[0] : dim(1)};
   for (int i = 2; i < rank; ++i) s.push_back(1);
@@ -17,7 +17,7 @@ value along_channels(const value& v, int rank) {
 }
 value mean_over(const value& x, const axes& over) { return lamina::reduce_mean(x, {.axes = over, .keepdim = true}); }
 
-// One factor and one term for each channel, which a pass folds into the product before them.
+// One scale and one shift per channel, which a pass folds into the preceding product.
 value by_moments(const value& x, const value& factor, const value& mean, const value& bias) {
   const int rank = x.shape().rank;
   const bool elements = rank > 2 && factor.shape().rank == rank - 1;  // opsets 7 and 8 with spatial = 0
@@ -25,7 +25,7 @@ value by_moments(const value& x, const value& factor, const value& mean, const v
   return x * placed(factor) + placed(bias - mean * factor);
 }
 
-// Before opset 14 a node trains where it has more than one result, before opset 7 unless `is_test` is set.
+// Training mode: before opset 14, a node with more than one result; before opset 7, unless `is_test` is set.
 void batch_normalization(node_call& c) {
   const value x = c.number(0);
   const int rank = x.shape().rank;
@@ -54,7 +54,7 @@ void batch_normalization(node_call& c) {
   c.give_like(4, flat_spread, 4);
 }
 
-// Whether operand i is a constant whose elements are all `n`.
+// Whether operand i is a constant with all elements equal to `n`.
 bool is_uniform(node_call& c, std::size_t i, float n) {
   const any_tensor* known = c.known(i);
   if (!known || known->element() != dtype::float32) return false;
@@ -64,14 +64,14 @@ bool is_uniform(node_call& c, std::size_t i, float n) {
 void instance_normalization(node_call& c) {
   const value x = c.number(0);
   const dtype e = x.type().element;
-  // Exporters write a group normalization so, whose factors and terms come behind it.
+  // Pattern of group normalization in exporters, which apply scale and bias in later nodes.
   if (x.shape().rank == 3 && is_uniform(c, 1, 1) && is_uniform(c, 2, 0))
     return c.give_like(0, lamina::instance_norm(x, {.epsilon = c.real("epsilon", 1e-5)}));
   c.give_like(0, lamina::instance_norm(x, c.cast_to(c.number(1), e), c.cast_to(c.number(2), e),
                                        {.epsilon = c.real("epsilon", 1e-5)}));
 }
 
-// Before opset 21 scale and bias are numbers of groups, since then of channels.
+// Scale and bias are per group before opset 21, and per channel since.
 void group_normalization(node_call& c) {
   const value x = c.number(0);
   const dtype e = x.type().element;
@@ -89,7 +89,7 @@ void group_normalization(node_call& c) {
   c.give_like(0, lamina::reshape_like(y * of_groups(scale) + of_groups(bias), x));
 }
 
-// Whether a scale is one number for each element of a row of the last axes.
+// Whether a scale has exactly the shape of a row, the last axes of x.
 bool of_rows(const value& scale, const shape& x, int axis) {
   if (scale.shape().rank != x.rank - axis) return false;
   for (int i = axis; i < x.rank; ++i)
@@ -100,7 +100,7 @@ bool of_rows(const value& scale, const shape& x, int axis) {
 struct normalized {
   value y, mean, inverse;
 };
-// Rows of the axes from `axis` on; scale and bias, which may be empty, broadcast to x.
+// Normalizes rows, the axes from `axis` on, with centering; scale and bias may be empty and broadcast to x.
 normalized centered_rows(const value& x, int axis, double epsilon, const value& scale, const value& bias) {
   const op::layer_norm::attributes a{.axes = x.shape().rank - axis, .epsilon = epsilon};
   const bool fits = !scale.empty() && of_rows(scale, x.shape(), axis);
@@ -128,11 +128,11 @@ normalized scaled_rows(const value& x, int axis, double epsilon, const value& sc
   return {scale.empty() ? value(r[0]) : value(r[0] * scale), {}, r[1]};
 }
 
-// Operand i in the type of x; empty where it is left out.
+// Operand i in the type of x; empty if omitted.
 value optional_like(node_call& c, std::size_t i, const value& x) {
   return c.has(i) ? c.cast_to(c.number(i), x.type().element) : value();
 }
-// The element type of mean and inverse deviation.
+// Element type of mean and inverse deviation.
 dtype stash_type(const node_call& c) { return c.element("stash_type", dtype::float32); }
 
 int normalized_axis(node_call& c, const value& x) {
@@ -175,7 +175,7 @@ void mean_variance_normalization(node_call& c) {
 
 // ---- com.microsoft --------------------------------------------------------------------------------------------------
 
-// Operands: x, skip, gamma; beta and bias, or bias alone where rows are not centered.
+// Operands: x, skip, gamma; then beta and bias if centered, otherwise only bias.
 template <bool Centered> void skip_normalization(node_call& c) {
   constexpr std::size_t bias = Centered ? 4 : 3;
   value x = c.number(0) + c.number(1);
@@ -198,7 +198,7 @@ void embed_layer_normalization(node_call& c) {
   if (c.has(1) && c.has(4)) x = x + lamina::embedding(c.number(4), c.cast_to(c[1], dtype::int64));
   const auto r = centered_rows(x, 2, c.real("epsilon", 1e-12), optional_like(c, 5, x), optional_like(c, 6, x));
   c.give_like(0, r.y, 2);
-  if (c.wants(1)) {  // how many positions of each sample the mask lets be seen
+  if (c.wants(1)) {  // number of visible positions of each sample
     const value mask = c.has(7) ? value(c[7]) : value(ids * 0);
     c.give(1, c.cast_to(lamina::reduce_sum(c.cast_to(mask, dtype::int64), {.axes = {1}}), dtype::int32));
   }

@@ -1,4 +1,4 @@
-// The order of nodes: each reads what nodes before it give. Converters that insert casts leave files in another order.
+// Topological order of nodes. Converters that insert casts can leave files unsorted.
 module lamina.onnx:order.impl;
 import :message;
 import lamina.std;
@@ -7,7 +7,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// Calls `f` with each name that a node reads, also inside its graphs.
+// Calls `f` with each name that a node reads, including its subgraphs.
 template <class F> void each_read(const node_message& n, const F& f) {
   for (auto i : n.inputs) f(i);
   for (const auto& a : n.attributes)
@@ -41,7 +41,7 @@ void order_nodes(std::vector<node_message>& nodes) {
       readers[from].push_back(i);
       ++awaited[i];
     });
-  // Of the nodes that may come next the first one in the file, so that what is in order stays.
+  // Picks the ready node that is first in the file, so that a sorted file keeps its order.
   std::set<std::size_t> next;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (awaited[i] == 0) next.insert(i);
@@ -51,7 +51,7 @@ void order_nodes(std::vector<node_message>& nodes) {
     for (auto r : readers[i])
       if (--awaited[r] == 0) next.insert(r);
   }
-  if (sequence.size() < nodes.size()) return;  // a cycle, which is refused where its nodes are read
+  if (sequence.size() < nodes.size()) return;  // a cycle; reading the nodes raises the error
   std::vector<node_message> sorted;
   sorted.reserve(nodes.size());
   for (auto i : sequence) sorted.push_back(std::move(nodes[i]));

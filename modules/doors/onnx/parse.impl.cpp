@@ -18,7 +18,7 @@ constexpr std::size_t max_opsets = 1000;
 struct wrong_field {};
 struct wrong_text {};
 
-// A field of another wire type than its own is damage; the reader of protozero only asserts that it is none.
+// A field with the wrong wire type means damage; protozero only asserts the wire type.
 void expect(pbf_reader& r, pbf_wire_type type) {
   if (r.wire_type() != type) throw wrong_field();
 }
@@ -27,7 +27,7 @@ std::string_view view_of(pbf_reader& r) {
   const auto v = r.get_view();
   return {v.data(), v.size()};
 }
-// A name or another text for people.
+// A name or other UTF-8 text.
 std::string_view text_of(pbf_reader& r) {
   const auto s = view_of(r);
   if (!is_utf8(s)) throw wrong_text();
@@ -52,13 +52,13 @@ float real_of(pbf_reader& r) {
 
 class parser {
  public:
-  // What the messages of a file may take: of a small one many times its size, as each has many fields; of a large one, whose
-  // bytes are data, twice.
+  // Memory budget for messages: many times the size of a small file, since messages have many fields; twice that of a
+  // large file, whose bytes are mostly data.
   parser(std::string_view bytes, const std::string& file)
       : file_(file),
         budget_(std::min(16 * bytes.size() + (std::size_t(1) << 20), 2 * bytes.size() + (std::size_t(256) << 20))) {}
 
-  // Calls `read` and turns what protozero finds wrong into a file_error.
+  // Calls `read` and turns protozero's exceptions into file_error.
   template <class M> M run(std::string_view bytes, void (parser::*read)(pbf_reader, M&)) {
     M message;
     try {
@@ -149,7 +149,7 @@ class parser {
     if (to.size() == max_opsets) fail("it imports more than 1000 opsets");
     return added(to);
   }
-  // A repeated field of numbers, packed or one by one.
+  // A repeated numeric field, packed or not.
   template <class T, class One, class Packed> void numbers(pbf_reader& r, std::vector<T>& to, One one, Packed packed) {
     if (r.wire_type() != pbf_wire_type::length_delimited) {
       expect(r, std::is_same_v<T, float>    ? pbf_wire_type::fixed32
@@ -195,7 +195,7 @@ class parser {
         default: r.skip();
       }
   }
-  // TypeProto.Tensor, and of sequences and optionals the type inside.
+  // TypeProto.Tensor, or the inner type of a sequence or optional.
   void type_of_form(pbf_reader r, type_message& t) {
     while (r.next()) {
       if (t.is == type_message::form::tensor || t.is == type_message::form::sparse_tensor) {
@@ -335,7 +335,7 @@ tensor_message parse_tensor(std::string_view bytes, const std::string& file) {
 sequence_message parse_sequence(std::string_view bytes, const std::string& file) {
   return parser(bytes, file).run<sequence_message>(bytes, &parser::sequence);
 }
-// The fields of an optional are those of a sequence with at most one element.
+// An optional has the fields of a sequence with at most one element.
 sequence_message parse_optional(std::string_view bytes, const std::string& file) { return parse_sequence(bytes, file); }
 
 }  // namespace lamina::onnx

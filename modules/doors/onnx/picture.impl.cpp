@@ -1,4 +1,4 @@
-// Pictures: the operation that decodes them when a model runs.
+// ImageDecoder: the operation that decodes images when a model runs.
 module lamina.onnx:picture.impl;
 import :convert;
 import lamina;
@@ -17,7 +17,7 @@ struct decode_attributes {
   bool operator==(const decode_attributes&) const = default;
 };
 
-/// uint8 bytes of a file [n] -> uint8 [height, width, 3], or 1 for grayscale. It runs on the host.
+/// uint8 file bytes [n] -> uint8 [height, width, 3], or 1 channel for grayscale. Runs on the host.
 struct decode_image {
   static constexpr std::string_view name = "decode_image";
   static constexpr int operands = 1;

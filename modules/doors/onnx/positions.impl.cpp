@@ -1,4 +1,4 @@
-// Operators that take, put and compare elements by their positions, and those whose results are counted when they run.
+// Operators that gather, scatter and compare elements by position, and operators with data-dependent shapes.
 module lamina.onnx:positions.impl;
 import :convert;
 import :message;
@@ -72,7 +72,7 @@ template <bool Product> void running(node_call& c) {
                                        {Product, c.flag("exclusive"), c.flag("reverse")}));
 }
 
-// Integers that are only stored, as int64 of the same order.
+// Storage-only integers as int64 with the same order.
 value in_order(const value& v) {
   if (v.type().element != dtype::uint64) return node_call::cast_to(v, dtype::int64);
   return lamina::bit_xor(lamina::bit_cast<std::int64_t>(v), std::numeric_limits<std::int64_t>::min());
@@ -97,7 +97,7 @@ void top_k(node_call& c) {
   give(lamina::top_k(x, {.k = (*known)[0], .axis = axis, .largest = largest}));
 }
 
-// ---- results that are counted when they run -------------------------------------------------------------------------
+// ---- data-dependent shapes ------------------------------------------------------------------------------------------
 
 void non_zero(node_call& c) {
   c.give(0, lamina::non_zero(c.rank(0) ? c[0] : value(lamina::reshape(c[0], lamina::shape{1}))));
@@ -119,7 +119,7 @@ void unique(node_call& c) {
   if (!c.has_attribute("axis")) return give(lamina::unique(x, {.sorted = sorted}));
   give(lamina::unique_slices(x, {c.axis(c.integer("axis"), x.shape().rank)}, {.sorted = sorted}));
 }
-// Without a number of boxes there are none.
+// The default of max_output_boxes_per_class is 0: no boxes.
 void non_max_suppression(node_call& c) {
   const value boxes = c.number(0), scores = c.number(1);
   const bool centers = c.flag("center_point_box");

@@ -1,4 +1,4 @@
-// Operators on integers that stand for real numbers.
+// Operators on quantized integers.
 module lamina.onnx:quantized.impl;
 import :convert;
 import :message;
@@ -95,8 +95,8 @@ value as_int8(node_call& c, const value& q) {
   return c.cast_to(c.cast_to(q, dtype::int32) - 128, dtype::int8);
 }
 namespace {
-// Filters, operand i, less their zero points as the halves of one int8 tensor along axis 1, whose sums they are; empty where their
-// elements are not known now, where zero points are those of int8, and where one number is more than two of int8.
+// Filters (operand i) minus their zero points, as two int8 tensors along axis 1 that add up to them. Empty if the
+// elements are unknown, if the zero points are 0 in int8, or if a difference exceeds the sum of two int8.
 value int8_halves(node_call& c, std::size_t i, std::size_t zero_point, std::int64_t axis) {
   const any_tensor* known = c.known(i);
   const auto zeros = c.has(zero_point) ? c.known_integers(zero_point) : std::vector<std::int64_t>{0};
@@ -126,7 +126,7 @@ value int8_halves(node_call& c, std::size_t i, std::size_t zero_point, std::int6
   now.name = c.operand(i).name + ".halves";
   return c.around.value_of(now);
 }
-// Bytes [first, first + bytes) of operand i, which is known, as int8 of a shape.
+// Bytes [first, first + bytes) of operand i, which is known, as int8 with shape `dims`.
 value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t first, const std::string& part) {
   const known_value& was = c.operand(i);
   known_value now{.data = any_tensor({dtype::int8, dims}), .is_parameter = was.is_parameter};
@@ -184,7 +184,7 @@ namespace {
 std::int64_t element(const std::vector<std::int64_t>& list, std::size_t i, std::int64_t otherwise) {
   return i < list.size() ? list[i] : otherwise;
 }
-// Borders with which there is a window for each step.
+// SAME padding: ceil(extent / stride) windows.
 void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_before) {
   const auto borders = [&](dim extent, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
                            std::int64_t& before, std::int64_t& after) {
@@ -307,7 +307,7 @@ quantization int8_scales(node_call& c, std::size_t scale, std::size_t zero_point
   return as;
 }
 
-// The zero point of weights of bytes as int8: empty for 0, one number, or one for each of `channels`. False where it is otherwise.
+// Zero point of 8-bit weights as int8: empty for 0, one number, or one per channel. False for other shapes.
 static bool read_zero_point(node_call& c, std::size_t weights, std::size_t zero_point, dim channels, value& to) {
   const dtype e = c.type(weights).element;
   const auto known = c.has(zero_point) ? c.known_integers(zero_point) : std::vector<std::int64_t>{0};
@@ -336,7 +336,7 @@ void dequantize_linear(node_call& c) {
   const dtype e = x.type().element;
   if (of_bytes(e) && block == 0 && to == dtype::float32)
     if (const value y = real_weights(c, 0, 1, 2, axis); !y.empty()) return c.give(0, y);
-  // int32 keeps all of its digits until the zero point is gone.
+  // int32 stays exact until the zero point is subtracted.
   const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
   value y = c.cast_to(x, inner);
   if (c.has(2)) y = y - c.cast_to(beside(c, c[2], x, axis, block), inner);
@@ -389,7 +389,7 @@ void matmul_integer(node_call& c) {
   c.give(0, c.cast_to(integer_product(c, 0, 2, 1, 3), dtype::int32));
 }
 
-// How many products a sum of a convolution has.
+// Number of products in each sum of a convolution.
 dim products_of(const value& w) {
   std::int64_t n = 1;
   for (int i = 1; i < w.shape().rank; ++i) {
@@ -398,7 +398,7 @@ dim products_of(const value& w) {
   }
   return n;
 }
-// Sums of so few products of 8 bits that they stay below 2^24 are exact in float32.
+// Sums of 8-bit products that stay below 2^24 are exact in float32.
 value integer_convolution(node_call& c, std::size_t x, std::size_t x_zero_point, std::size_t w,
                           std::size_t w_zero_point) {
   const dim products = products_of(c[w]);
@@ -408,7 +408,7 @@ value integer_convolution(node_call& c, std::size_t x, std::size_t x_zero_point,
   return convolved(c, integers_of(c, c[x], x_zero_point, wide), filters);
 }
 
-// Whether all zero points of int8 or uint8 weights are known to be the middle of their type.
+// Whether all zero points of int8 or uint8 weights are known to be the midpoint of their type.
 bool centered(const node_call& c, std::size_t zero_point, dtype e) {
   if (!c.has(zero_point)) return e == dtype::int8;
   const auto all = c.known_integers(zero_point);
@@ -442,7 +442,8 @@ void conv_integer(node_call& c) {
   c.give(0, c.cast_to(integer_convolution(c, 0, 2, 1, 3), dtype::int32));
 }
 
-// Whether lamina's products in int8 can take operands x, its scale and zero point; weights, theirs; scale and zero point of the result.
+// Whether lamina's int8 products support operands x, its scale and zero point; weights, theirs; scale and zero point of
+// the result.
 bool fits_int8(node_call& c) {
   const value x = c[0], w = c[3];
   if (!of_bytes(x.type().element) || !of_bytes(w.type().element) || c.type(7).element != x.type().element ||
@@ -455,7 +456,7 @@ bool fits_int8(node_call& c) {
 }
 value scales_of_weights(node_call& c) { return one_number(c, 4) ? value(lamina::reshape(c[4], shape{})) : c[4]; }
 
-// The scale of products, beside results whose channels are axis `axis`.
+// Scale of the products, broadcast to results with channels on axis `axis`.
 value product_scale(node_call& c, const value& y, int axis) {
   const value w = beside(c, c.number(4), y, axis);
   return c.cast_to(lamina::reshape(c.number(1), shape{}) * w / lamina::reshape(c.number(6), shape{}), y.type().element);
@@ -473,7 +474,7 @@ void qlinear_matmul(node_call& c) {
     return c.give(0, from_int8(c, y, e));
   }
   if (of_bytes(a.type().element) && of_bytes(b.type().element) && of_bytes(e)) {
-    // As numbers that int8 stands for: of such operations passes make what runs in int8.
+    // Written as dequantized operations, which passes convert to int8 kernels.
     const auto a_as = int8_scales(c, 1, 2, a.type().element), b_as = int8_scales(c, 4, 5, b.type().element),
                y_as = int8_scales(c, 6, 7, e);
     const bool whole = !a_as.scale.empty() && a_as.scale.shape().rank == 0 && !y_as.scale.empty() &&
@@ -523,7 +524,7 @@ void qlinear_conv(node_call& c) {
     }
   }
   if (of_bytes(x.type().element) && of_bytes(w.type().element) && of_bytes(e) && x.shape().rank == 4) {
-    // As numbers that int8 stands for, of which passes make what runs in int8.
+    // Written as dequantized operations, which passes convert to int8 kernels.
     const auto x_as = int8_scales(c, 1, 2, x.type().element), y_as = int8_scales(c, 6, 7, e);
     const value weights = real_weights(c, 3, 4, 5, 0);
     if (!x_as.scale.empty() && x_as.scale.shape().rank == 0 && !y_as.scale.empty() && y_as.scale.shape().rank == 0 &&

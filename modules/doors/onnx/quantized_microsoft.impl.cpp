@@ -1,4 +1,4 @@
-// Quantized and fused operators as ONNX Runtime's tools write them.
+// Quantized and fused operators of ONNX Runtime's tools (com.microsoft).
 module lamina.onnx:quantized_microsoft.impl;
 import :convert;
 import :message;
@@ -11,10 +11,10 @@ namespace lamina::onnx {
 
 namespace {
 
-// One scale and zero point from operand i on, as int8; the zero point may be left out.
+// Per-tensor scale and zero point as int8, from operand i on; the zero point may be omitted.
 quantization int8_scale(node_call& c, std::size_t i, dtype e) { return int8_scales(c, i, i + 1, e); }
-// Operand i, scale and zero point behind it, as numbers that int8 stands for, where it is of bytes with one scale; else what `dequantized`
-// gives.
+// Dequantizes operand i with the scale and zero point that follow it; through int8 for 8-bit types with a single scale,
+// otherwise by `dequantized`.
 value real_operand(node_call& c, std::size_t i) {
   const dtype e = c.type(i).element;
   if (of_bytes(e))
@@ -22,7 +22,7 @@ value real_operand(node_call& c, std::size_t i) {
       return lamina::dequantize(int8_operand(c, i), as);
   return dequantized(c, i);
 }
-// The other way, with scale and zero point from operand i on.
+// Quantizes x with scale and zero point from operand i on and gives result 0.
 void give_bytes(node_call& c, const value& x, std::size_t i, dtype e) {
   if (of_bytes(e))
     if (const auto as = int8_scale(c, i, e); !as.scale.empty() && as.scale.shape().rank == 0)
@@ -72,7 +72,7 @@ void qlinear_reduce_mean(node_call& c) {
 
 // ---- pools ----------------------------------------------------------------------------------------------------------
 
-// [N, ..., C] as [N, C, ...], and the other way.
+// [N, ..., C] to [N, C, ...], and back.
 value channels_second(const value& x, bool last) {
   if (!last) return x;
   axes order(0, x.shape().rank - 1);
@@ -138,7 +138,7 @@ value whole(const value& v) {
   return v.shape().rank == 1 && v.shape()[0] == dim(1) ? value(lamina::reshape(v, shape{})) : v;
 }
 
-// QGemm as a product of numbers that int8 stands for; empty where scales do not fit.
+// QGemm as a product of dequantized values; empty if scales do not match.
 value real_gemm(node_call& c) {
   const bool of_rows = c.flag("transB");
   const dtype a = c.type(0).element;
@@ -193,7 +193,7 @@ void dynamic_quantize_matmul(node_call& c) {
   c.give(0, made);
 }
 
-// Bytes of several numbers each as those numbers, along the last axis, as float32.
+// Unpacks bytes of several numbers each along the last axis, as float32.
 value unpacked(node_call& c, const value& bytes, std::int64_t bits) {
   value rest = c.cast_to(bytes, dtype::int32);
   if (bits == 8) return c.cast_to(rest, dtype::float32);
@@ -218,7 +218,7 @@ void check_bits(node_call& c, std::int64_t bits) {
   if (bits != 2 && bits != 4 && bits != 8) c.unsupported("numbers of ", bits, " bits");
 }
 
-// Zero points of blocks as float32 [N, blocks], computed now where they are known; empty where their shape is another one.
+// Zero points of blocks as float32 [N, blocks], computed now if known; empty if the shape does not match.
 value block_zero_points(node_call& c, std::int64_t n, std::int64_t blocks, std::int64_t bits) {
   if (!c.has(3)) return c.constant(static_cast<double>(std::int64_t{1} << (bits - 1)), dtype::float32);
   const std::int64_t row = (blocks * bits + 7) / 8;
@@ -242,7 +242,7 @@ value block_zero_points(node_call& c, std::int64_t n, std::int64_t blocks, std::
   now.name = c.operand(3).name + ".zero_points";
   return c.around.value_of(now);
 }
-// The product of x and weights that stay packed; empty where they are laid out otherwise.
+// Product of x and packed weights; empty for another layout.
 value packed_product(node_call& c, const value& x, std::int64_t blocks) {
   const std::int64_t n = c.integer("N"), bits = c.integer("bits", 4), block = c.integer("block_size");
   if (x.shape().rank < 1 || !x.shape().back().is_number() || x.shape().back().code != c.integer("K")) return {};
@@ -255,7 +255,7 @@ value packed_product(node_call& c, const value& x, std::int64_t blocks) {
   return c.has(5) ? value(y + c.cast_to(c.number(5), dtype::float32)) : y;
 }
 
-// A weight [N, K] of bytes [N, blocks, bytes], with a scale and a zero point for each block.
+// Product with a weight [N, K] stored as bytes [N, blocks, bytes], with a scale and a zero point per block.
 void matmul_n_bits(node_call& c) {
   const std::int64_t k = c.integer("K"), n = c.integer("N"), bits = c.integer("bits", 4),
                      block = c.integer("block_size");
@@ -270,7 +270,7 @@ void matmul_n_bits(node_call& c) {
   const shape packed_as{n, blocks, block * bits / 8};
   if (bits != 2 && block % 16 == 0 && !c.has(4) && c.type(1).element == dtype::uint8 && c.dims(1) == packed_as)
     if (const value y = packed_product(c, a, blocks); !y.empty()) return c.give_like(0, y);
-  // With `g_idx` each column names its block.
+  // `g_idx` gives the block of each column.
   value q = unpacked(c, c[1], bits), block_of;
   if (c.has(4)) {
     if (c.dims(4) != shape{k})
@@ -299,7 +299,7 @@ void matmul_n_bits(node_call& c) {
   c.give_like(0, y);
 }
 
-// Rows of a table that is quantized in blocks of another axis.
+// Gathers rows of a table that is block-quantized along another axis.
 void gather_block_quantized(node_call& c) {
   const std::int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
   const bool bytes = c.type(0).element == dtype::uint8;
@@ -308,13 +308,13 @@ void gather_block_quantized(node_call& c) {
   const int rank = c.rank(0);
   const int along = c.axis(c.integer("quantize_axis", 1), rank), from = c.axis(c.integer("gather_axis", 0), rank);
   const value at = c[1];
-  // Indices below 0 count from the end.
+  // Negative indices count from the end.
   const value places =
       lamina::where(c.cast_to(at, dtype::int64) < 0, c.cast_to(at, dtype::int64) + c.extent_of(c[0], from),
                     c.cast_to(at, dtype::int64));
   if (along == from) c.unsupported("rows that are taken along the axis of the blocks");
   const auto rows = [&](const value& v) { return value(lamina::gather(v, places, from)); };
-  // Where the axis of the blocks stands in the result.
+  // Position of the block axis in the result.
   const int now = along < from ? along : along + at.shape().rank - 1;
   value q = rows(c[0]);
   if (bytes && bits < 8 && along != rank - 1)
@@ -335,7 +335,7 @@ void gather_block_quantized(node_call& c) {
 // ---- fused operators ------------------------------------------------------------------------------------------------
 
 void fused_matmul(node_call& c) {
-  const auto placed = [&](std::size_t i, bool batch) {  // the axis before the last goes to the front
+  const auto placed = [&](std::size_t i, bool batch) {  // moves the axis before the last to the front
     const value x = c.number(i);
     const int rank = x.shape().rank;
     if (!batch || rank < 3) return x;

@@ -1,5 +1,5 @@
-// Operators that draw numbers. A model that says no seed has one that follows from the name of the result, so each run of it
-// draws the same.
+// Random number operators. Without a seed in the model, the seed is derived from the name of the result, so that every
+// run draws the same numbers.
 module lamina.onnx:random.impl;
 import :convert;
 import :message;
@@ -20,7 +20,7 @@ seed_attributes seed_of(node_call& c, bool whole = false) {
   }
   return {static_cast<std::int64_t>(h >> 1)};
 }
-// A value of the shape that an attribute says, of which nobody reads the elements.
+// A value of the shape in attribute `shape`; its elements are never read.
 value shaped(node_call& c) {
   lamina::shape s;
   const auto all = c.node_call::integers("shape");
@@ -52,7 +52,7 @@ void multinomial(node_call& c) {
   c.give(0, c.cast_to(lamina::multinomial(c.number(0), count, seed_of(c)), c.element("dtype", dtype::int32)));
 }
 
-// Elements are dropped in training alone, which an operand says since opset 12.
+// Dropout is active only in training, which an operand selects since opset 12.
 void dropout(node_call& c) {
   const bool computed = c.has(2) && !c.known(2);
   if (computed || (c.has(2) && c.known_number(2, "training mode", 0) != 0)) {

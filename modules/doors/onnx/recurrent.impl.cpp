@@ -1,4 +1,4 @@
-// Recurrent nets of one layer, and Scan: all of them are lamina's `scan`.
+// Single-layer recurrent operators, and Scan; all map to lamina's `scan`.
 module lamina.onnx:recurrent.impl;
 import :convert;
 import :message;
@@ -44,12 +44,12 @@ value activation::operator()(const value& x) const {
   return lamina::where(x >= alpha, x, 0);
 }
 
-// The functions of all directions. Each takes the next alpha and beta, if it has such.
+// Activations of all directions. Each consumes the next alpha and beta if it has them.
 std::vector<activation> activations_of(node_call& c, std::vector<std::string> defaults, std::size_t directions) {
   const std::size_t each = defaults.size();
   std::vector<std::string> names = c.strings("activations");
   if (names.empty() || (names.size() == 2 && each == 1 && directions == 1)) {
-    // RNN declares two as the default, whatever the direction.
+    // RNN declares two defaults, for any direction.
     if (!names.empty()) names.pop_back();
     while (names.size() < each * directions) names.push_back(defaults[names.size() % each]);
   }
@@ -71,13 +71,13 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
   return made;
 }
 
-// ---- what the three have in common ----------------------------------------------------------------------------------
+// ---- shared by RNN, GRU and LSTM ------------------------------------------------------------------------------------
 
-// Weights [in, out] of int8, with zero points and scales, [] or [out]; a zero point that is empty is 0.
+// int8 weights [in, out], with zero points and scales, [] or [out]; an empty zero point means 0.
 struct int8_weights {
   value q{}, zero_point{}, scale{};
 };
-// One direction of one node.
+// One direction of a node.
 struct direction {
   value x{};                              // [T, N, I]
   value w{}, r{}, biases{}, peepholes{};  // [G H, I], [G H, H], [2 G H], [3 H]; the last two may be empty
@@ -99,13 +99,13 @@ value rows(const value& x, std::int64_t at, std::int64_t size) {
 value columns(const value& x, std::int64_t at, std::int64_t size) {
   return lamina::slice(x, {.start = at * size, .stop = (at + 1) * size, .axis = 1});
 }
-// Blocks of rows in another order.
+// Reorders blocks of rows.
 value ordered(const value& x, std::initializer_list<int> order, std::int64_t size) {
   std::vector<value> blocks;
   for (int i : order) blocks.push_back(rows(x, i, size));
   return lamina::concat(view<const value>(blocks), 0);
 }
-// The first half of the biases belongs to x, the second to the state.
+// Half of the biases: the first belongs to x, the second to the state.
 value bias_half(const value& biases, int which) {
   const std::int64_t n = biases.shape().at(0) / 2;
   return lamina::slice(biases, {.start = which * n, .stop = (which + 1) * n});
@@ -118,7 +118,7 @@ value zeros(node_call& c, const direction& d) {
   return row + first * 0;
 }
 
-// A program of one position: first the carries, then the slices, then what stays the same.
+// Step program. Inputs: carries, then slices, then invariants.
 class step_program {
  public:
   value carry(std::string_view name, const value& first) {
@@ -147,14 +147,14 @@ class step_program {
 };
 value clipped(const value& x, double max) { return max > 0 ? value(lamina::clamp(x, -max, max)) : x; }
 value product(const value& x, const value& w) { return lamina::matmul(x, w, {.transpose_b = true}); }
-// The same of weights in int8: x becomes int8 between its smallest and its largest number.
+// The same with int8 weights: x is dynamically quantized to int8.
 value product(const value& x, const int8_weights& w) {
   const auto d = dynamically_quantized(x);
   const value sums = lamina::integer_linear(d.q, d.as.zero_point, w.q, w.zero_point, true);
   return node_call::cast_to(sums, dtype::float32) * (d.as.scale * w.scale);
 }
 
-// Positions behind the end of a sequence leave the state as it is, and give 0.
+// Positions after the end of a sequence keep the state and give 0.
 struct kept {
   value active;  // or empty
   value state(const value& next, const value& before) const {
@@ -181,7 +181,7 @@ direction_result gru_direction(node_call& c, const direction& d) {
   const bool before = c.flag("linear_before_reset");
   const bool fast = before && d.clip <= 0 && d.act[0].name == "sigmoid" && d.act[1].name == "tanh";
   const std::int64_t n = d.size;
-  // Gates are z, r, h in the file, and r, z, h for the operation.
+  // Gate order: z, r, h in the file; r, z, h in the operation.
   const auto placed = [&](const value& v) { return fast ? ordered(v, {1, 0, 2}, n) : v; };
   value gates = product(d.x, placed(d.w)), state_bias;
   if (!d.biases.empty()) {
@@ -223,7 +223,7 @@ direction_result lstm_direction(node_call& c, const direction& d) {
   const bool fast = !coupled && d.clip <= 0 && d.peepholes.empty() && d.act[0].name == "sigmoid" &&
                     d.act[1].name == "tanh" && d.act[2].name == "tanh";
   const std::int64_t n = d.size;
-  // Gates are i, o, f, c in the file, and i, f, c, o for the operation.
+  // Gate order: i, o, f, c in the file; i, f, c, o in the operation.
   const auto placed = [&](const value& v) { return ordered(v, {0, 2, 3, 1}, n); };
   const bool in_int8 = !d.w8.q.empty();
   const auto placed_columns = [&](const value& v) {
@@ -256,7 +256,7 @@ direction_result lstm_direction(node_call& c, const direction& d) {
     const value i = gate(0, 0, cell, d.act[0]);
     const value f = coupled ? value(1 - i) : gate(1, 2, cell, d.act[0]);
     next = f * cell + i * gate(2, -1, {}, d.act[1]);
-    // As ONNX Runtime, which does not clip what h takes.
+    // Like ONNX Runtime, does not clip the input of h.
     y = gate(3, 1, next, d.act[0]) * d.act[2](next);
   }
   s.output("h", k.state(y, h));
@@ -268,14 +268,14 @@ direction_result lstm_direction(node_call& c, const direction& d) {
 
 using direction_function = direction_result (*)(node_call&, const direction&);
 
-value as_layout(const value& x, bool batch_first) {  // exchanges the first two axes
+value as_layout(const value& x, bool batch_first) {  // swaps the first two axes
   if (!batch_first) return x;
   axes order(1, 0);
   for (int i = 2; i < x.shape().rank; ++i) order.values[order.count++] = i;
   return lamina::permute(x, order);
 }
 
-// How many features the state has. Errors: weights that are not those of so many blocks of rows and directions.
+// Number of state features. Errors: weights whose shape does not match the blocks of rows and directions.
 std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::size_t directions, bool in_int8) {
   shape w = c.dims(1), r = c.dims(2);
   if (in_int8 && w.rank == 3 && r.rank == 3) std::swap(w[1], w[2]), std::swap(r[1], r[2]);
@@ -310,8 +310,8 @@ int8_weights int8_weights_of(node_call& c, std::size_t i, std::size_t scale, std
   return w;
 }
 
-// Gates is how many blocks of rows the weights have; the functions of a direction are `defaults` where they are left out.
-// `in_int8`: weights are [directions, in, out] of bytes, with scales and zero points behind the peepholes.
+// `gates`: number of row blocks in the weights. `defaults`: default activations of a direction. `in_int8`: weights are
+// bytes [directions, in, out], with scales and zero points after the peepholes.
 void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>& defaults, direction_function run,
                bool in_int8 = false) {
   const std::string way = c.string("direction", "forward");
@@ -373,7 +373,7 @@ value flipped(ir::program& p, const value& x) {
   };
   return lamina::slice_at(x, one(-1), one(std::numeric_limits<std::int64_t>::min()), axes(0), one(-1));
 }
-// Axis `from` becomes axis `to`, the others keep their order.
+// Moves axis `from` to `to`; the others keep their order.
 value moved(const value& x, int from, int to) {
   if (from == to) return x;
   std::vector<int> rest;
@@ -413,7 +413,7 @@ void scan(node_call& c) {
              out_axes = c.node_call::integers("scan_output_axes"),
              out_ways = c.node_call::integers("scan_output_directions");
   const std::size_t results = c.wanted() - std::min(c.wanted(), o.states.size());
-  bool reverse = true;  // all in one direction: the scan itself runs so
+  bool reverse = true;  // all sequences reversed: the scan itself runs in reverse
   for (std::size_t i = 0; i < o.sequences.size(); ++i) reverse = reverse && element(in_ways, i) != 0;
   for (std::size_t i = 0; i < results; ++i) reverse = reverse && element(out_ways, i) != 0;
   std::vector<tensor_type> types;
@@ -438,7 +438,7 @@ void scan(node_call& c) {
   }
 }
 
-// Before opset 9 operands have samples along axis 0 and positions along axis 1: a scan over samples of scans.
+// Before opset 9, operands have samples on axis 0 and positions on axis 1: a scan over samples of inner scans.
 void scan_of_samples(node_call& c) {
   if (c.has(0)) c.unsupported("sequences of different lengths");
   scan_operands o = operands_of_scan(c, 1);
@@ -463,7 +463,7 @@ void scan_of_samples(node_call& c) {
   auto of_sample = lamina::scan(inner[0].body, view<const value>(states), view<const value>(sequences),
                                 view<const value>(captured), reverse);
   for (std::size_t i = 0; i < of_sample.size(); ++i) {
-    // What a reverse scan gives stands at its positions; the operator appends.
+    // A reverse scan stores results at their positions; the operator appends them in order of computation.
     body->output("result", reverse && i >= states.size() ? flipped(*body, of_sample[i]) : of_sample[i]);
   }
   const auto made =

@@ -36,8 +36,8 @@ constexpr bool is_fractional(reduction_kind k) {
          k == reduction_kind::log_sum_exp;
 }
 
-// Axes are an attribute before opset `Since` and an operand since. Means and functions of integers are computed in float64,
-// and lose their fraction.
+// Axes are an attribute before opset `Since`, an operand since. Means, L2 norms and logarithms of integers are computed
+// in float64 and truncated.
 template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c) {
   value x = c.number(0);
   if (is_fractional(Kind) && is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
@@ -54,7 +54,7 @@ template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c)
       return c.give_like(0, lamina::reduce_by(x, c.constant(std::vector<std::int64_t>{}), {Kind, true, true}));
     for (int i = 0; i < rank; ++i) over.push_back(i);
   }
-  const bool logic = x.type().element == dtype::boolean;  // the smallest and largest of truth values
+  const bool logic = x.type().element == dtype::boolean;  // minimum and maximum of booleans
   if (logic) x = c.cast_to(x, dtype::uint8);
   c.give_like(0, rank == 0 ? F(lamina::reshape(x, lamina::shape{1}), lamina::axes(0), false)
                            : F(x, c.axes_of(over, rank), keepdim));
@@ -69,7 +69,7 @@ template <auto F, auto Last> void position(node_call& c) {
 value largest(const value& x, int axis, bool keepdim) { return lamina::argmax(x, {.axis = axis, .keepdim = keepdim}); }
 value smallest(const value& x, int axis, bool keepdim) { return lamina::argmin(x, {.axis = axis, .keepdim = keepdim}); }
 
-// Before opset 13 all axes from one on are one.
+// Before opset 13, the axes from `axis` on are flattened to one.
 template <auto F> void over_axis(node_call& c) {
   const value x = c.number(0);
   const int rank = x.shape().rank;

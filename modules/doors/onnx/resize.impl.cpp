@@ -1,4 +1,4 @@
-// Operators that resize images, sample them at computed places, and add or cut borders.
+// Operators that resize images, sample them at computed coordinates, pad or crop.
 module lamina.onnx:resize.impl;
 import :convert;
 import :message;
@@ -9,7 +9,7 @@ namespace lamina::onnx {
 
 namespace {
 
-// One of the names of an attribute, as what it means.
+// Maps the string of an attribute to its meaning.
 template <class T> T choice(node_call& c, std::string_view name, std::string_view otherwise,
                             std::initializer_list<std::pair<std::string_view, T>> all) {
   const std::string given = c.string(name, otherwise);
@@ -26,9 +26,9 @@ resize_mode mode_of(node_call& c, std::string_view otherwise) {
                               {"cubic", resize_mode::cubic},
                               {"bicubic", resize_mode::cubic}});
 }
-// Whether operand i is there and has elements.
+// Whether operand i is present and not empty.
 bool filled(node_call& c, std::size_t i) { return c.has(i) && !(c.dims(i).rank == 1 && c.dims(i)[0] == dim(0)); }
-// Resizes x by scales or sizes in operand i, in a type in which there is arithmetic.
+// Resizes x by the scales or sizes in operand i, in a type with arithmetic.
 void give_resized(node_call& c, resize_options o, std::size_t operand, bool sizes) {
   value x = o.mode == resize_mode::nearest ? c[0] : c.number(0);
   const bool whole_numbers = is_integer(x.type().element) && o.mode != resize_mode::nearest;
@@ -70,7 +70,7 @@ void resize(node_call& c) {
   if (!sizes && !filled(c, 2)) c.fail("it has neither scales nor sizes");
   give_resized(c, o, sizes ? 3 : 2, sizes);
 }
-// Before opset 11 elements lie at multiples of the scale.
+// Before opset 11, source coordinates are asymmetric: the output position divided by the scale.
 resize_options older_options(node_call& c) {
   return {.mode = mode_of(c, "nearest"),
           .coordinates = resize_coordinates::asymmetric,
@@ -85,7 +85,7 @@ void upsample_7(node_call& c) {
 
 // ---- borders --------------------------------------------------------------------------------------------------------
 
-// Borders of a number: that of an operand where it is computed.
+// Pads with a constant, by computed sizes if they are unknown or negative.
 value bordered(node_call& c, const value& x, const std::optional<std::vector<std::int64_t>>& known,
                const value& borders, lamina::axes along, double number) {
   const bool grows = known && std::all_of(known->begin(), known->end(), [](auto n) { return n >= 0; });
@@ -99,7 +99,7 @@ value bordered(node_call& c, const value& x, const std::optional<std::vector<std
   (void)c;
   return y;
 }
-// Borders of all axes, from those of axes that are computed.
+// Expands the padding of computed axes to all axes.
 value spread_borders(node_call& c, int rank) {
   if (c.rank(3) != 1 || !c.dims(3)[0].is_number()) c.unsupported("its axes are computed, and how many is not known");
   const std::int64_t count = c.dims(3).at(0);
@@ -164,7 +164,7 @@ void space_to_depth(node_call& c) {
   c.give(0, lamina::space_to_depth(c[0], c.integer("blocksize"), order));
 }
 
-// ---- computed places ------------------------------------------------------------------------------------------------
+// ---- computed coordinates -------------------------------------------------------------------------------------------
 
 void grid_sample(node_call& c) {
   value x = c.number(0);

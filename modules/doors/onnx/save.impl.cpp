@@ -1,4 +1,5 @@
-// Programs as ONNX models: every operation that the roots reach becomes nodes, states and constants become initializers.
+// Writes programs as ONNX models: every operation reachable from the roots becomes nodes, states and constants become
+// initializers.
 module lamina.onnx:save.impl;
 import lamina.onnx;
 import :source;
@@ -119,7 +120,7 @@ void program_writer::find_constants() {
 std::optional<any_tensor> program_writer::computed(value_id v) {
   if (!is_constant(v)) return {};
   if (p_.at(v).kind == node_kind::constant) return p_.at(v).constant;
-  // The nodes behind it, as a program of their own.
+  // The nodes that it depends on, as a separate program.
   std::set<std::int32_t> needed;
   std::vector<std::int32_t> waiting{v.node};
   while (!waiting.empty()) {
@@ -154,7 +155,7 @@ std::optional<any_tensor> program_writer::computed(value_id v) {
       made[{i, static_cast<std::int32_t>(k)}] = value(q.get(), {id.node, static_cast<std::int32_t>(k)});
   }
   q->output("y", made.at(v));
-  // Shapes that do not fit are found where a plan is made.
+  // Shape mismatches are detected when planning.
   const auto refuse = [&](const error& e) {
     text t;
     detail::raise(error_kind::unsupported, t << printable(p_.at(v).path) << (p_.at(v).path.empty() ? "" : ": ")
@@ -180,14 +181,14 @@ void program_writer::run() {
     if (reached[i]) write(static_cast<std::int32_t>(i));
 }
 
-// Whether the results of a node are written as constants, where they are asked for.
+// Whether the results of a node are written as constants where they are used.
 bool program_writer::is_folded(std::int32_t i) const {
   constexpr std::size_t max_folded = std::size_t(1) << 16;
   const node& n = p_.at(i);
   if (!is_constant({i, 0}) || n.op->name == "quantize" || n.op->name == "dequantize") return false;
   std::size_t bytes = 0;
   for (const auto& r : n.results) {
-    if (!r.dims.is_static()) return true;  // elements of constants decide the extents
+    if (!r.dims.is_static()) return true;  // extents depend on elements of constants
     bytes += r.bytes();
   }
   return bytes <= max_folded;
@@ -196,9 +197,9 @@ bool program_writer::is_folded(std::int32_t i) const {
 void program_writer::write(std::int32_t i) {
   const node& n = p_.at(i);
   switch (n.kind) {
-    case node_kind::input: break;  // is bound
+    case node_kind::input: break;  // already bound
     case node_kind::state: names_[{i, 0}] = m_.state(n.name); break;
-    case node_kind::constant: break;  // where it is asked for
+    case node_kind::constant: break;  // written on first use
     case node_kind::operation:
       if (!is_folded(i)) write_call(n, i);
       break;
@@ -358,7 +359,7 @@ void written_call::unsupported(std::string_view why) const {
   detail::raise(error_kind::unsupported, t << of.op->name << " cannot be written as ONNX: " << why);
 }
 
-// The names that a graph reads, of nodes of its own too.
+// All names that a graph and its subgraphs read, including those of its own nodes.
 void collect_read(const written_graph& g, std::set<std::string_view>& read) {
   for (const auto& o : g.outputs) read.insert(o.name);
   for (const auto& n : g.nodes) {
@@ -367,7 +368,7 @@ void collect_read(const written_graph& g, std::set<std::string_view>& read) {
       if (const auto* inner = std::get_if<std::shared_ptr<const written_graph>>(&a.value)) collect_read(**inner, read);
   }
 }
-// Takes away the nodes whose results nothing reads, as the order of scores that an operator sorts itself.
+// Removes nodes whose results are never read, such as a sort of scores before an operator that sorts them itself.
 void drop_unread(written_graph& g) {
   for (std::size_t before = 0; before != g.nodes.size();) {
     before = g.nodes.size();

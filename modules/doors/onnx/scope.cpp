@@ -1,4 +1,4 @@
-// Graphs while they are read: values by name, and the programs that nodes are added to.
+// State while graphs are read: values by name, and the programs that nodes are added to.
 module lamina.onnx:scope;
 import :convert;
 import :message;
@@ -8,34 +8,34 @@ import lamina.std;
 
 namespace lamina::onnx {
 
-/// What all graphs of one file share.
+/// State shared by all graphs of one file.
 struct model_context {
   source from;
   const model_message& model;
   parameter_store& states;
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, const function_message*> functions{};
-  std::vector<const function_message*> inlining{};  // functions whose bodies are being read
-  std::size_t work = 0, depth = 0;                  // nodes that were converted, large ones counted more; and nested
-  std::size_t folds = 0, folded_bytes = 0;          // of what was computed while the file was read
+  std::vector<const function_message*> inlining{};  // functions that are being inlined
+  std::size_t work = 0, depth = 0;                  // converted nodes, weighted by size; nesting depth
+  std::size_t folds = 0, folded_bytes = 0;          // number and bytes of folded results
   double folded_flops = 0;
   std::size_t file_bytes = 0;
-  std::set<std::string_view> shape_constants{};  // initializers whose elements decide shapes
-  std::function<bool(node_call&)> own{};         // converts a node whose operator the caller binds
-  std::set<std::string_view> replaced{};         // initializers that the caller gives as inputs
-  // Is told of a node of the main graph that is not supported, and why; then the nodes that read its results are left out.
+  std::set<std::string_view> shape_constants{};  // initializers whose elements determine shapes
+  std::function<bool(node_call&)> own{};         // converts a node of a custom operator
+  std::set<std::string_view> replaced{};         // initializers that the caller makes inputs
+  // Called for each unsupported node of the main graph, with the reason; nodes that read its results are skipped.
   std::function<void(const node_message&, std::int64_t opset, std::string_view why)> refused{};
 };
 
-/// Why a node is not supported whose operator no table has.
+/// Reason for an operator that no table has.
 inline constexpr std::string_view unknown_operator = "lamina does not know this operator";
 
-/// Attributes by name: of the call of a function, for its body.
+/// Attributes by name: those of a function call, for its body.
 using attribute_map = std::map<std::string_view, const attribute_message*>;
 
-/// The opset of a domain; 0 where the file imports none.
+/// The opset of a domain; 0 if the file does not import it.
 std::int64_t opset_of(const std::vector<opset_message>& opsets, std::string_view domain);
 
-/// The values of one graph. Names of the graphs around it are found too.
+/// The values of one graph. Lookup includes the enclosing graphs.
 class scope {
  public:
   scope(model_context& m, program& p, const std::vector<opset_message>& opsets, scope* outer = nullptr)
@@ -43,30 +43,32 @@ class scope {
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
 
-  /// Errors: file_error for a name that is taken.
+  /// Errors: file_error for a duplicate name.
   known_value& define(std::string_view name, known_value v);
-  /// Null where no graph has the name.
+  /// Null if no graph has the name.
   known_value* find(std::string_view name);
-  /// The value of the program; made of data where it is asked for first.
+  /// The program value; created from `data` on first use.
   value value_of(known_value& k);
   void read_initializers(const graph_message& g);
   void run(const std::vector<node_message>& nodes);
-  /// The values of names. Errors: file_error.
+  /// The values with these names. Errors: file_error.
   std::vector<known_value> outputs(const std::vector<std::string_view>& names);
 
-  /// Counts work that reading a node is. Errors: file_error where it is far more than a file of this size asks for.
+  /// Counts the work of reading a node. Errors: file_error if the total is far beyond what a valid file of this size
+  /// needs.
   void charge(std::size_t units);
-  /// The attribute that one of a function's body stands for: itself, or that of the call; null where the call has none.
+  /// Resolves an attribute reference of a function body: the attribute itself, or that of the call; null if the call
+  /// has none.
   const attribute_message* meant(const attribute_message& a) const;
 
   model_context& context() { return m_; }
   program& target() { return p_; }
   const std::vector<opset_message>& opsets() const { return opsets_; }
-  std::string path{};     ///< of the nodes around
-  bool is_inner = false;  ///< in a program inside of a node, which has no states
+  std::string path{};     ///< path of the enclosing nodes
+  bool is_inner = false;  ///< inside a subprogram of a node, which has no states
   std::map<std::pair<std::int32_t, std::int32_t>, value>
-      int8_of{};                              ///< by node and result of uint8: int8 numbers, which are 128 less
-  const attribute_map* attributes = nullptr;  ///< of the call of the function whose body this is, or is in
+      int8_of{};                              ///< int8 value (128 less) of each uint8 result, by node and result index
+  const attribute_map* attributes = nullptr;  ///< attributes of the call of the enclosing function
 
  private:
   void convert(const node_message& n);
@@ -85,11 +87,11 @@ class scope {
   const std::vector<opset_message>& opsets_;
   scope* outer_;
   std::map<std::string, known_value, std::less<>> values_;
-  std::set<std::string, std::less<>> unknown_;   // results of nodes that are not supported, and what is made of them
-  std::set<std::string, std::less<>> left_out_;  // inputs of a function that its call leaves out
+  std::set<std::string, std::less<>> unknown_;   // results of unsupported nodes, and all that depends on them
+  std::set<std::string, std::less<>> left_out_;  // function inputs that the call omits
 };
 
-/// Names that a graph reads and does not define, in the order in which they are read.
+/// Free names of a graph, in the order of use.
 std::vector<std::string_view> free_names(const graph_message& g);
 
 }  // namespace lamina::onnx

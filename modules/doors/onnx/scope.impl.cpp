@@ -10,17 +10,17 @@ namespace lamina::onnx {
 
 namespace {
 
-// Most nodes that a file may describe, functions written out: as many as a file of its size can hold, but no more than
-// `max_nodes`, and some more.
+// Limit on nodes of a file, with functions inlined: as many as a file of its size can hold, up to `max_nodes`, plus a
+// margin.
 constexpr std::size_t max_nodes = 1 << 20, more_nodes = 1 << 17, bytes_of_a_node = 4;
 constexpr std::size_t max_inlining = 100, max_nesting = 200;
-// Results that are computed while a file is read: one as large as what it is made of, and this much more; all of them as large
-// as the file, and this much more; and the work that it is.
+// Limits on constant folding. Bytes of one result: the bytes of its operands plus a margin; bytes of all results: the
+// file's size plus a margin; and the total FLOPs.
 constexpr std::size_t max_folded = std::size_t(16) << 20, max_all_folded = std::size_t(256) << 20;
 constexpr double max_flops = 1e10;
-// How many are computed, each in a session of its own: some, and more of a large file.
+// Limit on the number of folded nodes, each of which runs in its own session: a base, plus more for a large file.
 constexpr std::size_t max_folds = 1 << 14, bytes_of_a_fold = 256, max_more_folds = 1 << 16;
-// Initializers up to this size may decide shapes, or stay constants.
+// Initializers up to this size may determine shapes, or stay constants.
 constexpr std::int64_t max_shape_elements = 64;
 constexpr std::size_t max_constant_bytes = 4096;
 
@@ -31,7 +31,7 @@ std::string place_of(const node_message& n) {
   return t.string();
 }
 
-// Names in the order in which they are found, each once.
+// Unique names in the order of discovery.
 struct name_list {
   std::vector<std::string_view> in_order;
   std::set<std::string_view> known;
@@ -60,7 +60,8 @@ void add_free(const graph_message& g, name_list& found) {
   for (const auto& o : g.outputs) read(o.name);
 }
 
-// A parameter that is reshaped, transposed or cast keeps its name; what is made of several has that of the result.
+// A parameter that is reshaped, transposed or cast keeps its name; a result of several parameters gets the output's
+// name.
 std::string state_name(const std::vector<known_value*>& operands, const any_tensor& result, std::string_view output) {
   const known_value* of = nullptr;
   for (const auto* k : operands) {
@@ -110,7 +111,7 @@ value scope::value_of(known_value& k) {
   }
   if (!k.is_parameter) return k.v = p_.constant(k.data);
   if (k.state && !k.state->empty()) return k.v = *k.state;
-  // Graphs and functions have names of their own, which may be those of others.
+  // Names in graphs and functions may collide with outer names.
   std::string name = k.name;
   const std::string within = path.empty() ? k.name : path + "/" + k.name;
   for (int again = 1; m_.states.find(name); ++again) name = again == 1 ? within : within + ":" + std::to_string(again);
@@ -129,7 +130,7 @@ void scope::read_initializers(const graph_message& g) {
     const std::int64_t count = type.dims.size();
     const bool learned = is_floating(type.element) && type.dims.rank > 0 && count > 1 &&
                          !(count <= max_shape_elements && m_.shape_constants.contains(name));
-    // Programs inside of nodes have no states.
+    // Subprograms have no states.
     k.is_parameter = !is_inner && type.element != dtype::string && (learned || type.bytes() > max_constant_bytes);
     k.name = name;
     if (k.is_parameter) k.state = std::make_shared<value>();
@@ -311,7 +312,7 @@ void scope::take_results(const node_message& n, std::vector<known_value> results
   }
 }
 
-// Whether all that a program of constants computes has extents that are known, and is small enough to be kept.
+// Whether all results of a constant program have known extents and are small enough to keep.
 bool scope::may_compute(const program& alone, std::size_t operand_bytes) {
   std::size_t bytes = 0;
   double flops = 0;
@@ -335,7 +336,7 @@ bool scope::may_compute(const program& alone, std::size_t operand_bytes) {
   return true;
 }
 
-// Computes a node whose operands are all known. What is made of parameters is a parameter.
+// Constant-folds a node whose operands are all known. A result computed from parameters is a parameter.
 bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t opset,
                  const std::vector<known_value*>& operands) {
   if (!e.folds || operands.empty()) return false;
@@ -383,7 +384,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   for (std::size_t i = 0; i < c.results.size(); ++i) {
     auto& r = c.results[i];
     if (!c.wants(i)) continue;
-    // Another name of a parameter.
+    // An alias of a parameter.
     const auto same =
         std::find_if(operands.begin(), operands.end(), [&](auto* k) { return k && r.state && k->state == r.state; });
     if (same != operands.end()) {
@@ -422,7 +423,7 @@ void scope::inline_function(const node_message& n, const function_message& f, st
   inside.attributes = &given;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i]) continue;
-    // Parameters are made once, by the graph that has them.
+    // Parameters are created once, by the graph that owns them.
     if (operands[i]->is_parameter) value_of(*operands[i]);
     inside.define(f.inputs[i], *operands[i]);
   }

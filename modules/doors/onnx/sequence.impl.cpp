@@ -17,10 +17,10 @@ void construct(node_call& c) {
   if (all.empty()) c.fail("it has no operands");
   c.give(0, lamina::sequence_of(view<const value>(all)));
 }
-// What its tensors are shows where the first is inserted.
+// The first insertion determines the type of its tensors.
 void empty(node_call& c) { c.results[0].open_sequence = c.element("dtype", dtype::float32); }
 
-// Operand 0, where it is a sequence without tensors one for tensors like `like`.
+// Operand 0; a sequence without tensors becomes one for tensors like `like`.
 value sequence_for(node_call& c, const value& like) {
   if (!c.has(0) || !c.operand(0).open_sequence) return c[0];
   tensor_type of = like.type();

@@ -1,4 +1,4 @@
-// Operators that arrange elements, and that compute shapes.
+// Operators that rearrange elements, and operators that compute shapes.
 module lamina.onnx:shape.impl;
 import :convert;
 import :message;
@@ -65,8 +65,8 @@ void size(node_call& c) {
   c.give(0, lamina::reduce_prod(lamina::shape_of(x)));
 }
 
-// The target of a reshape as extents, where lamina can tell it without the elements of the operand: numbers, names, and at most
-// one extent that is inferred.
+// Target extents of a reshape, if they can be determined without the operand's elements: numbers, names, and at most
+// one inferred extent.
 std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
   const auto numbers = c.known_integers(1);
   const auto& wanted = c.extents(1);
@@ -123,12 +123,12 @@ void transpose(node_call& c) {
   c.give(0, lamina::permute(c[0], c.axes_of(order, rank)));
 }
 
-// Axes are an attribute before opset 13 and an operand since.
+// Axes are an attribute before opset `since`, an operand since.
 std::vector<std::int64_t> axes_operand(node_call& c, std::int64_t since) {
   if (c.opset < since) return c.node_call::integers("axes");
   return c.has(1) ? c.integers(1, "axes") : std::vector<std::int64_t>();
 }
-// Which axes of a rank an int64 vector of axes names, as int64 0 or 1 for each.
+// Converts an int64 vector of axes to a 0/1 mask over all axes (int64).
 value marked_axes(node_call& c, const value& axes, int rank) {
   std::vector<std::int64_t> positions;
   for (int i = 0; i < rank; ++i) positions.push_back(i);
@@ -136,12 +136,12 @@ value marked_axes(node_call& c, const value& axes, int rank) {
   const value named = lamina::where(column < 0, column + rank, column) == all;
   return lamina::reduce_max(c.cast_to(named, dtype::int64), {.axes = lamina::axes(0)});
 }
-// Extents of x without those that are marked: what is left comes first in the order of the marks.
+// Extents of x that are not marked; they sort first in the order of the marks.
 value kept_extents(node_call& c, const value& x, const value& marked, int kept) {
   const value order = lamina::argsort(marked, {.axis = 0});
   return lamina::gather(c.extents_of(x), lamina::slice(order, {.start = 0, .stop = kept}), 0);
 }
-// The length of operand 1, a vector of axes that are computed.
+// The length of operand 1, a vector of computed axes.
 int computed_axes(node_call& c) {
   const lamina::shape& s = c.dims(1);
   if (s.rank != 1 || !s[0].is_number()) c.unsupported("its axes are computed, and how many there are is not known");
@@ -159,7 +159,7 @@ void squeeze(node_call& c) {
   auto a = axes_operand(c, 13);
   if (a.empty() && !(c.opset >= 13 && c.has(1)))
     for (int i = 0; i < rank; ++i) {
-      if (x.shape()[i] == dim(1)) a.push_back(i);  // an extent with a name stays
+      if (x.shape()[i] == dim(1)) a.push_back(i);  // a symbolic extent stays
       else if (x.shape()[i] == dim(dyn))
         c.unsupported("it drops all axes of extent 1, and some extents of ", x.shape(), " are not known");
     }
@@ -171,7 +171,7 @@ void unsqueeze(node_call& c) {
     const int rank = x.shape().rank + computed_axes(c);
     if (rank > max_rank) c.unsupported("its result has rank ", rank, "; the limit is ", max_rank);
     const value added = marked_axes(c, c.cast_to(c[1], dtype::int64), rank);
-    // The extents of x in their order where no axis is added, 1 elsewhere.
+    // Extents of x at the old axes, 1 at the added ones.
     const value position = lamina::cumsum(1 - added, {.axis = 0, .exclusive = true});
     std::vector<value> extended{c.extents_of(x), c.constant(std::vector<std::int64_t>{1})};
     const value extents = lamina::gather(lamina::concat(view<const value>(extended), 0), position, 0);
@@ -192,7 +192,7 @@ void concat(node_call& c) {
   c.give(0, all.size() == 1 ? all[0] : lamina::concat(view<const value>(all), c.axis(c.integer("axis"), c.rank(0))));
 }
 
-// Sizes of parts that are computed.
+// Split with computed sizes.
 void split_at(node_call& c, const value& x, int axis) {
   const value sizes = c.cast_to(c[1], dtype::int64), ends = lamina::cumsum(sizes, {.axis = 0});
   for (std::size_t i = 0; i < c.wanted(); ++i) {
@@ -214,7 +214,7 @@ void split(node_call& c) {
   if (sizes.empty()) {
     if (parts == 1) return c.give(0, x);
     if (!x.shape()[axis].is_number()) {
-      // Equal parts of an extent that is known when a plan is made.
+      // Equal parts of an extent that is known when planning.
       const value each = (c.extent_of(x, axis) + (parts - 1)) / parts;
       for (std::int64_t i = 0; i < parts; ++i)
         c.give(static_cast<std::size_t>(i), lamina::slice_at(x, each * i, each * (i + 1), lamina::axes(axis)));
@@ -237,7 +237,7 @@ void split(node_call& c) {
   }
 }
 
-// A slice of all axes, of which those that are not named are whole.
+// Slice with computed axes, expanded to all axes; axes that are not named are kept whole.
 void slice_computed_axes(node_call& c, const value& x) {
   const int rank = x.shape().rank;
   std::vector<std::int64_t> positions;
@@ -256,7 +256,7 @@ void slice_computed_axes(node_call& c, const value& x) {
   c.give(0, lamina::slice_at(x, starts, stops, all, c.has(4) ? spread(c[4], 1) : value(starts * 0 + 1)));
 }
 using numbers = std::optional<std::vector<std::int64_t>>;
-// One slice after the other, where positions are known and none depends on an extent that is not; else an empty value.
+// Slices axis by axis, if positions are known and none depends on an unknown extent; otherwise empty.
 value sliced_by_axis(node_call& c, const value& x, const lamina::axes& along, const numbers& starts,
                      const numbers& stops, const numbers& steps) {
   const auto count = static_cast<std::size_t>(along.count);
@@ -277,7 +277,7 @@ value sliced_by_axis(node_call& c, const value& x, const lamina::axes& along, co
   }
   return made;
 }
-// The first axes, as many as there are starts.
+// Default axes: the first ones, as many as there are starts.
 std::vector<std::int64_t> first_axes(node_call& c, const numbers& starts, int rank) {
   const auto n = starts
                      ? starts->size()
@@ -287,7 +287,7 @@ std::vector<std::int64_t> first_axes(node_call& c, const numbers& starts, int ra
   for (std::size_t i = 0; i < n; ++i) all.push_back(static_cast<std::int64_t>(i));
   return all;
 }
-// Starts, stops, axes and steps are attributes before opset 10 and operands since.
+// Starts, stops, axes and steps are attributes before opset 10, operands since.
 void slice(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
@@ -313,7 +313,7 @@ void slice(node_call& c) {
   else c.give(0, lamina::slice_at(x, from, to, along));
 }
 
-// A vector as int64, in extents that are known where they can be.
+// Operand i as an int64 vector: a constant if known.
 value extents_operand(node_call& c, std::size_t i) {
   if (const auto n = c.known_integers(i)) return c.constant(*n);
   return c.cast_to(c[i], dtype::int64);

@@ -1,4 +1,4 @@
-// Fourier transforms, windows, filter banks, products in the notation of Einstein, determinants, and losses.
+// Fourier transforms, windows, filter banks, Einsum, determinants, and losses.
 module lamina.onnx:signal.impl;
 import :convert;
 import :message;
@@ -20,7 +20,7 @@ std::optional<std::int64_t> length_of(node_call& c, std::size_t i) {
 }
 value whole_number(node_call& c, std::size_t i) { return c.cast_to(c[i], dtype::int64); }
 
-// The axis is an attribute before opset 20.
+// The axis is an attribute before opset 20, an operand since.
 void dft(node_call& c) {
   const value x = c.number(0);
   const std::int64_t axis = c.opset < 20 ? c.integer("axis", 1) : -2;

@@ -42,7 +42,7 @@ struct descriptor {
   }
 };
 
-// In the order of `element_code`. Elements that are packed in files have less than a byte each there.
+// In the order of `element_code`. `bits` is the size of an element in files, where some types are packed.
 struct element_entry {
   std::string_view name;
   std::optional<dtype> element;
@@ -100,7 +100,7 @@ class decoder {
     if (t_.is_external) {
       try {
         return external({*element, dims}, count);
-      } catch (const file_error& e) {  // the system's words about another file do not name this one
+      } catch (const file_error& e) {  // messages about the data file do not name this file
         const std::string_view said = e.what();
         if (said.starts_with(printable(from_.file, 1024) + ": ")) throw;
         fail("its external data: ", said);
@@ -126,7 +126,7 @@ class decoder {
   }
   int bits() const { return entry_of(t_.element).bits; }
 
-  // The product of the extents is counted before it is believed: data for it have to be there.
+  // The declared element count is not trusted: the data must match it.
   shape extents() const {
     if (t_.dims.size() > static_cast<std::size_t>(max_rank)) {
       text t;
@@ -142,7 +142,7 @@ class decoder {
     }
     return s;
   }
-  // A tensor whose every element is written next.
+  // An uninitialized tensor; the caller writes every element.
   static any_tensor unwritten(const tensor_type& type) { return {storage(type.bytes()), type}; }
   std::size_t bytes_of(std::int64_t count) const {
     return (static_cast<std::size_t>(count) * static_cast<std::size_t>(bits()) + 7) / 8;
@@ -160,18 +160,18 @@ class decoder {
     if (given != expected) fail("holds ", given, " numbers, and ", expected, " are expected");
   }
 
-  // Little-endian bytes as they lie in files.
+  // Converts little-endian bytes of a file to elements.
   void unpack(std::string_view bytes, any_tensor& to, std::int64_t count) const {
     std::byte* out = to.mutable_data();
     if (bits() >= 8) {
       if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-      if (t_.element == element_code::boolean)  // any number but 0 is true
+      if (t_.element == element_code::boolean)  // nonzero is true
         for (std::int64_t i = 0; i < count; ++i) out[i] = std::byte(out[i] != std::byte(0));
       return;
     }
     unpack_bits(bytes, out, count);
   }
-  // Elements of 4 or 2 bits, the first in the lowest bits of a byte.
+  // Elements of 4 or 2 bits; the first is in the lowest bits of a byte.
   void unpack_bits(std::string_view bytes, std::byte* out, std::int64_t count) const {
     const int n = bits(), each = 8 / n;
     const bool is_signed = t_.element == element_code::int4 || t_.element == element_code::int2;
@@ -209,7 +209,7 @@ class decoder {
     }
     return made;
   }
-  // Elements of 4 or 2 bits, packed into bytes that are numbers of int32_data.
+  // Elements of 4 or 2 bits, packed into bytes that are stored in int32_data.
   any_tensor packed_integers(const tensor_type& type, std::int64_t count) const {
     const auto each = static_cast<std::size_t>(8 / bits());
     check_count(t_.integers.size(), (static_cast<std::size_t>(count) + each - 1) / each);
@@ -240,7 +240,7 @@ class decoder {
       fail("`", key, "` of its external data is `", printable(value), "`, and a number of bytes is expected");
     return n;
   }
-  // The path of external data, which must lie beneath the folder of the model, also once links are followed.
+  // The path of external data, which must lie in the model's folder or below, also after symbolic links are resolved.
   std::string path_of(std::string_view location) const {
     namespace fs = std::filesystem;
     if (location.empty()) fail("its external data have no `location`");

@@ -1,4 +1,4 @@
-// Operators on strings, and those that only move elements on strings: what they move are positions.
+// String operators, and string operands of operators that only move elements, which run on positions instead.
 module lamina.onnx:text.impl;
 import :convert;
 import :message;
@@ -123,7 +123,7 @@ constexpr std::string_view movers[] = {"ArrayFeatureExtractor",
                                        "Where"};
 constexpr std::string_view of_shapes[] = {"Shape", "Size"};
 
-// Converts with numbers in place of strings; gives all results.
+// Converts the node with numbers in place of strings; returns all results.
 std::vector<known_value> with_numbers(node_call& c, converter convert, view<const value> numbers) {
   std::vector<known_value> copies(c.size());
   std::vector<known_value*> operands(c.size());

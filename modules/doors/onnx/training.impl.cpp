@@ -1,4 +1,4 @@
-// Steps of optimizers as operators, and gradients.
+// Optimizer step operators, and gradients.
 module lamina.onnx:training.impl;
 import :convert;
 import :message;
@@ -10,7 +10,8 @@ namespace lamina::onnx {
 
 namespace {
 
-// Operands behind rate and count: for each tensor its parts, all first parts first. Results are in the same order.
+// Operands after rate and count: the parts of each tensor, grouped by part, first parts first. Results have the same
+// order.
 struct optimizer_call {
   value rate{}, count{};
   std::size_t tensors = 0;
@@ -45,7 +46,7 @@ void adam(node_call& c) {
     const dtype e = x.type().element;
     const value slope = x * norm + g;
     const value mean = part(2) * alpha + slope * (1 - alpha), squares = part(3) * beta + slope * slope * (1 - beta);
-    // No correction at the first step, which has the number 0.
+    // No bias correction at step 0.
     const value step = c.cast_to(o.count, dtype::float64), rate = c.cast_to(o.rate, dtype::float64);
     const value corrected = rate * lamina::sqrt(1 - lamina::pow(c.constant(beta, dtype::float64), step)) /
                             (1 - lamina::pow(c.constant(alpha, dtype::float64), step));
@@ -72,7 +73,7 @@ void momentum(node_call& c) {
   }
 }
 
-// Of a value that nodes before this one gave, with respect to values that it was made of.
+// Gradient of an already computed value with respect to values that it depends on.
 void gradient(node_call& c) {
   const auto xs = c.strings("xs");
   const std::string of = c.string("y", "");

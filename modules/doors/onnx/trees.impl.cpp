@@ -1,4 +1,4 @@
-// Ensembles of decision trees: all trees of all samples walk down together, one level at a time, by tables of nodes.
+// Decision tree ensembles: all trees of all samples descend together, one level at a time, by node tables.
 module lamina.onnx:trees.impl;
 import :convert;
 import :message;
@@ -14,16 +14,16 @@ enum class comparison : std::uint8_t { leq, lt, gte, gt, eq, neq, member, leaf }
 constexpr std::string_view comparison_names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                                  "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
 
-// Nodes of all trees in one list. A leaf leads to itself.
+// Nodes of all trees in one list. Both children of a leaf are the leaf itself.
 struct forest {
   std::vector<comparison> modes{};
   std::vector<std::int64_t> features{}, yes{}, no{}, tracks{}, roots{};
   std::vector<double> values{};
-  std::vector<std::vector<double>> members{};  // of nodes that ask for one of a set
+  std::vector<std::vector<double>> members{};  // of nodes that test set membership
   std::size_t size() const { return modes.size(); }
 };
 
-// How many steps lead from a root to the deepest leaf. Errors: nodes that are reached twice in a tree.
+// Number of steps from a root to the deepest leaf. Errors: nodes that are reached twice in a tree.
 std::int64_t depth_of(node_call& c, const forest& f) {
   std::int64_t deepest = 0;
   std::size_t steps = 0;
@@ -48,9 +48,9 @@ std::int64_t depth_of(node_call& c, const forest& f) {
 
 value integers(node_call& c, const std::vector<std::int64_t>& v) { return c.constant(v); }
 
-// The tables that one step reads.
+// Tables that one step reads.
 struct walk {
-  value x, features, values, children, modes, tracks, members;  // those that are not needed are empty
+  value x, features, values, children, modes, tracks, members;  // unused ones are empty
   std::vector<comparison> used;
 };
 value compared(comparison m, const value& a, const value& b) {
@@ -63,7 +63,7 @@ value compared(comparison m, const value& a, const value& b) {
     default: return a != b;
   }
 }
-// From nodes [N, T] to those below them.
+// One step: from nodes [N, T] to their children.
 value step(const walk& w, const value& at) {
   const auto of = [&](const value& table) { return value(lamina::gather(table, at, 0)); };
   const value x = lamina::take_along_axis(w.x, of(w.features), 1), v = of(w.values);
@@ -90,7 +90,7 @@ value members_of(node_call& c, const forest& f, dtype e) {
   return table_of(c, table, e, {static_cast<std::int64_t>(f.size()), static_cast<std::int64_t>(max)});
 }
 
-// The leaf that each sample comes to in each tree: [N, T].
+// The leaf that each sample reaches in each tree: [N, T].
 value leaves_of(node_call& c, const value& x, const forest& f) {
   const std::int64_t depth = depth_of(c, f);
   const auto n = static_cast<std::int64_t>(f.size());
@@ -122,7 +122,7 @@ value leaves_of(node_call& c, const value& x, const forest& f) {
     for (std::int64_t i = 0; i < depth; ++i) at = step(w, at);
     return at;
   }
-  // One program for every level: what is walked along says nothing.
+  // One loop body for all levels; it ignores the level.
   auto body = std::make_shared<ir::program>();
   const value inside = body->input("at", at.type());
   body->input("level", {dtype::int64, {}});
@@ -145,7 +145,7 @@ struct votes {
 };
 enum class aggregate : std::uint8_t { average, sum, min, max };
 
-// Weights of the leaves, for each target: [N, targets].
+// Aggregated leaf weights per target: [N, targets].
 value aggregated(node_call& c, const value& leaves, const forest& f, const votes& v, std::int64_t targets,
                  aggregate how, dtype e) {
   const auto n = static_cast<std::int64_t>(f.size());
@@ -175,7 +175,7 @@ value aggregated(node_call& c, const value& leaves, const forest& f, const votes
 
 struct named_forest {
   forest f{};
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> places{};  // of tree and node
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> places{};  // by tree and node
   std::int64_t at(node_call& c, std::int64_t tree, std::int64_t node) const {
     const auto found = places.find({tree, node});
     if (found == places.end()) c.fail("tree ", tree, " has no node ", node);
@@ -205,7 +205,9 @@ named_forest named_trees(node_call& c) {
     f.modes.push_back(static_cast<comparison>(mode - std::begin(comparison_names)));
     if (!n.places.emplace(std::pair(trees[i], nodes[i]), static_cast<std::int64_t>(i)).second)
       c.fail("tree ", trees[i], " has two nodes ", nodes[i]);
-    if (begun.insert(trees[i]).second) f.roots.push_back(static_cast<std::int64_t>(i));  // a tree begins with its root
+    if (begun.insert(trees[i]).second)
+      f.roots.push_back(static_cast<std::int64_t>(i));  // the first node of a tree is
+                                                        // its root
   }
   for (std::size_t i = 0; i < count; ++i) {
     const bool leaf = f.modes[i] == comparison::leaf;
@@ -252,7 +254,7 @@ value beside(const value& a, const value& b) {
   return lamina::concat(view<const value>(both), 1);
 }
 
-// Two classes of which one has weights. Those of the first say how much speaks for the second, as ONNX Runtime reads them.
+// Two classes, only one of which has weights. Weights of the first class count for the second, as in ONNX Runtime.
 void two_classes(node_call& c, value y, const votes& v, const std::vector<double>& base,
                  const std::vector<std::int64_t>& labels) {
   const std::string how = post_transform(c);
@@ -304,7 +306,7 @@ std::vector<std::int64_t> children_of(node_call& c, const std::string& side, std
   }
   return ids;
 }
-// Sets of the nodes that ask for members, each closed by a NaN.
+// Reads the sets of membership nodes, each terminated by a NaN.
 void read_members(node_call& c, forest& f) {
   const auto all = c.tensor("membership_values");
   f.members.resize(f.size());

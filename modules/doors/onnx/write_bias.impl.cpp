@@ -1,4 +1,5 @@
-// Biases of what was written: an Add of one number for each channel joins the product before it, as runtimes expect it.
+// Bias fusion in the written graph: an Add of one number per channel becomes the bias of the preceding product, as
+// runtimes expect it.
 module lamina.onnx:write_bias.impl;
 import :written;
 import lamina;
@@ -13,7 +14,7 @@ template <class F> void each_graph(written_node& n, F f) {
     if (auto* inner = std::get_if<std::shared_ptr<const written_graph>>(&a.value)) f(*inner);
 }
 
-/// How often names are read, in a graph and those inside of it.
+/// Counts reads of each name in a graph and its subgraphs.
 class name_uses {
  public:
   void add(written_graph& g) {
@@ -32,7 +33,7 @@ class name_uses {
   std::map<std::string, std::size_t> count_;
 };
 
-/// Joins the biases of one model.
+/// Fuses the biases of one model.
 class bias_joining {
  public:
   bias_joining(written_model& m, model_names& names) : m_(m), names_(names) {
@@ -70,7 +71,7 @@ class bias_joining {
     g.nodes = std::move(kept);
   }
 
-  // Whether operand k of an addition is a product, and takes the other one.
+  // If operand k of an Add is a product, makes the other operand its bias; returns whether it did.
   bool join(written_node& add, std::size_t k, std::map<std::string, written_node*>& made) {
     const auto found = made.find(add.inputs[k]);
     if (found == made.end() || uses_.of(add.inputs[k]) != 1) return false;
@@ -98,7 +99,8 @@ class bias_joining {
     return product.op == "Gemm" ? weights.at(transposed ? 0 : 1) : weights.at(1) * group;
   }
 
-  // A vector of `channels` numbers that an operand is, under a shape that has them before `trailing` axes of one; empty for others.
+  // Name of the bias vector of `channels` numbers in an operand whose shape has the channels before `trailing` axes of
+  // 1; empty for other operands.
   std::string bias_of(const std::string& operand, std::int64_t channels, int trailing,
                       const std::map<std::string, written_node*>& made) {
     std::string name = operand;
@@ -128,7 +130,7 @@ class bias_joining {
     return vector;
   }
 
-  // Views of biases that nothing reads any more.
+  // Removes reshaped biases that are no longer read.
   bool remove_unread(written_graph& g, const name_uses& uses) {
     bool removed = std::erase_if(g.nodes, [&](const written_node& n) {
                      return n.outputs.size() == 1 && before_.contains(n.outputs[0]) && !uses.of(n.outputs[0]);
@@ -142,8 +144,8 @@ class bias_joining {
   written_model& m_;
   model_names& names_;
   std::map<std::string, std::size_t> initializers_;
-  std::map<std::string, std::string> vectors_;  // of initializers that have axes of one
-  std::set<std::string> before_;                // what biases were until now
+  std::map<std::string, std::string> vectors_;  // vector form of initializers that have axes of 1
+  std::set<std::string> before_;                // former bias operands
   name_uses uses_;
 };
 

@@ -1,5 +1,5 @@
-// Operations with subprograms: calls become the nodes of what they call, the others nodes with graphs, which read the values of
-// the graph around them by name.
+// Operations with subprograms: calls are inlined, the others become nodes with graphs that read values of the enclosing
+// graph by name.
 module lamina.onnx:write_control.impl;
 import :written;
 import lamina;
@@ -11,13 +11,13 @@ namespace {
 
 using graph_pointer = std::shared_ptr<written_graph>;
 
-// The names of the outputs of a subprogram.
+// Output names of a subprogram.
 name_list written_outputs(program_writer& w) {
   name_list names;
   for (const auto& o : w.source().outputs()) names.push_back(w.name_of(o.value));
   return names;
 }
-// An output is to be a result of the graph's own, named once.
+// Adds a graph output through an Identity: each output must be a distinct result of the graph itself.
 void output(written_call& c, written_graph& g, const std::string& is, const tensor_type& type) {
   const std::string name = c.w.names().unique(g.name + "_output");
   g.nodes.push_back({"Identity", name, {is}, {name}, {}});
@@ -32,7 +32,7 @@ graph_pointer graph_of(std::string_view name) {
   g->name = name;
   return g;
 }
-// Operands from `first` on are the inputs of a program from `input` on.
+// Binds operands from `first` on to the program's inputs from `input` on.
 void bind_operands(written_call& c, program_writer& w, std::size_t first, std::size_t input) {
   const auto& inputs = w.source().inputs();
   for (std::size_t i = first; i < c.operands(); ++i) w.bind({inputs[input + i - first], 0}, c[i]);
@@ -42,7 +42,7 @@ void call(written_call& c) {
   program_writer w(c.w.names(), *c.of.subprograms[0], c.w.graph());
   bind_operands(c, w, 0, 0);
   w.run();
-  // What is given may get another name, so it is not to be an output twice.
+  // A given result may be renamed, so a name must not be given twice.
   const auto names = written_outputs(w);
   for (std::size_t k = 0; k < names.size(); ++k)
     c.give(std::count(names.begin(), names.end(), names[k]) == 1 ? names[k] : c.add("Identity", {names[k]}), k);

@@ -1,4 +1,4 @@
-// Elementwise operations as nodes.
+// Writes elementwise operations.
 module lamina.onnx:write_elementwise.impl;
 import :written;
 import lamina;
@@ -78,7 +78,7 @@ void clamp(written_call& c) {
   else c.give(c.add("Min", {c.add("Max", {c[0], c[1]}), c[2]}));
 }
 void not_equal(written_call& c) { c.give(c.add("Not", {c.add("Equal", c.all())})); }
-// Slopes of ONNX do not widen the operand.
+// ONNX's PRelu does not broadcast the operand to the slope.
 void prelu(written_call& c) {
   const auto below = c.add("Less", {c[0], real(c, 0)});
   c.give(c.add("Where", {below, c.add("Mul", c.all()), c[0]}));
@@ -98,7 +98,7 @@ void gelu_tanh(written_call& c) {
   const auto y = c.add("Tanh", {c.add("Mul", {inner, real(c, std::sqrt(2 / 3.14159265358979323846))})});
   c.give(c.add("Mul", {c.add("Mul", {c[0], real(c, 0.5)}), c.add("Add", {y, real(c, 1)})}));
 }
-// 2 e^(x/2) sinh(x/2), which loses nothing near 0; below -100 it is -1.
+// 2 e^(x/2) sinh(x/2), which is accurate near 0; below -100 the result is -1.
 void expm1(written_call& c) {
   const auto half = c.add("Mul", {c.add("Max", {c[0], real(c, -100)}), real(c, 0.5)});
   c.give(c.add("Mul", {c.add("Mul", {c.add("Exp", {half}), real(c, 2)}), c.add("Sinh", {half})}));
@@ -109,7 +109,7 @@ void log1p(written_call& c) {
   const auto part = c.add("Atanh", {c.add("Div", {c[0], c.add("Add", {c[0], real(c, 2)})})});
   c.give(c.add("Where", {near, c.add("Mul", {part, real(c, 2)}), c.add("Log", {c.add("Add", {c[0], real(c, 1)})})}));
 }
-// The sign of b, which ONNX has for integers alone.
+// The result has the sign of b; ONNX provides that for integers only.
 void mod(written_call& c) {
   if (is_integer(c.type(0).element)) return c.give(c.add("Mod", c.all()));
   const attribute_list of_c{{"fmod", std::int64_t(1)}};

@@ -1,4 +1,4 @@
-// Products, convolutions, pools, reductions, normalization, attention and quantized operations as nodes.
+// Writes products, convolutions, pools, reductions, normalization, attention and quantized operations.
 module lamina.onnx:write_layer.impl;
 import :written;
 import lamina;
@@ -27,7 +27,7 @@ void matmul(written_call& c) {
   c.give(c.add("MatMul", {left, right}));
 }
 
-// `ends`: padding at the end has attributes of its own.
+// `ends`: padding at the end has separate attributes.
 attribute_list window(const written_call& c, bool dilated, bool ends = true) {
   const auto two = [&](std::string_view h, std::string_view w) { return written_numbers{c.integer(h), c.integer(w)}; };
   auto strides = two("stride_h", "stride_w");
@@ -53,7 +53,7 @@ void conv_transpose2d(written_call& c) {
 }
 void max_pool2d(written_call& c) {
   if (!c.is_used(1)) return c.give(c.add("MaxPool", {c[0]}, window(c, false)));
-  // Positions count from the start of a map; those of ONNX from that of all maps.
+  // Positions are relative to a map; those of ONNX to the whole tensor.
   const shape& s = c.dims(0);
   const auto both = c.add("MaxPool", {c[0]}, window(c, false), 2);
   c.give(both[0]);
@@ -111,7 +111,7 @@ void log_softmax(written_call& c) {
 
 // ---- normalization --------------------------------------------------------------------------------------------------
 
-// How many axes are one row.
+// Number of axes in one row.
 int row_axes(written_call& c) {
   const auto said = static_cast<int>(c.integer("axes"));
   return said ? said : c.operands() > 1 ? c.dims(1).rank : 1;
@@ -122,7 +122,7 @@ std::string last_axes(written_call& c, int count) {
   return c.longs(all);
 }
 const attribute_list keep{{"keepdims", std::int64_t(1)}};
-// x / sqrt(mean(x^2) + epsilon) with weight and bias, where x has been centered already.
+// x / sqrt(mean(x^2) + epsilon) with weight and bias; x is already centered.
 void scaled_rows(written_call& c, const std::string& x, int count) {
   const auto squares = c.add("ReduceMean", {c.add("Mul", {x, x}), last_axes(c, count)}, keep);
   const auto root = c.add("Sqrt", {c.add("Add", {squares, real(c, c.real("epsilon"))})});
@@ -163,7 +163,7 @@ void causal_mask(written_call& c) {
   const int rank = c.dims(0).rank;
   c.give(causal(c, c.extent(0, rank - 2), c.extent(0, rank - 1)));
 }
-// Keys or values with a head for each of the queries.
+// Keys or values, with heads repeated to match the queries.
 std::string for_all_heads(written_call& c, std::size_t i) {
   const int rank = c.dims(0).rank;
   if (rank < 3) return c[i];
@@ -192,7 +192,7 @@ void attention(written_call& c) {
   }
   if (!seen.empty()) scores = c.add("Where", {seen, scores, real(c, -std::numeric_limits<double>::infinity())});
   auto weights = c.add("Softmax", {scores}, {{"axis", std::int64_t(-1)}});
-  if (!seen.empty()) weights = c.add("Where", {seen, weights, real(c, 0)});  // a query that sees no key gives zeros
+  if (!seen.empty()) weights = c.add("Where", {seen, weights, real(c, 0)});  // rows without a visible key give 0
   c.give(c.add("MatMul", {weights, for_all_heads(c, 2)}));
 }
 void rotary_embedding(written_call& c) {
@@ -266,9 +266,9 @@ void gru_gates(written_call& c) {
 
 void quantize(written_call& c) { c.give(c.add("QuantizeLinear", c.all(), {{"axis", c.integer("axis")}})); }
 void dequantize(written_call& c) { c.give(c.add("DequantizeLinear", c.all(), {{"axis", c.integer("axis")}})); }
-// Operands i, i + 1, i + 2: x, its scale and zero point.
+// Dequantizes operand i; i + 1 and i + 2 are its scale and zero point.
 std::string as_real(written_call& c, std::size_t i) { return c.add("DequantizeLinear", {c[i], c[i + 1], c[i + 2]}); }
-// The number that an operand is, where constants decide it.
+// The value of a scalar operand that depends on constants alone.
 std::optional<double> number_of(written_call& c, std::size_t i) {
   const auto t = c.w.computed(c.of.inputs[i]);
   if (!t || t->shape().size() != 1) return {};
@@ -277,7 +277,8 @@ std::optional<double> number_of(written_call& c, std::size_t i) {
     else return {};
   });
 }
-// Operands i, i + 1: scale and zero point of the result; `held` by the bounds that are attributes, in front of it where numbers are known.
+// Quantizes x; operands i and i + 1 are scale and zero point of the result. `held`: clamp to the bounds in the
+// attributes, before quantization if scale and zero point are known.
 std::string as_int8(written_call& c, std::string x, std::size_t i, bool held) {
   const auto low = held ? c.integer("low") : -128, high = held ? c.integer("high") : 127;
   const bool open = low == -128 && high == 127;
@@ -298,7 +299,7 @@ std::string as_int8(written_call& c, std::string x, std::size_t i, bool held) {
   return c.add("Clip",
                {q, c.number(static_cast<double>(low), dtype::int8), c.number(static_cast<double>(high), dtype::int8)});
 }
-// Weights and bias of a product as numbers: the scale of the bias is that of x times that of the weights.
+// Dequantized weights of a product; the scale of the bias is the product of the scales of x and the weights.
 std::string real_weights(written_call& c, std::int64_t axis = 0) {
   std::string zero = c.number(0, dtype::int8);
   if (c.dims(4).rank == 1 && c.dims(4).is_static()) zero = c.constant(any_tensor({dtype::int8, c.dims(4)}));
@@ -307,7 +308,7 @@ std::string real_weights(written_call& c, std::int64_t axis = 0) {
 std::string real_bias(written_call& c) {
   return c.add("DequantizeLinear", {c[5], c.add("Mul", {c[4], c[1]})}, {{"axis", std::int64_t(0)}});
 }
-// As a product of a matrix: the axes before the last one of int8 numbers are joined.
+// As a matrix product: joins the axes before the last one of the int8 operand.
 void quantized_linear(written_call& c) {
   const bool columns = c.flag("transposed");
   const shape& y = c.result().dims;
@@ -342,7 +343,7 @@ void quantized_table(written_call& c) {
   const auto at = c.add("Add", {c.cast(c[0], dtype::int32), c.number(128, dtype::int32)});
   c.give(c.add("Gather", {c[1], at}));
 }
-// Weights of few bits as numbers.
+// Dequantizes low-bit weights.
 void block_linear(written_call& c) {
   const shape& w = c.dims(1);
   const dim depth = c.dims(0).back();

@@ -1,6 +1,6 @@
 module;
 #include <protozero/pbf_writer.hpp>
-// Models as the bytes of a file.
+// Serializes models as ONNX files.
 module lamina.onnx:write_message.impl;
 import :message;
 import :source;
@@ -14,7 +14,7 @@ namespace {
 
 using protozero::pbf_writer;
 
-// Where the data of an initializer lie in PATH.data.
+// Location of an initializer's data in PATH.data.
 struct place {
   std::size_t offset, bytes;
 };
@@ -27,7 +27,7 @@ std::size_t bits_written(dtype t) {
   if (t == dtype::int4 || t == dtype::uint4 || t == dtype::float4_e2m1) return 4;
   return 8;
 }
-// The elements as a file has them: those of fewer than 8 bits share bytes, the first of them in the low bits.
+// Elements in file format: those of fewer than 8 bits share bytes, the first in the lowest bits.
 std::string packed(const any_tensor& t) {
   const std::size_t bits = bits_written(t.element()), each = 8 / bits, n = t.bytes();
   std::string all((n + each - 1) / each, '\0');
@@ -69,7 +69,7 @@ void declared(pbf_writer&& to, const written_value& v) {
   pbf_writer type(to, 2);
   pbf_writer of(type, 1);
   of.add_int32(1, static_cast<std::int32_t>(written_element(v.type.element)));
-  // As bytes: protozero leaves out messages without fields, and an extent that is not known is one, as the shape of a number.
+  // Built as bytes: protozero omits empty messages, but an unknown extent and the shape of a scalar are empty messages.
   std::string shape_bytes;
   pbf_writer dims(shape_bytes);
   for (int i = 0; i < v.type.dims.rank; ++i) {
@@ -91,7 +91,7 @@ void graph(pbf_writer& to, const written_graph& g);
 
 void attribute(pbf_writer&& to, const written_attribute& a) {
   to.add_string(1, std::string(a.name));
-  // The numbers of AttributeProto.AttributeType
+  // Values of AttributeProto.AttributeType.
   if (const auto* i = std::get_if<std::int64_t>(&a.value)) to.add_int64(3, *i), to.add_enum(20, 2);
   else if (const auto* r = std::get_if<double>(&a.value)) to.add_float(2, static_cast<float>(*r)), to.add_enum(20, 1);
   else if (const auto* s = std::get_if<std::string>(&a.value)) to.add_string(4, *s), to.add_enum(20, 3);
@@ -121,7 +121,7 @@ void graph(pbf_writer& to, const written_graph& g) {
   for (const auto& v : g.outputs) declared(pbf_writer(to, 12), v);
 }
 
-// The oldest IR version that an opset goes with.
+// The oldest IR version that supports an opset.
 std::int64_t ir_of(std::int64_t opset) {
   return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : opset == 23 ? 11 : opset == 24 ? 12 : 13;
 }

@@ -1,4 +1,4 @@
-// Operations that move elements, and that find them by positions, as nodes.
+// Writes operations that move elements or address them by position.
 module lamina.onnx:write_shape.impl;
 import :written;
 import lamina;
@@ -23,7 +23,7 @@ void reshape_like(written_call& c) { c.give(c.add("Reshape", {c[0], c.shape_of(1
 void flatten(written_call& c) {
   shape to = c.result().dims;
   if (!to.is_static()) {
-    // Leading extents are those of the operand, wherever they are not numbers.
+    // Leading extents are those of the operand if they are not numbers.
     for (int i = 0; i + 1 < to.rank; ++i)
       if (!to[i].is_number()) to[i] = dyn;
     if (!to[to.rank - 1].is_number()) to[to.rank - 1] = dyn;
@@ -133,7 +133,7 @@ void padded(written_call& c, name_list borders) {
   borders.insert(borders.begin(), c[0]);
   c.give(c.add("Pad", std::move(borders), {{"mode", std::string("constant")}}));
 }
-// Borders of all axes: ONNX Runtime 1.32 moves a Transpose through a Pad of some axes wrongly.
+// Pads all axes explicitly: ONNX Runtime 1.32 moves a Transpose through a Pad of some axes incorrectly.
 void pad(written_call& c) {
   const int rank = c.dims(0).rank, axis = c.axis(rank);
   written_numbers all(static_cast<std::size_t>(2 * rank));
@@ -142,7 +142,7 @@ void pad(written_call& c) {
   padded(c, {c.longs(all)});
 }
 void pad_by(written_call& c) { padded(c, {c[1], c.longs(numbers_of(c.list("axes")))}); }
-// Positions of an axis with its borders: those of the axis, bordered.
+// Source positions along a padded axis, computed by padding the positions themselves.
 void border_positions(written_call& c) {
   constexpr std::string_view modes[] = {"reflect", "edge", "wrap"};
   const auto mode = static_cast<std::size_t>(c.integer("mode"));
@@ -151,7 +151,7 @@ void border_positions(written_call& c) {
   const auto every = c.add("Range", {c.position(0), extent, c.position(1)});
   c.give(c.add("Pad", {every, c[1]}, {{"mode", std::string(modes[mode])}}));
 }
-// Operands of fewer axes than there are numbers of tiles get leading ones.
+// Adds leading axes to an operand of fewer axes than there are tile counts.
 std::string of_rank(written_call& c, int rank) {
   written_numbers leading;
   for (int i = 0; i < rank - c.dims(0).rank; ++i) leading.push_back(i);
@@ -212,7 +212,7 @@ void spread(written_call& c) {
   const auto x = c.flag("keepdim") ? c[0] : c.add("Unsqueeze", {c[0], c.longs(all)});
   c.give(c.add("Expand", {x, c.shape_of(1)}));
 }
-// A number, which may be a vector of one element.
+// Operand i as a scalar; it may be a vector of one element.
 std::string number_at(written_call& c, std::size_t i) {
   return c.dims(i).rank == 0 ? c[i] : c.add("Reshape", {c[i], c.longs({})});
 }
@@ -307,7 +307,7 @@ void argument(written_call& c, std::string_view op) {
 }
 void argmax(written_call& c) { argument(c, "ArgMax"); }
 void argmin(written_call& c) { argument(c, "ArgMin"); }
-// Rows without room for more than there are, and their number.
+// Gives exactly sized rows, and their number if it is used.
 void give_rows(written_call& c, const std::string& rows) {
   if (c.is_used(1)) {
     const auto n = c.add("Shape", {rows}, {{"start", std::int64_t(0)}, {"end", std::int64_t(1)}});
@@ -318,7 +318,8 @@ void give_rows(written_call& c, const std::string& rows) {
 void non_zero(written_call& c) {
   give_rows(c, c.add("Transpose", {c.add("NonZero", {c[0]})}, {{"perm", written_numbers{1, 0}}}));
 }
-// Of boxes [N, 4] as of a batch of one image with one class. The operand that sorts the scores is not read: the operator does it.
+// Writes boxes [N, 4] as a batch of one image with one class. The sorting operand is not read: the operator sorts by
+// itself.
 void suppress(written_call& c, std::string max, std::string overlap, std::string least) {
   if (c.type(0).element != dtype::float32) c.unsupported("its boxes are not float32");
   const bool batch = c.dims(0).rank == 3;
@@ -340,7 +341,7 @@ void non_max_suppression(written_call& c) {
 }
 void computed_suppression(written_call& c) { suppress(c, c[3], c[4], c[5]); }
 
-// Windows of an axis by positions, of which those outside of it are none.
+// Windows along an axis by positions; `inside` masks positions outside of the axis.
 struct windows {
   std::string inside, elements;
 };
@@ -349,7 +350,7 @@ windows windows_of(written_call& c, int axis) {
       c.add("And", {c.add("GreaterOrEqual", {c[1], c.position(0)}), c.add("Less", {c[1], c.extent(0, axis)})});
   return {valid, c.add("Gather", {c[0], c.add("Where", {valid, c[1], c.position(0)})}, along(axis))};
 }
-// A table [points, taps] beside elements [.., points, taps, ..].
+// Reshapes a table [points, taps] to broadcast against elements [.., points, taps, ..].
 std::string beside(written_call& c, std::string table, int axis) {
   written_numbers trailing;
   for (int i = axis + 1; i < c.dims(0).rank; ++i) trailing.push_back(2 + i - axis - 1);
@@ -367,7 +368,7 @@ void max_windows(written_call& c) {
   if (c.is_used(1)) c.unsupported("the positions of the maxima are read");
   const int axis = c.axis(c.dims(0).rank);
   const auto w = windows_of(c, axis);
-  const double least = -std::numeric_limits<double>::infinity();  // of integers the smallest
+  const double least = -std::numeric_limits<double>::infinity();  // for integers the lowest value
   const auto terms = c.add("Where", {beside(c, w.inside, axis), w.elements, c.number(least, c.type(0).element)});
   c.give(c.add("ReduceMax", {terms, c.longs({axis + 1})}, {{"keepdims", std::int64_t(0)}}));
 }

@@ -1,4 +1,4 @@
-// What is written into an ONNX file, and what an operation is written with: names of values, nodes, initializers.
+// Contents of an ONNX file to write, and the context for writing an operation: value names, nodes, initializers.
 module lamina.onnx:written;
 import lamina;
 import lamina.std;
@@ -44,19 +44,19 @@ struct written_model {
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes PATH, and PATH.data where the initializers have more bytes than `external_above`. Errors: file_error.
+/// Writes PATH, and PATH.data if the initializers have more bytes than `external_above`. Errors: file_error.
 void write_model(const std::string& path, const written_model& m, std::size_t external_above);
 
-/// What all programs of a net share while it is written.
+/// Names and initializers shared by all programs of a net while it is written.
 class model_names {
  public:
   model_names(written_model& to, const parameter_store& states) : to_(to), states_(states) {}
-  /// A name that nothing has yet: the one that is asked for, or it with a number.
+  /// An unused name: the wanted one, or that with a numeric suffix.
   std::string unique(std::string wanted);
-  /// The initializer of a state. Errors: state_error where the net does not have it.
+  /// The initializer of a state. Errors: state_error if the net does not have the state.
   std::string state(const std::string& name);
   std::string constant(std::string_view wanted, any_tensor data);
-  /// Constants that are equal are one.
+  /// Equal constants share an initializer.
   std::string longs(const written_numbers& all);
   std::string scalar(double v, dtype element);
   std::int64_t opset() const { return to_.opset; }
@@ -70,33 +70,33 @@ class model_names {
   std::map<std::pair<std::uint64_t, dtype>, std::string> scalars_;
 };
 
-/// Convolutions and Gemm take the biases that are added to them.
+/// Moves added biases into the preceding Conv, ConvTranspose and Gemm nodes.
 void join_biases(written_model& m, model_names& names);
 
-/// One program as nodes of a graph.
+/// Writes one program as nodes of a graph.
 class program_writer {
  public:
   program_writer(model_names& m, const program& p, written_graph& to) : m_(m), p_(p), g_(to) {}
   program_writer(const program_writer&) = delete;
   program_writer& operator=(const program_writer&) = delete;
 
-  /// The name of an input's value, before `run`.
+  /// Sets the name of an input; call it before `run`.
   void bind(value_id v, std::string name) { names_[v] = std::move(name); }
-  /// The name that a result is to have, where a node gives it.
+  /// Sets the preferred name of a result, used if a node produces it.
   void prefer(value_id v, const std::string& name) { preferred_.try_emplace(v, name); }
   void run();
   std::string name_of(value_id v);
   bool is_used(value_id v) const { return used_.contains(v); }
   void give(value_id v, std::string name, std::size_t first_node);
 
-  /// Adds a node; the names of its results.
+  /// Adds a node and returns the names of its results.
   name_list add(const node& of, std::string_view op, name_list inputs, attribute_list attributes, std::size_t results);
-  /// The extents of a value as an int64 vector, and some of them.
+  /// The extents of a value as an int64 vector: all, or [first, end).
   std::string shape_of(const node& of, value_id v);
   std::string extents_between(const node& of, value_id v, int first, int end);
-  /// A value whose extent is what a name means: an int64 vector of one element; empty where no input has it.
+  /// The extent with a symbolic name, as an int64 vector of one element; empty if no input has it.
   std::string extent_named(const node& of, dim d);
-  /// The elements of a value that constants decide; empty where they do not.
+  /// The elements of a value that depends on constants alone; otherwise empty.
   std::optional<any_tensor> computed(value_id v);
 
   model_names& names() { return m_; }
@@ -118,7 +118,7 @@ class program_writer {
   std::vector<char> constant_;
 };
 
-/// What an operation is written from.
+/// The operation that is being written.
 class written_call {
  public:
   written_call(program_writer& w, const node& n, std::int32_t at);
@@ -135,7 +135,7 @@ class written_call {
   std::string shape_of(std::size_t i) { return w.shape_of(of, of.inputs[i]); }
   /// Extents [first, end) of operand i.
   std::string extents(std::size_t i, int first, int end) { return w.extents_between(of, of.inputs[i], first, end); }
-  /// One extent of operand i as a number.
+  /// One extent of operand i as a scalar.
   std::string extent(std::size_t i, int axis);
 
   std::int64_t integer(std::string_view name) const;
@@ -144,7 +144,7 @@ class written_call {
   dtype element(std::string_view name) const;
   axes list(std::string_view name) const;
   shape extents_of(std::string_view name) const;
-  /// The attribute `axis`, or one of a list, counted from the front.
+  /// The attribute `axis`, or an axis of a list, as a non-negative number.
   int axis(int rank) const { return normal(integer("axis"), rank); }
   static int normal(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
@@ -161,12 +161,12 @@ class written_call {
   }
   std::string cast(std::string x, dtype to);
   std::string concat(name_list vectors) { return add("Concat", std::move(vectors), {{"axis", std::int64_t(0)}}); }
-  /// x, which has a shape, under another one.
+  /// Reshapes x from one shape to another.
   std::string reshape(std::string x, const shape& from, const shape& to);
-  /// Under that of result 0.
+  /// Reshapes x to the shape of result 0.
   std::string reshape_to_result(std::string x, std::size_t from) { return reshape(x, dims(from), result().dims); }
   void give(std::string name, std::size_t k = 0);
-  /// Errors: unsupported_error, which names operation and layer.
+  /// Raises unsupported_error, which names operation and layer.
   [[noreturn]] void unsupported(std::string_view why) const;
 
   program_writer& w;
@@ -183,7 +183,7 @@ struct operation_writer {
   std::string_view name;
   void (*write)(written_call&);
 };
-/// An operation that is one node without attributes.
+/// An operation that maps to one node without attributes.
 struct plain_operation {
   std::string_view name, op;
 };
@@ -194,7 +194,7 @@ view<const operation_writer> index_writers();
 view<const operation_writer> layer_writers();
 view<const operation_writer> control_writers();
 
-/// The number of an element type in a file.
+/// The TensorProto code of an element type.
 std::int64_t written_element(dtype t);
 
 }  // namespace lamina::onnx

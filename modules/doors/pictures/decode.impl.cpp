@@ -1,4 +1,4 @@
-// Signatures, and the formats without a library.
+// File signatures, and the formats that need no library.
 module lamina.pictures:decode.impl;
 import :format;
 import lamina;
@@ -27,11 +27,11 @@ bool begins(file_bytes_view file, std::string_view with, std::size_t at = 0) {
   return file.size() >= at + with.size() && std::memcmp(file.data() + at, with.data(), with.size()) == 0;
 }
 
-/// The numbers of a PNM file's head and, in its plain forms, of its samples: decimal, between white space and comments.
+/// Reads the decimal numbers of a PNM header and, in plain PNM, of its samples, separated by white space and comments.
 class pnm_numbers {
  public:
   explicit pnm_numbers(file_bytes_view file) : file_(file) {}
-  /// A number up to 2^24; -1 where there is none.
+  /// The next number, up to 2^24; -1 if there is none.
   std::int64_t next() {
     skip();
     std::int64_t v = -1;
@@ -41,7 +41,7 @@ class pnm_numbers {
     }
     return v;
   }
-  /// What is behind the one white space that ends a head.
+  /// Offset after the single white space that ends a header.
   std::size_t rest() const { return std::min(at_ + 1, file_.size()); }
 
  private:

@@ -8,7 +8,7 @@ module;
 
 #include <jerror.h>
 #endif
-// JPEG by libjpeg, where the library was built with it.
+// JPEG through libjpeg, if the library was built with it.
 module lamina.pictures:jpeg.impl;
 import :format;
 import lamina;
@@ -20,7 +20,7 @@ namespace lamina::pictures {
 
 namespace {
 
-// libjpeg leaves by longjmp: functions that it comes back to have no objects with destructors.
+// libjpeg reports errors by longjmp: functions that call setjmp must not have objects with destructors.
 struct jpeg_reader {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
@@ -29,7 +29,7 @@ struct jpeg_reader {
   char message[JMSG_LENGTH_MAX]{};
   bool too_many_scans = false;
 };
-constexpr int max_scans = 100;  // each goes over the whole picture, whatever bytes it has
+constexpr int max_scans = 100;  // each scan processes the whole image, however few bytes it has
 
 [[noreturn]] void leave(j_common_ptr c) {
   auto& r = *static_cast<jpeg_reader*>(c->client_data);
@@ -74,7 +74,7 @@ bool read_rows(jpeg_reader& r, unsigned char* to, std::size_t row_bytes) {
 }  // namespace
 
 picture decoded_jpeg(file_bytes_view file) {
-  // A block of 64 pixels takes a bit at least, or none in all scans but one; chroma has fewer blocks.
+  // A block of 64 pixels takes at least one bit, except that all scans but one may skip it; chroma has fewer blocks.
   constexpr std::int64_t pixels_per_byte = 8 * 64 * 4;
   const auto r = std::make_unique<jpeg_reader>();
   struct release {

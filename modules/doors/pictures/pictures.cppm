@@ -1,4 +1,4 @@
-// Pictures in files as tensors, and folders of them as data sets.
+// Image files as tensors, and folders of image files as data sets.
 //
 //     import lamina;
 //     import lamina.pictures;

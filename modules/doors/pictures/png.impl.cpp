@@ -2,7 +2,7 @@ module;
 #ifdef LAMINA_PNG
 #include <png.h>
 #endif
-// PNG by libpng, where the library was built with it.
+// PNG through libpng, if the library was built with it.
 module lamina.pictures:png.impl;
 import :format;
 import lamina;
@@ -13,7 +13,7 @@ namespace lamina::pictures {
 #ifdef LAMINA_PNG
 
 picture decoded_png(file_bytes_view file) {
-  // Deflate makes at most 1032 bytes of one, and a byte has at most 8 pixels.
+  // Deflate expands a byte to at most 1032 bytes, and a byte has at most 8 pixels.
   constexpr std::int64_t pixels_per_byte = 8 * 1032;
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -32,7 +32,7 @@ picture decoded_png(file_bytes_view file) {
   const bool alpha = image.format & PNG_FORMAT_FLAG_ALPHA;
   image.format = alpha ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
   if (!alpha) return png_image_finish_read(&image, nullptr, to, 0, nullptr) ? std::move(made) : failed();
-  // Opacity is left out.
+  // Drops alpha.
   const std::size_t count = std::size_t(image.height) * image.width;
   std::vector<std::uint8_t> all(4 * count);
   if (!png_image_finish_read(&image, nullptr, all.data(), 0, nullptr)) return failed();

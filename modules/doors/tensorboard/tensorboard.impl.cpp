@@ -1,7 +1,7 @@
 module;
 #include <unistd.h>
 #include <protozero/pbf_writer.hpp>
-// Events as protocol buffers in records.
+// Event files: protocol buffer messages in TFRecord framing.
 module lamina.tensorboard:tensorboard.impl;
 import lamina.tensorboard;
 import lamina;
@@ -13,7 +13,7 @@ namespace {
 
 using protozero::pbf_writer;
 
-// Numbers of fields, as the .proto files have them.
+// Field numbers of the .proto files.
 namespace event {
 enum : protozero::pbf_tag_type { wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7 };
 }
@@ -29,7 +29,7 @@ enum : protozero::pbf_tag_type { status = 1 };
 constexpr int start = 1;
 }  // namespace session_log
 
-// CRC-32C of Castagnoli, reflected.
+// CRC-32C (Castagnoli), reflected.
 constexpr auto crc_table = [] {
   std::array<std::uint32_t, 256> t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -49,7 +49,7 @@ std::uint32_t masked_crc(std::string_view bytes) {
 void put(std::string& to, std::uint64_t x, int bytes) {
   for (int i = 0; i < bytes; ++i) to += static_cast<char>(x >> 8 * i & 255);
 }
-// Length, its checksum, the bytes, and theirs.
+// Record layout: length, checksum of the length, data, checksum of the data.
 void put_record(std::string& to, std::string_view bytes) {
   std::string length;
   put(length, bytes.size(), 8);
@@ -59,7 +59,7 @@ void put_record(std::string& to, std::string_view bytes) {
   put(to, masked_crc(bytes), 4);
 }
 
-// An event of a step, which `fill` completes, as a record.
+// Appends an event record for a step; `fill` adds the remaining fields.
 template <class F> void put_event(std::string& to, std::int64_t step, F fill) {
   std::string bytes;
   pbf_writer w(bytes);
@@ -87,7 +87,7 @@ std::string padded(std::int64_t number, std::size_t digits) {
   const std::string s = std::to_string(number);
   return std::string(digits - std::min(digits, s.size()), '0') + s;
 }
-// A name that no other file of the folder has, and that sorts behind those before.
+// A file name that is new in the folder and sorts after the existing ones.
 std::string new_path(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

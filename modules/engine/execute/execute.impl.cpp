@@ -15,12 +15,12 @@ namespace lamina {
 
 namespace {
 
-// Runs a program without inputs once: how constants are folded.
+// Runs a program without inputs once, to fold constants.
 any_tensor compute_constant(const program& p) {
   pass_counters unused;
   auto shapes = specialized(p, {}, {.fold_constants = false, .simplify = false}, unused, nullptr);
   auto made = std::make_shared<const plan>(shapes, target_isa(), pass_options{.fold_constants = false}, unused);
-  const detail::stopped_by none(nullptr);  // others may wait for the plan
+  const detail::stopped_by none(nullptr);  // not stoppable: other threads may wait for the plan
   return executor(made, nullptr).run({})[0];
 }
 
@@ -44,7 +44,7 @@ void detail::no_memory_for(const plan& p, std::size_t planned, const out_of_memo
 }
 
 namespace {
-// Memory for what belongs to a plan that works in `planned` bytes.
+// Allocates memory for a plan that needs `planned` bytes.
 storage memory_for(const plan& p, std::size_t planned, std::size_t bytes) {
   try {
     return storage(bytes);
@@ -56,14 +56,14 @@ std::int32_t state_buffer(const plan& p, std::int32_t state) {
   return static_cast<std::int32_t>(i);
 }
 
-/// One run of steps that move bytes: what they read, what they write, and where each byte that they write came from.
+/// Buffers for a run of steps that move bytes, and the origin of each byte written.
 struct byte_moves {
   std::uint8_t *from, *to;
   std::size_t elements, bytes;
-  std::uint32_t* origin;  // for each byte of `to`: elements + 1 before it; 0: none
+  std::uint32_t* origin;  // for each byte of `to`: index of its source element + 1; 0: none
 };
-// A byte is too small for a number of its own: digits of the numbers move in a run each. What is computed of bytes, as their sums,
-// has no origin: it differs from the element in one of the runs on noise.
+// A byte cannot hold an element's index: runs once per base-255 digit. Computed bytes, such as sums, have no origin:
+// they differ from the element in one of the runs on noise.
 template <class Run> void find_origins(const byte_moves& m, Run run) {
   constexpr std::size_t base = 255;
   std::fill(m.origin, m.origin + m.bytes, 1);
@@ -92,7 +92,7 @@ executor::~executor() = default;
 executor::executor(executor&&) noexcept = default;
 executor& executor::operator=(executor&&) noexcept = default;
 
-// Bound to no memory and to no states.
+// Binds neither memory nor states.
 executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* pool)
     : plan_(std::move(p)),
       pool_(pool),
@@ -131,7 +131,7 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
     else if (b.kind == buffer_kind::input) input_at_[at] = number, ++unbound_;
     else if (b.kind == buffer_kind::output) output_at_[at] = number, ++unbound_;
   }
-  // Memory of no bytes needs no address: what stands for it is never read.
+  // Empty buffers need no address: the placeholder is never read.
   for (std::size_t i = 0; i < input_at_.size(); ++i)
     if (plan.input_types()[i].bytes() == 0) bind_input(i, arguments_);
   for (std::size_t i = 0; i < output_at_.size(); ++i)
@@ -181,7 +181,7 @@ void executor::work_in(const std::shared_ptr<workspace>& memory) {
   const auto& buffers = plan_->buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i].kind == buffer_kind::arena) bind(static_cast<std::int32_t>(i), arena_ + buffers[i].offset);
-  std::fill(once_seen_.begin(), once_seen_.end(), 0);  // what was made of states there is gone
+  std::fill(once_seen_.begin(), once_seen_.end(), 0);  // data precomputed from states is lost
 }
 
 storage executor::result_memory(std::size_t i) const {
@@ -234,8 +234,8 @@ void executor::read(state_source states) {
   prepare();
 }
 
-// Brings up to date what was made of states before the runs. Packed forms are shared: this happens when an executor is
-// made, or after an assignment.
+// Updates data precomputed from states. Packed forms are shared: this happens when an executor is created, or after an
+// assignment.
 void executor::prepare() {
   prepare_packs();
   run_stages(0, plan_->once_stages(), nullptr);
@@ -255,14 +255,14 @@ void executor::prepare_packs() {
       bind(state_buffer(*plan_, k.state), of.mutable_data());
       run_packing(k);
       form.version = of.version();
-      if (!form.unpack && k.moves && of.shape().size() < std::int64_t(1) << 32)  // `unpack` counts elements in 32 bits
+      if (!form.unpack && k.moves && of.shape().size() < std::int64_t(1) << 32)  // `unpack` uses 32-bit element indices
         form.unpack = [plan = plan_, i](const storage& packed, std::byte* elements) {
           unpack(plan, i, packed, elements);
         };
     }
     released = of.release() || released;
   }
-  // What this thread keeps for later would be the memory of whole weights.
+  // Otherwise this thread's cache would retain memory as large as whole weights.
   if (released) memory::trim();
 }
 void executor::run_packing(const plan_pack& k) {
@@ -270,7 +270,7 @@ void executor::run_packing(const plan_pack& k) {
     steps_[k.steps.first + s].run(steps_[k.steps.first + s].arguments, scratch_);
 }
 
-// The steps moved elements: run on the numbers 1, 2, 3..., they say where each element went.
+// The packing steps only move elements: run on the numbers 1, 2, 3..., they show where each element went.
 void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size_t pack, const storage& packed,
                       std::byte* elements) {
   const auto& k = plan->packs()[pack];
@@ -306,8 +306,7 @@ void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size
   else unpacked(std::uint64_t());
 }
 
-// With `stop` it is asked before each step, and once more when all have run: a loop or a part on another thread may have
-// been left before its end.
+// Polls `stop` before each step, and once more at the end: a loop or a part on another thread may have ended early.
 void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop) {
   if (stop && stop->requested()) [[unlikely]]
     stopped(from);
@@ -355,7 +354,7 @@ void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop
     stopped(to);
 }
 
-// Names the first operation that was not begun: that of a stage, or of the next one that belongs to one operation alone.
+// Names the first skipped operation: that of `stage`, or of the next stage that belongs to a single operation.
 void executor::stopped(std::size_t stage) const {
   const auto& stages = plan_->stages();
   while (stage < stages.size() && stages[stage].line < 0) ++stage;
@@ -370,7 +369,7 @@ void executor::stopped(std::size_t stage) const {
 }
 
 namespace {
-// The first element that a counter counted: ": 7 of sample 3", ": 7 at [0, 3]".
+// Appends the first element that a counter counted: ": 7 of sample 3", ": 7 at [0, 3]".
 void say_first(text& t, const shape& of, bool samples, std::int64_t element, std::int64_t at) {
   t << ": " << element;
   if (samples && of.rank == 1) t << " of sample " << at;
@@ -386,10 +385,10 @@ void say_first(text& t, const shape& of, bool samples, std::int64_t element, std
 }
 }  // namespace
 
-// The first that fails is the error, and those of other places are reported with it: an operation that is cut into steps
-// has a check for each, and its gradient fails where it did.
+// Reports the first failed check, and failures of other places with it: an operation split into steps has a check for
+// each, and its gradient fails where it did.
 void executor::check() const {
-  const auto place_of = [](std::string_view message) {  // `place: operation: words`, or without a place
+  const auto place_of = [](std::string_view message) {  // `place: operation: message`, or without a place
     auto end = message.rfind(": ");
     end = end == 0 || end == message.npos ? message.npos : message.rfind(": ", end - 1);
     return end == message.npos ? message : message.substr(0, end);
@@ -404,7 +403,7 @@ void executor::check() const {
   std::vector<std::string_view> told;
   for (const auto& c : plan_->checks()) {
     if (word_of(c, 0) == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
-    const plan_check* said = &c;  // steps of one operation need not follow each other as its elements do
+    const plan_check* said = &c;  // steps of one operation may be out of element order
     if (c.first)
       for (const auto& other : plan_->checks())
         if (other.first && other.message == c.message && word_of(other, 0) != 0 &&
@@ -423,7 +422,7 @@ template <class F> void executor::run_with(F stages) {
   stages(plan_->once_stages(), plan_->commit_stage(), detail::innermost_stop);
   check();
   {
-    const detail::stopped_by none(nullptr);  // states are assigned as a whole
+    const detail::stopped_by none(nullptr);  // assignment of states is not stoppable
     stages(plan_->commit_stage(), plan_->stages().size(), nullptr);
   }
   for (auto s : plan_->assigned_states()) states_[static_cast<std::size_t>(s)]->changed();
@@ -467,7 +466,7 @@ void executor::run_reporting(const output_ready& ready) {
   for (; next != finished_.end(); ++next) ready(next->output);
 }
 
-// Before a run: all is bound, and what was made of states is up to date.
+// Before a run: checks that all is bound, and updates data precomputed from states.
 void executor::refresh() {
   if (!plan_) [[unlikely]]
     moved();
@@ -482,7 +481,7 @@ void executor::refresh() {
 
 void executor::run_whole() {
   refresh();
-  if (plain_ && !detail::innermost_stop) return run_plain();  // states were brought up to date
+  if (plain_ && !detail::innermost_stop) return run_plain();  // precomputed data is up to date now
   const auto stages = [this](std::size_t from, std::size_t to, const detail::stop_link* stop) {
     run_stages(from, to, stop);
   };

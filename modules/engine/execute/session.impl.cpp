@@ -22,7 +22,7 @@ import lamina.std;
 namespace lamina::ir {
 
 namespace {
-// Whether elements that decide shapes are those that an executor was made for.
+// Whether elements that determine shapes equal those that an executor was made for.
 bool same(const program& p, const std::vector<std::byte>& made_for, view<const shape> inputs,
           view<const known_input> known) {
   std::size_t at = 0;
@@ -47,7 +47,7 @@ std::size_t hash_of(view<const shape> inputs) {
   for (const auto& s : inputs) h = h * 31 + s.hash();
   return h;
 }
-// Messages of a plan's checks name the places of its operations: programs that differ in those do not share a plan.
+// Messages of a plan's checks name its operations' places: programs that differ in those do not share a plan.
 std::uint64_t words_of_checks(const program& p) {
   std::uint64_t h = 0;
   for (const node& n : p.nodes()) {
@@ -56,7 +56,7 @@ std::uint64_t words_of_checks(const program& p) {
   }
   return h;
 }
-// What the cache of plans knows a program by.
+// Key of a program in the plan cache.
 program_id structure_of(const program& p) {
   program_id id = p.id();
   id.words[1] ^= words_of_checks(p);
@@ -67,12 +67,12 @@ program_id structure_of(const program& p) {
 struct session::implementation {
   struct entry {
     std::vector<shape> shapes;
-    std::vector<std::byte> known;  // elements that decide shapes
+    std::vector<std::byte> known;  // elements that determine shapes
     std::size_t hash;
     std::unique_ptr<executor> run;
     std::uint64_t used = 0;
     bool stale = false;
-    // With the plan, which it keeps alive whether or not the cache has forgotten it.
+    // Includes the plan, which it keeps alive even if the cache has evicted it.
     std::size_t bytes() const { return run->own_bytes() + run->plan().bytes(); }
   };
   static constexpr std::size_t max_executors = 512, max_bytes = std::size_t(32) << 20;
@@ -150,26 +150,26 @@ struct session::implementation {
   }
 
   // ---- segments ----
-  // A value between two segments, as the last run left it.
+  // A value passed between segments, as the last run left it.
   struct between {
     const std::byte* data = nullptr;
     shape dims;
     storage own;
-    any_value held{};  // of an operation on the host, or that one reads, while a run lasts
+    any_value held{};  // result or operand of a host operation, during a run
   };
-  // An operation on the host: the sessions of its subprograms, and its operands and results while it runs.
+  // A host operation: the sessions of its subprograms, and its operands and results while it runs.
   struct host_operation {
     std::vector<session> sessions;
     std::vector<any_value> operands, results;
   };
   struct cut {
     segmented_program whole;
-    std::vector<session> sessions;  // of the segments; one that computes nothing has none
+    std::vector<session> sessions;  // one per segment; without a program if the segment computes nothing
     std::vector<between> slots;
     std::vector<host_operation> hosts;
-    std::vector<any_tensor> lent;    // memory of states that operations on the host read in this run
-    std::vector<shape> extents;      // of the inputs of one segment
-    std::vector<known_input> known;  // of one segment
+    std::vector<any_tensor> lent;    // memory of states that host operations read in this run
+    std::vector<shape> extents;      // input extents of one segment
+    std::vector<known_input> known;  // known inputs of one segment
   };
 
   struct request;
@@ -201,19 +201,19 @@ struct session::implementation {
   pass_options passes;
   shared_packs* packs = nullptr;
   std::shared_ptr<arena_pool> arenas;
-  parameter_store own{};  // states that were given away
+  parameter_store own{};  // states that the session owns
   std::optional<program_id> structure{};
   std::uint64_t parameters = 0;  // identity of the shared store that executors have read
   std::shared_ptr<workspace> memory{};
   bool lent = false;
   std::vector<entry> entries{};
-  std::size_t last = nothing;  // the entry used last
+  std::size_t last = nothing;  // index of the entry used last
   std::uint64_t uses = 0;
-  std::unique_ptr<cut> segments{};                   // of a program that has some
-  std::function<void(view<const shape>)> explain{};  // of extents that do not fit
-  std::vector<shape> given{};                        // of a run on tensors
+  std::unique_ptr<cut> segments{};                   // for a program in segments
+  std::function<void(view<const shape>)> explain{};  // callback for mismatched extents
+  std::vector<shape> given{};                        // input extents of a run on tensors
   std::vector<const void*> data{};
-  bool inner = false;  // of a subprogram: its results stay inside
+  bool inner = false;  // session of a subprogram: its results stay internal
 };
 
 session::session() = default;
@@ -229,7 +229,7 @@ session::session(std::shared_ptr<const program> p, state_source states, std::sha
   if (why_in_segments(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);
-  // A segment is one plan: what decides its shapes is known once it is planned.
+  // Each segment is one plan: everything that determines its shapes is known once it is planned.
   for (const auto& s : r.segments->whole.segments) {
     r.segments->sessions.emplace_back();
     if (s.body)
@@ -277,7 +277,7 @@ executor& session::at(view<const shape> inputs, view<const known_input> known) {
   }
   auto& e = r.entries[i];
   e.used = ++r.uses;
-  // Memory first: what is made of states is written to it.
+  // Binds memory first: data precomputed from states is written to it.
   if (r.arenas) r.provide(e.run->plan());
   e.run->work_in(r.memory);
   if (e.stale) {
@@ -330,13 +330,13 @@ std::size_t session::bytes() const {
 // ---- runs -----------------------------------------------------------------------------------------------------------
 
 namespace {
-// Memory that is asked for a run of an executor.
+// Allocates memory for a run; an out_of_memory error gets the plan's needs.
 template <class Ask> auto asked_for(const executor& e, const Ask& ask) {
   try {
     return ask();
   } catch (const out_of_memory& error) { detail::no_memory_for(e.plan(), e.planned_bytes(), error); }
 }
-// A value with its own copies of the tensors for which `is_lent` holds.
+// Copies the tensors of a value for which `is_lent` holds.
 template <class F> any_value with_copies(any_value v, const F& is_lent) {
   switch (v.kind()) {
     case value_kind::tensor:
@@ -352,7 +352,7 @@ template <class F> any_value with_copies(any_value v, const F& is_lent) {
     default: return v.has_value() ? any_value::optional(with_copies(v.held(), is_lent)) : v;
   }
 }
-// How many rows there are to be, as a segment has left it.
+// Reads and checks the number of rows that a segment computed.
 std::int64_t counted(const counted_rows& c, const void* count, std::int64_t max) {
   std::int64_t n;
   std::memcpy(&n, count, sizeof n);
@@ -364,16 +364,16 @@ std::int64_t counted(const counted_rows& c, const void* count, std::int64_t max)
 }
 }  // namespace
 
-// One run: where inputs are, where outputs go, and where to add times, if at all.
+// Parameters of one run: inputs, outputs, and an optional list of times.
 struct session::implementation::request {
   view<const shape> extents;
   view<const void* const> inputs;
   const output_place& place;
   std::vector<timed_plan>* times;
-  view<const any_value> values{};           // the inputs, where they are values
-  std::vector<any_value>* taken = nullptr;  // takes outputs that are in memory of their own
+  view<const any_value> values{};           // inputs given as values
+  std::vector<any_value>* taken = nullptr;  // receives outputs that have their own memory
 };
-// The executor of a segment, or of the whole, and where its times go.
+// The executor of a segment or of the whole program, and its times.
 struct session::implementation::chosen {
   executor& run;
   timed_plan* times;
@@ -417,7 +417,7 @@ const void* session::implementation::data_of(const segment_source& s, const requ
   return s.is == segment_source::kind::input ? q.inputs[s.at] : segments->slots[s.at].data;
 }
 
-// To the outputs from number `from` on that a slot is.
+// Copies a slot to its outputs, from number `from` on.
 void session::implementation::copy_out(std::size_t number, std::size_t from, const request& q) {
   const auto& slot = segments->slots[number];
   const auto& [type, outputs, kept] = segments->whole.slots[number];
@@ -430,8 +430,8 @@ void session::implementation::copy_out(std::size_t number, std::size_t from, con
     if (void* to = q.place(outputs[o], now); now.bytes()) std::memcpy(to, slot.data, now.bytes());
 }
 
-// Memory for a result of a segment: that of its first output, or of the session where it is none. What operations on the
-// host read is memory that nothing else writes while they keep it.
+// Binds memory for a result of a segment: that of its first output, or the session's if it is no output. Values that
+// host operations read get memory that nothing else writes while they keep it.
 void session::implementation::bind_slot(executor& e, std::size_t i, std::size_t number, const request& q) {
   auto& slot = segments->slots[number];
   const auto& [unused, outputs, kept] = segments->whole.slots[number];
@@ -473,13 +473,13 @@ void session::implementation::run_segment(std::size_t k, const request& q) {
 
 void session::implementation::run_segments(const request& q) {
   auto& cut = *segments;
-  // Whatever happens, nothing of a run stays but memory that the next one writes.
+  // Even if an exception is thrown, nothing of a run remains but memory that the next run overwrites.
   struct ending {
     session::implementation::cut& of;
     ~ending() {
       for (std::size_t i = 0; i < of.slots.size(); ++i) {
         of.slots[i].held = any_value();
-        // the caller has it alone
+        // leaves the caller the only handle
         if (of.whole.slots[i].kept && !of.whole.slots[i].outputs.empty()) of.slots[i].own = storage();
       }
       for (auto& h : of.hosts) h.operands.clear(), h.results.clear();
@@ -510,9 +510,9 @@ void session::implementation::count(const counted_rows& c, const request& q) {
   copy_out(c.slot, 0, q);
 }
 
-// ---- operations on the host -----------------------------------------------------------------------------------------
+// ---- host operations ------------------------------------------------------------------------------------------------
 
-// That inputs have the extents that the program says: what runs on the host asks no plan.
+// Checks that inputs match the program's extents: host operations have no plan that would.
 void session::implementation::check_inputs(const request& q) const {
   if (segments->whole.host_steps == 0) return;
   for (std::size_t i = 0; i < q.extents.size(); ++i) {
@@ -528,7 +528,7 @@ void session::implementation::check_inputs(const request& q) const {
   }
 }
 
-// The elements of a state, where they are. Those that the run is to assign are copied: the operation may keep them.
+// Elements of a state without a copy. States that the run assigns are copied: the operation may keep them.
 any_tensor session::implementation::state_of(const node& n) {
   parameter* s = states.own ? states.own->find(n.name) : nullptr;
   if (!s && states.shared) s = states.shared->find(n.name);
@@ -556,7 +556,7 @@ any_value session::implementation::value_of(const segment_source& s, const reque
 }
 
 namespace {
-// Runs subprograms of a node in sessions that are kept.
+// Runs subprograms of a node in cached sessions.
 template <class Make> class kept_sessions final : public subprogram_runner {
  public:
   kept_sessions(const node& of, std::vector<session>& kept, const Make& make) : of_(of), kept_(kept), make_(make) {}
@@ -626,7 +626,7 @@ void session::implementation::run_on_host(const host_step& s, std::size_t segmen
   }
 }
 
-// Hands a value out, which leaves the session: memory that the caller or an assignment may write is not shared.
+// Returns a value to the caller: memory that the caller or an assignment may write is not shared.
 void session::implementation::give(std::size_t output, any_value v, const request& q) {
   if (!q.taken) {
     const any_tensor& t = v.as_tensor();
@@ -675,7 +675,7 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
   auto& r = made();
   const program& p = *r.source;
   r.check_count(inputs.size());
-  if (r.segments && r.segments->whole.host_steps) {  // whose results have memory of their own
+  if (r.segments && r.segments->whole.host_steps) {  // their results have their own memory
     if (r.gives_values())
       detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
     const std::vector<any_value> values(inputs.begin(), inputs.end());
@@ -684,7 +684,7 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
     run(view<const any_value>(values), made, times);
     results.clear();
     for (auto& v : made) results.push_back(std::move(v.as_tensor()));
-    for (auto& t : results) t.detach();  // of several that share memory
+    for (auto& t : results) t.detach();  // unshares results that share memory
     return;
   }
   r.given.clear(), r.data.clear();
@@ -714,7 +714,7 @@ bool session::implementation::gives_values() const {
   const auto& all = source->outputs();
   return std::any_of(all.begin(), all.end(), [&](const auto& o) { return !source->type(o.value).is_tensor(); });
 }
-// Whether an input or output is of strings, whose elements are addresses.
+// Whether an input or output is of strings, whose elements are pointers.
 bool session::implementation::has_strings() const {
   const auto holds = [&](const auto& o) { return source->type(o.value).element == dtype::string; };
   const auto takes = [&](std::int32_t i) { return source->at(i).results[0].element == dtype::string; };
@@ -759,7 +759,7 @@ std::vector<any_tensor> session::run(view<const any_tensor> inputs) {
 }
 
 namespace {
-// Inputs by name, in the order of a program's.
+// Orders named inputs like the program's inputs.
 template <class Value, class Named> std::vector<Value> in_order(const program& p, view<const Named> inputs) {
   std::vector<std::string_view> names;
   for (auto i : p.inputs()) names.push_back(p.at(i).name);
@@ -800,7 +800,7 @@ std::vector<named_value> session::run_named(view<const named_value> inputs) {
 }
 
 namespace {
-// Plans of a program, or of its segments for as many rows as there can be, as `get` makes them.
+// Plans of a program, or of its segments for the maximum number of rows, as made by `get`.
 template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const program& p,
                                                                        const segmented_program* segments,
                                                                        view<const shape> inputs, const Get& get) {
@@ -817,7 +817,7 @@ template <class Get> std::vector<std::shared_ptr<const plan>> plans_of(const pro
   };
   const auto is_open = [&](const segment_source& s) { return !dims_of(s).is_static(); };
   for (const auto& segment : whole.segments) {
-    // It is planned once the elements are computed that decide its shapes, or the host has run.
+    // Not plannable yet: needs computed elements that determine its shapes, or results of the host.
     if (!segment.known.empty()) break;
     if (segment.body && std::any_of(segment.inputs.begin(), segment.inputs.end(), is_open)) break;
     if (segment.body) {

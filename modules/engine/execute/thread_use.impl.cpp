@@ -1,4 +1,4 @@
-// When runs use the threads of a pool, by the times that they take.
+// Decides by run times whether runs use the threads of a pool.
 module lamina:execute.thread_use.impl;
 import :execute;
 import lamina.std;
@@ -7,17 +7,17 @@ namespace lamina::detail {
 
 namespace {
 
-constexpr int slow_runs = 4;   // more than quick ones, that make a try
-constexpr int tried_runs = 4;  // of which a mean is taken
+constexpr int slow_runs = 4;   // excess of slow over quick runs that triggers a trial
+constexpr int tried_runs = 4;  // runs per mean
 constexpr thread_use::clock::duration shortest = std::chrono::milliseconds(8),
-                                      longest = std::chrono::milliseconds(512);  // that runs stay alone
+                                      longest = std::chrono::milliseconds(512);  // time alone
 
 }  // namespace
 
 void thread_use::ran(bool alone, clock::duration took, clock::time_point now) {
   switch (doing_) {
     case sharing: {
-      // The usual time falls at once and rises slowly, and is not that of a first run, in which memory is new.
+      // The usual time falls immediately and rises slowly; first runs, with new memory, do not count.
       if (usual_ == clock::duration{} && ++runs_ < tried_runs) return;
       usual_ = usual_ == clock::duration{} ? took : std::min(took, usual_ + usual_ / 256);
       sum_ += (took - sum_) / 8;
@@ -28,7 +28,7 @@ void thread_use::ran(bool alone, clock::duration took, clock::time_point now) {
       alone_time_ = mean;
       return;
     }
-    case trying_alone: {  // against `alone_time_`, which is still the mean of shared runs
+    case trying_alone: {  // compares with `alone_time_`, which still is the mean of shared runs
       sum_ += took;
       if (++runs_ < tried_runs) return;
       const clock::duration mean = sum_ / tried_runs, shared = alone_time_;
@@ -37,7 +37,7 @@ void thread_use::ran(bool alone, clock::duration took, clock::time_point now) {
         until_ = now + stay_;
         begin(staying_alone);
         alone_time_ = mean;
-      } else {  // something else slows all runs
+      } else {  // something else slows down all runs
         next_try_ = now + std::clamp(2 * stay_, shortest, longest);
         begin(sharing);
         slow_ = 0, usual_ = shared, sum_ = shared;

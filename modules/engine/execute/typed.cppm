@@ -1,4 +1,4 @@
-// Evaluation of typed expressions: one by one, as a formula, or many in one plan.
+// Evaluation of typed expressions: one at a time, as a formula, or many in one plan.
 export module lamina:execute.typed;
 import :context;
 import :core;
@@ -21,42 +21,42 @@ namespace lamina {
 
 namespace detail {
 
-/// An evaluation: what its plan depends on, and where its operands are.
+/// One evaluation: everything that its plan depends on, and its operands.
 struct evaluation {
-  view<const leaf> leaves;         // in the order in which `lower` meets them
-  view<const std::int64_t> words;  // what types leave open; and types, if a site serves many
+  view<const leaf> leaves;         // in the order in which `lower` visits them
+  view<const std::int64_t> words;  // properties that types leave open; also types, if a site serves many
   void (*lower)(program&, lowering&, const void*) = nullptr;
   const void* expression = nullptr;
-  view<const std::size_t> order{};  // the operand that each leaf met by `lower` is, where it is not the next one
-  bool each_apart = false;          // operands of the same memory are two inputs all the same
-  bool overlapping = false;         // results may lie in memory of operands
-  bool merge = false;               // many results, that do not depend on each other
+  view<const std::size_t> order{};  // operand index of each leaf that `lower` visits, if not in order
+  bool each_apart = false;          // operands that share memory are still separate inputs
+  bool overlapping = false;         // results may overlap operands
+  bool merge = false;               // many independent results
 };
-/// Executors at rest for evaluations of one kind, with what their plans depend on.
+/// Idle executors for evaluations of one kind, with everything their plans depend on.
 class evaluation_site {
  public:
   struct prepared;
-  /// Keeps up to `max` executors besides the one that each thread used last.
+  /// Caches up to `max` executors in addition to each thread's last one.
   explicit evaluation_site(std::size_t max = 64);
-  static constexpr std::size_t max_bytes = std::size_t(64) << 20;  // of those
+  static constexpr std::size_t max_bytes = std::size_t(64) << 20;  // limit of the cached ones
   ~evaluation_site();
   evaluation_site(const evaluation_site&) = delete;
   evaluation_site& operator=(const evaluation_site&) = delete;
-  /// Runs one into the results; false if only a known one is wanted and there is none.
+  /// Runs an evaluation into `results`; false if `known` and no executor is cached.
   bool run(const evaluation& e, context& where, view<void* const> results, bool known = false);
-  /// Runs a known one into the memory that `memory` gives for the extents of its result; false if there is none.
+  /// Runs with a cached executor into the memory that `memory` returns for the extents of its result; false if none is
+  /// cached.
   bool run_known(const evaluation& e, context& where, void* (*memory)(void* to, const shape& extents), void* to);
-  /// Lends an executor that is bound to the operands; results are bound, and it is run, by `use`.
+  /// Passes `use` an executor bound to the operands; `use` binds the results and runs it.
   void lend(const evaluation& e, context& where, void (*use)(void* to, executor& run), void* to);
 
  private:
-  // An executor bound to the operands, which nobody else finds until it rests again; null if there is none and only a
-  // `known` one is wanted.
+  // Checks out an executor exclusively, bound to the operands, until `rest`; null if `known` and none is cached.
   std::unique_ptr<prepared> take(const evaluation& e, context& where, bool known);
   void rest(std::unique_ptr<prepared> p);
   std::unique_ptr<prepared> find(const evaluation& e);
   std::unique_ptr<prepared> make(const evaluation& e, context& where);
-  // The one that each of the first threads used last; a place is touched by its thread alone.
+  // The last executor of each of the first threads; only that thread accesses its slot.
   static constexpr std::size_t places = 16;
   struct alignas(64) place {
     prepared* ready = nullptr;
@@ -94,7 +94,8 @@ template <class... E> void run_expressions(context& where, view<void* const> res
                                                 where, results);
 }
 
-/// How many handles of a memory an expression alone holds. Those behind a `dynamic`, which others may share, do not count.
+/// Number of handles of a memory that only the expression has. Handles inside a `dynamic`, which may be shared, do not
+/// count.
 template <class E> long handles_in(const E& e, const storage& memory) {
   if constexpr (requires { typename E::operation; }) {
     long n = 0;
@@ -121,11 +122,11 @@ concept Evaluable =
 
 template <class E> using evaluated = tensor<typename E::element_type, extents_for<pattern_of<E>>>;
 
-/// Computes expressions together: common parts once. One gives a tensor, several `results`.
-/// An expression is lowered once per structure; further calls find its plan by its type, what stands behind each `dynamic`,
-/// and the extents of its operands.
+/// Computes expressions together, common subexpressions once. One expression gives a tensor, several give `results`. An
+/// expression is lowered once per structure; later calls find its plan by its type, the contents of each `dynamic`, and
+/// the extents of its operands.
 export template <Symbolic E> requires std::same_as<evaluation_mode_of<E>, lazy> &&
-                                      accepted<diagnostic<data_check<E>>()>  // Evaluable, a step earlier
+                                      accepted<diagnostic<data_check<E>>()>  // like Evaluable, a step earlier
 auto evaluate(const E& e, context& where = default_context()) {
   auto r = evaluated<E>::uninitialized(e.shape());
   void* const out[] = {r.writable().data()};
@@ -140,7 +141,7 @@ template <std::size_t Count> struct evaluate_check {
     return t;
   }
 };
-// The mismatch is an argument of its own: Clang says it a step earlier.
+// The mismatch is a separate template argument: Clang prints it a step earlier.
 export template <Evaluable E1, Evaluable E2, Evaluable... E,
                  fixed_string Mismatch = diagnostic<evaluate_check<sizeof...(E) + 2>>()>
 requires message_is<Mismatch, ""> auto evaluate(const E1& e1, const E2& e2, const E&... e) {
@@ -156,10 +157,12 @@ requires message_is<Mismatch, ""> auto evaluate(const E1& e1, const E2& e2, cons
                           detail::as_operand(e)...);
   return r;
 }
-/// An operand that is computed at most once: `evaluated_once y(a * b);` is computed when an evaluation first needs it, and is a
-/// constant for all expressions that hold it or a copy of it from then on. It keeps the expression, whose operands cannot be
-/// written meanwhile, until it has the result, and then the result alone. Gradients take it as a constant. Safe from any thread.
-/// Errors: those of the expression where it is computed, which the next use tries again; state_error where an operand is empty.
+/// An operand that is computed at most once: `evaluated_once y(a * b);` is computed when an evaluation first needs it,
+/// and from then on is a constant in all expressions that contain it or a copy. Until then it holds the expression,
+/// whose operands cannot be written meanwhile; afterwards only the result. Gradients treat it as a constant.
+/// Thread-safe.
+/// Errors: those of the expression, raised where it is computed; the next use tries again. state_error for an empty
+/// operand.
 export template <Element T, class X> class evaluated_once {
  public:
   using evaluation_mode = lazy;
@@ -172,12 +175,12 @@ export template <Element T, class X> class evaluated_once {
     cell_->extents = e.shape();
     cell_->compute = [held = detail::operand_of<E>(detail::as_operand(e)), at = &where] { return evaluate(held, *at); };
   }
-  // One that is moved stays what it was: both are copies.
+  // A moved-from object stays valid: moves copy.
   evaluated_once(const evaluated_once&) = default;
   evaluated_once& operator=(const evaluated_once&) = default;
 
   const lamina::shape& shape() const { return cell_->extents; }
-  /// The result, computed now if it was not before.
+  /// The result, computed on first use.
   const result_type& value() const {
     cell& c = *cell_;
     if (!c.ready.load(std::memory_order_acquire)) {
@@ -191,7 +194,7 @@ export template <Element T, class X> class evaluated_once {
     return *c.result;
   }
   bool is_evaluated() const { return cell_->ready.load(std::memory_order_acquire); }
-  /// Whether both are copies of one; `==` compares elements.
+  /// Whether both are copies of the same object; `==` compares elements.
   bool same(const evaluated_once& other) const { return cell_ == other.cell_; }
 
  private:
@@ -213,13 +216,14 @@ export template <Element T, class X> struct data_traits<evaluated_once<T, X>> {
 };
 
 namespace detail {
-// Into the elements from `first` on of a tensor whose memory is shared with `others` that end with the call.
+// Computes into the elements of `out` from `first` on, whose memory is shared with `others` handles that end with the
+// call.
 template <class T, class X, class E>
 void compute_into(tensor<T, X>& out, std::int64_t first, long others, const E& e, context& where) {
   void* const to[] = {out.writable_beside(others).data() + first};
   run_expressions(where, to, true, as_operand(e));
 }
-// Calls f with an expression and the number of handles of a memory that end with it: those of a temporary.
+// Calls f with an expression and the number of handles of `memory` that end with it: those of a temporary.
 template <class E, class F> void with_handles(const storage& memory, E&& e, F f) {
   if constexpr (std::is_lvalue_reference_v<E> || std::is_const_v<E>) f(e, 0);
   else {
@@ -235,17 +239,19 @@ void replace(std::string_view what, tensor<T, X>& x, E&& e, context& where = def
 }
 }  // namespace detail
 
-/// Computes an expression into the memory of a tensor of its shape. The expression may read that tensor: `evaluate_into(x, x + y)`.
-/// One that has a name keeps reading it, so then it must be handed over: `evaluate_into(x, std::move(e))`.
+/// Computes an expression into the memory of a tensor of its shape. The expression may read that tensor:
+/// `evaluate_into(x, x + y)`. A named expression would keep sharing the memory, so it must be moved in:
+/// `evaluate_into(x, std::move(e))`.
 /// Errors: shape_error; state_error if anything else shares the memory of the tensor.
 export template <Evaluable E, class X>
 void evaluate_into(tensor<typename bare<E>::element_type, X>& out, E&& e, context& where = default_context()) {
   detail::replace("evaluate_into: the result", out, std::forward<E>(e), where);
 }
 
-/// Puts an operand of the shape of a row, or one number, into row `i` of the first axis, from the end if it is negative. It may read the tensor:
-/// `assign_row(x, 0, x[1] + x[2])`. `writable(i)` gives the elements themselves.
-/// Errors: value_error where there is no such row; shape_error; state_error if anything else shares the memory of the tensor.
+/// Assigns an operand of a row's shape, or one number, to row `i` of the first axis, counted from the end if negative.
+/// The operand may read the tensor: `assign_row(x, 0, x[1] + x[2])`. `writable(i)` gives the elements themselves.
+/// Errors: value_error for an index out of range; shape_error; state_error if anything else shares the memory of the
+/// tensor.
 export template <Element T, class X, Evaluable E>
 requires(X::rank > 0 && std::same_as<typename bare<E>::element_type, T>)
 void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = default_context()) {
@@ -271,7 +277,7 @@ void assign_row(tensor<T, X>& x, std::int64_t i, Number number) {
 namespace detail {
 template <class Y>
 concept StepOperand = std::is_arithmetic_v<bare<Y>> || Evaluable<Y>;
-/// What is wrong with an operation whose result replaces its first operand.
+/// Message for an operation whose result cannot replace its first operand.
 template <class Op, class X, class Y> struct step_check {
   static consteval text message() {
     text t = applying<Op, X&, Y>::message();
@@ -284,9 +290,10 @@ template <class Op, class X, class Y> struct step_check {
   }
 };
 }  // namespace detail
-/// Elementwise in place: the result stands in the memory of `x`, which keeps its shape; `y` broadcasts to it and may read `x`.
-/// Errors: of the operation; shape_error where the result is larger than `x`; state_error if anything but a temporary shares
-/// its memory.
+/// Elementwise in place: the result is written to the memory of `x`, which keeps its shape; `y` broadcasts to it and
+/// may read `x`.
+/// Errors: of the operation; shape_error if the result is larger than `x`; state_error if anything but a temporary
+/// shares its memory.
 export template <Element T, class X, detail::StepOperand Y>
 requires accepted<diagnostic<detail::step_check<op::add, tensor<T, X>, Y>>()>
 tensor<T, X>& operator+=(tensor<T, X>& x, Y&& y) {
@@ -308,11 +315,11 @@ tensor<T, X>& operator/=(tensor<T, X>& x, Y&& y) {
   return detail::replace("/=: the result", x, x / std::forward<Y>(y)), x;
 }
 
-/// The number of a rank-0 operand.
+/// The value of a rank-0 operand.
 export template <Evaluable E> requires(pattern_of<E>.rank == 0) typename E::element_type item(const E& e) {
   return evaluate(e).data()[0];
 }
-/// The number of a tensor of one element.
+/// The value of a tensor with one element. Errors: shape_error for any other size.
 export template <Element T, class X> requires(X::rank > 0) T item(const tensor<T, X>& t) {
   if (t.size() != 1) {
     text w;
@@ -326,7 +333,7 @@ namespace detail {
 
 template <class X> inline constexpr bool is_tensor = false;
 template <Element T, class X> inline constexpr bool is_tensor<tensor<T, X>> = true;
-// What an expression is where its type says all but its tensors.
+// Whether the type of an expression determines everything but its tensors.
 template <class E> inline constexpr bool only_tensors = is_tensor<E>;
 template <fixed_string Name, class Tensor> inline constexpr bool only_tensors<variable<Name, Tensor>> =
     only_tensors<Tensor>;
@@ -335,16 +342,16 @@ template <class Op, class A, class... X> inline constexpr bool only_tensors<expr
 template <fixed_string Name, class E, class Said>
 inline constexpr bool only_tensors<gradient_expression<Name, E, Said>> = only_tensors<E>;
 
-/// Whether a function can be traced: nothing but its operands can stand in what it makes.
+/// Whether a function can be traced: its result can contain nothing but its operands.
 template <class F, class... X>
 concept Traceable = std::is_empty_v<F> && (only_tensors<std::remove_const_t<X>> && ...) &&
                     only_tensors<std::remove_cvref_t<std::invoke_result_t<const F&, X&...>>>;
 
-/// Finds the operands of a trace among the tensors that it was made with.
+/// Finds the leaves of a trace among the tensors that it was made with.
 struct operand_finder {
   view<const leaf> operands;
   std::vector<std::size_t> order{};
-  bool all = true;  // no other tensor was met
+  bool all = true;  // false once another tensor is visited
   void operator()(const leaf& x, std::string_view, const tensor_type&) {
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].data == x.data && x.extents && *operands[i].extents == *x.extents) return order.push_back(i);
@@ -352,15 +359,15 @@ struct operand_finder {
   }
 };
 
-/// The traces of a function for types of operands and result.
+/// Traces of a function for given types of operands and result.
 template <class F, class... X> class traces {
  public:
-  // Runs what the function makes of the operands x without calling it, if that is possible.
+  // Runs the traced expression of operands x into `out` without calling the function; returns false if impossible.
   template <class Out, class... Y> bool run(const F& f, context& where, Out& out, const Y&... x) {
     if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...))
       return false;
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
-    // The extents of the result are among the words, so that a plan for others is not found.
+    // The words include the result's extents, so that a plan for others is not found.
     constexpr std::size_t max = (... + Y::rank) + Out::rank;
     std::int64_t words[max + 1];
     std::size_t n = 0;
@@ -371,7 +378,7 @@ template <class F, class... X> class traces {
       return true;
     return trace(f, where, e, [&](const shape& made) { return made == out.shape() ? to[0] : nullptr; }, x...);
   }
-  // The same into a new tensor.
+  // Same, into a new tensor.
   template <class R, class... Y> std::optional<R> make(const F& f, context& where, const Y&... x) {
     if (foreign_.load(std::memory_order_relaxed)) return {};
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
@@ -396,7 +403,8 @@ template <class F, class... X> class traces {
     for (int d = 0; d < T::rank; ++d)
       if (!T::pattern[d].is_number()) words[n++] = t.extent(d);
   }
-  // A name may stand for two operands only if they are one tensor, so a trace is made where they are not.
+  // Traces only operands with distinct memory: one name may denote two operands only if they are one tensor, and copies
+  // are not.
   template <class... Y> static bool any_shared(const Y&... x) {
     const storage* memory[] = {&x.memory()...};
     for (std::size_t i = 0; i < sizeof...(Y); ++i)
@@ -404,8 +412,8 @@ template <class F, class... X> class traces {
         if (memory[i]->same(*memory[k])) return true;
     return false;
   }
-  // The function meets copies: a tensor that it has from elsewhere is then none of its operands, whatever it is. So what it
-  // is called with must be small enough to be copied once.
+  // The function is called with copies: a tensor from elsewhere then never equals an operand. So operands must be small
+  // enough to be copied once.
   template <class Place, class... Y> bool trace(const F& f, context& where, evaluation e, Place place, const Y&... x) {
     constexpr std::int64_t max = 1 << 24;
     if (((x.size() > max) || ...) || any_shared(x...)) return false;
@@ -428,10 +436,10 @@ template <class F, class... X> class traces {
   }
 
   evaluation_site site_;
-  std::atomic<bool> foreign_{false};  // it makes tensors of its own
+  std::atomic<bool> foreign_{false};  // the function uses tensors other than its operands
 };
 
-/// How a formula is called: with what its function takes, or with a tensor for the result behind that.
+/// How a formula is called: with its function's arguments, or with a tensor for the result appended.
 template <class F, class... X> struct formula_call {
   static constexpr std::size_t count = sizeof...(X);
   template <std::size_t I> using at = const std::remove_cvref_t<pick_type<I, X...>>&;
@@ -464,14 +472,15 @@ template <class F, class... X> struct formula_call {
 };
 }  // namespace detail
 
-/// A function of tensors: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`. One without captures whose
-/// result has no parts but its operands is traced once per types and extents: `f(x, w)` and `f(x, w, out)` then call nothing
-/// and build nothing. What such a function makes depends on types and extents alone.
+/// A function of tensors: `auto f = formula([](auto x, auto w) { return tanh(matmul(x, w)); });`. A captureless
+/// function whose result contains only its operands is traced once per types and extents: `f(x, w)` and `f(x, w, out)`
+/// then neither call it nor build an expression. The expression of such a function must depend on types and extents
+/// alone.
 export template <class F> class formula {
  public:
   explicit formula(F f) : f_(std::move(f)) {}
-  /// Gives the result, or puts it into the last argument if the function takes one less. Errors: of the operations; with
-  /// memory for the result also shape_error, state_error as of `evaluate_into`.
+  /// Returns the result, or writes it to the last argument if the function takes one less. Errors: of the operations;
+  /// with memory for the result also shape_error, state_error, like `evaluate_into`.
   template <class... X> requires accepted<diagnostic<detail::formula_call<F, X...>>()> auto operator()(X&&... x) const {
     if constexpr (detail::formula_call<F, X...>::gives) return made(std::as_const(x)...);
     else
@@ -501,9 +510,9 @@ export template <class F> class formula {
   F f_;
 };
 
-// ---- many results in one go -----------------------------------------------------------------------------------------
+// ---- many results in one run ----------------------------------------------------------------------------------------
 
-/// A result of an eval_plan. Errors: state_error when it is read before the plan has run.
+/// A future result of an eval_plan. Errors: state_error if read before the plan has run.
 export template <class Tensor> class handle {
  public:
   handle() = default;
@@ -519,13 +528,13 @@ export template <class Tensor> class handle {
   std::shared_ptr<std::optional<Tensor>> result_;
 };
 
-/// Expressions gathered and computed in one run; equal parts are computed once.
+/// Collects expressions and computes them in one run; common subexpressions are computed once.
 export class eval_plan {
  public:
   explicit eval_plan(context& where = default_context()) : where_(&where) {}
   eval_plan(eval_plan&&) noexcept = default;
   eval_plan& operator=(eval_plan&&) noexcept = default;
-  /// Takes a temporary over. Errors: state_error where an operand is empty.
+  /// Adds an expression; moves a temporary. Errors: state_error for an empty operand.
   template <Symbolic E>
   requires std::same_as<evaluation_mode_of<E>, lazy> && accepted<diagnostic<data_check<bare<E>>>()> auto add(E&& e) {
     using operand = detail::operand_of<bare<E>>;
@@ -536,7 +545,7 @@ export class eval_plan {
       explicit held(E&& from) : of(std::forward<E>(from)) {}
     };
     auto kept = std::make_shared<held>(std::forward<E>(e));
-    static_cast<void>(kept->of->shape());  // an empty operand is refused here, not when all run
+    static_cast<void>(kept->of->shape());  // rejects an empty operand here rather than in `run`
     handle<computed> h(std::shared_ptr<std::optional<computed>>(kept, &kept->result));
     entry made{std::move(kept),
                [](const void* p, lowering& l) { return lower(*static_cast<const held*>(p)->of, l); },
@@ -554,27 +563,28 @@ export class eval_plan {
     entries_.push_back(std::move(made));
     return h;
   }
-  /// Computes everything that was added since the last run; operations of one level that are alike run as one, so that
-  /// samples added one by one cost little more than a batch of them; what stays apart runs side by side on the threads of the
-  /// context. Expressions of the structure and extents of an earlier
-  /// run in this context find its plan. An error leaves the entries in place, and the next run tries them again.
+  /// Computes everything added since the last run. Similar operations of one level are batched, so that samples added
+  /// one by one cost little more than a batch of them; the rest runs in parallel on the threads of the context.
+  /// Expressions of the structure and extents of an earlier run in this context reuse its plan. An error leaves the
+  /// entries in place, and the next run tries them again.
   void run();
-  /// Forgets what was added since the last whole run, and holds its operands no more; its handles have no value.
+  /// Discards what was added since the last successful run and releases its operands; its handles have no value.
   void clear();
-  /// Counters of the last run: nodes, and what was found equal, folded, merged and fused.
+  /// Counters of the last run: nodes, and how many were found equal, folded, merged and fused.
   const pass_counters& counters() const { return counters_; }
-  /// What the last run cost: kernels (`steps`), bytes read and written, and bytes of results in between (`arena`, `live_peak`).
+  /// Cost of the last run: kernels (`steps`), bytes read and written, and bytes of intermediate results (`arena`,
+  /// `live_peak`).
   const plan_cost& cost() const { return cost_; }
 
  private:
-  struct plans;  // of earlier runs, kept by the context
+  struct plans;  // plans of earlier runs, cached in the context
   struct entry {
-    std::shared_ptr<void> kept;  // the expression, while it waits for a run, and its result
+    std::shared_ptr<void> kept;  // the expression until it is run, and its result
     value (*lower)(const void*, lowering&);
     void (*key)(const void*, detail::evaluation_key&);
-    void* (*result)(void*);  // makes memory for it
+    void* (*result)(void*);  // allocates the result
     void (*forget)(void*);
-    void (*let_go)(void*);  // of the expression, which its handle may outlive
+    void (*let_go)(void*);  // releases the expression, which the handle may outlive
   };
   template <class E> static constexpr char tag_of = 0;
   context* where_;

@@ -16,8 +16,8 @@ namespace lamina {
 
 namespace detail {
 
-// Calls f with a number of the memory of each leaf, until that says false. Not in the unnamed namespace: `prepared`, which has
-// linkage, calls it in an inline function.
+// Calls f with a number for the memory of each leaf, until f returns false. Not in the unnamed namespace: `prepared`,
+// which has linkage, calls it in an inline function.
 template <class F> bool each_first_alike(view<const leaf> leaves, F f) {
   address_numbers seen;
   for (const auto& x : leaves)
@@ -26,8 +26,8 @@ template <class F> bool each_first_alike(view<const leaf> leaves, F f) {
 }
 
 namespace {
-// The lowest number that no living thread has. It goes from a thread that has ended to a new one under a mutex, so what
-// the first wrote in its places the second may read.
+// The lowest number not used by a living thread. It passes from an ended thread to a new one under a mutex, so the new
+// one may read what the old one wrote in its slots.
 class thread_number {
  public:
   thread_number() {
@@ -67,13 +67,14 @@ class thread_number {
 };
 }  // namespace
 
-// What a plan depends on: the cases of its context, the words of the evaluation, and which operands are the same memory.
+// A cached executor, with everything its plan depends on: the special cases of its context, the words of the
+// evaluation, and which operands share memory.
 struct evaluation_site::prepared {
   const context_cases* special;
-  std::size_t cases;  // their version
+  std::size_t cases;  // version of `special`
   std::vector<std::int64_t> words, first_alike;
   std::vector<std::size_t> leaf_of_input, input_bytes, output_bytes;
-  std::vector<const void*> last;  // operands and results of a run after which they are still bound, and lie apart
+  std::vector<const void*> last;  // operands and results still bound since the last run, which do not overlap
   executor run;
 
   [[gnu::always_inline]] inline bool serves(const evaluation& e) const {
@@ -87,7 +88,7 @@ struct evaluation_site::prepared {
   [[gnu::always_inline]] inline void bind_inputs(const evaluation& e) {
     for (std::size_t i = 0; i < leaf_of_input.size(); ++i) run.bind_input(i, e.leaves[leaf_of_input[i]].data);
   }
-  // Where operands and results lie as they did, a run is nothing but its steps.
+  // Whether operands and results are already bound: then a run consists only of its steps.
   [[gnu::always_inline]] inline bool is_bound(const evaluation& e, view<void* const> results) const {
     if (last.size() != e.leaves.size() + results.size() || !same_operands(e)) return false;
     const void* const* at = last.data() + e.leaves.size();
@@ -117,7 +118,7 @@ struct evaluation_site::prepared {
     for (const leaf& x : e.leaves) last.push_back(x.data);
     for (const void* to : results) last.push_back(to);
   }
-  // Whether an operand and a result have a byte in common.
+  // Whether an operand and a result overlap.
   bool overlaps(const evaluation& e, view<void* const> results) const {
     for (std::size_t o = 0; o < results.size(); ++o)
       for (std::size_t i = 0; i < leaf_of_input.size(); ++i)
@@ -129,7 +130,7 @@ struct evaluation_site::prepared {
                to = reinterpret_cast<std::uintptr_t>(results[o]);
     return from < to + output_bytes[o] && to < from + input_bytes[i];
   }
-  // What a plan may not write where it reads is computed into memory of its own and copied.
+  // Results that may not overwrite operands are computed into temporary memory and copied.
   void run_aside(const evaluation& e, view<void* const> results) {
     std::vector<storage> aside(results.size());
     bool replaced = false;
@@ -148,7 +149,7 @@ struct evaluation_site::prepared {
     for (std::size_t o = 0; o < results.size(); ++o)
       if (aside[o]) std::memcpy(results[o], aside[o].data(), aside[o].bytes());
   }
-  /// Calls `run` with one that serves; false if only a known one is wanted and there is none.
+  /// Calls `run` with a matching executor; false if `known` and none is cached.
   template <class F> [[gnu::always_inline]] static inline bool lend(evaluation_site& site, const evaluation& e,
                                                                     context& where, bool known, F run);
   template <class F> [[gnu::noinline]] static bool lend_another(evaluation_site& site, const evaluation& e,
@@ -184,7 +185,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluatio
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluation& e, context& where) {
   auto& special = where.slot<context_cases>();
-  const auto cases = special.version();  // of the list below, or an earlier one: then the next call makes another plan
+  const auto cases = special.version();  // of the list below or an earlier one: then the next call replans
   program source;
   lowering l(source);
   e.lower(source, l, e.expression);
@@ -223,7 +224,7 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::take(const evaluatio
 }
 
 void evaluation_site::rest(std::unique_ptr<prepared> p) {
-  // The one used last stays with its thread.
+  // Keeps the last one in the thread's slot.
   if (const auto thread = thread_number::get(); thread < places && !places_[thread].busy) {
     p = std::unique_ptr<prepared>(std::exchange(places_[thread].ready, p.release()));
     if (!p) return;
@@ -237,7 +238,7 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
-// What this thread used last runs where it rests.
+// Runs the thread's last executor in its slot, if it matches.
 template <class F>
 bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run) {
   if (const auto thread = thread_number::get(); thread < places) {
@@ -281,7 +282,7 @@ void detail::result_mismatch(std::string_view given, const shape& result, std::s
   raise(error_kind::shape, t << given << " is " << result << " and " << to << " " << place);
 }
 
-// ---- many results in one go -----------------------------------------------------------------------------------------
+// ---- many results in one run ----------------------------------------------------------------------------------------
 
 struct eval_plan::plans {
   detail::evaluation_site site{16};
@@ -312,7 +313,7 @@ void eval_plan::run() {
         {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &entries_, .merge = true}, *where_,
         into_results, this);
   } catch (...) {
-    for (const auto& one : entries_) one.forget(one.kept.get());  // what was not computed is no value
+    for (const auto& one : entries_) one.forget(one.kept.get());  // results not computed have no value
     throw;
   }
   clear();

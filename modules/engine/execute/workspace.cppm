@@ -1,4 +1,4 @@
-// Memory in which executors work.
+// Working memory of executors.
 export module lamina:workspace;
 import :core;
 import :tensor;
@@ -6,10 +6,11 @@ import lamina.std;
 
 namespace lamina {
 
-/// Memory for activations and scratch that executors use one after the other, never two at once. It grows to the largest.
+/// Memory for activations and scratch, shared by executors that never run at the same time. It grows to the largest
+/// need.
 export class workspace {
  public:
-  /// At least so many bytes; what they hold is undefined. Errors: out_of_memory.
+  /// Returns at least `bytes` bytes with undefined contents. Errors: out_of_memory.
   std::byte* reserve(std::size_t bytes);
   std::size_t bytes() const { return memory_.bytes(); }
   /// Frees the memory until it is reserved again.
@@ -18,10 +19,10 @@ export class workspace {
  private:
   friend class executor;
   storage memory_;
-  std::uint64_t taken_ = 0;  // how often it changed hands or memory
+  std::uint64_t taken_ = 0;  // number of changes of user or memory
 };
 
-/// Workspaces that models of any sizes lend for the time of a run, within a limit of bytes. Any thread may use it.
+/// A pool of workspaces that models borrow for a run, within a limit of bytes. Thread-safe.
 export class arena_pool {
  public:
   /// 0 bytes: no limit.
@@ -29,15 +30,15 @@ export class arena_pool {
   ~arena_pool();
   arena_pool(const arena_pool&) = delete;
   arena_pool& operator=(const arena_pool&) = delete;
-  /// A workspace of at least so many bytes: `before`, if it is free. Waits while others hold what the limit leaves.
-  /// Errors: out_of_memory where one alone is more than the limit.
+  /// Borrows a workspace of at least `bytes` bytes, preferably `before`. Waits while others use up the limit.
+  /// Errors: out_of_memory if `bytes` alone exceeds the limit.
   std::shared_ptr<workspace> take(std::size_t bytes, const std::shared_ptr<workspace>& before = {});
   void give_back(const std::shared_ptr<workspace>& w) noexcept;
-  /// Bytes of all workspaces, and of those that are lent.
+  /// Bytes of all workspaces, and of the borrowed ones.
   std::size_t bytes() const;
   std::size_t lent() const;
   std::size_t limit() const { return limit_; }
-  /// Frees what is not lent.
+  /// Frees workspaces that are not borrowed.
   void trim();
 
  private:

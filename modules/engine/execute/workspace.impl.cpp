@@ -12,7 +12,7 @@ void workspace::release() noexcept {
 }
 std::byte* workspace::reserve(std::size_t bytes) {
   if (memory_.bytes() < bytes) {
-    release();  // nobody reads what it held
+    release();  // its contents are no longer read
     memory_ = storage(bytes);
   }
   return static_cast<std::byte*>(memory_.data());
@@ -32,7 +32,7 @@ struct arena_pool::implementation {
     for (const auto& i : all) n += !lent_only || i.lent ? i.is->bytes() : 0;
     return n;
   }
-  // The one used before, else the smallest that is free and large enough.
+  // `before` if possible, else the smallest free workspace that is large enough.
   item* free_one(std::size_t bytes, const std::shared_ptr<workspace>& before) {
     item* best = nullptr;
     for (auto& i : all) {
@@ -42,7 +42,7 @@ struct arena_pool::implementation {
     }
     return best;
   }
-  // The largest free one, which is to grow.
+  // The largest free workspace, to be grown.
   item& largest_free() {
     item* best = nullptr;
     for (auto& i : all)

@@ -1,4 +1,4 @@
-// A user's own data type as an operand: what it must have, the words where it has not, and the leaf that it becomes.
+// User data types as operands: their requirements, messages for unmet ones, and the expression leaf.
 export module lamina:expression.data;
 import :core;
 import :dtype;
@@ -9,9 +9,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// How the elements of a user's data type are read, in row-major order. Specialize it for a type that has no member
-/// `void read(view<element_type> out) const`. A specialization with `static const T* data(const X&)` instead tells where
-/// the elements stand already: then nothing is copied.
+/// How to read the elements of a user's data type, in row-major order. Specialize it for a type without a member `void
+/// read(view<element_type> out) const`. A specialization with `static const T* data(const X&)` returns existing
+/// elements instead: then nothing is copied.
 export template <class X> struct data_traits {
   static void read(const X& x, view<typename X::element_type> out) requires requires { x.read(out); } { x.read(out); }
 };
@@ -27,7 +27,7 @@ template <class X>
 concept HasShape = requires(const X& x) {
   { x.shape() } -> std::convertible_to<shape>;
 };
-/// Whether two of a user's data are equal, as a member `same` says, else `==`, else their addresses.
+/// Whether two user data objects are equal: by a member `same`, else by `==`, else by address.
 template <class X> bool same_data(const X& a, const X& b) {
   if constexpr (requires {
                   { a.same(b) } -> std::same_as<bool>;
@@ -45,17 +45,18 @@ concept CanBeRead =
     StandsInMemory<X> || requires(const X& x, view<typename X::element_type> out) { data_traits<X>::read(x, out); };
 }  // namespace detail
 
-/// A class of the user that says it is an operand: `using evaluation_mode = lamina::lazy`. The library's own have a `pattern`.
+/// A user's class that declares itself an operand: `using evaluation_mode = lamina::lazy`. The library's operands have
+/// a `pattern`.
 export template <class X>
 concept UserData = Symbolic<X> && std::same_as<typename X::evaluation_mode, lazy> && !requires { X::pattern; };
 
-/// What is known at compile time of an operand's shape.
+/// Compile-time pattern of an operand's shape.
 template <Symbolic X> inline constexpr shape pattern_of = [] {
   if constexpr (UserData<X>) return X::extents_type::pattern;
   else return X::pattern;
 }();
 
-/// What a user's data type lacks; nothing is said of other types.
+/// Message about what a user's data type lacks; empty for other types.
 template <class X> struct data_check {
   static consteval text message() {
     text t;
@@ -73,11 +74,12 @@ template <class X> struct data_check {
     return t;
   }
 };
-/// A class of the user with everything that an operand needs.
+/// A user's class that meets all requirements of operands.
 export template <class X>
 concept UserOperand = UserData<X> && no_error<data_check<X>>;
 
-/// A user's data in an expression. Copies share it; its elements are read once, when the first of them is evaluated.
+/// A user's data in an expression. Copies share it; its elements are read once, when one of the copies is first
+/// evaluated.
 template <class X> class data_leaf {
  public:
   using evaluation_mode = lazy;
@@ -88,7 +90,7 @@ template <class X> class data_leaf {
   explicit data_leaf(X x) : cell_(std::make_shared<cell>(std::move(x))) {
     detail::check_extents(pattern, cell_->extents);
   }
-  // Moved as it is copied: an expression that was moved from still has its data.
+  // Moves copy: a moved-from expression still has its data.
   data_leaf(const data_leaf&) = default;
   data_leaf& operator=(const data_leaf&) = default;
   ~data_leaf() = default;
@@ -112,7 +114,7 @@ template <class X> class data_leaf {
     }
   }
   bool is_read() const { return cell_->is_read.load(std::memory_order_acquire); }
-  /// Takes the elements that another leaf has read of equal data.
+  /// Shares the elements that another leaf has read from equal data.
   void share(const data_leaf& other) const {
     if (!other.is_read()) return;
     std::lock_guard lock(cell_->mutex);
@@ -136,7 +138,7 @@ template <class X> class data_leaf {
   std::shared_ptr<cell> cell_;
 };
 
-/// The user's data that one evaluation has met: what is equal (`==`) is read once.
+/// User data visited in one evaluation: equal data (`==`) is read once.
 class data_seen {
  public:
   template <class X> void meet(const data_leaf<X>& leaf) {
@@ -170,7 +172,7 @@ template <class X> struct data_fault<data_leaf<X>> {
 };
 
 namespace detail {
-/// What the first of the operands lacks that is a user's data type, or nothing.
+/// Message about what the first invalid user data type among the operands lacks; empty if none.
 template <class... Y> consteval text operand_fault() {
   text t;
   auto look = [&]<class X>(std::type_identity<X>) {
@@ -189,7 +191,7 @@ template <class E> struct kept_as {
 template <UserData E> struct kept_as<E> {
   using type = data_leaf<E>;
 };
-/// What expressions hold of an operand: a user's data becomes a leaf.
+/// Type that expressions store for an operand: user data becomes a leaf.
 template <class E> using operand_of = typename kept_as<E>::type;
 template <class E> decltype(auto) as_operand(const E& e) {
   if constexpr (UserData<E>) return data_leaf<E>(e);

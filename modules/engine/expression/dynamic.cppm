@@ -1,4 +1,4 @@
-// Any operand of an element type and rank behind one type.
+// Type erasure for operands of an element type and rank.
 export module lamina:expression.dynamic;
 import :core;
 import :dtype;
@@ -16,7 +16,7 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-/// An expression behind a `dynamic`, whatever its type.
+/// A type-erased expression in a `dynamic`.
 class dynamic_node {
  public:
   virtual ~dynamic_node() = default;
@@ -24,20 +24,20 @@ class dynamic_node {
   virtual value lower(lowering&) const = 0;
   virtual const char* tag() const = 0;
   virtual std::uint64_t structure_hash() const = 0;
-  /// Whether another one of the same tag is the same as far as it goes; what both hold behind a `dynamic` is added to `later`.
+  /// Compares with an expression of the same tag, except inside nested `dynamic`s, whose pairs are added to `later`.
   virtual bool same(const dynamic_node& other, node_pairs& later) const = 0;
-  /// Takes what a plan depends on; what it holds behind a `dynamic` was taken before.
+  /// Adds everything a plan depends on to the key, except nested `dynamic`s, which were added before.
   virtual void key(evaluation_key& to) const = 0;
-  /// Calls f for each `dynamic` that the expression holds itself.
+  /// Calls f for each directly nested `dynamic`.
   virtual void each(void (*f)(void* to, const dynamic_node* inner), void* to) const = 0;
-  /// Calls f for each variable that the expression holds itself; its type has the extents that it has now.
+  /// Calls f for each variable outside nested `dynamic`s, with its type at its current extents.
   virtual void each_variable(void (*)(void* to, std::string_view name, const tensor_type& now), void*) const {}
 };
 using dynamic_pointer = std::shared_ptr<const dynamic_node>;
 
-/// Lowers what a `dynamic` holds. However deep they are nested, the call stack stays flat.
+/// Lowers the expression of a `dynamic`. The call stack stays flat at any nesting depth.
 value lower_dynamic(const dynamic_node& node, lowering& l);
-/// Lets go of what a `dynamic` holds, with a flat call stack too.
+/// Releases the expression of a `dynamic`, also with a flat call stack.
 void release(dynamic_pointer node) noexcept;
 
 template <class E, class F> void visit_dynamics(const E& e, F&& f) {
@@ -53,8 +53,8 @@ template <class E, class F> void visit_variables(const E& e, F&& f) {
   else if constexpr (requires { e.value.memory(); })
     f(variable_name(e), tensor_type{dtype_of<typename E::element_type>, e.shape()});
 }
-/// The extents of a variable that an expression holds behind these. Errors: value_error if there is none; shape_error,
-/// type_error if it is not of the type that is wanted.
+/// Extents of a variable inside these `dynamic` expressions. Errors: value_error if there is none; shape_error,
+/// type_error if it is not of type `wanted`.
 shape extents_behind(std::vector<const dynamic_node*> nodes, std::string_view name, const tensor_type& wanted);
 }  // namespace detail
 
@@ -71,8 +71,8 @@ template <class T, int Rank, class E> struct dynamic_check {
 };
 }  // namespace detail
 
-/// Any operand of an element type and rank: a counted pointer to an immutable expression, through which operations,
-/// common subexpressions and fusion work. Errors: state_error when an empty one is used.
+/// Any operand of an element type and rank: a reference-counted pointer to an immutable expression, transparent to
+/// operations, CSE and fusion. Errors: state_error when an empty one is used.
 export template <Element T, int Rank> class dynamic {
  public:
   using evaluation_mode = lazy;
@@ -81,7 +81,7 @@ export template <Element T, int Rank> class dynamic {
   static constexpr lamina::shape pattern = tensor_of_rank<T, Rank>::pattern;
 
   dynamic() = default;
-  // The mismatch is an argument of its own: Clang says it a step earlier, behind the constructors that copy and move.
+  // The mismatch is a separate template argument: Clang prints it a step earlier, after the copy and move constructors.
   template <Symbolic E, fixed_string Mismatch = diagnostic<detail::dynamic_check<T, Rank, E>>()>
   requires(!std::same_as<E, dynamic> && std::same_as<typename E::evaluation_mode, lazy>) && message_is<Mismatch, "">
   dynamic(E e) : node_(std::make_shared<holder<detail::operand_of<E>>>(detail::operand_of<E>(std::move(e)))) {}
@@ -94,10 +94,10 @@ export template <Element T, int Rank> class dynamic {
   ~dynamic() { detail::release(std::move(node_)); }
 
   const lamina::shape& shape() const { return held().shape(); }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or slice at a position of the first axis. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   bool is_empty() const { return !node_; }
-  /// The expression that was put in, or null if it has another type.
+  /// The stored expression, or null if it has another type.
   template <class E> const E* try_cast() const {
     using kept = detail::operand_of<E>;
     const kept* found =
@@ -141,7 +141,7 @@ export template <Element T, int Rank> class dynamic {
   }
   detail::dynamic_pointer node_;
 };
-/// Any operand behind one type; a `dynamic` stays what it is.
+/// Wraps any operand; a `dynamic` stays unchanged.
 export template <Symbolic E> auto make_dynamic(E e) {
   return dynamic<typename E::element_type, pattern_of<E>.rank>(std::move(e));
 }

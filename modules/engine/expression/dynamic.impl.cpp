@@ -15,7 +15,7 @@ namespace lamina {
 namespace detail {
 
 namespace {
-// Nodes that wait; a few of them need no memory.
+// A stack of pending nodes; small ones need no heap memory.
 class node_stack {
  public:
   std::size_t size() const { return few_count_ + many_.size(); }
@@ -35,8 +35,8 @@ class node_stack {
   std::vector<const dynamic_node*> many_;
 };
 
-// Calls `take` for a node and what it holds, those inside first, unless one is `known`; taking one makes it known. However
-// deep they are nested, the call stack stays flat, and the order is that of `lower` for all who ask.
+// Calls `take` for a node and its nested nodes, innermost first, unless `known`; taking a node makes it known. The call
+// stack stays flat at any depth, and the order is always that of `lower`.
 template <class Known, class Take> void inner_first(const dynamic_node& node, Known known, Take take) {
   struct search {
     Known& known;
@@ -97,7 +97,7 @@ std::size_t address_numbers::number_among_many(const void* address) {
 }
 
 namespace {
-// Four times the room.
+// Quadruples the capacity.
 template <class T> T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& room) {
   auto more = std::make_unique<T[]>(room *= 4);
   std::copy(taken.begin(), taken.end(), more.get());
@@ -121,7 +121,7 @@ bool evaluation_key::first(const void* part) {
   return number == before;
 }
 void evaluation_key::enter(const dynamic_node* node) {
-  if (!node) return attribute(-1);  // empty: to lower it is an error
+  if (!node) return attribute(-1);  // empty: lowering it raises an error
   inner_first(
       *node, [&](const dynamic_node* n) { return parts_.knows(n); },
       [&](const dynamic_node& n) {
@@ -177,7 +177,7 @@ bool detail::same_nodes(node_pairs waiting) {
 }
 
 void detail::release(dynamic_pointer node) noexcept {
-  // The outermost call destroys; those that it causes only add to its list.
+  // The outermost call destroys; nested calls only add to its list.
   static thread_local std::vector<dynamic_pointer>* destroying = nullptr;
   if (!node || node.use_count() > 1) return;
   if (destroying) {

@@ -1,5 +1,5 @@
-// The typed lazy evaluation mode: operand types, extents and operation are in the type of an expression; nothing is computed until
-// it is evaluated. An expression is lowered into a program.
+// The typed lazy evaluation mode: operand types, extents and operation are in the type of an expression, which is
+// computed only when evaluated. An expression is lowered into a program.
 export module lamina:expression;
 import :core;
 import :dtype;
@@ -15,7 +15,7 @@ namespace lamina {
 
 // ---- leaves ---------------------------------------------------------------------------------------------------------
 
-/// A number in an expression: a leaf bound at run time, so that a changing number is no new program.
+/// A number in an expression: a leaf bound at run time, so that another number needs no new program.
 export template <Element T> struct number {
   using evaluation_mode = lazy;
   using element_type = T;
@@ -27,18 +27,18 @@ export template <Element T> struct number {
 template <class X> inline constexpr bool is_number = false;
 template <Element T> inline constexpr bool is_number<number<T>> = true;
 
-/// A tensor under a name, with respect to which gradients can be taken.
+/// A named tensor, with respect to which gradients can be taken.
 export template <fixed_string Name, class Tensor> struct variable {
   using evaluation_mode = lazy;
   using element_type = typename Tensor::element_type;
   static constexpr lamina::shape pattern = Tensor::pattern;
   Tensor value;
   const lamina::shape& shape() const { return value.shape(); }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or slice at a position of the first axis. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
-/// Names a tensor in an expression: `gradient<"w">(loss)` then refers to it. The tensor without its name is a constant:
-/// the gradient of `var<"w">(a) * a` is `a`.
+/// Names a tensor in an expression, so that `gradient<"w">(loss)` refers to it. The tensor without its name is a
+/// constant: the gradient of `var<"w">(a) * a` is `a`.
 export template <fixed_string Name, Element T, class E> auto var(const tensor<T, E>& t) {
   return variable<Name, tensor<T, E>>{t};
 }
@@ -54,14 +54,14 @@ template <fixed_string Name, class E> struct var_check {
     return t;
   }
 };
-/// Of anything else nothing is made; the compiler says why.
+/// Anything else is rejected with a message.
 export template <fixed_string Name, class E> requires(!requires(const E& t) {
                                                        t.memory();
                                                        t.data();
                                                      }) && accepted<diagnostic<var_check<Name, E>>()>
 void var(const E&) {}
 
-/// Attributes in the type.
+/// Attributes as part of the type.
 export template <auto Value> struct fixed_attributes {
   static constexpr bool fixed = true;
   static constexpr auto value = Value;
@@ -72,7 +72,7 @@ template <class A> struct run_time_attributes {
   A value;
 };
 
-/// The same with the rank that the result has whatever they are.
+/// Same, for results whose rank does not depend on the attributes.
 template <class A, class Rank> struct ranked_attributes {
   static constexpr bool fixed = false;
   using rank = Rank;
@@ -152,7 +152,7 @@ template <> struct element_of_impl<dtype::uint2> {
 /// The C++ type of an element type.
 export template <dtype D> using element_of = typename element_of_impl<D>::type;
 
-// ---- what is known at compile time ----------------------------------------------------------------------------------
+// ---- compile-time inference -----------------------------------------------------------------------------------------
 
 namespace detail {
 template <class... X> consteval dtype number_type() {
@@ -164,7 +164,8 @@ template <class... X> consteval dtype number_type() {
   (look(std::type_identity<X>{}), ...);
   return first;
 }
-/// What an operand becomes: a tensor-like one stays, a number takes the element type of the tensors beside it.
+/// Type of an operand in an expression: a tensor-like one stays, a number gets the element type of the tensors beside
+/// it, user data becomes a leaf.
 template <class Y, dtype D> struct lifted {
   using type = Y;
 };
@@ -183,7 +184,7 @@ template <class Op, class Attributes, class... X> consteval inference infer_stat
   infer_checked<Op>(a, view<const tensor_type>(in, sizeof...(X)), r);
   return r;
 }
-/// With attributes unknown: only element types and the first two extents are looked at.
+/// Inference with unknown attributes: considers only element types and the first two extents.
 template <class Op, class... X> consteval inference infer_loose() {
   tensor_type in[] = {type_of<X>()...};
   for (auto& t : in)
@@ -196,19 +197,20 @@ template <class Op, class... X> consteval inference infer_loose() {
   }
   return r;
 }
-/// That a result is what the type of its expression says, which a rule has found without the operands' extents.
+/// Checks that a result matches the expression's type, which was inferred without the operands' extents.
 constexpr void check_held(const tensor_type& promised, inference& r) {
   const tensor_type& found = r.results[0];
   if (!found.dims.is_static()) r.why << "not all dimensions of " << found.dims << " are those of an operand";
   else if (found.element != promised.element || !fits(promised.dims, found.dims))
     r.why << "its `infer` gives " << found << " for these operands, and " << promised << " for their types";
 }
-/// Stands for what a rule finds for expressions of one type, whose operands differ in extents alone.
+/// Its address identifies an inference for expressions of one type, whose operands differ only in extents.
 template <class E> inline constexpr char rule_of = 0;
-/// What a rule found last on this thread, if it was for these operands; or null. Most expressions are made again and again.
+/// The last inferred shape of a rule on this thread if it was for these operands, else null. Most expressions are built
+/// repeatedly.
 const shape* known_result(const void* rule, view<const tensor_type> in);
 void remember_result(const void* rule, view<const tensor_type> in, const shape& result);
-/// Of any attributes: the element type that the rule finds for those that are left out, and a rank.
+/// Inference for any attributes: the element type that the rule gives for default attributes, and a fixed rank.
 template <class Op, class Rank, class... X> consteval inference infer_of_rank() {
   tensor_type in[] = {type_of<X>()...};
   const int first = in[0].dims.rank;
@@ -297,14 +299,14 @@ export template <class Op, class Attributes, class... X> struct expression {
 
   [[no_unique_address]] Attributes attributes;
   pack<X...> operands;
-  lamina::shape run_time;  // exact, checked when the expression was made
+  lamina::shape run_time;  // exact, checked when the expression is built
   constexpr const lamina::shape& shape() const { return run_time; }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or slice at a position of the first axis. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
 };
 
-/// A special case that the types of the operands decide: a partial specialization for the type of an expression, with
-/// `static auto rewrite(const E&)`, is asked when such an expression is made, and what it gives stands for it.
+/// A special case chosen by operand types: a partial specialization for an expression's type, with `static auto
+/// rewrite(const E&)`, whose result replaces such an expression when it is built.
 export template <class E> struct typed_case {};
 
 template <class E>
@@ -348,13 +350,13 @@ struct lazy {
   }
 
  private:
-  // Whether all that the rule asks for stands in the types, so that nothing is left to find out when an expression is made.
+  // Whether the types contain everything that the rule needs, so that nothing is left for run time.
   template <class Op, class Attributes, class... X> static constexpr bool extents_known = [] {
     if constexpr (!Attributes::fixed) return false;
     else if constexpr (requires { Op::rule_of_rank; }) return true;
     else return (X::pattern.is_static() && ...);
   }();
-  // The shape that all operands but numbers have, or null: then the rule decides.
+  // The common shape of all operands except numbers; null if they differ: then the rule decides.
   template <class... X> static const lamina::shape* common_shape(const X&... x) {
     const lamina::shape* found = nullptr;
     bool same = true;
@@ -383,7 +385,7 @@ struct lazy {
       return typed_case<result>::rewrite(made<Op>(a, std::forward<X>(x)...));
     } else return made<Op>(a, std::forward<X>(x)...);
   }
-  // By value: the shape may be that of an operand that is moved from.
+  // By value: the shape may belong to an operand that is moved from.
   template <class Result, class Attributes, class... X>
   static Result with_shape(const Attributes& a, lamina::shape exact, X&&... x) {
     return {a, {{std::forward<X>(x)}...}, exact};
@@ -415,33 +417,33 @@ struct lazy {
 
 // ---- lowering -------------------------------------------------------------------------------------------------------
 
-/// A leaf of an expression: where its elements are now.
+/// A leaf of an expression: the current address of its elements.
 struct leaf {
   const void* data = nullptr;
   const shape* extents = nullptr;  // null: rank 0
   bool uniform = false;
 };
 
-/// Turns expressions into values of a program; one memory under one type is one input.
+/// Lowers expressions to values of a program; one memory with one type becomes one input.
 export class lowering {
  public:
   explicit lowering(program& p) : program_(p) {}
   program& owner() { return program_; }
-  /// The input of a leaf.
+  /// Adds or finds the input of a leaf.
   value input(std::string_view name, const leaf& x, const tensor_type& type);
   /// The leaf of each input, in the order of the program's inputs.
   const std::vector<leaf>& leaves() const { return leaves_; }
-  /// Which input each leaf became, in the order in which leaves were met.
+  /// Input index of each leaf, in the order in which leaves were visited.
   const std::vector<std::int32_t>& aliases() const { return aliases_; }
-  /// The name under which each leaf was met, in the same order.
+  /// Name of each leaf, in the same order.
   const std::vector<std::string>& names() const { return names_; }
-  /// The input that a name means among the leaves from number `first` on and those that a value depends on, if one is given.
-  /// Errors: value_error if it means two, or none.
+  /// The input denoted by a name, among the leaves from index `first` on and the dependencies of a value, if given.
+  /// Errors: value_error if the name denotes two inputs, or none.
   value variable(std::string_view name, std::size_t first, const value& of = {}) const;
-  /// The value of a shared node that was lowered before, or an empty one.
+  /// The value of a shared node lowered before, or an empty one.
   value known(const void* node) const;
   void remember(const void* node, const value& v) { known_[node] = v; }
-  /// A user's data that is equal to what was met before is not read again.
+  /// Shares the elements of equal user data visited before.
   template <class X> void meet(const data_leaf<X>& x) { seen_data_.meet(x); }
 
  private:
@@ -453,7 +455,7 @@ export class lowering {
   };
   program& program_;
   std::vector<seen> seen_;
-  std::unordered_map<const void*, std::vector<std::size_t>> at_;  // those of one address
+  std::unordered_map<const void*, std::vector<std::size_t>> at_;  // indices in `seen_`, by address
   std::vector<leaf> leaves_;
   std::vector<std::int32_t> aliases_;
   std::vector<std::string> names_;
@@ -461,7 +463,7 @@ export class lowering {
   data_seen seen_data_;
 };
 
-/// Whether the structure of an expression is not all in its type.
+/// Whether part of an expression's structure is not in its type.
 template <class E> inline constexpr bool has_run_time_structure = requires { typename E::run_time_structure; };
 template <class Op, class A, class... X> inline constexpr bool has_run_time_structure<expression<Op, A, X...>> =
     (has_run_time_structure<X> || ...);
@@ -472,7 +474,7 @@ template <fixed_string Name, class T> constexpr std::string_view variable_name(c
 
 namespace detail {
 [[noreturn]] void no_variable(std::string_view name);
-// The numbers that a member of attributes is made of.
+// Passes a member of attributes to f as numbers.
 template <class T, class F> void each_word(const T& v, F& f) {
   if constexpr (std::same_as<T, lamina::shape>) {
     f.attribute(v.rank);
@@ -484,8 +486,8 @@ template <class T, class F> void each_word(const T& v, F& f) {
 }
 }  // namespace detail
 
-/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` meets them; f.attribute(n), if
-/// there is one, for each number among attributes that are not in the type; and f.enter(node) for each `dynamic`.
+/// Calls f(leaf, name, type) for each leaf of an expression, in the order in which `lower` visits them; f.attribute(n),
+/// if it exists, for each number of attributes that are not in the type; and f.enter(node) for each `dynamic`.
 template <class E, class F> void visit_leaves(const E& e, F&& f) {
   constexpr dtype element = dtype_of<typename E::element_type>;
   constexpr tensor_type type{element, E::pattern};
@@ -494,7 +496,7 @@ template <class E, class F> void visit_leaves(const E& e, F&& f) {
       E::operation::attributes::members(e.attributes.value,
                                         [&](std::string_view, const auto& v) { detail::each_word(v, f); });
     e.operands.each([&](auto, const auto& x) { visit_leaves(x, f); });
-  } else if constexpr (requires { e.inner(); }) {  // an expression made from another one
+  } else if constexpr (requires { e.inner(); }) {  // an expression that wraps another one, such as a gradient
     visit_leaves(e.inner(), f);
   } else if constexpr (requires { e.node(); }) {  // dynamic
     f.enter(e.node());
@@ -516,7 +518,7 @@ template <class E, class F> void visit_leaves(const E& e, F&& f) {
   }
 }
 
-/// The value of an expression in a program.
+/// Lowers an expression to a value of a program.
 export template <class E> value lower(const E& e, lowering& l) {
   if constexpr (requires { typename E::operation; }) {
     using op = typename E::operation;

@@ -26,7 +26,7 @@ struct found_result {
   const void* rule = nullptr;
   shape in[max_operands], result;
 };
-// One place for each of a few rules of a thread; of two that share it, the last one stays.
+// A small direct-mapped cache per thread; on a collision the last rule stays.
 found_result& found_by(const void* rule) {
   constexpr int bits = 5;
   static thread_local constinit found_result places[1 << bits];
@@ -72,7 +72,7 @@ value lowering::input(std::string_view name, const leaf& x, const tensor_type& t
 }
 
 value lowering::variable(std::string_view name, std::size_t first, const value& of) const {
-  // A shared part that was lowered before is not met again; its inputs are those that the value depends on.
+  // Shared parts lowered before are not visited again; their inputs are found as dependencies of the value.
   std::vector<char> read(!of.empty() ? program_.nodes().size() : 0);
   if (!of.empty()) read[static_cast<std::size_t>(of.id().node)] = 1;
   for (auto i = read.size(); i-- > 0;)

@@ -1,4 +1,4 @@
-// What the plan of an evaluation depends on: the structure of its expressions as numbers, and their leaves.
+// Key of an evaluation's plan: the structure of its expressions as numbers, and their leaves.
 export module lamina:expression.key;
 import :core;
 import :expression;
@@ -11,10 +11,10 @@ namespace lamina::detail {
 
 class dynamic_node;
 
-/// Numbers addresses in the order in which they are first met.
+/// Numbers addresses in the order of their first use.
 class address_numbers {
  public:
-  /// The number of an address; it is new if that was `count()`.
+  /// The number of an address; the address is new if that equals the previous `count()`.
   inline std::size_t number(const void* address) {
     if (!table_) {
       for (std::size_t i = 0; i < count_; ++i)
@@ -30,15 +30,15 @@ class address_numbers {
   struct place {
     const void* address = nullptr;
     std::size_t after = 0;
-  };  // its number + 1; 0: free
+  };  // `after`: number + 1; 0: free
   std::size_t number_among_many(const void* address);
   place& place_of(const void* address) const;
   const void* few_[8];
   std::size_t count_ = 0, places_ = 0;
-  std::unique_ptr<place[]> table_;  // where there are many: all of them, in at most half of the places
+  std::unique_ptr<place[]> table_;  // hash table of all addresses if there are many, at most half full
 };
 
-/// How much of a key an expression fills, where its type says that.
+/// Size of an expression's key, if its type determines it.
 template <class E> struct key_size {
   static constexpr bool known = !has_run_time_structure<E> && !is_data_leaf<E>;
   static constexpr std::size_t leaves = requires(const E& e) { e.position(); } ? 3 : 1;  // one_hot has three
@@ -53,9 +53,9 @@ template <class Op, class A, class... X> struct key_size<expression<Op, A, X...>
   static constexpr std::size_t leaves = (key_size<X>::leaves + ...), words = (key_size<X>::words + ...);
 };
 
-/// Takes what an evaluation depends on, of expressions whose key has this size. Two evaluations of expressions of one type
-/// have equal words if they differ in nothing but the addresses of their leaves, which stand in the order in which `lower`
-/// meets them.
+/// Collects everything an evaluation depends on, for expressions with a key of this size. Evaluations of one expression
+/// type have equal words if they differ only in the addresses of their leaves, which are in the order in which `lower`
+/// visits them.
 template <std::size_t Leaves, std::size_t Words> class typed_key {
  public:
   inline typed_key() {}
@@ -77,7 +77,7 @@ template <std::size_t Leaves, std::size_t Words> class typed_key {
   std::size_t leaf_count_ = 0, word_count_ = 0;
 };
 
-/// The same of any expressions: what stands behind each `dynamic` is among the words.
+/// Same, for any expressions: the words include the contents of each `dynamic`.
 class evaluation_key {
  public:
   evaluation_key() {}
@@ -90,11 +90,11 @@ class evaluation_key {
     if (word_count_ == word_room_) more_words();
     words_[word_count_++] = word;
   }
-  /// The address of something that lives as long as the program and says a type.
+  /// Adds an address that identifies a type; its object lives as long as the process.
   void tag(const void* address) { attribute(std::bit_cast<std::int64_t>(address)); }
-  /// What stands behind a `dynamic`; where it was met before, a reference to it.
+  /// Adds the contents of a `dynamic`, or a reference if visited before.
   void enter(const dynamic_node* node);
-  /// Whether a part that several nodes share is met for the first time; else a reference to it is taken.
+  /// Whether a shared part is visited for the first time; otherwise adds a reference to it.
   bool first(const void* part);
   template <class X> void meet(const data_leaf<X>& x) { seen_.meet(x); }
 
@@ -105,7 +105,7 @@ class evaluation_key {
   void more_words();
   union {
     leaf few_leaves_[64];
-  };  // only those that are taken are ever made
+  };  // a union: only elements in use are constructed
   std::int64_t few_words_[256];
   leaf* leaves_ = few_leaves_;
   std::int64_t* words_ = few_words_;

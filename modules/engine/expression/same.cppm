@@ -1,4 +1,4 @@
-// Whether two expressions are the same, and a hash that agrees: by structure, without reading elements.
+// Structural equality of expressions and a matching hash, without reading elements.
 export module lamina:expression.same;
 import :core;
 import :dtype;
@@ -14,9 +14,9 @@ namespace lamina {
 
 namespace detail {
 class dynamic_node;
-/// What two expressions hold behind a `dynamic` at the same place, still to be compared.
+/// Pairs of corresponding `dynamic`s of two expressions, still to be compared.
 using node_pairs = std::vector<std::pair<const dynamic_node*, const dynamic_node*>>;
-/// Compares them and what they hold in turn, with a flat call stack and each pair once.
+/// Compares the pairs and everything nested in them, with a flat call stack and each pair once.
 bool same_nodes(node_pairs waiting);
 
 template <class T> bool same_number(const T& a, const T& b) { return a == b || (a != a && b != b); }
@@ -69,7 +69,7 @@ template <class T> std::uint64_t hash_number(const T& v) {
 template <class E> std::uint64_t hash_here(const E& e) {
   if constexpr (requires { typename E::operation; }) {
     constexpr std::uint64_t name =
-        hash_words(E::operation::name);  // alike where two have one name: `same` tells types apart
+        hash_words(E::operation::name);  // equal for operations of one name: `same` distinguishes types
     std::uint64_t h = mix(name, hash_attributes<typename E::operation::attributes>(&e.attributes.value));
     e.operands.each([&](auto, const auto& x) { h = mix(h, hash_here(x)); });
     return h;
@@ -92,10 +92,11 @@ template <class E> std::uint64_t hash_here(const E& e) {
 }
 }  // namespace detail
 
-/// Whether two operands are the same: of one type, with the same operations and attributes on the same operands. Tensors
-/// are the same if they are the same memory under the same shape, numbers and tensors of rank 0 if their values are equal,
-/// data without storage if shape and number are, a user's data if `==` says so. Two separately built `a + b` are the same.
-/// Costs as much as the structure has parts; of tensors of rank 1 and more no element is read. (`a == b` compares elements.)
+/// Whether two operands are the same: of one type, with the same operations and attributes on the same operands.
+/// Tensors are the same if they have the same memory and shape; numbers and rank-0 tensors if their values are equal;
+/// data without storage if shape and number are; user data if `==` holds. Two separately built `a + b` are the same.
+/// Linear in the size of the structure; elements of tensors of rank 1 and more are not read. (`a == b` compares
+/// elements.)
 export template <Symbolic A, Symbolic B> bool same(const A& a, const B& b) {
   if constexpr (!std::same_as<A, B>) return false;
   else if constexpr (std::same_as<A, value>) return a.same(b);
@@ -105,7 +106,7 @@ export template <Symbolic A, Symbolic B> bool same(const A& a, const B& b) {
   }
 }
 
-/// A hash of the structure: operands that are `same` have the same one.
+/// A structural hash: operands that are `same` have equal hashes.
 export template <Symbolic E> requires std::same_as<typename E::evaluation_mode, lazy>
 std::uint64_t structure_hash(const E& e) {
   return detail::hash_here(e);

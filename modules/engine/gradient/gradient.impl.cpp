@@ -12,8 +12,8 @@ import lamina.std;
 
 namespace lamina {
 
-// Gradients of operations are in object files of their own, and records refer to them weakly: a program that takes no gradient has none.
-// Whoever links this file has all of them, of which the linker keeps those of the operations that are named.
+// Gradient rules have their own object files, and operation records refer to them weakly: a program without gradients
+// links none. Linking this file pulls in all of them, of which the linker keeps those of the operations in use.
 namespace gradient_files {
 void attention();
 void channels();
@@ -40,8 +40,8 @@ void view();
 
 namespace {
 
-/// What a rule gives for operand k, which is added to other gradients of that operand and reaches memory of its size. The
-/// extents of rules of users that are not known yet are compared when a plan is made.
+/// Checks a rule's result for operand k, which is added to other gradients of that operand and written to memory of its
+/// size. Extents still unknown in users' rules are compared at planning time.
 value checked(program& p, const node& n, std::size_t k, const value& operand, const value& found) {
   text t;
   if (!n.path.empty()) t << n.path << ": ";
@@ -58,17 +58,17 @@ value checked(program& p, const node& n, std::size_t k, const value& operand, co
   return apply<op::gradient_like>({}, found, operand);
 }
 
-/// `x` in each element of a tensor like `v`.
+/// A tensor like `v` filled with `x`.
 value filled_like(program& p, double x, const value& v) { return broadcast_like(p.number(x, v.type().element), v); }
 
-/// Refuses values of another program.
+/// Rejects values of another program.
 void check_owners(const program& p, view<const value> values, std::string_view what) {
   for (const auto& v : values)
     if (text t; &v.owner() != &p)
       detail::raise(error_kind::state, t << "gradients: " << what << " belongs to another program");
 }
 
-/// Nodes that lead to one of these values: gradients have to flow through them alone.
+/// Nodes that depend on one of these values: only they need gradients.
 std::vector<char> nodes_leading_to(const program& p, view<const value> values) {
   std::vector<char> leads(p.nodes().size());
   for (const auto& v : values) leads[static_cast<std::size_t>(v.id().node)] = 1;
@@ -80,14 +80,14 @@ std::vector<char> nodes_leading_to(const program& p, view<const value> values) {
   return leads;
 }
 
-/// Sums of the gradients that have reached values so far.
+/// Accumulated gradients of values.
 class gradient_sums {
  public:
   void add(value_id at, const value& g) {
     auto [found, first] = sums_.try_emplace(at, g);
     if (!first) found->second = found->second + g;
   }
-  /// An empty value where no gradient has arrived.
+  /// An empty value if no gradient has arrived.
   value of(value_id v) const {
     const auto found = sums_.find(v);
     return found == sums_.end() ? value() : found->second;
@@ -97,7 +97,7 @@ class gradient_sums {
   std::map<value_id, value> sums_;
 };
 
-/// Adds to the gradients of a node's operands what its rule makes of the gradients of its results.
+/// Applies a node's gradient rule and accumulates the gradients of its operands.
 void propagate(program& p, std::int32_t i, const std::vector<char>& leads, gradient_sums& sums) {
   std::vector<value> inputs, results, gradients_of_results;
   bool arrived = false;
@@ -137,7 +137,7 @@ void propagate(program& p, std::int32_t i, const std::vector<char>& leads, gradi
                      view<const bool>(wanted.get(), n.inputs.size()),
                      view<value>(out),
                      &gradients};
-  const path_of here(p, n.path);  // what a rule adds belongs to the layer of its operation
+  const path_of here(p, n.path);  // nodes added by the rule belong to the operation's layer
   n.op->gradient(rule);
   for (std::size_t k = 0; k < n.inputs.size(); ++k)
     if (wanted[k] && !out[k].empty()) sums.add(n.inputs[k], checked(p, n, k, inputs[k], out[k]));

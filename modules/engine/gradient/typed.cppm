@@ -1,4 +1,4 @@
-// Gradients of typed expressions: expressions again, whose program comes from the one reverse walk.
+// Gradients of typed expressions: again expressions, lowered by the same reverse-mode differentiation.
 export module lamina:gradient.typed;
 import :core;
 import :dtype;
@@ -35,7 +35,7 @@ template <fixed_string Name, class X, class... Rest> struct first_found<Name, X,
 template <fixed_string Name, class Op, class A, class... X> struct find_variable<Name, expression<Op, A, X...>>
     : first_found<Name, X...> {};
 
-// The types of the variables of a name, as often as they stand in an expression.
+// Types of all occurrences of a named variable in an expression.
 template <fixed_string Name, class E> struct variable_types {
   static consteval void collect(std::vector<tensor_type>&) {}
 };
@@ -62,8 +62,8 @@ template <fixed_string Name, class E> const auto* variable_in(const E& e) {
   else return &e.value;
 }
 
-// What stands behind a `dynamic` is known when there is one: until then a variable there has the element type and the rank
-// of the operand of most axes whose structure is not in its type.
+// The contents of a `dynamic` are known only at run time: until then a variable in it is assumed to have the element
+// type and rank of the highest-rank operand whose structure is not in its type.
 template <class E> struct behind {
   using type = not_found;
 };
@@ -86,7 +86,7 @@ template <class Found, class X, class... Rest> struct first_behind<Found, X, Res
     : first_behind<typename of_more_axes<Found, typename behind<X>::type>::type, Rest...> {};
 template <class Op, class A, class... X> struct behind<expression<Op, A, X...>> : first_behind<not_found, X...> {};
 
-// The type of the variable: the one that is said, or that it has in the expression, or what is taken for it.
+// Type of the variable: the explicit one, else its type in the expression, else the assumed one.
 template <fixed_string Name, class E, class Said> struct variable_of {
   using found = typename find_variable<Name, E>::type;
   using type = std::conditional_t<
@@ -105,7 +105,7 @@ template <fixed_string Name, class E, class Said = void> class gradient_expressi
   explicit gradient_expression(const E& loss) : loss_(loss), shape_(extents(loss)) {}
   const lamina::shape& shape() const { return shape_; }
   const E& inner() const { return loss_; }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or slice at a position of the first axis. Errors: shape_error for a position out of bounds.
   auto operator[](std::int64_t i) const requires(pattern.rank > 0) { return select(*this, 0, i); }
   value lower(lowering& l) const {
     auto first = l.names().size();
@@ -137,13 +137,13 @@ inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>>
 template <fixed_string Name, class E, class Said> struct detail::key_size<gradient_expression<Name, E, Said>>
     : detail::key_size<E> {};
 
-// The first operation without a rule of gradients between an expression and a variable, as the reverse walk would meet it.
+// The first operation without a gradient rule between an expression and a variable, in reverse order.
 template <fixed_string Name, class E> struct without_gradient {
   static constexpr bool leads = !std::same_as<typename find_variable<Name, E>::type, not_found>;
   static consteval std::string_view found() { return {}; }
 };
 template <fixed_string Name, class Op, class A, class... X> struct without_gradient<Name, expression<Op, A, X...>> {
-  // Operands whose elements are real and read.
+  // Operands whose elements are floating-point and read.
   static constexpr auto read = [] {
     std::array<bool, sizeof...(X) + 1> r{without_gradient<Name, X>::leads..., false};
     const bool real[] = {is_floating(dtype_of<typename X::element_type>)..., false};
@@ -192,11 +192,12 @@ template <fixed_string Name, class E, class Said = void> struct variable_check {
 };
 
 /// d loss / d variable, as an expression: `evaluate(loss, gradient<"w">(loss))` is one program.
-/// A loss that is no scalar counts as the sum of its elements.
-/// A variable behind a `dynamic` is looked for when the gradient is made. Its element type and rank are taken to be those of
-/// the dynamic operand, the one of most axes where there are several; `gradient<"b", vector<float>>(loss)` says another.
-/// Errors: value_error where the name stands for nothing behind a `dynamic`, or, when it is evaluated, for two different
-/// tensors in the loss; shape_error, type_error where the variable behind a `dynamic` is of another type.
+/// A non-scalar loss counts as the sum of its elements.
+/// A variable inside a `dynamic` is searched when the gradient is built. Its element type and rank are assumed to be
+/// those of the dynamic operand, the one of highest rank if there are several; `gradient<"b", vector<float>>(loss)`
+/// specifies another.
+/// Errors: value_error if the name is not found in a `dynamic`, or, at evaluation, denotes two different tensors in the
+/// loss; shape_error, type_error if the variable in a `dynamic` has another type.
 export template <fixed_string Name, class Tensor = void, class E>
 requires accepted<diagnostic<variable_check<Name, E, Tensor>>()> auto gradient(const E& loss) {
   return gradient_expression<Name, E, Tensor>(loss);

@@ -1,5 +1,5 @@
-// Activation functions made of elementwise operations, which run as one pass. Where the derivative jumps, the gradient
-// there lies between those of the two sides.
+// Activation functions composed of elementwise operations and fused into one pass. Where the derivative jumps, the
+// gradient is between the one-sided derivatives.
 export module lamina:op.activation;
 import :core;
 import :op;
@@ -12,7 +12,7 @@ import lamina.std;
 namespace lamina {
 
 namespace rule {
-/// A function of one float tensor, under the name that the user wrote.
+/// Rule of a function of one float tensor, with the name that the user wrote.
 template <fixed_string Name> using activation = elementwise<Name, 1, domain::real>;
 using prelu = elementwise<"prelu", 2, domain::real>;
 }  // namespace rule
@@ -64,7 +64,7 @@ constexpr auto elu(const X& x, elu_options a = {}, origin_of<X> = {}) {
   return max(x, 0) + expm1(min(x, 0)) * a.alpha;
 }
 
-/// ELU with the factors that keep mean 0 and variance 1.   Source: Klambauer et al. (2017), arXiv:1706.02515.
+/// ELU with constants that preserve mean 0 and variance 1.   Source: Klambauer et al. (2017), arXiv:1706.02515.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"selu">, X>>()>
 constexpr auto selu(const X& x, origin_of<X> = {}) {
   constexpr double scale = 1.0507009873554804934193349852946, alpha = 1.6732632423543772848170429916717;
@@ -77,7 +77,7 @@ constexpr auto relu6(const X& x, origin_of<X> = {}) {
   return clamp(x, 0, 6);
 }
 
-/// slope x + offset held between 0 and 1. The defaults are PyTorch's; ONNX has a slope of 0.2.
+/// clamp(slope x + offset, 0, 1). The defaults are PyTorch's; ONNX has a slope of 0.2.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"hard_sigmoid">, X>>()>
 constexpr auto hard_sigmoid(const X& x, hard_sigmoid_options a = {}, origin_of<X> = {}) {
   return clamp(x * a.slope + a.offset, 0, 1);
@@ -95,8 +95,8 @@ constexpr auto thresholded_relu(const X& x, thresholded_relu_options a = {}, ori
   return where(x > a.threshold, x, 0);
 }
 
-/// x + offset below -threshold, x - offset above threshold, 0 between. An offset of 0 is the hard form, one of the threshold
-/// the soft one.   Source: Donoho, Johnstone (1994).
+/// x + offset below -threshold, x - offset above threshold, 0 between. Hard shrinkage for an offset of 0, soft
+/// shrinkage for an offset equal to the threshold.   Source: Donoho, Johnstone (1994).
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"shrink">, X>>()>
 constexpr auto shrink(const X& x, shrink_options a = {}, origin_of<X> = {}) {
   return where(x < -a.threshold, x + a.offset, where(x > a.threshold, x - a.offset, 0));
@@ -108,12 +108,12 @@ constexpr auto swish(const X& x, swish_options a = {}, origin_of<X> = {}) {
   return x * sigmoid(x * a.alpha);
 }
 
-/// Whether x is not a number.   Shapes: any -> bool.
+/// Whether x is NaN.   Shapes: any -> bool.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"is_nan">, X>>()>
 constexpr auto is_nan(const X& x, origin_of<X> = {}) {
   return x != x;
 }
-/// Whether x is infinite, of the signs that are asked for.   Shapes: any -> bool.
+/// Whether x is infinite with one of the selected signs.   Shapes: any -> bool.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"is_inf">, X>>()>
 constexpr auto is_inf(const X& x, infinity_options a = {}, origin_of<X> = {}) {
   constexpr double infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Attention and rotary positions.
+// Attention and rotary position embeddings.
 export module lamina:op.attention;
 import :core;
 import :dtype;
@@ -16,8 +16,8 @@ import lamina.std;
 
 namespace lamina {
 
-/// `causal`: query i sees keys j <= i + keys - queries, so that the last query sees all. `scale` 0: 1 / sqrt(depth). `compute`: as of
-/// `matmul_attributes`, for both products; softmax stays float32.
+/// `causal`: query i sees keys j <= i + keys - queries, so that the last query sees all. `scale` 0: 1 / sqrt(depth).
+/// `compute`: as in `matmul_attributes`, for both products; softmax stays float32.
 export struct attention_attributes {
   bool causal = false;
   double scale = 0;
@@ -34,7 +34,7 @@ struct cached_attention_attributes {
   static constexpr void members(auto& a, auto&& f) { f("scale", a.scale); }
   bool operator==(const cached_attention_attributes&) const = default;
 };
-/// `interleaved`: pairs are neighbors (2 i, 2 i + 1); else (i, i + depth / 2), as Llama's checkpoints have them.
+/// `interleaved`: pairs are adjacent (2 i, 2 i + 1); else (i, i + depth / 2), as in Llama's checkpoints.
 struct rope_attributes {
   double base = 10000;
   bool interleaved = false, inverse = false;
@@ -44,7 +44,7 @@ struct rope_attributes {
   bool operator==(const rope_attributes&) const = default;
 };
 
-/// `interleaved`: as of `rope_attributes`.
+/// `interleaved`: as in `rope_attributes`.
 struct rotary_attributes {
   bool interleaved = false;
   static constexpr void members(auto& a, auto&& f) { f("interleaved", a.interleaved); }
@@ -52,11 +52,11 @@ struct rotary_attributes {
 };
 
 namespace detail {
-/// x [outer, outer_repeat, rows, row_repeat, D] beside tables [outer, 1, rows, 1, D].
+/// Decomposition of x as [outer, outer_repeat, rows, row_repeat, D], of the tables as [outer, 1, rows, 1, D].
 struct rotary_rows {
   std::int64_t extents[4] = {1, 1, 1, 1};
 };
-/// How the rows of tables repeat along those of x, whose extents are numbers; nothing where they do it otherwise.
+/// How table rows repeat along the rows of x, whose extents are numbers; empty if no `rotary_rows` describes it.
 constexpr std::optional<rotary_rows> rows_of_rotary(const shape& x, const shape& table) {
   rotary_rows r;
   int level = 0;
@@ -73,14 +73,14 @@ constexpr std::optional<rotary_rows> rows_of_rotary(const shape& x, const shape&
 }  // namespace detail
 
 namespace detail {
-/// What scores are multiplied by: `scale`, or 1 / sqrt(depth) where it is 0.
+/// Factor of the scores: `scale`, or 1 / sqrt(depth) where it is 0.
 inline double attention_scale(double scale, std::int64_t depth) {
   return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(depth));
 }
 }  // namespace detail
 
 namespace op {
-/// Operands: q, k, v, and a mask or none.
+/// Operands: q, k, v, and optionally a mask.
 struct attention {
   static constexpr std::string_view name = "attention";
   static constexpr int operands = -1;
@@ -158,8 +158,8 @@ struct attention {
     return part.code > 0 ? whole.code % part.code == 0 : whole.code == 0;
   }
 };
-/// The axis of query heads, the third from the end, as two: heads of keys, and the queries that share one. Heads of keys are
-/// those of the second operand, of which only the shape is read. One head that repeats along all stays one in both axes.
+/// Splits the axis of query heads, third from the end, into two: key heads, and the queries that share one. The number
+/// of key heads comes from the second operand's shape; its elements are not read. A broadcast single head gives 1, 1.
 struct group_heads {
   static constexpr std::string_view name = "group_heads";
   static constexpr int operands = 2, alias = 0;
@@ -199,7 +199,7 @@ struct group_heads {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Operands: q, k, v of a block; keys and values with room for earlier positions; how many of them there are, int64 [1].
+/// Operands: q, k, v of a block; cached keys and values; the number of valid cached positions, int64 [1].
 struct cached_attention {
   static constexpr std::string_view name = "cached_attention";
   static constexpr int operands = 6;
@@ -248,7 +248,7 @@ struct cached_attention {
     return true;
   }
 };
-/// 0, 1, ... along an axis, of which only the extent is read.
+/// 0, 1, ... along an axis; only its extent is read.
 struct positions {
   static constexpr std::string_view name = "positions";
   static constexpr int operands = 1;
@@ -264,7 +264,7 @@ struct positions {
   }
   static void emit(emission&);
 };
-/// Which keys the queries of scores [..., queries, keys] see: bool [queries, keys]; only the shape is read.
+/// Which keys each query sees, for scores [..., queries, keys]: bool [queries, keys]; only the shape is read.
 export struct causal_mask {
   static constexpr std::string_view name = "causal_mask";
   static constexpr int operands = 1;
@@ -362,14 +362,14 @@ template <Operation Op> requires attention_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
-/// The weights of attention: softmax(query key^T + mask) over the keys that a query sees, zeros for one that sees none.
-/// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, where it is not null, broadcasts to that. `compute`: as of
-/// `matmul_attributes`.
+/// Attention weights: softmax(query key^T + mask) over the visible keys; zeros for a query that sees none.
+/// Shapes:  query [..., T, D], scaled, key [..., S, D] -> [..., T, S]; `mask`, if not null, broadcasts to that.
+/// `compute`: as in `matmul_attributes`.
 template <class V>
 constexpr V attention_weights(const V& query, const V& key, bool causal, const V* mask, product_type compute = {}) {
   V scores(lamina::matmul(query, key, {.transpose_b = true, .compute = compute}));
   if (!mask && !causal) return V(lamina::softmax(scores));
-  // Below every score that counts, and finite: a row of it alone has a softmax, which is then put to zero.
+  // Below every real score, but finite: the softmax of a row of it alone is defined, and replaced by zeros afterwards.
   constexpr double unseen = -1e30;
   if (mask && operand_element(*mask) == dtype::boolean) scores = V(lamina::where(*mask, scores, unseen));
   else if (mask) scores = V(lamina::max(scores + *mask, unseen));
@@ -380,10 +380,10 @@ constexpr V attention_weights(const V& query, const V& key, bool causal, const V
 
 /// Scaled dot-product attention: softmax(scale q k^T + mask) v.
 /// Shapes:  q [..., H, T, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, T, E]; G divides H, and H / G query heads share
-///          a head of keys. The mask broadcasts to [..., H, T, S]: bool (true is seen), or numbers that are added.
-/// Numerics: a query that sees no key gives zeros, not NaN; each row is right on its own, however the work is cut.
-///          Memory: a packed copy of one head's keys and 64 rows of scores for each thread; the gradient holds all scores.
-/// Errors:  shape_error where depths, numbers of keys, heads or the mask do not fit.
+///          a key head. The mask broadcasts to [..., H, T, S]: bool (true: visible), or added numbers.
+/// Numerics: a query that sees no key gives zeros, not NaN; each row is computed on its own, however the work is split.
+///          Memory: a packed copy of one head's keys and 64 rows of scores per thread; the gradient stores all scores.
+/// Errors:  shape_error where depths, key counts, heads or the mask do not fit.
 /// Source:  Vaswani et al., "Attention Is All You Need" (2017), arXiv:1706.03762; Ainslie et al., "GQA" (2023), arXiv:2305.13245.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic M>
 requires accepted<diagnostic<applying<op::attention, Q, K, V, M>>()>
@@ -391,19 +391,19 @@ constexpr auto attention(const Q& q, const K& k, const V& v, const M& mask, atte
                          origin_of<Q, K, V, M> = {}) {
   return apply<op::attention>(a, q, k, v, mask);
 }
-// The type of the attributes is deduced, so that a mask that does not fit is not first told that it is no attributes.
+// The attributes' type is deduced, so that a mask of the wrong type is not diagnosed as wrong attributes.
 export template <Symbolic Q, Symbolic K, Symbolic V, std::same_as<attention_attributes> A = attention_attributes>
 requires accepted<diagnostic<applying<op::attention, Q, K, V>>()>
 constexpr auto attention(const Q& q, const K& k, const V& v, A a = {}, origin_of<Q, K, V> = {}) {
   return apply<op::attention>(a, q, k, v);
 }
 
-/// Causal attention of a block of positions to those remembered and to each other: one that sees what was remembered of
-/// earlier blocks, and of its own block what stands before it.
-/// Shapes:  q [..., H, B, D], k [..., G, B, D], v [..., G, B, E]; keys [..., G, room, D], values [..., G, room, E], of which
-///          the first `count` positions are read, count int64 [1] -> [..., H, B, E]; G divides H.
-/// Numerics: rows sum first over what is remembered, then over the block: other last bits than `attention` over the whole.
-/// Errors:  shape_error where shapes do not fit; value_error in a run with a count outside 0..room. It has no gradient.
+/// Causal attention of a block of positions to a key/value cache and to itself: each position sees the whole cache and
+/// the positions of its block up to itself.
+/// Shapes:  q [..., H, B, D], k [..., G, B, D], v [..., G, B, E]; keys [..., G, room, D], values [..., G, room, E],
+///          whose first `count` positions are read, count int64 [1] -> [..., H, B, E]; G divides H.
+/// Numerics: rows sum first over the cache, then over the block: last bits differ from `attention` over the whole.
+/// Errors:  shape_error where shapes do not fit; value_error in a run with a count outside 0..room. No gradient.
 export template <Symbolic Q, Symbolic K, Symbolic V, Symbolic Keys, Symbolic Values, Symbolic Count>
 requires accepted<diagnostic<applying<op::cached_attention, Q, K, V, Keys, Values, Count>>()>
 constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& keys, const Values& values,
@@ -412,7 +412,7 @@ constexpr auto cached_attention(const Q& q, const K& k, const V& v, const Keys& 
   return apply<op::cached_attention>(a, q, k, v, keys, values, count);
 }
 
-/// The numbers 0, 1, ... of the positions along an axis of x, of which only the extent is read.
+/// The numbers 0, 1, ... along an axis of x; only the extent is read.
 /// Shapes: x [N, T, 8], axis 1 -> int64 [T].
 export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::positions, rank_of_rule, X>>()>
 constexpr auto positions(const X& x, std::int64_t axis, origin_of<X> = {}) {
@@ -430,15 +430,15 @@ constexpr auto positions(const X& x, origin_of<X> = {}) {
 }
 
 /// Rotates pairs of the last axis by angles position * base^(-2 i / D).
-/// Shapes:  x [..., T, D], D even, positions int64 [T] or x's without its last axis -> x's.
+/// Shapes:  x [..., T, D], D even, positions int64 [T] or of x's shape without its last axis -> shape of x.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
 export template <Symbolic X, Symbolic P> requires accepted<diagnostic<applying<op::rope, X, P>>()>
 constexpr auto rope(const X& x, const P& positions, rope_attributes a = {}, origin_of<X, P> = {}) {
   return apply<op::rope>(a, x, positions);
 }
-/// Rotates pairs of the last axis by angles whose cosines and sines are given: x cosines + turned(x) sines, where a pair (a, b) is
-/// turned to (-b, a).
-/// Shapes:  x [..., D], D even, cosines and sines [..., D] that broadcast to it, as [T, D] or [N, 1, T, D] -> x's.
+/// Rotates pairs of the last axis by angles whose cosines and sines are given: x cosines + rotated(x) sines, where
+/// `rotated` maps a pair (a, b) to (-b, a).
+/// Shapes:  x [..., D], D even, cosines and sines [..., D] that broadcast to it, as [T, D], [N, 1, T, D] -> shape of x.
 /// Errors:  shape_error where the tables do not fit.
 /// Source:  Su et al., "RoFormer" (2021), arXiv:2104.09864.
 export template <Symbolic X, Symbolic C, Symbolic S>

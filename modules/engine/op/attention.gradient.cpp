@@ -28,14 +28,15 @@ void group_heads::gradient(gradient_call& c) {
   c(0, [&] { return lamina::reshape_like(c.gradient(), c(0)); });
 }
 // With P the probabilities and W the gradient of the result: dV = P^T W, dP = W V^T, dS = P (dP - sum(P dP)),
-// dQ = scale dS K, dK = scale dS^T Q, and dS goes to a mask that was added.
+// dQ = scale dS K, dK = scale dS^T Q, and dS is the gradient of an added mask.
 void attention::gradient(gradient_call& c) {
   const auto& at = c.attributes<attention_attributes>();
   value q = c(0), k = c(1), v = c(2), g = c.gradient(), mask = c.inputs.size() > 3 ? c(3) : value();
   const int rank = q.shape().rank;
   const bool masked = !mask.empty(), added = masked && mask.type().element != dtype::boolean;
 
-  // Heads that share keys get an axis of their own, along which keys and values repeat. Heads of unknown number may share.
+  // Heads that share keys get a separate axis, along which keys and values broadcast. Heads of unknown number may share
+  // keys.
   const dim heads = rank > 2 ? q.shape()[rank - 3] : dim(1), groups = rank > 2 ? k.shape()[rank - 3] : dim(1);
   if (rank < max_rank ? !surely_equal({heads}, {groups}) : !may_equal(heads, groups)) {
     if (masked && mask.shape().rank > 2) mask = apply<op::group_heads>({}, mask, k);
@@ -44,7 +45,7 @@ void attention::gradient(gradient_call& c) {
     k = lamina::unsqueeze(k, axes(rank - 2));
     v = lamina::unsqueeze(v, axes(rank - 2));
   }
-  // Where the depth is not known yet, it is read off the shape.
+  // An unknown depth is read from the shape in the run.
   const dim depth = c(0).shape().back();
   auto scale = [&](const value& x) {
     if (at.scale != 0 || depth.is_number()) return value(x * detail::attention_scale(at.scale, depth.code));

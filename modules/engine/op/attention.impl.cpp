@@ -28,7 +28,7 @@ namespace {
 const kernels::attention_functions& functions(const emission& e) { return kernels::attention_of(e.isa()); }
 const kernels::position_functions& of_positions(const emission& e) { return kernels::position_of(e.isa()); }
 
-// The bytes between masks of neighboring positions of an axis: 0 where the mask is repeated along it.
+// Bytes between the mask's entries for neighboring positions of an axis: 0 where the mask is broadcast.
 struct mask_strides {
   std::int64_t axis[max_rank]{};
   mask_strides(const shape& mask, int rank) {
@@ -40,7 +40,7 @@ struct mask_strides {
   }
 };
 
-// Where the heads of [..., heads, rows, columns] begin, and the elements between rows.
+// Strides, in elements, of [..., heads, rows, columns] to a head and from row to row.
 struct head_strides {
   std::int64_t heads = 1, outer, head, row;
   head_strides(const shape& s, layout form) : row(s.back().code) {
@@ -97,9 +97,10 @@ void attention::emit(emission& e) {
       out_at(e.out_type(0).dims, e.out(0).form);
   a.q_row = q_at.row, a.k_row = k_at.row, a.v_row = v_at.row, a.out_row = out_at.row;
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
-  // Each part packs the keys of its head: a head is cut only as far as threads need parts.
+  // Each part packs the keys of its head, so a head is cut only into as many parts as there are threads.
   const double grain = std::max(2e6, cost * static_cast<double>(a.queries * heads) / 64);
-  // All heads of some queries, then those of the next: rows of what is read and written then lie with the thread that has them.
+  // Query-major order: all heads of some queries, then those of the next, so that a thread keeps its rows of inputs and
+  // outputs.
   emission::cut(
       a.queries, cost,
       [&](std::int64_t first, std::int64_t count) {
@@ -201,7 +202,7 @@ void rotary_embedding::emit(emission& e) {
   if (x.size() == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(e.in_type(0).element));
   const auto [n] = *detail::rows_of_rotary(x, table);
-  // Cut along the longest of the axes that the tables have or repeat along in whole.
+  // Cut along the longest axis that the tables either have or broadcast along entirely.
   const int axis = n[0] > 1 ? 0 : n[1] > 1 ? 1 : 2;
   const std::int64_t depth = x.back().code, each = x.size() / n[axis],
                      table_row = axis == 0   ? n[2] * depth
@@ -221,7 +222,7 @@ void rotary_embedding::emit(emission& e) {
   });
 }
 
-// Axes before that of the heads.
+// Axes before the head axis.
 void attention::map_axis(const attributes&, axis_map& m) {
   const shape &q = m.in[0].dims, &k = m.in[1].dims;
   m.leading_axes = true;

@@ -1,5 +1,5 @@
-// What operations share when they become kernel calls: boxes between two buffers, fills, images in parts, and the name under
-// which a run reports what it finds wrong.
+// Helpers of operations that emit kernel calls: boxes between two buffers, fills, images in parts, and the name that
+// error messages of a run use.
 module;
 #include "../kernels/families.h"
 module lamina:op.box;
@@ -29,10 +29,10 @@ struct box {
   }
 };
 
-/// A copy of a box by the kernel that it needs.
+/// A copy of a box, with the kernel that fits it.
 struct box_step {
   kernels::copy_args box;
-  kernels::copy_bytes_args bytes{};  // where its elements lie side by side on both sides
+  kernels::copy_bytes_args bytes{};  // used if its elements are contiguous on both sides
   explicit box_step(const kernels::copy_args& a) : box(a) {
     std::int64_t elements = 1;
     for (int k = a.axes - 1; k >= 0; --k) {
@@ -41,15 +41,16 @@ struct box_step {
     }
     bytes.bytes = elements * a.size;
   }
-  /// step(kernel, args, from, to) with the members that hold the addresses.
+  /// Calls step(kernel, args, from, to), where from and to are the address members of args.
   template <class F> void add(const kernels::copy_functions& f, F step) {
     if (bytes.bytes) step(f.copy_bytes, bytes, &bytes.in, &bytes.out);
     else step(f.copy, box, &box.in, &box.out);
   }
 };
 
-/// Runs of whole images, whole(first, count), of at least `grain` operations; where there are fewer than four images, equal parts of
-/// each, part(image, first, count), of at least `part_grain`, out of the `pieces` that an image has: rows, or blocks of channels.
+/// Cuts work into runs of whole images, whole(first, count), of at least `grain` flops; with fewer than four images
+/// into equal parts of each, part(image, first, count), of at least `part_grain`, out of the `pieces` of an image:
+/// rows, or channel blocks.
 template <class Whole, class Part> void cut_images(const emission& e, std::int64_t images, double flops_per_image,
                                                    double grain, double part_grain, std::int64_t pieces, Whole whole,
                                                    Part part) {
@@ -84,7 +85,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   from = from.at(b.in_first * size);
   to = to.at(b.out_first * size);
   const auto& functions = kernels::copies_of(e.isa());
-  // The first axis that has more than one position is cut into steps.
+  // The first axis with more than one position is cut into steps.
   int axis = 0;
   while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
   double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
@@ -101,7 +102,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
       emission::usual_grain, 16);
 }
 
-/// The whole operand, where the planner could not let the result be a view.
+/// Copies the whole operand, where the planner could not make the result a view.
 void emit_copy(emission& e) {
   box b;
   b.extent = shape{dim(e.out_type(0).dims.size())};
@@ -109,7 +110,7 @@ void emit_copy(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-/// `n` elements from `to` on become a number; zero without one.
+/// Sets `n` elements from `to` on to a number, by default zero.
 void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double number = 0) {
   const auto fill = kernels::copies_of(e.isa()).fill;
   auto size = static_cast<std::int64_t>(size_of(element));
@@ -129,7 +130,8 @@ void emit_fill(emission& e, buffer_ref to, std::int64_t n, dtype element, double
       emission::usual_grain, 64);
 }
 
-/// The form of a value that `make` packs: kept with its parameter, or made in each run from `plain` where the plan keeps none.
+/// The packed form of a value: cached with its parameter, or packed in each run from `plain` where the plan caches
+/// none.
 buffer_ref packed_or_temporary(emission& e, value_id v, const std::function<buffer_ref()>& plain, std::uint64_t format,
                                std::size_t bytes, const std::function<void(buffer_ref from, buffer_ref to)>& make,
                                bool moves) {
@@ -140,7 +142,7 @@ buffer_ref packed_or_temporary(emission& e, value_id v, const std::function<buff
   return made;
 }
 
-/// The operation and the layer that it belongs to.
+/// The operation and its layer, for messages.
 text named(const emission& e) {
   text t;
   if (!e.of().path.empty()) t << e.of().path << ": ";

@@ -1,4 +1,4 @@
-// How operations that move channels of images do it in channel blocks: concatenations, parts, shuffles.
+// Operations that move channels of images in channel blocks: concatenations, slices, shuffles.
 module;
 #include "../kernels/families.h"
 module lamina:op.channel_blocks;
@@ -14,13 +14,13 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// Where a channel of a result comes from.
+/// The source of a result's channel.
 struct channel_source {
   std::size_t operand;
   std::int64_t channel;
 };
 
-/// Channels are moved in blocks where most of them are in blocks already.
+/// Channels are moved in blocks if most of the input channels are blocked already.
 image_layouts moved_channels(const image_call& c) {
   std::int64_t all = 0, blocked = 0;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
@@ -32,12 +32,12 @@ image_layouts moved_channels(const image_call& c) {
   if (2 * blocked <= all) return {};
   return {.result = true, .operand = true, .every_operand = true, .zero_padding = true};
 }
-/// The same of an operation along one axis of images.
+/// The same for an operation along one axis of images.
 image_layouts moved_along(std::int64_t axis, const image_call& c) {
   return c.in[0].dims.rank == 4 && normal_axis(axis, 4) == 1 ? moved_channels(c) : image_layouts{};
 }
 
-/// A result in channel blocks, of which channel i is of(i), by blocks of channels.
+/// Emits a result in channel blocks, block by block; its channel i is of(i).
 template <class F> void emit_channels(emission& e, F of) {
   const tensor_type& type = e.out_type(0);
   const std::int64_t channels = type.dims.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
@@ -67,7 +67,7 @@ template <class F> void emit_channels(emission& e, F of) {
       a.block[i] = static_cast<std::int32_t>(k);
       a.lane[i] = static_cast<std::int32_t>(s.channel % lanes);
     }
-    // A block may be where it belongs already, with its lanes in their order.
+    // A block that is in place already, with its lanes in order, needs no step.
     if (a.blocks == 1 && same_place(from[0], e.out(0).at(first * pixels * size))) continue;
     e.step(type.element == dtype::int8 ? functions.channel_block_bytes : functions.channel_block, a, addresses);
   }

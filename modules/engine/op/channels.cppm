@@ -1,4 +1,4 @@
-// Channels of images in another order.
+// Channel shuffles of images.
 export module lamina:op.channels;
 import :core;
 import :dtype;
@@ -12,8 +12,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Of the shuffled channels those from `start` on, `count` of them; -1: all that follow. `inverse`: back to where a shuffle of so many
-/// groups takes them from.
+/// Selects `count` shuffled channels from `start` on; -1: all the rest. `inverse`: undoes a shuffle of `groups` groups.
 struct channel_shuffle_attributes {
   std::int64_t groups = 1, start = 0, count = -1;
   bool inverse = false;
@@ -24,7 +23,7 @@ struct channel_shuffle_attributes {
 };
 
 namespace op {
-/// Operands one behind the other along axis 1.
+/// Operands are concatenated along axis 1.
 struct channel_shuffle : in_patterns<rewriting::channel_shuffle_pattern> {
   static constexpr std::string_view name = "channel_shuffle";
   static constexpr int operands = -1;
@@ -42,10 +41,10 @@ using channel_operations = operation_list<op::channel_shuffle>;
 template <Operation Op> requires channel_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-/// Channels of `groups` equal groups in turn: the first of each group, the second of each, and so on. Of several values those of their
-/// concatenation along axis 1.
+/// Interleaves `groups` equal groups of channels: the first channel of each group, the second of each, and so on.
+/// Several values are concatenated along axis 1 first.
 /// Shapes: x [N, C, ...] -> [N, count, ...].   Units: none.
-/// Errors: shape_error where the channels are no multiple of `groups`, or do not reach as far as the part asked for.
+/// Errors: shape_error where the channels are no multiple of `groups`, or fewer than the selected range needs.
 /// Source: Zhang, Zhou, Lin, Sun, "ShuffleNet" (2017), arXiv:1707.01083.
 export value channel_shuffle(view<const value> x, const channel_shuffle_attributes& a, const origin& = {});
 export value channel_shuffle(const value& x, std::int64_t groups, const origin& = {});

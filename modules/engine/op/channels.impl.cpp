@@ -28,7 +28,7 @@ namespace op {
 
 namespace {
 
-// The channels of a result, by the operand and channel that each is.
+// Maps each channel of a result to its operand and channel.
 class shuffled_channels {
  public:
   shuffled_channels(const channel_shuffle_attributes& a, const emission& e) : a_(a) {
@@ -40,7 +40,7 @@ class shuffled_channels {
     return {k, from - (k ? ends_[k - 1] : 0)};
   }
 
-  /// Groups of a shuffle; of an inverse one as many as a group had channels.
+  /// Groups of a shuffle; for an inverse shuffle, the number of channels in a group.
   std::int64_t groups() const { return a_.inverse ? count_ / a_.groups : a_.groups; }
 
  private:
@@ -81,7 +81,7 @@ void channel_shuffle::emit(emission& e) {
   if (e.out(0).form == layout::blocked) return detail::emit_channels(e, of);
   const shape& to = e.out_type(0).dims;
   const std::int64_t channels = to.at(1);
-  // Channels of one group that come from one operand lie side by side there.
+  // Channels of one group that come from one operand are contiguous in it.
   const std::int64_t groups = of.groups();
   for (std::int64_t group = 0; group < std::min(groups, channels); ++group)
     for (std::int64_t first = group; first < channels;) {

@@ -18,7 +18,7 @@ namespace {
 
 // ---- operands that decide shapes ------------------------------------------------------------------------------------
 
-// How many numbers an operand holds that decides a shape; -1 where it is no list of a known length up to the highest rank.
+// Length of an operand that decides a shape; -1, with a reason, if it is no int64 list of a known length up to `max`.
 int length_of(const tensor_type& t, std::string_view what, int max, inference& out) {
   if (t.element != dtype::int64) {
     out.refuse(t.element, "int64 extents and positions", "std::int64_t");
@@ -31,14 +31,14 @@ int length_of(const tensor_type& t, std::string_view what, int max, inference& o
   return static_cast<int>(t.dims.at(0));
 }
 view<const std::int64_t> numbers(const any_tensor& t) { return t.elements<std::int64_t>(); }
-// Of a value that is a constant by now.
+// The elements of a value that is known to be a constant.
 const any_tensor& constant_of(const value& v) { return v.owner().at(v.id()).constant; }
 shape unknown_shape(int rank) {
   shape s;
   for (int i = 0; i < rank; ++i) s.push_back(dyn);
   return s;
 }
-// Extents as they are given, none of them negative.
+// Converts a list to extents; false, with a reason, if one is negative.
 bool extents_of(const any_tensor& t, shape& to, inference& out) {
   for (std::int64_t n : numbers(t)) {
     if (n < 0) {
@@ -49,7 +49,7 @@ bool extents_of(const any_tensor& t, shape& to, inference& out) {
   }
   return true;
 }
-// The bits of the named axes; false with a reason where one is outside the rank or named twice.
+// Whether the named axes are valid; false, with a reason, if one is outside the rank or named twice.
 bool axes_fit(const axes& a, int rank, inference& out) {
   unsigned bits = 0;
   if (detail::named_axes(a, rank, bits)) return true;
@@ -63,7 +63,7 @@ int axis_at(const axes& a, int i, int rank) { return detail::normal_axis(a[i], r
 // Positions first, first + step, ..., `count` of them.
 struct run_of_positions {
   std::int64_t first, count, step;
-  // The same positions in ascending order.
+  // The same positions as an ascending slice.
   slice_attributes ascending(int axis) const {
     if (count == 0) return {0, 0, axis, 1};
     const std::int64_t last = first + (count - 1) * step;
@@ -80,7 +80,7 @@ run_of_positions resolved(std::int64_t start, std::int64_t stop, std::int64_t st
     return {from, to > from ? (to - from - 1) / step + 1 : 0, step};
   }
   const auto from = clamped(start, -1, size - 1), to = clamped(stop, -1, size - 1);
-  // A step of the lowest number has no magnitude of its own type; it takes one position.
+  // The negation of the lowest step overflows; such a step takes one position.
   const auto back = step == std::numeric_limits<std::int64_t>::min() ? std::numeric_limits<std::int64_t>::max() : -step;
   return {from, from > to ? (from - to - 1) / back + 1 : 0, -back};
 }
@@ -88,7 +88,7 @@ std::int64_t step_at(view<const std::int64_t> steps, int i) {
   return steps.size() ? steps[static_cast<std::size_t>(i)] : 1;
 }
 
-// What a slice along several axes does to an operand of this shape, where its lists are known.
+// The positions along each axis of a slice along several axes, from known lists.
 std::vector<run_of_positions> runs_of(const axes& along, const shape& s, view<const any_tensor* const> lists) {
   const auto starts = numbers(*lists[0]), stops = numbers(*lists[1]);
   const auto steps = lists.size() > 2 ? numbers(*lists[2]) : view<const std::int64_t>();
@@ -103,7 +103,7 @@ std::vector<run_of_positions> runs_of(const axes& along, const shape& s, view<co
   for (const auto& v : lists) known.push_back(&constant_of(v));
   return runs_of(along, s, view<const any_tensor* const>(known));
 }
-// Operands from `first` on as lists for the axes, as far as they are known; false with a reason where they do not fit.
+// Checks operands from `first` on as lists for the axes, as far as known; false, with a reason, if they do not fit.
 bool slice_lists(const axes& along, int rank, view<const tensor_type> in, std::size_t first, inference& out) {
   if (in.size() < first + 2 || in.size() > first + 3) {
     out.why << "takes starts, stops and perhaps steps, and is given " << static_cast<std::int64_t>(in.size() - first)
@@ -126,7 +126,7 @@ bool slice_lists(const axes& along, int rank, view<const tensor_type> in, std::s
       }
   return true;
 }
-// The lists where all of them are known.
+// The lists, if all of them are known.
 std::vector<const any_tensor*> known_lists(const inference& out, std::size_t first, std::size_t count) {
   std::vector<const any_tensor*> lists;
   for (std::size_t i = first; i < count; ++i)
@@ -156,10 +156,10 @@ std::vector<border> borders_of(const axes& along, int rank, const any_tensor& t)
         {axis_at(along, i, rank), all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(i + along.count)]});
   return borders;
 }
-// The shape of an operand with borders; false with a reason where it has none.
+// Adds borders to a shape; false, with a reason, if the result is no shape.
 bool add_borders(shape& s, const axes& along, const any_tensor& t, inference& out) {
   for (const auto& b : borders_of(along, s.rank, t)) {
-    constexpr std::int64_t max = std::int64_t(1) << 62;  // numbers below it have a negative
+    constexpr std::int64_t max = std::int64_t(1) << 62;  // numbers below it can be negated
     std::int64_t n = 0;
     const bool fits = std::max(b.before, b.after) < max && std::min(b.before, b.after) > -max &&
                       !__builtin_add_overflow(b.before, b.after, &n);
@@ -180,7 +180,7 @@ bool border_lists(const axes& along, int rank, const tensor_type& list, inferenc
   out.why << n << " borders do not fit " << along.count << " axes, which have two each";
   return false;
 }
-// Adds positions where a border is positive, then takes away those of the negative ones, which may be added ones.
+// Pads where a border is positive, then crops the negative ones, which may remove padding again.
 value with_borders(value x, const std::vector<border>& borders, double number) {
   for (const auto& b : borders) {
     if (b.before > 0 || b.after > 0)
@@ -202,7 +202,7 @@ void reshape_to::infer(const attributes& a, view<const tensor_type> in, inferenc
   const any_tensor* known = out.elements_of(1);
   if (!known) return out.result(in[0].element, unknown_shape(rank));
   shape to;
-  bool kept = false;  // an extent that is not known yet
+  bool kept = false;  // some extent is still unknown
   for (std::int64_t n : numbers(*known)) {
     const int i = to.rank;
     if (n < -1 || (n == 0 && a.keep_zero && i >= in[0].dims.rank)) {
@@ -299,7 +299,7 @@ void slice_at_grad::infer(const attributes& a, view<const tensor_type> in, infer
 value slice_at_grad::bind(const attributes& a, view<const value> in) {
   const shape whole = in[1].shape();
   const auto runs = runs_of(a.axes, whole, view<const value>(in.data() + 2, in.size() - 2));
-  // What the slices before each axis leave of the operand; only their shapes are read.
+  // The operand after the slices of the previous axes; only the shapes are read.
   std::vector<value> before{in[1]};
   for (int i = 0; i < a.axes.count; ++i)
     before.push_back(
@@ -340,7 +340,7 @@ value tile_by::bind(const attributes&, view<const value> in) {
 void pad_by::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   shape s = in[0].dims;
   if (!border_lists(a.axes, s.rank, in[1], out)) return;
-  // The number has to be one of the element type, as that of `pad` has.
+  // The number must be representable in the element type, as for `pad`.
   if (s.rank > 0) {
     op::pad::infer({0, 0, 0, a.value}, {in.data(), 1}, out);
     if (!out.why.empty()) return;
@@ -383,7 +383,7 @@ value pad_by_grad::bind(const attributes& a, view<const value> in) {
 namespace {
 constexpr std::int64_t max_range = std::int64_t(1) << 31;
 
-// How many elements a range has; -1 with a reason where there is none.
+// Number of elements of a range; -1, with a reason, if the range is invalid.
 template <class T> std::int64_t range_count(T start, T stop, T step, inference& out) {
   if (step == 0 || !(step == step)) {
     out.why << "a step of " << static_cast<double>(step);
@@ -399,13 +399,13 @@ template <class T> std::int64_t range_count(T start, T stop, T step, inference& 
   out.why << "the range has more than 2^31 elements";
   return -1;
 }
-// Calls f with the three numbers of a range, in their type.
+// Calls f with start, stop and step of a range, in their type.
 template <class F> auto with_range(view<const any_tensor* const> of, F f) {
   return with_type(of[0]->type().element, [&]<class T>() {
     if constexpr (std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
                   std::same_as<T, std::int64_t>)
       return f(of[0]->elements<T>()[0], of[1]->elements<T>()[0], of[2]->elements<T>()[0]);
-    else return f(0.0, 0.0, 1.0);  // refused by `infer`
+    else return f(0.0, 0.0, 1.0);  // rejected by `infer`
   });
 }
 bool is_one_number(const tensor_type& t) { return t.dims.rank == 0 || (t.dims.rank == 1 && may_equal(t.dims[0], 1)); }
@@ -438,7 +438,7 @@ value arange::bind(const attributes&, view<const value> in) {
     any_tensor all(tensor_type{in[0].type().element, {dim(n)}});
     T* to = reinterpret_cast<T*>(all.mutable_data());
     for (std::int64_t i = 0; i < n; ++i)
-      if constexpr (std::is_integral_v<T>)  // which wraps where stop - start does
+      if constexpr (std::is_integral_v<T>)  // wraps around where stop - start does
         to[i] = static_cast<T>(static_cast<std::uint64_t>(start) +
                                static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
       else to[i] = start + static_cast<T>(i) * step;

@@ -24,7 +24,7 @@ namespace {
 
 // ---- equations ------------------------------------------------------------------------------------------------------
 
-using labels = std::vector<int>;  // letters, or axes of `...` counted from their right, from `dots` on
+using labels = std::vector<int>;  // letters, or from `dots` on the axes of `...`, counted from the right
 constexpr int dots = 256;
 
 bool has(const labels& all, int label) { return std::find(all.begin(), all.end(), label) != all.end(); }
@@ -32,7 +32,7 @@ void add_new(labels& all, int label) {
   if (!has(all, label)) all.push_back(label);
 }
 
-// An operand or a partial product with the labels of its axes.
+// An operand or a partial product, with the labels of its axes.
 struct term {
   value x;
   labels of;
@@ -66,7 +66,7 @@ struct equation {
       at = comma + 1;
     }
   }
-  // The labels of a part in which `...` has some axes.
+  // The labels of a part of an equation, whose `...` has `of_dots` axes.
   labels labels_of(std::string_view part, int of_dots) const {
     labels all;
     bool seen = false;
@@ -97,7 +97,7 @@ term summed(const term& t, const std::function<bool(int)>& away) {
   }
   return over.count ? term{reduce_sum(t.x, reduce_attributes{.axes = over}), rest} : t;
 }
-// The diagonal of axes of one label.
+// The diagonal over axes with the same label.
 term diagonal(term t) {
   for (std::size_t i = 0; i < t.of.size(); ++i)
     for (std::size_t k = t.of.size(); --k > i;)
@@ -125,7 +125,7 @@ labels joined(std::initializer_list<labels> parts) {
 }
 int count_of(const labels& l) { return static_cast<int>(l.size()); }
 
-// The product of two terms, summed over what nobody needs any more.
+// The product of two terms, summed over labels that are no longer needed.
 term product(const term& left, const term& right, const std::function<bool(int)>& needed) {
   const term a = summed(left, [&](int l) { return !needed(l) && !has(right.of, l); }),
              b = summed(right, [&](int l) { return !needed(l) && !has(left.of, l); });
@@ -149,7 +149,7 @@ term product(const term& left, const term& right, const std::function<bool(int)>
   return {reshaped(y, to), joined({batch, rows, columns})};
 }
 
-// The terms of an equation: their diagonals, without axes of 1 that broadcast.
+// The terms of an equation: takes diagonals, and drops axes of extent 1 that broadcast.
 std::vector<term> terms_of(const equation& e, view<const value> operands, int& of_dots) {
   std::vector<term> all;
   for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -22,21 +22,21 @@ std::vector<value> results_of(program& owner, value_id first, std::size_t count)
     results.emplace_back(&owner, value_id{first.node, static_cast<std::int32_t>(i)});
   return results;
 }
-// An error of a function: where it was called, and which it is.
+// Raises an error of a function, with the call's location and the function's name.
 [[noreturn]] void refuse(const program* owner, std::string_view function, error_kind kind, const text& why) {
   text t;
   if (!owner) t << origin::prefix();
   else if (const std::string here = owner->place(); !here.empty()) t << here << ": ";
   detail::raise(kind, t << function << ": " << why);
 }
-// What any subprogram must be; `which` is what messages call it.
+// Checks the requirements on any subprogram; `which` names it in messages.
 void check_subprogram(const program* owner, std::string_view function, const program* sub, std::string_view which) {
   text t;
   if (!sub) refuse(owner, function, error_kind::value, t << "the " << which << " is a null pointer");
   if (!sub->states().empty() || !sub->assignments().empty())
     refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
 }
-// Whether an operand is what a subprogram takes at its place.
+// Checks that an operand fits the subprogram's input.
 void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what,
                    std::size_t i, const tensor_type& wanted, std::string_view which) {
   text t;
@@ -64,8 +64,8 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
 }
 
 namespace {
-// The program that computes the gradients of a subprogram's inputs, those that are wanted, from its inputs and the gradients
-// of its outputs. Its inputs are the node's operands from `first` on.
+// The program that computes the wanted gradients of a subprogram's inputs from its inputs and the gradients of its
+// outputs. Its inputs are the node's operands from `first` on.
 std::shared_ptr<const program> backward_of(const gradient_call& c, const program& forward, std::size_t first) {
   auto backward = std::make_shared<program>();
   std::vector<value> inputs, of, start, wanted;
@@ -82,7 +82,7 @@ std::shared_ptr<const program> backward_of(const gradient_call& c, const program
   for (const auto& g : c.reverse(*backward, of, start, wanted)) backward->output("gradient", g);
   return backward;
 }
-// What such a program is given, and where its results go.
+// Operands of such a program, and assignment of its results.
 std::vector<value> operands_of_backward(const gradient_call& c, std::size_t first) {
   std::vector<value> given;
   for (std::size_t i = first; i < c.inputs.size(); ++i) given.push_back(c(i));
@@ -144,13 +144,13 @@ std::vector<value> cond(const value& predicate, std::shared_ptr<const program> t
   return results_of(owner, id, outputs);
 }
 
-// The gradient of whichever ran, which computes again what it reads of the forward pass.
+// Gradient of the branch that ran; it recomputes the forward values that it reads.
 void op::cond::gradient(gradient_call& c) {
   const auto backward = [&](std::size_t branch) { return backward_of(c, *c.of.subprograms[branch], 1); };
   take_gradients(c, lamina::cond(c(0), backward(0), backward(1), operands_of_backward(c, 1)), 1);
 }
 
-// A scan over iterations that are counted and not read: each runs the program, or passes the carries on once the predicate is false.
+// A scan over a counter: each iteration runs the body, or passes its carries on once the predicate is false.
 std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<const program> body,
                         view<const value> carries, view<const value> invariants, const origin&) {
   const std::size_t given = carries.size() + invariants.size();
@@ -237,7 +237,7 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
   }
 }
 
-// Sequences and what each iteration gives have their iterations in front.
+// Sequences and stacked results have the iterations as first axis.
 void op::scan::map_axis(const scan_attributes& a, axis_map& m) {
   const auto carries = static_cast<std::size_t>(a.carries), moving = carries + static_cast<std::size_t>(a.sequences);
   for (std::size_t k = carries; k < moving; ++k) ++m.operands[k];
@@ -308,17 +308,17 @@ std::vector<value> scan(std::shared_ptr<const program> body, view<const value> c
 
 namespace {
 
-// Copies what roots need from one program into another; where `stored` knows a value, the copy reads that instead.
+// Copies the nodes that roots need from one program into another. Values in `stored` are replaced by that value.
 // Operands of which only the shape is read are copied themselves: they are never computed.
 class copier {
  public:
   copier(const program& from, program& to) : from_(from), to_(to) {}
-  std::map<value_id, value> stored, given;  // instead of the value wherever it is read; instead of an input
+  std::map<value_id, value> stored, given;  // replaces a value wherever it is read; replaces an input
   value operator()(value_id v) { return reach(v, true); }
 
  private:
   value reach(value_id v, bool read) {
-    // Operands first, on a stack of our own: bodies may be deep.
+    // Visits operands first, with an explicit stack: bodies may be deep.
     std::vector<std::pair<value_id, bool>> stack{{v, read}};
     while (!stack.empty()) {
       auto [at, reads] = stack.back();
@@ -361,12 +361,12 @@ class copier {
   std::map<std::pair<std::int32_t, bool>, value_id> made_;
 };
 
-// How a gradient of one iteration becomes that of an operand.
+// How the gradient of one iteration contributes to that of an operand.
 enum class gathering {
-  carried,  // that of a carry, from iteration to iteration
-  stacked,  // that of a sequence, one for each iteration
-  summed,   // that of an invariant, iteration by iteration
-  multiplied  // that of an invariant which is a product: its factors are stacked, and one product over all iterations is the sum
+  carried,  // of a carry: passed from iteration to iteration
+  stacked,  // of a sequence: one per iteration
+  summed,   // of an invariant: summed over the iterations
+  multiplied  // of an invariant, if it is a product: stacks the factors, and one product over all iterations gives the sum
 };
 struct iteration_gradient {
   std::size_t operand;
@@ -375,17 +375,17 @@ struct iteration_gradient {
   value_id a{}, b{};  // the factors
 };
 
-// One iteration and its gradient, in one program.
+// The body and its gradient in one program.
 struct differentiated_body {
-  std::size_t carries = 0, first_invariant = 0;  // operands of the scan: carries, then sequences, then invariants
+  std::size_t carries = 0, first_invariant = 0;  // of the scan's operands: carries, then sequences, then invariants
   std::shared_ptr<program> both = std::make_shared<program>();
   std::vector<value> inputs, outputs;
-  std::vector<value> arriving;                // gradients of the outputs; empty where an output has none
-  std::int32_t boundary = 0;                  // nodes before it are those of the iteration
-  std::vector<iteration_gradient> gradients;  // in the order of the operands
+  std::vector<value> arriving;                // gradients of the outputs; empty for an output without one
+  std::int32_t boundary = 0;                  // nodes before it belong to the body
+  std::vector<iteration_gradient> gradients;  // in operand order
 };
 
-// Whether the sum of a gradient over all iterations is a product of its stacked factors, which are noted.
+// Whether the sum of a gradient over all iterations is a product of stacked factors; records the factors.
 bool is_product(const program& p, iteration_gradient& g) {
   const node& n = p.at(g.found.id());
   if (!is_call_of<op::matmul>(n)) return false;
@@ -409,7 +409,7 @@ differentiated_body differentiate(const gradient_call& c) {
   d.arriving.resize(d.outputs.size());
   std::vector<value> of, start, wanted;
   for (std::size_t r = 0; r < d.outputs.size(); ++r) {
-    // Every floating carry has a gradient, since the next iteration may have one, and what somebody reads.
+    // Every floating carry has a gradient, because the next iteration may; so has every stacked result that is read.
     if (r < d.carries ? !floating(r) : c.gradients[r].empty()) continue;
     d.arriving[r] = d.both->input("gradient", d.outputs[r].type());
     of.push_back(d.outputs[r]);
@@ -431,7 +431,7 @@ differentiated_body differentiate(const gradient_call& c) {
   return d;
 }
 
-// Values of the iteration that its gradient reads, unless they are the same in every iteration.
+// Values of the body that its gradient reads, except loop invariants.
 std::set<value_id> values_to_store(const differentiated_body& d) {
   const program& both = *d.both;
   std::vector<char> varies(static_cast<std::size_t>(d.boundary));
@@ -461,8 +461,8 @@ std::set<value_id> values_to_store(const differentiated_body& d) {
   return stored;
 }
 
-// Values of the iteration, stacked over all iterations: the sequences, and from a scan like the forward one, which gives them
-// beside the results, the carries that each iteration began with and what is to be stored.
+// Values of the body, stacked over all iterations: the sequences, and, from a scan like the forward one with more
+// results, the carries at the start of each iteration and the values to store.
 std::map<value_id, value> stacked_values(const gradient_call& c, const differentiated_body& d,
                                          const std::set<value_id>& to_store) {
   const program& body = *c.of.subprograms[0];
@@ -489,14 +489,14 @@ std::map<value_id, value> stacked_values(const gradient_call& c, const different
   return stacked;
 }
 
-// The iteration backwards, and what its scan is given. Carries: gradients of the carries, then sums of the invariants'
-// gradients. Sequences: carries before the iteration, the sequences, arriving gradients, what is stored.
+// The backward body and the operands of its scan. Carries: gradients of the carries, then sums of the invariants'
+// gradients. Sequences: carries before the iteration, the sequences, arriving gradients, stored values.
 struct backward_body {
   explicit backward_body(const program& both) : copy(both, *body) {}
   std::shared_ptr<program> body = std::make_shared<program>();
-  copier copy;  // of the iteration and its gradient
+  copier copy;  // of the body and its gradient
   std::vector<value> carries, sequences, invariants;
-  std::vector<value> sums;  // the inputs for sums so far
+  std::vector<value> sums;  // inputs for the sums so far
 };
 
 backward_body backward_inputs(const gradient_call& c, const differentiated_body& d,
@@ -534,9 +534,9 @@ backward_body backward_inputs(const gradient_call& c, const differentiated_body&
 
 }  // namespace
 
-// Back through the iterations: the gradients of the carries are the carries of a scan in the other direction; gradients of
-// invariants are added up, or computed from stacked factors after it. What the iterations computed and their gradients read is
-// stored by a scan that gives it beside the results; it is joined with the scan itself when the plan is made.
+// Reverse pass over the iterations: the gradients of the carries are the carries of a scan in the other direction;
+// gradients of invariants are summed, or computed from stacked factors after it. Forward values that the gradients read
+// are stored by a second scan with more results; planning merges it with the original scan.
 void op::scan::gradient(gradient_call& c) {
   const auto d = differentiate(c);
   const auto stored = values_to_store(d);
@@ -544,14 +544,14 @@ void op::scan::gradient(gradient_call& c) {
   backward_body b = backward_inputs(c, d, stacked, stored);
   program& back = *b.body;
 
-  std::vector<value> gradients;  // of the iteration
+  std::vector<value> gradients;  // of the body
   for (const auto& g : d.gradients)
     gradients.push_back(g.how == gathering::multiplied ? value() : b.copy(g.found.id()));
   for (std::size_t k = 0; k < gradients.size(); ++k)
     if (d.gradients[k].how == gathering::carried) back.output("gradient", gradients[k]);
   for (std::size_t k = 0, next = 0; k < gradients.size(); ++k)
     if (d.gradients[k].how == gathering::summed) back.output("sum", b.sums[next++] + gradients[k]);
-  std::map<value_id, std::size_t> given;  // results that are stacked
+  std::map<value_id, std::size_t> given;  // stacked results
   const auto give = [&](std::string_view name, value_id v) {
     if (!stacked.contains(v) && given.try_emplace(v, back.outputs().size()).second) back.output(name, b.copy(v));
   };
@@ -567,7 +567,7 @@ void op::scan::gradient(gradient_call& c) {
     return known != stacked.end() ? known->second : made[given.at(v)];
   };
   const auto rows = [&](value_id v) { return lamina::reshape(all(v), shape{dyn, all(v).shape()[2]}); };
-  std::size_t next = 0;  // of the scan's carries
+  std::size_t next = 0;  // among the scan's carries
   for (const auto& g : d.gradients) {
     value& out = c.out[g.operand];
     if (g.how == gathering::multiplied) out = lamina::matmul(rows(g.a), rows(g.b), {.transpose_a = true});

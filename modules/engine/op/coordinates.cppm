@@ -1,4 +1,4 @@
-// Elements and rows at coordinates, and formulas that compare positions: triangles, one-hot rows, sequences of several lengths.
+// Elements and rows at coordinates, and operations that compare positions: triangles, one-hot rows, ragged sequences.
 export module lamina:op.coordinates;
 import :core;
 import :dtype;
@@ -15,10 +15,10 @@ import lamina.std;
 
 namespace lamina {
 
-/// What becomes of an element and of what is scattered to its place: it is replaced, or both are reduced to one.
+/// How a scattered update is combined with the element there: it replaces the element, or both are reduced to one.
 export enum class scatter_reduction : std::int32_t { none, add, multiply, maximum, minimum };
 
-/// The number of coordinates of a row need be said only where the last extent of the positions is not known.
+/// `coordinates`, the number per row, is required only where the last extent of the positions is unknown.
 struct gather_nd_attributes {
   static constexpr std::int64_t last_extent = -1;
   std::int64_t batch_dims = 0, coordinates = last_extent;
@@ -41,7 +41,7 @@ struct put_along_axis_attributes {
 };
 
 namespace detail {
-/// The rows of x that coordinates name: the shape of the coordinates without their last axis, then the axes that are left.
+/// Shape of the rows of x at coordinates: the coordinates' axes but the last, then the remaining axes of x.
 constexpr bool rows_at_coordinates(const shape& x, const shape& index, const gather_nd_attributes& a, shape& r,
                                    inference& out) {
   const std::int64_t batch = a.batch_dims;
@@ -93,7 +93,7 @@ struct gather_nd {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, of which rows at the coordinates of the second are replaced by, or reduced with, those of the third.
+/// The first operand with rows at the second's coordinates replaced by, or reduced with, rows of the third.
 struct scatter_nd {
   static constexpr std::string_view name = "scatter_nd";
   static constexpr int operands = 3;
@@ -113,8 +113,8 @@ struct scatter_nd {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, of which elements at positions along an axis are replaced by, or reduced with, those of the third. The
-/// positions may be fewer than those of the operand along other axes too.
+/// The first operand with elements at positions along an axis replaced by, or reduced with, those of the third. Along
+/// the other axes, too, the positions may be fewer than the operand's.
 struct put_along_axis {
   static constexpr std::string_view name = "put_along_axis";
   static constexpr int operands = 3;
@@ -148,47 +148,48 @@ using coordinate_operations = operation_list<op::gather_nd, op::put_along_axis, 
 template <Operation Op> requires coordinate_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 //
-// Of values of programs and nets. Positions are int64 and may be negative: -1 is the last one. One outside of its axis ends
-// the run with a value_error that names the operation, and no state is assigned.
+// For values of programs and nets. Positions are int64 and may be negative: -1 is the last one. A position out of range
+// ends the run with a value_error that names the operation, and no state is assigned.
 
 /// Rows of x at coordinates (ONNX GatherND): result[b, j] = x[b, index[b, j, 0], index[b, j, 1], ...].
 /// Shapes:  x [2, 3, 4], index [5, 2] -> [5, 4]; with {.batch_dims = 1} index [2, 5, 1] -> [2, 5, 4].
-/// Types:   any, index int64.   Gradient: rows are added where they came from.
+/// Types:   any, index int64.   Gradient: scatters rows back to where they came from, adding duplicates.
 export value gather_nd(const value& x, const value& index, gather_nd_attributes a = {}, const origin& = {});
-/// x with rows at coordinates replaced by updates, or reduced with them, in their order (ONNX ScatterND).
+/// x with rows at coordinates replaced by updates, or reduced with them, in order (ONNX ScatterND).
 /// Shapes:  x [8, 4], index [5, 1], updates [5, 4] -> [8, 4].   Types: any, with a reduction float and integer; index int64.
-/// Gradient: of updates that are replaced in turn, as if each stayed; of equal extremes in equal parts; of a product by
-///          division, so not at updates of 0.
+/// Gradient: of updates that overwrite each other, as if each remained; ties of extremes share it equally; of a product
+///          by division, so not at updates of 0.
 export value scatter_nd(const value& x, const value& index, const value& updates, scatter_nd_attributes a = {},
                         const origin& = {});
-/// Elements of x along an axis, each at a position of its own, as `take_along_axis`; along other axes of known extents the
-/// positions may be fewer than those of x (ONNX GatherElements).   Shapes: x [3, V], index [2, 5], axis 1 -> [2, 5].
+/// Elements of x along an axis, each at its own position, as in `take_along_axis`; along other axes of known extents
+/// there may be fewer positions than in x (ONNX GatherElements).   Shapes: x [3, V], index [2, 5], axis 1 -> [2, 5].
 export value gather_elements(const value& x, const value& index, axis_attributes a = {}, const origin& = {});
 /// x with elements at positions along an axis replaced by updates, or reduced with them, in row-major order (ONNX
 /// ScatterElements).   Shapes: x [3, V], index and updates [2, 5], axis 1 -> [3, V].   Types and gradient: as `scatter_nd`.
 export value scatter_elements(const value& x, const value& index, const value& updates,
                               put_along_axis_attributes a = {}, const origin& = {});
 
-/// Which triangle of the last two axes stays.
+/// Which triangle of the last two axes is kept.
 struct trilu_attributes {
   bool upper = true;
 };
-/// x with zeros below, or with {.upper = false} above, the diagonal that lies k places right of the main one.
+/// x with zeros below the k-th diagonal, or above it with {.upper = false}; k > 0 is right of the main diagonal.
 /// Shapes:  x [..., M, N], k int64 [] or [1].   Types: float, integer, bool.
 export value trilu(const value& x, const value& k, trilu_attributes a = {}, const origin& = {});
 export value trilu(const value& x, std::int64_t k = 0, trilu_attributes a = {}, const origin& = {});
-/// A matrix of the shape of x, of which only the shape is read, with ones k places right of the diagonal.
+/// A matrix of the shape of x with ones on the k-th diagonal; only the shape of x is read.
 export value eye_like(const value& x, dtype element, std::int64_t k = 0, const origin& = {});
 
-/// Along a new axis, `on` at the position that index holds and `off` elsewhere; off everywhere where it is outside (ONNX
-/// OneHot).   Shapes: index [2, 3], depth int64 [] or [1], values [2] = {off, on}, axis 1 -> [2, depth, 3].   Types: any.
+/// Along a new axis, `on` at the position in `index`, `off` elsewhere and for positions out of range (ONNX
+/// OneHot).   Shapes: index [2, 3], depth int64 [] or [1], values [2] = {off, on}, axis 1 -> [2, depth, 3].
+/// Types: any.
 export value one_hot_of(const value& index, const value& depth, const value& values, axis_attributes a = {-1},
                         const origin& = {});
-/// Ones at the largest element along an axis, the first of equal ones, and zeros elsewhere.
+/// Ones at the first largest element along an axis, zeros elsewhere.
 export value hardmax(const value& x, axis_attributes a = {-1}, const origin& = {});
-/// `argmax` and `argmin` that give the last of equal positions.
+/// `argmax` and `argmin` that return the last of equal positions.
 export value last_argmax(const value& x, argmax_attributes a = {}, const origin& = {});
 export value last_argmin(const value& x, argmax_attributes a = {}, const origin& = {});
 /// x in reverse order along an axis.
@@ -197,7 +198,7 @@ export value reversed(const value& x, axis_attributes a = {}, const origin& = {}
 struct reverse_sequence_attributes {
   std::int64_t time_axis = 0, batch_axis = 1;
 };
-/// The first positions of each sequence of a batch in reverse order, as many as its length; the others stay.
+/// Reverses the first `lengths[b]` positions of each sequence of a batch; the others are unchanged.
 /// Shapes:  x [T, B, ...], lengths int64 [B].   Errors: shape_error where both axes are one; value_error in a run for a length
 ///          above T.
 export value reverse_sequence(const value& x, const value& lengths, reverse_sequence_attributes a = {},
@@ -207,15 +208,15 @@ struct tensor_scatter_attributes {
   std::int64_t axis = -2;
   bool circular = false;
 };
-/// A cache with the positions of updates from a start on along an axis replaced, for each entry of the first axis (ONNX
+/// A cache with `updates` written from a start position on along an axis, for each index of the first axis (ONNX
 /// TensorScatter).   Shapes: cache [B, ..., S, D], updates [B, ..., T, D], starts int64 [B]. Positions beyond S are an error,
-/// or begin again with {.circular = true}.
+/// or wrap around with {.circular = true}.
 export value tensor_scatter(const value& cache, const value& updates, const value& starts,
                             tensor_scatter_attributes a = {}, const origin& = {});
 export value tensor_scatter(const value& cache, const value& updates, tensor_scatter_attributes a = {},
                             const origin& = {});
 
-/// How many elements x has, as int64 [].
+/// Number of elements of x, int64 [].
 export value size_of_value(const value& x, const origin& = {});
 
 }  // namespace lamina

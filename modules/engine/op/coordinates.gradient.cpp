@@ -28,7 +28,7 @@ void coordinates() {}
 namespace lamina::op {
 
 namespace {
-// The gradients of what was put: `put` scatters into its first operand, `taken` reads where it does.
+// Gradients of a scatter: `put` scatters into its first operand, `taken` gathers from the scattered positions.
 template <class Put, class Taken>
 void scatter_gradient(gradient_call& c, scatter_reduction reduction, const Put& put, const Taken& taken) {
   const value& g = c.gradient();

@@ -33,7 +33,7 @@ buffer_ref coordinate_check(emission& e, std::int64_t begin = 0) {
   t << ": a position is outside of its axis";
   return e.status_with_first(t.view(), {.of = e.in_type(1).dims, .begin = begin});
 }
-// The kernel of a table for an element type; what is only moved goes by its size.
+// The kernel for an element type; types that are only moved are chosen by size.
 kernels::kernel kernel_of(const kernels::kernel (&table)[kernels::element_count], dtype element) {
   if (is_real(element) || is_integer(element)) return table[static_cast<int>(element)];
   const std::size_t size = size_of(element);
@@ -48,7 +48,7 @@ void copy_operand(emission& e) {
   detail::emit_box(e, detail::box::whole(e.in_type(0).dims), from, to, e.in_type(0).element);
   e.stage();
 }
-// `row` is the number of elements of a row.
+// Arguments with `row` as the number of elements of a row.
 kernels::coordinate_args arguments_of(const shape& x, const shape& index, std::int64_t batch) {
   kernels::coordinate_args a{};
   const auto from = static_cast<int>(batch);
@@ -118,7 +118,7 @@ namespace lamina {
 using namespace detail;
 
 namespace {
-// A value of one element without axes.
+// A one-element value as rank 0.
 value one_number(const value& v) { return v.shape().rank ? value(lamina::reshape(v, lamina::shape{})) : v; }
 [[noreturn]] void refuse(std::string_view function, std::string_view why) {
   text t;

@@ -23,7 +23,7 @@ using namespace detail;
 
 namespace {
 
-/// The logarithm of 0: finite, so that differences and their gradients are numbers.
+/// log 0 as a finite number, so that differences and their gradients are finite.
 constexpr double log_zero = -1e30;
 
 void check_operands(const value& log_probabilities, const value& targets, const value& input_lengths,
@@ -57,18 +57,18 @@ value columns(const value& x, std::int64_t start, std::int64_t stop = std::numer
 value joined(std::initializer_list<value> parts, std::int64_t axis) {
   return concat(view<const value>(parts.begin(), parts.size()), axis);
 }
-/// 0, 1, 2, ... along an axis of the shape of `like`.
+/// Positions 0, 1, 2, ... along an axis, with the shape of `like`.
 value positions(const value& like, std::int64_t axis) {
   return cumsum(converted(constant_like(like, 1), dtype::int64), cumsum_attributes{.axis = axis}) - 1;
 }
-/// [N, S] between columns of one number, as states [2 S + 1, N] of the forward variables: number, x, number, x, ..., number.
+/// Interleaves [N, S] with a number: states [2 S + 1, N] of the forward variables: number, x, number, x, ..., number.
 value between(const value& x, double number) {
   const value filler = converted(constant_like(x, number), x.type().element);
   const value pairs[] = {filler, x};
   const value flat = flatten<1>(stack(view<const value>(pairs, 2), 2));
   return transpose(joined({flat, columns(filler, 0, 1)}, 1));
 }
-/// 0 for each length inside of the columns of `room`; a run fails at others, under the name of the operand.
+/// 0 for each length within the columns of `room`; for others the run fails with an error that names the operand.
 value length_check(const value& lengths, const value& room, std::string_view name) {
   program& p = lengths.owner();
   const std::string path = p.path;
@@ -78,8 +78,9 @@ value length_check(const value& lengths, const value& room, std::string_view nam
   return checked;
 }
 
-/// One step of the forward variables. Inputs: alpha [2 + L, N], whose first two rows are those of no state; log-probabilities
-/// [N, C] and whether the samples have this step, [N]; the labels of the states and what skipping a blank costs, [L, N].
+/// One step of the forward variables. Inputs: alpha [2 + L, N], whose first two rows belong to no state;
+/// log-probabilities [N, C]; whether a sample has this step, [N]; labels of the states and the cost of skipping a
+/// blank, [L, N].
 std::shared_ptr<const program> step_program(const value& alpha, const value& log_p, const value& live,
                                             const value& labels, const value& skip) {
   auto body = std::make_shared<program>();
@@ -109,12 +110,12 @@ value ctc_loss(const value& log_probabilities, const value& targets, const value
   program& p = log_probabilities.owner();
   const value steps = select(log_probabilities, 2, 0);  // [T, N]
   const value labels = where(positions(targets, 1) < unsqueeze(target_lengths, axes(1)), targets, a.blank);
-  // A blank between two labels may be left out where they differ.
+  // A blank between two different labels may be skipped.
   const value before =
       joined({converted(constant_like(columns(labels, 0, 1), -1), dtype::int64), columns(labels, 0, -1)}, 1);
   const value cost = where(labels != before, p.number(0.0, element), p.number(log_zero, element));
   const value skip = between(cost, log_zero), states = between(labels, static_cast<double>(a.blank));
-  // Before the first step the only state is that before the first blank, which row 1 stands for.
+  // Before the first step the only state is the one before the first blank, in row 1.
   const value none = constant_like(slice(skip, {.stop = 1}), log_zero);
   const value alpha = joined({none, none * 0, constant_like(skip, log_zero)}, 0);
 

@@ -1,4 +1,4 @@
-// Elementwise operations: one result element from the operand elements at the same (broadcast) position.
+// Elementwise operations: each result element depends on the operand elements at the same (broadcast) position.
 export module lamina:op.elementwise;
 import :core;
 import :dtype;
@@ -17,7 +17,7 @@ struct map_functions;
 }
 }
 
-/// Which element types an elementwise operation takes.
+/// Which element types an elementwise operation accepts.
 enum class domain { real, numbers, integers, logic, any };
 
 namespace detail {
@@ -30,7 +30,7 @@ constexpr bool in_domain(dtype t, domain d) {
     default: return is_real(t) || is_integer(t) || t == dtype::boolean;
   }
 }
-/// Whether an operation on `d` takes an element type; if not, the reason says so.
+/// Whether domain `d` accepts an element type; if not, `out` gives the reason.
 constexpr bool takes(domain d, dtype given, inference& out) {
   if (in_domain(given, d)) return true;
   if (d == domain::real) out.refuse(given, "float32 or float64", "float");
@@ -42,13 +42,13 @@ constexpr bool takes(domain d, dtype given, inference& out) {
 }
 }  // namespace detail
 
-/// What passes may rely on of an elementwise operation. A predicate gives bool.
+/// Properties of an elementwise operation that passes rely on. A predicate gives bool.
 struct elementwise_traits {
   zero_rule zeros = zero_rule::none;
   neutral_number neutral{};
   bool involution = false, adds = false, predicate = false;
 };
-/// What the definitions of elementwise operations share.
+/// Common base of the definitions of elementwise operations.
 template <fixed_string Name, int Operands, domain Domain, elementwise_traits Traits = {}> struct elementwise {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
@@ -67,8 +67,8 @@ template <fixed_string Name, int Operands, domain Domain, elementwise_traits Tra
   }
 };
 
-/// `saturate` says what becomes of numbers beyond the largest one of a format of 8 bits, `round_mode` how numbers become
-/// powers of two; no other type reads them.
+/// `saturate`: how numbers beyond the largest one of an 8-bit float format are converted; `round_mode`: how numbers
+/// round to powers of two. Other types ignore both.
 export struct cast_attributes {
   dtype to = dtype::float32;
   bool saturate = true;
@@ -84,7 +84,7 @@ struct bit_cast_attributes {
   bool operator==(const bit_cast_attributes&) const = default;
 };
 namespace detail {
-/// Bits that say which number an element is.
+/// Number of bits that encode an element's value.
 constexpr std::size_t bits_of(dtype t) {
   if (t == dtype::int2 || t == dtype::uint2) return 2;
   if (t == dtype::int4 || t == dtype::uint4 || t == dtype::float4_e2m1) return 4;
@@ -249,12 +249,12 @@ export struct cast {
     }
     if (detail::casts(in[0].element, a.to, out)) out.result(a.to, in[0].dims);
   }
-  /// The element type that numbers go through on their way: `to` where they need none.
+  /// Intermediate element type of the conversion; `to` where none is needed.
   static dtype between(dtype from, dtype to);
   static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
-/// The bits of the operand as another element type of as many.
+/// Reinterprets the operand's bits as another element type with the same number of bits.
 export struct bit_cast {
   static constexpr std::string_view name = "bit_cast";
   static constexpr int operands = 1;
@@ -274,7 +274,7 @@ export struct bit_cast {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// The operand, seen as a constant by the gradient.
+/// The operand, treated as a constant by the gradient.
 struct stop_gradient {
   static constexpr std::string_view name = "stop_gradient";
   static constexpr int operands = 1, alias = 0;
@@ -286,11 +286,11 @@ struct stop_gradient {
   }
   static micro_operation map(isa);
 };
-/// The sum of the operand over all shards of an update, of which each has the same one then; the operand where there is one shard.
+/// Sum of the operand over all shards of an update, the same value in each shard; the operand itself with one shard.
 struct sum_over_shards {
   static constexpr std::string_view name = "sum_over_shards";
   static constexpr int operands = 1, alias = 0;
-  static constexpr auto identity = identity_rule::always;  // of one shard, and in inference
+  static constexpr auto identity = identity_rule::always;  // with one shard, and in inference
   using attributes = no_attributes;
   static constexpr void infer(const no_attributes&, view<const tensor_type> in, inference& out) {
     if (detail::takes(domain::real, in[0].element, out)) out.result(in[0].element, in[0].dims);
@@ -318,7 +318,7 @@ struct interpolate : elementwise<"interpolate", 3, domain::numbers> {};
 struct bit_not : elementwise<"bit_not", 1, domain::integers> {};
 }  // namespace rule
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
 /// -x.   Shapes: any.   Types: float and integer.
 export template <TypedOperand X> requires accepted<diagnostic<applying<op::negate, X>>()>
@@ -405,7 +405,7 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::acosh, X>
 constexpr auto acosh(X&& x, origin_of<X> = {}) {
   return apply<op::acosh>({}, std::forward<X>(x));
 }
-/// 1 / (1 + e^-x), right in both tails.   Numerics: float32 within 2 ULP.
+/// 1 / (1 + e^-x), accurate in both tails.   Numerics: float32 within 2 ULP.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::sigmoid, X>>()>
 constexpr auto sigmoid(X&& x, origin_of<X> = {}) {
   return apply<op::sigmoid>({}, std::forward<X>(x));
@@ -420,12 +420,12 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::erf, X>>(
 constexpr auto erf(X&& x, origin_of<X> = {}) {
   return apply<op::erf>({}, std::forward<X>(x));
 }
-/// e to the power of x, less 1; no loss for small x.   Numerics: float32 within 1.48 ULP.
+/// e^x - 1, without cancellation for small x.   Numerics: float32 within 1.48 ULP.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::expm1, X>>()>
 constexpr auto expm1(X&& x, origin_of<X> = {}) {
   return apply<op::expm1>({}, std::forward<X>(x));
 }
-/// log(1 + x); no loss for small x; -inf at -1, NaN below.   Numerics: float32 within 1.49 ULP.
+/// log(1 + x), without cancellation for small x; -inf at -1, NaN below.   Numerics: float32 within 1.49 ULP.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::log1p, X>>()>
 constexpr auto log1p(X&& x, origin_of<X> = {}) {
   return apply<op::log1p>({}, std::forward<X>(x));
@@ -445,12 +445,12 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::atanh, X>
 constexpr auto atanh(X&& x, origin_of<X> = {}) {
   return apply<op::atanh>({}, std::forward<X>(x));
 }
-/// log(1 + e^x), right in both tails.   Numerics: float32 within 2.87 ULP.
+/// log(1 + e^x), accurate in both tails.   Numerics: float32 within 2.87 ULP.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::softplus, X>>()>
 constexpr auto softplus(X&& x, origin_of<X> = {}) {
   return apply<op::softplus>({}, std::forward<X>(x));
 }
-/// x Phi(x), Phi the distribution function of the normal distribution: x (1 + erf(x / sqrt(2))) / 2.
+/// x Phi(x), with the normal cumulative distribution function Phi: x (1 + erf(x / sqrt(2))) / 2.
 /// Numerics: float32 within 3.27 ULP, float64 within 8, negative tail included; -0 at -inf.   `gelu_tanh` is the
 /// approximation by tanh.
 /// Source: Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016), arXiv:1606.08415.
@@ -502,14 +502,14 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::round, X>
 constexpr auto round(X&& x, origin_of<X> = {}) {
   return apply<op::round>({}, std::forward<X>(x));
 }
-/// The opposite of a bool.
+/// Logical negation of a bool.
 export template <TypedSymbolic X> requires accepted<diagnostic<applying<op::logical_not, X>>()>
 constexpr auto operator!(X&& x) {
   return apply<op::logical_not>({}, std::forward<X>(x));
 }
 
 /// Sum with broadcasting; a number takes the tensor's element type.   Errors: shape_error, type_error; value_error for a
-/// number that an integer type does not hold.
+/// number that an integer type cannot represent.
 export template <class A, class B> requires TypedOperands<A, B> && accepted<diagnostic<applying<op::add, A, B>>()>
 constexpr auto operator+(A&& a, B&& b) {
   return apply<op::add>({}, std::forward<A>(a), std::forward<B>(b));
@@ -539,14 +539,14 @@ export template <Operand A, Operand B> requires accepted<diagnostic<applying<op:
 constexpr auto max(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::maximum>({}, std::forward<A>(a), std::forward<B>(b));
 }
-/// a to the power of b.   Types: float and integer.   Numerics: at 0 to the power of 0 both derivatives are 0, as PyTorch has
-/// them. Integers wrap; a negative power of one is 0 but for those of 1 and -1.
+/// a to the power of b.   Types: float and integer.   Numerics: both derivatives of 0^0 are 0, as in PyTorch. Integers
+/// wrap; a negative power of an integer is 0, except for bases 1 and -1.
 export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::pow, A, B>>()>
 constexpr auto pow(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::pow>({}, std::forward<A>(a), std::forward<B>(b));
 }
-/// What is left of a divided by b, with the sign of b (numpy.mod, Python's %).   Types: float and integer.
-/// Numerics: exact but for the one addition that gives floats the sign; an integer modulo 0 is 0.
+/// Remainder of a divided by b, with the sign of b (numpy.mod, Python's %).   Types: float and integer.
+/// Numerics: exact but for the one addition that fixes the sign of floats; an integer modulo 0 is 0.
 export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::mod, A, B>>()>
 constexpr auto mod(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::mod>({}, std::forward<A>(a), std::forward<B>(b));
@@ -574,8 +574,8 @@ export template <Symbolic X> requires accepted<diagnostic<applying<rule::bit_not
 constexpr auto bit_not(const X& x, origin_of<X> = {}) {
   return -x - 1;
 }
-/// a with its bits moved by b places; those that come in are 0, and from the right copies of the sign of a signed integer.
-/// Types: integer.   Numerics: a distance below 0, or of all bits and more, moves every bit out.
+/// a with its bits shifted by b positions; shifts in 0, or for a right shift of signed integers copies of the sign bit.
+/// Types: integer.   Numerics: a negative shift, or one of at least the bit width, shifts every bit out.
 export template <Operand A, Operand B> requires accepted<diagnostic<applying<op::shift_left, A, B>>()>
 constexpr auto shift_left(A&& a, B&& b, origin_of<A, B> = {}) {
   return apply<op::shift_left>({}, std::forward<A>(a), std::forward<B>(b));
@@ -611,7 +611,7 @@ requires TypedOperands<A, B> && accepted<diagnostic<applying<op::greater_equal, 
 constexpr auto operator>=(A&& a, B&& b) {
   return apply<op::greater_equal>({}, std::forward<A>(a), std::forward<B>(b));
 }
-/// Both, either, or exactly one of two bools.
+/// And, or, exclusive or of two bools.
 export template <TypedSymbolic A, TypedSymbolic B> requires accepted<diagnostic<applying<op::logical_and, A, B>>()>
 constexpr auto operator&&(A&& a, B&& b) {
   return apply<op::logical_and>({}, std::forward<A>(a), std::forward<B>(b));
@@ -626,37 +626,37 @@ constexpr auto operator^(A&& a, B&& b) {
   return apply<op::logical_xor>({}, std::forward<A>(a), std::forward<B>(b));
 }
 
-/// x where the condition holds, else y; all three broadcast.
+/// x where the condition is true, else y; all three broadcast.
 export template <Symbolic C, Operand X, Operand Y> requires accepted<diagnostic<applying<op::where, C, X, Y>>()>
 constexpr auto where(C&& condition, X&& x, Y&& y, origin_of<C, X, Y> = {}) {
   return apply<op::where>({}, std::forward<C>(condition), std::forward<X>(x), std::forward<Y>(y));
 }
-/// x held between low and high; NaN stays NaN.
+/// x clamped to low..high; NaN stays NaN.
 export template <Symbolic X, Operand L, Operand H> requires accepted<diagnostic<applying<op::clamp, X, L, H>>()>
 constexpr auto clamp(X&& x, L&& low, H&& high, origin_of<X, L, H> = {}) {
   return apply<op::clamp>({}, std::forward<X>(x), std::forward<L>(low), std::forward<H>(high));
 }
-/// a where l is 1, b where it is 0, between them in proportion: a l + b (1 - l); all three broadcast.
+/// Linear interpolation, a where l is 1 and b where l is 0: a l + b (1 - l); all three broadcast.
 export template <Operand A, Operand B, Operand L> requires accepted<diagnostic<applying<rule::interpolate, A, B, L>>()>
 constexpr auto interpolate(const A& a, const B& b, const L& l, origin_of<A, B, L> = {}) {
   return a * l + b * (1 - l);
 }
-/// The same numbers in another element type.   Types: any but strings.
-/// Numerics: integers wrap; float to integer truncates toward zero and saturates, or wraps where the type has fewer than 8 bits;
-///           NaN gives 0. Floating types round to the nearest, ties to even. What is beyond the largest number is infinity, or
-///           that number in formats of 8 bits and fewer; to float8_e8m0fnu numbers are rounded up.
-/// Gradient: of floating types of 16 bits and more.
+/// Converts numbers to another element type.   Types: any but strings.
+/// Numerics: integers wrap; float to integer truncates toward zero and saturates, or wraps below 8 bits; NaN gives 0.
+///           Floating types round to nearest, ties to even. Numbers beyond the largest one become infinity, or that
+///           largest one in formats of 8 bits and fewer; conversion to float8_e8m0fnu rounds up.
+/// Gradient: for floating types of 16 bits and more.
 export template <Element T, Symbolic X> constexpr auto cast(X&& x, origin_of<X> = {}) {
   return apply_fixed<op::cast, cast_attributes{dtype_of<T>}>(std::forward<X>(x));
 }
-/// The same with the attributes of the operation: `cast<cast_attributes{dtype::float8_e5m2, false}>(x)` gives infinity or NaN
-/// for what is beyond the largest number.
+/// The same with the operation's attributes: `cast<cast_attributes{dtype::float8_e5m2, false}>(x)` gives infinity or
+/// NaN for numbers beyond the largest one.
 export template <cast_attributes A, Symbolic X> requires accepted<diagnostic<applying_fixed<op::cast, A, X>>()>
 constexpr auto cast(X&& x, origin_of<X> = {}) {
   return apply_fixed<op::cast, A>(std::forward<X>(x));
 }
-/// The same bits as another element type of as many: `bit_cast<std::int32_t>(x)` of floats.   Types: any but strings; to bool
-/// from bool alone.   Errors: type_error where the numbers of bits differ.   Gradient: none.
+/// Reinterprets bits as an element type with the same number of bits: `bit_cast<std::int32_t>(x)` of floats.
+/// Types: any but strings; to bool from bool alone.   Errors: type_error where the bit counts differ.   Gradient: none.
 export template <Element T, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::bit_cast, bit_cast_attributes{dtype_of<T>}, X>>()>
 constexpr auto bit_cast(X&& x, origin_of<X> = {}) {
@@ -666,7 +666,7 @@ constexpr auto bit_cast(X&& x, origin_of<X> = {}) {
 export template <Symbolic X> constexpr auto stop_gradient(X&& x, origin_of<X> = {}) {
   return apply<op::stop_gradient>({}, std::forward<X>(x));
 }
-/// The sum of x over all shards of an update, where `fit` cuts batches into shards; x itself everywhere else.
+/// Sum of x over all shards of an update, where `fit` splits batches into shards; x itself elsewhere.
 /// Shapes:   any, known where a batch has shards. Types: float.
 export template <Symbolic X> constexpr auto sum_over_shards(X&& x, origin_of<X> = {}) {
   return apply<op::sum_over_shards>({}, std::forward<X>(x));

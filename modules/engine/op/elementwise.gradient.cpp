@@ -26,7 +26,7 @@ template <class T> bool holds_no_zero(view<const T> all) {
     if (x == 0) return false;
   return true;
 }
-// A constant without zeros; what is not constant may be zero.
+// True for a constant without zeros; other values may be zero.
 bool never_zero(const value& v) {
   const node& n = v.owner().at(v.id());
   if (n.kind != node_kind::constant) return false;
@@ -39,11 +39,11 @@ void remainder_gradient(gradient_call& c) {
 }
 }  // namespace
 
-// What each shard's loss changes by is added: all of them read the same sum.
+// Gradients of all shards are summed: every shard's loss depends on the same sum.
 void sum_over_shards::gradient(gradient_call& c) { c(lamina::sum_over_shards(c.gradient())); }
 void negate::gradient(gradient_call& c) { c(-c.gradient()); }
 void abs::gradient(gradient_call& c) { c(c.gradient() * lamina::sign(c(0))); }
-void sign::gradient(gradient_call&) {}  // 0 where there is one, also times an infinite gradient
+void sign::gradient(gradient_call&) {}  // zero wherever it exists, even for an infinite gradient
 void square::gradient(gradient_call& c) { c(c.gradient() * (c(0) * 2)); }
 void sqrt::gradient(gradient_call& c) { c(c.gradient() / (c.result() * 2)); }
 void reciprocal::gradient(gradient_call& c) { c(-(c.gradient() * lamina::square(c.result()))); }
@@ -69,7 +69,7 @@ void sinh::gradient(gradient_call& c) { c(c.gradient() * lamina::cosh(c(0))); }
 void cosh::gradient(gradient_call& c) { c(c.gradient() * lamina::sinh(c(0))); }
 void atanh::gradient(gradient_call& c) { c(c.gradient() / (1 - lamina::square(c(0)))); }
 void softplus::gradient(gradient_call& c) { c(c.gradient() * lamina::sigmoid(c(0))); }
-// In the derivatives of these, x is a factor of what vanishes in both tails: a bound on it is read by nothing but infinities.
+// In these derivatives x multiplies a factor that vanishes in both tails: clamping x only changes infinities.
 namespace {
 value bounded(const value& x) { return lamina::clamp(x, -40, 40); }
 }  // namespace
@@ -110,7 +110,9 @@ void add::gradient(gradient_call& c) {
 }
 void subtract::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient(), c(0)); });
-  c(1, [&] { return -lamina::sum_like(c.gradient(), c(1)); });  // of a broadcast operand fewer elements are negated
+  c(1, [&] {
+    return -lamina::sum_like(c.gradient(), c(1));
+  });  // negated after the sum: a broadcast operand has fewer elements
 }
 void multiply::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient() * c(1), c(0)); });
@@ -120,7 +122,7 @@ void divide::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(c.gradient() / c(1), c(0)); });
   c(1, [&] { return lamina::sum_like(-(c.gradient() * c.result() / c(1)), c(1)); });
 }
-// Where both operands are equal each gets half, as the derivative of a symmetric function.
+// Equal operands get half each, the derivative of a symmetric function.
 void minimum::gradient(gradient_call& c) {
   auto share = [&](const value& mine, const value& other) {
     return lamina::where(mine < other, c.gradient(), lamina::where(mine == other, c.gradient() * 0.5, 0));
@@ -135,8 +137,8 @@ void maximum::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
   c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
 }
-// Limits that the formulas do not reach are taken instead of 0 times infinity: at 0 to the power of 0 the derivative by the
-// base is 0, and so is the one by the exponent at 0 to any power from 0 on.
+// Uses limits where the formulas would give 0 times infinity: at 0^0 the derivative with respect to the base is 0, and
+// so is the one with respect to the exponent at 0^b for b >= 0.
 void pow::gradient(gradient_call& c) {
   auto base_or_one = [&](const value& at) { return lamina::where(at, 1, c(0)); };
   c(0, [&] {
@@ -149,7 +151,7 @@ void pow::gradient(gradient_call& c) {
 }
 void mod::gradient(gradient_call& c) { remainder_gradient(c); }
 void fmod::gradient(gradient_call& c) { remainder_gradient(c); }
-// Bounds that cross give the upper one, wherever x lies.
+// If the bounds cross, the result is the upper one for every x.
 void clamp::gradient(gradient_call& c) {
   auto inside = [&] { return (c(0) >= c(1)) && (c(0) <= c(2)); };
   c(0, [&] { return lamina::sum_like(lamina::where(inside(), c.gradient(), 0), c(0)); });

@@ -38,7 +38,7 @@ template <class Op> value operate(const value_or_number& first, const value_or_n
 }
 }  // namespace
 
-// Friends of the class, so of its namespace.
+// Friends of the class must be in its namespace.
 namespace ir {
 value operator-(const placed_value& x) { return operate<op::negate>(x); }
 value operator!(const placed_value& x) { return operate<op::logical_not>(x); }
@@ -61,7 +61,7 @@ value operator^(const value_or_number& a, const value_or_number& b) { return ope
 
 namespace lamina::op {
 
-// A micro-operation has the name of its operation.
+// A micro-operation has the same name as its operation.
 #define LAMINA_MAP(name) \
   const kernels::map_functions& name::map(isa set) { return kernels::map_##name##_of(set); }
 LAMINA_MICRO_OPERATIONS(LAMINA_MAP)
@@ -76,7 +76,7 @@ dtype cast::between(dtype from, dtype to) {
   return kernels::casts_at_once(a, b) ? to : static_cast<dtype>(kernels::cast_between(a, b));
 }
 
-// The sign of a few bits fills their byte, so that between a type with a sign and one without they are cast.
+// Types of a few bits are sign-extended to a byte, so casts convert between signed and unsigned ones.
 void bit_cast::emit(emission& e) {
   const auto as_integer = [](dtype t) { return t == dtype::float4_e2m1 ? dtype::uint4 : t; };
   const dtype from = as_integer(e.in_type(0).element), to = as_integer(e.out_type(0).element);
@@ -99,5 +99,5 @@ void bit_cast::map_axis(const attributes&, axis_map& m) { m.elementwise(); }
 
 // Gradients: y is the result, x the operand, g the gradient of the result. Broadcast operands are summed back.
 
-// a - b n with the whole number n that `mod` and `fmod` differ in.
+// a - b n, where `mod` and `fmod` differ in the integer n.
 }  // namespace lamina::op

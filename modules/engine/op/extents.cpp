@@ -1,4 +1,4 @@
-// Extents of values, known or found when a plan is made, for functions that are written with operations of a program.
+// Extents of values, static or known at planning time, for functions composed of program operations.
 module lamina:op.extents;
 import :core;
 import :dtype;
@@ -37,14 +37,14 @@ value constant_list(program& p, const std::vector<std::int64_t>& list) {
   return int_list(p, view<const std::int64_t>(list));
 }
 
-/// A number of elements: known, or an int64 value [1] that a plan knows.
+/// An extent: static, or an int64 value [1] that is known at planning time.
 struct extent_value {
   std::int64_t number = -1;
   value computed;
   bool known() const { return computed.empty(); }
-  /// As an int64 value [1].
+  /// The extent as an int64 value [1].
   value in(program& p) const { return known() ? int_list(p, view<const std::int64_t>(&number, 1)) : computed; }
-  /// As a number of an element type: a constant of rank 0, or [1].
+  /// The extent as a number of an element type: a constant of rank 0, or [1].
   value in(program& p, dtype element) const {
     if (known()) return p.number(static_cast<double>(number), element);
     return apply<op::cast>({element}, computed);
@@ -66,14 +66,14 @@ extent_value times(program& p, const extent_value& a, const extent_value& b) {
   if (b.number == 1) return a;
   return {-1, a.in(p)*b.in(p)};
 }
-/// Of two that broadcast: that which is not 1.
+/// The extent of two that broadcast: the one that is not 1.
 extent_value broadcast_extent(program& p, const extent_value& a, const extent_value& b) {
   if (a.known()) return a.number == 1 ? b : a;
   if (b.known()) return b.number == 1 ? a : b;
   const value one = known_extent(1).in(p);
   return {-1, lamina::where(a.computed == one, b.computed, a.computed)};
 }
-/// Extents as one int64 value.
+/// Extents as one int64 list.
 value list_of(program& p, view<const extent_value> all) {
   std::vector<std::int64_t> numbers;
   std::vector<value> parts;
@@ -84,7 +84,7 @@ value list_of(program& p, view<const extent_value> all) {
   if (numbers.size() == all.size()) return int_list(p, view<const std::int64_t>(numbers));
   return parts.size() == 1 ? parts[0] : lamina::concat(view<const value>(parts), 0);
 }
-/// x under other extents, of which any may become known only when a plan is made.
+/// Reshapes x; any of the extents may be unknown until planning.
 value reshaped(const value& x, const std::vector<extent_value>& to) {
   shape s;
   int open = 0;
@@ -98,7 +98,7 @@ value reshaped(const value& x, const std::vector<extent_value>& to) {
   if (open == 0 || (open == 1 && !empty)) return lamina::reshape(x, s);
   return lamina::reshape_to(x, list_of(x.owner(), view<const extent_value>(to)));
 }
-/// The axes [from, to) of x as one.
+/// Merges the axes [from, to) of x into one.
 value merged(const value& x, int from, int to) {
   std::vector<extent_value> s;
   for (int i = 0; i < x.shape().rank; ++i)
@@ -106,7 +106,7 @@ value merged(const value& x, int from, int to) {
     else s.back() = times(x.owner(), s.back(), extent_of(x, i));
   return to - from == 1 ? x : reshaped(x, s);
 }
-/// x with runs of neighboring axes made one: `groups` has the number of axes of each; none is a new axis of 1.
+/// Merges groups of neighboring axes of x: `groups` has the number of axes of each; 0 inserts an axis of extent 1.
 value merged(const value& x, const std::vector<int>& groups) {
   std::vector<extent_value> to;
   int axis = 0;
@@ -117,7 +117,7 @@ value merged(const value& x, const std::vector<int>& groups) {
   }
   return reshaped(x, to);
 }
-/// The positions along an axis of x, shaped so that they broadcast against x.
+/// The positions along an axis of x, in a shape that broadcasts against x.
 value positions_along(const value& x, int axis) {
   const int rank = x.shape().rank;
   value at = lamina::positions(x, axis);
@@ -125,14 +125,14 @@ value positions_along(const value& x, int axis) {
   for (int i = 1; i < rank - axis; ++i) others.values[others.count++] = i;
   return others.count ? value(lamina::unsqueeze(at, others)) : at;
 }
-/// Zeros, or another number, of the type and shape of x.
+/// A number in the type and shape of x.
 value constant_like(const value& x, double number) {
   return lamina::broadcast_like(x.owner().number(number, x.type().element), x);
 }
 value converted(const value& x, dtype to) {
   return x.type().element == to ? x : value(apply<op::cast>(cast_attributes{to}, x));
 }
-/// A non-negative axis. Errors: shape_error.
+/// Normalizes an axis to be non-negative. Errors: shape_error.
 int axis_of(std::string_view function, std::int64_t axis, const shape& s) {
   const int a = normal_axis(axis, s.rank);
   if (a < 0) {
@@ -141,7 +141,7 @@ int axis_of(std::string_view function, std::int64_t axis, const shape& s) {
   }
   return a;
 }
-/// The axes of a rank with one moved to a place.
+/// The permutation of a rank that moves axis `from` to position `to`.
 axes moved_axis(int rank, int from, int to) {
   axes order;
   for (int i = 0; i < rank; ++i)
@@ -153,7 +153,7 @@ axes moved_axis(int rank, int from, int to) {
 value with_axis_moved(const value& x, int from, int to) {
   return from == to ? x : value(lamina::permute(x, moved_axis(x.shape().rank, from, to)));
 }
-/// The elements of an int64 or float value that is a constant; empty for others.
+/// The elements of a constant int64 or float value; empty for other values.
 std::optional<std::vector<double>> known_numbers(const value& v) {
   const node& n = v.owner().at(v.id());
   if (n.kind != node_kind::constant) return {};
@@ -165,7 +165,7 @@ std::optional<std::vector<double>> known_numbers(const value& v) {
   return all;
 }
 
-/// Options that name a number for each spatial axis, or none: then all are `otherwise`.
+/// Numbers per spatial axis from an option; if it is empty, all are `otherwise`.
 std::vector<std::int64_t> per_axis(const std::vector<std::int64_t>& given, int axes, std::int64_t otherwise,
                                    std::string_view function, std::string_view option) {
   if (given.empty()) return std::vector<std::int64_t>(static_cast<std::size_t>(axes), otherwise);
@@ -175,7 +175,7 @@ std::vector<std::int64_t> per_axis(const std::vector<std::int64_t>& given, int a
     << static_cast<std::int64_t>(given.size()) << " numbers; expected one for each of the " << axes << " spatial axes";
   raise(error_kind::value, t);
 }
-/// The number of axes after [N, C]. Errors: shape_error where it is not 1 to `max`.
+/// The number of axes after [N, C]. Errors: shape_error unless it is 1 to `max`.
 int spatial_axes(const value& x, int max, std::string_view function) {
   const int axes = x.shape().rank - 2;
   if (axes >= 1 && axes <= max) return axes;

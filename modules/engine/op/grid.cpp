@@ -1,4 +1,4 @@
-// Elements around places between them: their positions in a map and their weights, from coordinates that a program computes.
+// Grid sampling: positions of neighboring elements in a map and their weights, from computed coordinates.
 module lamina:op.grid;
 import :core;
 import :dtype;
@@ -16,25 +16,25 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// Position of an element that is none in a sum of positions along up to three axes: the sum is below 0.
+/// Position of an element outside: a sum of up to three axes with it is always below 0.
 inline constexpr std::int64_t no_position = -(std::int64_t(1) << 60);
 
-/// What one axis adds to a position, int64, and its weight.
+/// Contribution of one axis to a position (int64), and its weight.
 struct axis_tap {
   value position, weight;
 };
-/// An element of an axis by a whole number of a floating type; none where it is outside.
+/// Position of an element along an axis, from an integer in a floating type; `no_position` if outside.
 value axis_position(const value& whole, const value& extent, const value& stride) {
   const value inside = whole >= 0 && whole < extent;
   return where(inside, apply<op::cast>({dtype::int64}, whole) * stride, no_position);
 }
-/// A coordinate mirrored at both borders as often as it takes.
+/// A coordinate reflected at both borders as often as necessary.
 value mirrored(const value& x, const value& low, const value& width) {
   const value away = abs(x - low), twice = width * 2;
   const value rest = away - twice * stop_gradient(floor(away / max(twice, 1)));
   return low + where(rest > width, twice - rest, rest);
 }
-/// The elements along an axis around coordinates, with their weights.
+/// The neighboring elements along an axis, with their weights.
 std::vector<axis_tap> axis_taps(value x, const value& extent, const value& stride, const grid_options& o) {
   const value last = extent - 1;
   const value low = o.align_corners ? extent * 0 : extent * 0 - 0.5;
@@ -60,7 +60,7 @@ std::vector<axis_tap> axis_taps(value x, const value& extent, const value& strid
 struct neighbor_tables {
   value positions, weights;
 };
-/// Positions and weights [N, P, taps] in a map of these extents, from the coordinates [N, P] along each of its axes.
+/// Positions and weights [N, P, taps] in a map with these extents, from coordinates [N, P] along each of its axes.
 neighbor_tables neighbors_of(view<const value> coordinates, view<const extent_value> extents, const grid_options& o) {
   program& p = coordinates[0].owner();
   const dtype element = coordinates[0].type().element;

@@ -1,5 +1,5 @@
-// Operations that run on the host, between plans: control flow whose branches and iterations may give other extents, and
-// values that are no tensors, sequences and optionals. Their subprograms run in sessions of their own, which keep plans.
+// Operations that run on the host, between plans: control flow whose branches and iterations may give different
+// extents, and values other than tensors: sequences and optionals. Each subprogram has its own session, with plans.
 export module lamina:op.host;
 import :any_value;
 import :core;
@@ -13,7 +13,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Which operands stand before the carries, and how many of these there are.
+/// Which operands precede the carries, and the number of carries.
 struct host_loop_attributes {
   bool trips = false, condition = false;
   std::int64_t carries = 0;
@@ -22,17 +22,17 @@ struct host_loop_attributes {
   }
   bool operator==(const host_loop_attributes&) const = default;
 };
-/// What stands for the tensors that are not there.
+/// Type of the absent tensors of an empty sequence or optional.
 struct empty_attributes {
   dtype element = dtype::float32;
   shape dims;
-  bool sequence = false;  // of an optional
+  bool sequence = false;  // an optional sequence
   static constexpr void members(auto& a, auto&& f) {
     f("element", a.element), f("dims", a.dims), f("sequence", a.sequence);
   }
   bool operator==(const empty_attributes&) const = default;
 };
-/// How a sequence is joined.
+/// How a sequence is concatenated.
 struct concat_sequence_attributes {
   std::int64_t axis = 0;
   bool new_axis = false;  ///< tensors are stacked along a new axis
@@ -42,7 +42,7 @@ struct concat_sequence_attributes {
 /// How a tensor is split.
 struct split_to_sequence_attributes {
   std::int64_t axis = 0;
-  bool keepdims = true;  ///< of parts of one position, where no sizes are given
+  bool keepdims = true;  ///< for parts of one position, where no sizes are given
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("keepdims", a.keepdims); }
   bool operator==(const split_to_sequence_attributes&) const = default;
 };
@@ -70,7 +70,7 @@ constexpr bool is_one_integer(const tensor_type& t, inference& out) {
   out.why << "the position is not one number";
   return false;
 }
-// That a tensor may stand in a sequence.
+// Whether a tensor may be an element of a sequence.
 constexpr bool is_element(const tensor_type& sequence, const tensor_type& t, inference& out) {
   if (!is_tensor(t, out)) return false;
   if (t.element != sequence.element) {
@@ -99,7 +99,7 @@ struct host_cond {
   static void inside(const void* attributes, std::vector<tensor_type>& in, text& why);
   static void run(host_call&);
 };
-/// Results are the carries after the last iteration, then what each iteration gives, stacked along a new first axis.
+/// Results are the carries after the last iteration, then the per-iteration outputs, stacked along a new first axis.
 struct host_loop {
   static constexpr std::string_view name = "host_loop";
   static constexpr int operands = -1, subprograms = 1;
@@ -111,7 +111,7 @@ struct host_loop {
   static void outside(const void* attributes, view<const tensor_type> in, std::vector<tensor_type>& results, text& why);
   static void run(host_call&);
 };
-/// Results are sequences of what the subprogram gives for each position of the operands that are sequences.
+/// Results are sequences of the subprogram's results, one element per position of the operands that are sequences.
 struct sequence_map {
   static constexpr std::string_view name = "sequence_map";
   static constexpr int operands = -1, subprograms = 1;
@@ -148,7 +148,7 @@ struct sequence_empty {
   }
   static void run(host_call&);
 };
-/// Operands: a sequence, a tensor, and where three are given the position of the tensor.
+/// Operands: a sequence, a tensor, and optionally the position of the tensor.
 struct sequence_insert {
   static constexpr std::string_view name = "sequence_insert";
   static constexpr int operands = -1;
@@ -165,7 +165,7 @@ struct sequence_insert {
   }
   static void run(host_call&);
 };
-/// Operands: a sequence, and where two are given the position that is left out.
+/// Operands: a sequence, and optionally the position of the removed tensor.
 struct sequence_erase {
   static constexpr std::string_view name = "sequence_erase";
   static constexpr int operands = -1;
@@ -223,7 +223,7 @@ struct concat_sequence {
   }
   static void run(host_call&);
 };
-/// Operands: a tensor, and where two are given the size of each part, or that of all but the last.
+/// Operands: a tensor, and optionally the size of each part, or one size for all but the last.
 struct split_to_sequence {
   static constexpr std::string_view name = "split_to_sequence";
   static constexpr int operands = -1;
@@ -318,66 +318,67 @@ inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- control flow ---------------------------------------------------------------------------------------------------
 //
-// These operations run between plans: a program that has some is run by a session, in segments. They have no gradient.
-// Their subprograms may count extents when they run, and have such operations themselves.
+// These operations run between plans: a session runs a program with any of them in segments. They have no gradient.
+// Their subprograms may contain operations with data-dependent shapes, and such operations too.
 
-/// Runs one of two programs on the operands, as a predicate decides. Results of the two may differ in extents (ONNX If);
-/// `cond` is the faster one where they do not.
-/// Shapes:  the predicate is bool of one element; both programs take the operands and give results of the same kinds, element types
-///          and ranks. Extents of the results: those that both give, else known only in a run.
+/// Runs one of two programs on the operands, chosen by a predicate. Results of the two may differ in extents (ONNX If);
+/// `cond` is faster where they do not.
+/// Shapes:  the predicate is bool of one element; both programs take the operands and give results of the same kinds,
+///          element types and ranks. Extents of the results: known where both programs agree, else known only in a run.
 /// Errors:  shape_error, type_error where the predicate, the operands or the results do not fit; state_error for a program with
 ///          states; value_error for a wrong number of operands or results.
 export std::vector<value> host_cond(const value& predicate, std::shared_ptr<const program> then,
                                     std::shared_ptr<const program> otherwise, view<const value> operands,
                                     const origin& = {});
 
-/// How often a `host_loop` runs: as often as `trips` says, an int64 of one element, and while the condition holds, which begins as
-/// `condition`, a bool of one element. An empty one says nothing; one of them is given.
+/// Bounds of a `host_loop`: at most `trips` iterations, an int64 of one element, while a condition holds, whose initial
+/// value is `condition`, a bool of one element. An empty bound does not limit; at least one must be given.
 export struct host_loop_bounds {
   value trips{}, condition{};
 };
-/// Runs a program again and again (ONNX Loop). Carries may be sequences and optionals, and may change extents from iteration to
-/// iteration where the program's inputs leave them open.
-/// Shapes:  the program's inputs are the number of the iteration, int64 [], the condition, bool [], the carries, the invariants;
-///          its outputs the condition for the next iteration, bool of one element, the next carries, and what each iteration gives,
-///          [...]. Results: the carries after the last iteration, then [n, ...] for each of the others; after no iteration
-///          [0, ...], with 0 for extents that are not known.
-/// Errors:  those of `host_cond`; value_error without bounds, and where a run finds that iterations give different extents.
+/// Runs a program repeatedly (ONNX Loop). Carries may be sequences and optionals, and may change extents between
+/// iterations where the program's inputs leave them open.
+/// Shapes:  the program's inputs are the iteration number, int64 [], the condition, bool [], the carries, the
+///          invariants; its outputs the condition for the next iteration, bool of one element, the next carries, and
+///          per-iteration outputs [...]. Results: the carries after the last iteration, then [n, ...] for each of the
+///          others; after no iteration [0, ...], with 0 for unknown extents.
+/// Errors:  those of `host_cond`; value_error without bounds, and in a run where iterations give different extents.
 export std::vector<value> host_loop(const host_loop_bounds& bounds, std::shared_ptr<const program> body,
                                     view<const value> carries, view<const value> invariants = {}, const origin& = {});
 
-/// Runs a program for each position of sequences of one length (ONNX SequenceMap). Operands that are tensors are the same each
-/// time; the first operand is a sequence. Results: sequences of the program's results.
-/// Errors:  those of `host_cond`; value_error where a run finds that lengths differ.
+/// Runs a program for each position of sequences of one length (ONNX SequenceMap). Operands that are tensors are the
+/// same each time; the first operand is a sequence. Results: sequences of the program's results.
+/// Errors:  those of `host_cond`; value_error in a run with different lengths.
 export std::vector<value> sequence_map(std::shared_ptr<const program> body, view<const value> operands,
                                        const origin& = {});
 
 // ---- sequences ------------------------------------------------------------------------------------------------------
 //
-// Tensors of a sequence share memory with those that went into it. They have one element type and one rank; extents may
-// differ. Positions are int32 or int64 values of one element, negative ones count from the end.
+// Tensors of a sequence share memory with the inserted ones. They have one element type and one rank; extents may
+// differ. Positions are int32 or int64 values of one element; negative ones count from the end.
 
 /// A sequence of tensors.   Errors: unsupported_error for tensors of different ranks; type_error.
 export value sequence_of(view<const value> tensors, const origin& = {});
-/// A sequence without tensors, for tensors of this element type and shape; `dyn` stands for extents that are open.
+/// A sequence without tensors, for tensors of this element type and shape; `dyn` marks open extents.
 export value sequence_empty(program& owner, const tensor_type& of, const origin& = {});
-/// The sequence with one more tensor, at its end or before a position, which may be its length.
-/// Errors: value_error where a run finds the position outside, as of what follows; type_error, shape_error.
+/// Inserts a tensor at the end of a sequence or before a position, which may be its length.
+/// Errors: value_error in a run with a position out of range, also for the functions below; type_error, shape_error.
 export value sequence_insert(const value& sequence, const value& tensor, const origin& = {});
 export value sequence_insert(const value& sequence, const value& tensor, const value& position, const origin& = {});
-/// The sequence without its last tensor, or that at a position.
+/// Removes the last tensor of a sequence, or the one at a position.
 export value sequence_erase(const value& sequence, const origin& = {});
 export value sequence_erase(const value& sequence, const value& position, const origin& = {});
 /// The tensor at a position.
 export value sequence_at(const value& sequence, const value& position, const origin& = {});
-/// How many tensors there are.   -> int64 [].
+/// Number of tensors.   -> int64 [].
 export value sequence_length(const value& sequence, const origin& = {});
-/// The tensors side by side along an axis, or stacked along a new one (ONNX ConcatFromSequence).
-/// Shapes: of [2, 3] and [4, 3] axis 0 -> [6, 3].   Errors: value_error where a run finds no tensor, or other extents that differ.
+/// Concatenates the tensors along an axis, or stacks them along a new one (ONNX ConcatFromSequence).
+/// Shapes: of [2, 3] and [4, 3] axis 0 -> [6, 3].   Errors: value_error in a run without a tensor, or where other
+/// extents differ.
 export value concat_sequence(const value& sequence, concat_sequence_attributes a = {}, const origin& = {});
-/// The parts of a tensor along an axis (ONNX SplitToSequence): of one position each; or of so many as an int32 or int64 number
-/// says, the last one of what is left; or of as many as each element of a vector says.
-/// Errors: value_error where a run finds sizes that are not those of the axis.
+/// Splits a tensor along an axis (ONNX SplitToSequence): into parts of one position; or of a size given as an int32 or
+/// int64 number, the last part with the remainder; or of the sizes given as a vector.
+/// Errors: value_error in a run with sizes that do not match the axis.
 export value split_to_sequence(const value& x, split_to_sequence_attributes a = {}, const origin& = {});
 export value split_to_sequence(const value& x, const value& sizes, split_to_sequence_attributes a = {},
                                const origin& = {});
@@ -388,9 +389,9 @@ export value split_to_sequence(const value& x, const value& sizes, split_to_sequ
 export value optional_of(const value& x, const origin& = {});
 /// An optional without a value, of a tensor or a sequence of this type.   Errors: type_error for the type of an optional.
 export value optional_none(program& owner, const tensor_type& of, const origin& = {});
-/// Whether it holds one; true for what is no optional.   -> bool [].
+/// Whether an optional has a value; true for other values.   -> bool [].
 export value optional_has_value(const value& x, const origin& = {});
-/// What it holds; itself for what is no optional.   Errors: value_error where a run finds nothing.
+/// The value of an optional; other values themselves.   Errors: value_error in a run where it is empty.
 export value optional_value(const value& x, const origin& = {});
 
 }  // namespace lamina

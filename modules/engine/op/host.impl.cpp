@@ -17,9 +17,9 @@ namespace {
 
 // ---- what runs share ------------------------------------------------------------------------------------------------
 
-// Elements that are addresses into memory that their storage keeps alive.
+// Whether elements are pointers into memory that their storage keeps alive.
 bool refers_to_memory(dtype t) { return name_of(t) == "string"; }
-// Memory for elements that are copied from these tensors.
+// Memory for elements that are copied from these tensors; keeps the sources alive if elements refer to memory.
 storage memory_for_copies(std::size_t bytes, dtype element, std::vector<any_tensor> sources) {
   if (!refers_to_memory(element)) return storage(bytes);
   struct kept {
@@ -37,7 +37,7 @@ template <class T> any_tensor rank_0(T v, dtype element) {
   return t;
 }
 
-// A position among `count`, or up to `count` itself; negative ones count from the end.
+// A position in [0, count), or up to `count` with `end_too`; negative ones count from the end.
 std::size_t position_of(const host_call& c, std::size_t operand, std::size_t count, bool end_too = false) {
   const std::int64_t given = c.number(operand), n = static_cast<std::int64_t>(count), end = n + (end_too ? 1 : 0);
   if (given >= -n && given < end) return static_cast<std::size_t>(given < 0 ? given + n : given);
@@ -46,7 +46,7 @@ std::size_t position_of(const host_call& c, std::size_t operand, std::size_t cou
   c.fail(error_kind::value, t << "position " << given << " is outside " << -n << ".." << end - 1);
 }
 
-// What iterations give, one behind the other.
+// Stacks the results of iterations along a first axis.
 class stacked {
  public:
   void add(const host_call& c, std::size_t result, const any_tensor& t) {
@@ -121,7 +121,7 @@ void op::host_cond::run(host_call& c) {
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// How many operands stand before the carries; none where there are too few.
+// Number of operands before the carries; none, with a reason, if there are too few operands.
 std::optional<std::size_t> before_carries(const host_loop_attributes& a, std::size_t operands, text& why) {
   const std::size_t first = (a.trips ? 1u : 0u) + (a.condition ? 1u : 0u);
   if (a.carries >= 0 && first <= operands && static_cast<std::uint64_t>(a.carries) <= operands - first) return first;
@@ -139,7 +139,7 @@ void op::host_loop::inside(const void* attributes, std::vector<tensor_type>& in,
     why << "the number of iterations is " << in[0] << " and must be int64 of one element";
   else if (a.condition && !is_truth(in[*first - 1]))
     why << "the condition is " << in[*first - 1] << " and must be bool of one element";
-  // Extents of a carry may be others from the second iteration on.
+  // From the second iteration on a carry may have other extents.
   std::vector<tensor_type> types{{dtype::int64, {}}, {dtype::boolean, {}}};
   for (std::size_t i = *first; i < in.size(); ++i) {
     types.push_back(in[i]);
@@ -283,7 +283,7 @@ void op::sequence_length::run(host_call& c) {
 }
 
 namespace {
-// Copies `rows` rows from one tensor to another, which are this far from each other.
+// Copies `rows` rows from one tensor to another, with the given strides.
 void copy_rows(std::byte* to, std::size_t to_stride, const std::byte* from, std::size_t from_stride, std::size_t bytes,
                std::int64_t rows) {
   if (bytes == 0) return;
@@ -334,14 +334,14 @@ void op::concat_sequence::run(host_call& c) {
 }
 
 namespace {
-// An axis beside one without positions may be any length: its parts are tensors all the same.
+// If another axis is empty, this axis may have any length, and each part is still a tensor: hence a limit.
 constexpr std::int64_t max_parts = 1 << 20;
 void check_parts(const host_call& c, std::int64_t parts) {
   if (parts <= max_parts) return;
   text t;
   c.fail(error_kind::value, t << parts << " parts; " << max_parts << " are the most");
 }
-// How many positions of the axis each part has.
+// Number of positions of each part along the axis.
 std::vector<std::int64_t> part_sizes(const host_call& c, std::int64_t length) {
   if (c.operands().size() < 2) {
     check_parts(c, length);

@@ -1,4 +1,4 @@
-// Elements found by integer positions, running sums, and order along an axis.
+// Indexing by integer positions, running sums and products, and sorting along an axis.
 export module lamina:op.index;
 import :core;
 import :dtype;
@@ -28,7 +28,7 @@ struct cumsum_attributes {
   }
   bool operator==(const cumsum_attributes&) const = default;
 };
-/// The first `count` positions in order along an axis; all of them where it is `all`.
+/// The first `count` positions in sorted order along an axis; `all` of them by default.
 struct order_attributes {
   static constexpr std::int64_t all = -1;
   std::int64_t count = all, axis = -1;
@@ -58,7 +58,7 @@ constexpr int indexed_axis(std::int64_t axis, const shape& s, inference& out) {
   if (a < 0) out.why << "axis " << axis << " is outside the rank";
   return a;
 }
-/// Rows of x in place of the positions: x without its axis around the shape of the positions.
+/// Shape of x with its axis replaced by the shape of the positions.
 constexpr bool gathered_shape(const shape& x, const shape& index, int axis, shape& r, inference& out) {
   if (x.rank - 1 + index.rank > max_rank) {
     out.why << "the result would have rank " << x.rank - 1 + index.rank << "; the limit is " << max_rank;
@@ -70,7 +70,7 @@ constexpr bool gathered_shape(const shape& x, const shape& index, int axis, shap
   for (int i = axis + 1; i < x.rank; ++i) r.push_back(x[i]);
   return true;
 }
-/// Whether positions have the shape of x but along an axis.
+/// Whether positions have the shape of x, except along an axis.
 constexpr bool beside_axis(const shape& x, const shape& index, int axis, inference& out) {
   bool fit = x.rank == index.rank;
   for (int i = 0; fit && i < x.rank; ++i) fit = i == axis || may_equal(x[i], index[i]);
@@ -80,7 +80,7 @@ constexpr bool beside_axis(const shape& x, const shape& index, int axis, inferen
 }  // namespace detail
 
 namespace op {
-/// What the definitions that read positions share: a run finds out whether they are inside.
+/// Common base of definitions that read positions, which are range-checked in a run.
 template <fixed_string Name, int Operands, unsigned ShapeOnly = 0> struct by_position {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = Operands;
@@ -98,7 +98,7 @@ struct gather : by_position<"gather", 2> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Zeros of the third operand's shape, to whose rows those of the first are added at the positions of the second.
+/// Zeros of the third operand's shape, with rows of the first operand added at the positions of the second.
 struct scatter_rows : by_position<"scatter_rows", 3, 4> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     shape r;
@@ -127,7 +127,7 @@ struct take_along_axis : by_position<"take_along_axis", 2> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Zeros of the third operand's shape, to which the elements of the first are added at the positions of the second.
+/// Zeros of the third operand's shape, with elements of the first operand added at the positions of the second.
 struct scatter_elements : by_position<"scatter_elements", 3, 4> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
@@ -192,8 +192,8 @@ struct cumprod {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// int64 positions in order: equal elements in that of their positions, NaN above all numbers. A second operand, of one axis,
-/// says by its extent how many there are to be; only its shape is read.
+/// int64 positions in sorted order; the sort is stable, NaN sorts above all numbers. The extent of an optional second
+/// operand, of one axis, gives the number of positions; only its shape is read.
 struct order {
   static constexpr std::string_view name = "order";
   static constexpr int operands = -1;
@@ -229,9 +229,9 @@ struct order {
   }
   static void emit(emission&);
 };
-/// The first operand with rows of its first axis replaced by those of the third at the positions of the second; of those for
-/// one row the last one stays. What made the rows has looked at the positions: here one outside is left out. A state that
-/// is assigned the result is changed in its place.
+/// The first operand with rows of its first axis replaced by rows of the third at the positions of the second; for
+/// duplicates the last row wins. The producer of the rows has checked the positions: one out of range is skipped here.
+/// A state that is assigned the result is updated in place.
 struct put_rows {
   static constexpr std::string_view name = "put_rows";
   static constexpr int operands = 3, updates = 0;
@@ -248,8 +248,8 @@ struct put_rows {
   }
   static void emit(emission&);
 };
-/// Rows [n, ...] of the first operand, each replaced by the sum of all that have its position [n] in the first axis of the
-/// third. Numerics: summed in the order of the positions.
+/// Rows [n, ...] of the first operand, each replaced by the sum of all rows with the same position [n], a position in
+/// the first axis of the third. Numerics: summed in the order of the positions.
 struct sum_rows_alike : by_position<"sum_rows_alike", 3, 4> {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
@@ -286,7 +286,7 @@ struct embedding {
     op::gather::infer({0}, in, out);
   }
 };
-/// Operands in the order in which users write them: what is added to, the positions, what is added.
+/// Operands in the order in which users pass them: the base, the positions, the updates.
 template <class Op, fixed_string Name> struct addition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 3;
@@ -305,14 +305,14 @@ using scatter_add = addition<op::scatter_elements, "scatter_add">;
 using index_add = addition<op::scatter_rows, "index_add">;
 }  // namespace rule
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 //
-// Positions are int64 and may be negative, as in NumPy: -1 is the last. One outside of its axis ends the run with a
+// Positions are int64 and may be negative, as in NumPy: -1 is the last. A position out of range ends the run with a
 // value_error that names the operation, and no state is assigned.
 
 /// Slices of x along an axis at any positions: result[.., j, ..] = x[.., index[j], ..] (ONNX Gather, numpy.take).
 /// Shapes: x [3, V, 4], index [5, 6], axis 1 -> [3, 5, 6, 4].   Types: any, index int64.
-/// Gradient: slices are added where they came from, in the order of the positions for any number of threads.
+/// Gradient: slices are added back where they came from, in the order of the positions for any number of threads.
 export template <Symbolic X, Symbolic I>
 requires accepted<diagnostic<applying_of_rank<op::gather, rank_of_rule, X, I>>()>
 constexpr auto gather(const X& x, const I& index, std::int64_t axis, origin_of<X, I> = {}) {
@@ -323,7 +323,7 @@ requires accepted<diagnostic<applying_of_rank<op::gather, rank_of_rule, X, I>>()
 constexpr auto gather(const X& x, const I& index, A a, origin_of<X, I> = {}) {
   return apply_of_rank<op::gather, rank_of_rule>(a, x, index);
 }
-/// The same with the axis in the type; the first without one.
+/// The same with the axis as a template parameter; 0 by default.
 export template <int Axis = 0, Symbolic X, Symbolic I>
 requires accepted<diagnostic<applying_fixed<op::gather, axis_attributes{Axis}, X, I>>()>
 constexpr auto gather(const X& x, const I& index, origin_of<X, I> = {}) {
@@ -336,7 +336,7 @@ constexpr auto embedding(const W& table, const I& ids, origin_of<W, I> = {}) {
   detail::obey<rule::embedding>({}, table, ids);
   return gather<0>(table, ids);
 }
-/// Elements of x along an axis, each at a position of its own (ONNX GatherElements, numpy.take_along_axis).
+/// Elements of x along an axis, each at its own position (ONNX GatherElements, numpy.take_along_axis).
 /// Shapes: x [3, V], index [3, 5], axis 1 -> [3, 5].   Types: any, index int64.
 export template <Symbolic X, Symbolic I>
 requires accepted<diagnostic<applying_of_rank<op::take_along_axis, rank_of_rule, X, I>>()>
@@ -353,9 +353,9 @@ requires accepted<diagnostic<applying_fixed<op::take_along_axis, axis_attributes
 constexpr auto take_along_axis(const X& x, const I& index, origin_of<X, I> = {}) {
   return apply_fixed<op::take_along_axis, axis_attributes{Axis}>(x, index);
 }
-/// x with updates added at positions along an axis, several to one place too; the adjoint of take_along_axis.
+/// x with updates added at positions along an axis, duplicates accumulated; the adjoint of take_along_axis.
 /// Shapes: x [3, V], index and updates [3, 5], axis 1 -> [3, V].   Types: float and integer.
-/// Numerics: what goes to one place is summed in the order of the positions, then added to x.
+/// Numerics: updates for one position are summed in the order of the positions, then added to x.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
 requires accepted<diagnostic<applying_of_rank<rule::scatter_add, rank_of_rule, X, I, U>>()>
 constexpr auto scatter_add(const X& x, const I& index, const U& updates, A a, origin_of<X, I, U> = {}) {
@@ -373,7 +373,7 @@ constexpr auto scatter_add(const X& x, const I& index, const U& updates, origin_
   detail::obey<rule::scatter_add>({Axis}, x, index, updates);
   return x + apply_fixed<op::scatter_elements, axis_attributes{Axis}>(updates, index, x);
 }
-/// x with whole slices of updates added at positions of an axis; the adjoint of gather.
+/// x with slices of updates added at positions of an axis; the adjoint of gather.
 /// Shapes: x [V, 4], index [5], updates [5, 4], axis 0 -> [V, 4].   Types: float and integer.
 export template <Symbolic X, Symbolic I, Symbolic U, std::same_as<axis_attributes> A = axis_attributes>
 requires accepted<diagnostic<applying_of_rank<rule::index_add, rank_of_rule, X, I, U>>()>
@@ -393,25 +393,25 @@ constexpr auto index_add(const X& x, const I& index, const U& updates, origin_of
   return x + apply_fixed<op::scatter_rows, axis_attributes{Axis}>(updates, index, x);
 }
 /// Zeros with 1 at each position, along a new last axis.   Shapes: [2, 3] with depth 10 -> [2, 3, 10].
-/// (`one_hot` is a tensor that is made of one position known when it is written.)
+/// (`one_hot` makes a tensor from one position known at compile time.)
 export template <Symbolic I> requires accepted<diagnostic<run_time_check<"to_one_hot<10>(index)", I>>()>
 constexpr auto to_one_hot(const I& index, std::int64_t depth, dtype element = dtype::float32, origin_of<I> = {}) {
   return apply<op::to_one_hot>({depth, element}, index);
 }
-/// Of a typed operand the element type stands in the type, the depth may be known only at run time.
+/// For a typed operand the element type is a template parameter; the depth may be known only at run time.
 export template <Element T = float, Typed I>
 requires accepted<diagnostic<applying_of_rank<op::to_one_hot, rank_of_rule, I>>()>
 auto to_one_hot(const I& index, std::int64_t depth) {
   return cast<T>(apply_of_rank<op::to_one_hot, rank_of_rule>({depth, dtype::float32}, index));
 }
-/// The same with depth and element type in the type.
+/// The same with depth and element type as template parameters.
 export template <std::int64_t Depth, Element T = float, Symbolic I>
 requires accepted<diagnostic<applying_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}, I>>()>
 constexpr auto to_one_hot(const I& index, origin_of<I> = {}) {
   return apply_fixed<op::to_one_hot, one_hot_attributes{Depth, dtype_of<T>}>(index);
 }
 
-/// Running sums along an axis; `exclusive` leaves each element itself out, `reverse` begins at the end.
+/// Running sums along an axis; `exclusive` omits the element itself, `reverse` sums from the end.
 /// Numerics: float32 adds in double; integers wrap.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::cumsum, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
@@ -424,7 +424,7 @@ constexpr auto cumsum(const X& x, cumsum_attributes a, origin_of<X> = {}) {
 }
 
 /// Running products along an axis; otherwise as `cumsum`.   Numerics: float32 multiplies in double; integers wrap.
-/// Gradient: without division; its memory grows with the square of the extent.
+/// Gradient: without division; its memory is quadratic in the extent.
 export template <std::int64_t Axis = -1, bool Exclusive = false, bool Reverse = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::cumprod, cumsum_attributes{Axis, Exclusive, Reverse}, X>>()>
 constexpr auto cumprod(const X& x, origin_of<X> = {}) {
@@ -435,7 +435,7 @@ constexpr auto cumprod(const X& x, cumsum_attributes a, origin_of<X> = {}) {
   return apply_of_rank<op::cumprod, rank_of_rule>(a, x);
 }
 
-/// Positions that sort x along an axis; equal elements stay in order, NaN counts as above all numbers.
+/// Positions that sort x along an axis; the sort is stable, NaN sorts above all numbers.
 export template <std::int64_t Axis = -1, bool Descending = false, Symbolic X> requires accepted<
     diagnostic<applying_fixed<rule::order<"argsort">, order_attributes{order_attributes::all, Axis, Descending}, X>>()>
 constexpr auto argsort(const X& x, origin_of<X> = {}) {
@@ -463,7 +463,7 @@ template <class V, class I> struct top_k_result {
   V values;
   I indices;
 };
-/// The k largest (or smallest) elements along an axis in order, and their int64 positions; of equal ones the first.
+/// The k largest (or smallest) elements along an axis in sorted order, and their int64 positions; ties: the first ones.
 /// Shapes: [3, 9] -> twice [3, k].   Types: float and integer.   Errors: shape_error where there are fewer than k.
 /// Gradient: that of the values.
 export template <std::int64_t K, std::int64_t Axis = -1, bool Largest = true, Symbolic X>

@@ -36,13 +36,13 @@ void take_along_axis::gradient(gradient_call& c) {
 void scatter_elements::gradient(gradient_call& c) {
   c(0, [&] { return lamina::take_along_axis(c.gradient(), c(1), c.attributes<axis_attributes>().axis); });
 }
-void to_one_hot::gradient(gradient_call&) {}  // positions have none
+void to_one_hot::gradient(gradient_call&) {}  // positions have no gradient
 void cumsum::gradient(gradient_call& c) {
   auto a = c.attributes<cumsum_attributes>();
   a.reverse = !a.reverse;
   c(lamina::cumsum(c.gradient(), a));
 }
-// For each element the products without it: those of rows in which it is 1.
+// For each element the products without it: those of rows in which it is replaced by 1.
 void cumprod::gradient(gradient_call& c) {
   auto a = c.attributes<cumsum_attributes>();
   const int rank = c(0).shape().rank, axis = detail::normal_axis(a.axis, rank), last = rank - 1;

@@ -32,8 +32,8 @@ line along(const shape& s, std::int64_t at) {
 }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 
-// A counter for each step: steps of one stage may run at the same time. `operand` holds the positions, and those of the step
-// begin at number `begin`.
+// A status counter for a step; one per step, because steps of one stage may run at the same time. `operand` contains
+// the positions; those of the step begin at index `begin`.
 buffer_ref range_check(emission& e, std::int64_t length, std::size_t operand = 1, std::int64_t begin = 0) {
   text t = detail::named(e);
   if (length) t << ": a position is outside " << -length << ".." << length - 1;
@@ -41,7 +41,7 @@ buffer_ref range_check(emission& e, std::int64_t length, std::size_t operand = 1
   return e.status_with_first(t.view(), {.of = e.in_type(operand).dims, .begin = begin});
 }
 
-// The arguments of a kernel that goes over rows of `length` entries of `inner` elements, by `count` positions in each.
+// The arguments of a kernel over rows of `length` entries of `inner` elements, with `count` positions each.
 template <class Arguments>
 Arguments rows_of(std::int64_t outer, std::int64_t count, std::int64_t length, std::int64_t inner) {
   Arguments a{};
@@ -52,7 +52,7 @@ Arguments rows_of(std::int64_t outer, std::int64_t count, std::int64_t length, s
   return a;
 }
 
-// Every place is written by one step, which sees the positions in their order.
+// Each output element is written by a single step, which visits the positions in order.
 void emit_scatter_rows(emission& e) {
   auto [axis, outer, length, inner] = along(e.out_type(0).dims, e.attributes<axis_attributes>().axis);
   auto size = bytes_of(e.out_type(0));
@@ -72,7 +72,7 @@ void emit_scatter_rows(emission& e) {
   if (outer >= 16) {
     emission::cut(outer, 4.0 * static_cast<double>((count + length) * inner),
                   [&](std::int64_t first, std::int64_t n) { part(first, n, 0, length); });
-  } else if (inner < 16 || length == 0) {  // a step looks at all positions: not worth it for short rows
+  } else if (inner < 16 || length == 0) {  // every step visits all positions: not worth it for short rows
     part(0, outer, 0, length);
   } else {
     double cost = 4.0 * static_cast<double>(outer * (count + length) * inner) / static_cast<double>(length);
@@ -179,7 +179,7 @@ void take_along_axis::emit(emission& e) {
 void scatter_elements::emit(emission& e) { emit_scatter_elements(e); }
 
 namespace {
-// A kernel of running sums or products.
+// Emits running sums or products with a kernel.
 void emit_running(emission& e, kernels::kernel run) {
   const auto& at = e.attributes<cumsum_attributes>();
   auto [axis, outer, length, inner] = along(e.in_type(0).dims, at.axis);

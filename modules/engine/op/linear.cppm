@@ -15,8 +15,8 @@ import lamina.std;
 
 namespace lamina {
 
-/// Whether the last two axes of an operand are exchanged; never a copy. `compute` is what float32 operands are rounded to before
-/// they are multiplied: float32, bfloat16 or float16. Sums and result stay float32, gradients round as the product does.
+/// Whether the last two axes of an operand are exchanged; never a copy. `compute`: type that float32 operands are
+/// rounded to before multiplying: float32, bfloat16 or float16. Sums and result stay float32; gradients round as well.
 export struct matmul_attributes {
   bool transpose_a = false, transpose_b = false;
   product_type compute{};
@@ -27,7 +27,7 @@ export struct matmul_attributes {
   bool operator==(const matmul_attributes&) const = default;
 };
 
-/// How many axes a contraction sums over.
+/// Number of axes that a contraction sums over.
 struct dot_attributes {
   int count = 1;
   static constexpr void members(auto& a, auto&& f) { f("count", a.count); }
@@ -77,8 +77,8 @@ export struct matmul {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// The product of two tensors as matrices under the axes that it has: those of the second operand but its last `count`,
-/// then those of the third but its first. Only the shapes of both are read.
+/// Reshapes a product of two tensors as matrices to the unflattened axes: those of the second operand but its last
+/// `count`, then those of the third but its first `count`. Only the shapes of both are read.
 struct dot_result {
   static constexpr std::string_view name = "dot_result";
   static constexpr int operands = 3, alias = 0;
@@ -141,7 +141,7 @@ struct dot {
 }  // namespace rule
 
 /// Matrix product over the last two axes; leading axes broadcast.
-/// Shapes:  a [..., M, K], b [..., K, N] -> [..., M, N]; an operand marked as transposed has its last two axes exchanged.
+/// Shapes:  a [..., M, K], b [..., K, N] -> [..., M, N]; a transposed operand has its last two axes exchanged.
 /// Numerics: one fused multiply-add chain per block of at most 768 of K.   Errors: shape_error where the inner sizes differ.
 /// Transposition is in the type (`matmul<false, true>(x, w)`) or an attribute (`matmul(x, w, {.transpose_b = true})`).
 export template <bool TransposeA = false, bool TransposeB = false, Symbolic A, Symbolic B>
@@ -155,7 +155,7 @@ constexpr auto matmul(A&& a, B&& b, matmul_attributes at, origin_of<A, B> = {}) 
   return apply_of_rank<op::matmul, rank_of_rule>(at, std::forward<A>(a), std::forward<B>(b));
 }
 
-/// Rows of features times the rows of a weight, and a bias: x w^T + b.
+/// Affine map of rows: x w^T + b.
 /// Shapes:  x [..., in], w [out, in], b [out] -> [..., out].   Errors: shape_error where the inner sizes differ.
 export template <Symbolic X, Symbolic W, Symbolic B>
 requires accepted<diagnostic<applying_fixed<op::matmul, matmul_attributes{false, true}, X, W>>()>
@@ -163,7 +163,7 @@ constexpr auto linear(const X& x, const W& w, const B& b, origin_of<X, W, B> = {
   return matmul<false, true>(x, w) + b;
 }
 
-/// Contraction: sums over the last `Count` axes of a with the first of b, one matrix product of both as matrices.
+/// Contraction: sums over the last `Count` axes of a and the first of b, as one matrix product.
 /// Shapes:  a [..., K1, ..., Kn], b [K1, ..., Kn, ...] -> the other axes of a, then those of b; two vectors give a number.
 /// Errors:  shape_error where the axes differ.   Cost: that of matmul; nothing is copied.
 export template <int Count = 1, Symbolic A, Symbolic B>

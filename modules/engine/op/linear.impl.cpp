@@ -30,7 +30,7 @@ const kernels::gemm_functions& functions(const emission& e) {
   return kernels::gemm_of(e.isa(), static_cast<kernels::element>(e.out_type(0).element));
 }
 
-// The packed form of a B that all products share; empty where it is read as it lies.
+// The packed form of a B that all products share; empty if B is read unpacked.
 buffer_ref packed_b(emission& e, const kernels::gemm_functions& gemm, const products& all, bool transposed) {
   const auto& p = all.one;
   const bool rounds = &gemm != &functions(e);
@@ -51,22 +51,22 @@ buffer_ref packed_b(emission& e, const kernels::gemm_functions& gemm, const prod
       !rounds);
 }
 
-// Matrices of an operand in a form of their own, side by side.
+// Matrices of an operand converted to another form, contiguous.
 struct formed {
-  buffer_ref at;          // empty: the operand as it lies
-  std::int64_t from = 0;  // elements from one matrix of the operand to the next; 0: there is one
-  std::int64_t each = 0;  // the same of the form: bytes of B, numbers of A
+  buffer_ref at;          // empty: the operand is used unconverted
+  std::int64_t from = 0;  // elements between matrices of the operand; 0: a single matrix
+  std::int64_t each = 0;  // distance between converted matrices: bytes for B, numbers for A
   std::int64_t of(std::int64_t element) const { return each == 0 ? element : from == 0 ? 0 : element / from * each; }
 };
-// How products are computed: their kernels, and the forms of their operands.
+// How products are computed: kernels, and the forms of their operands.
 struct way {
   const kernels::gemm_functions& gemm;
   formed a{}, b{};
-  bool packed = false;       // the form of B is the kernels'
-  std::int64_t a_bytes = 0;  // of a number of A
+  bool packed = false;       // B is packed for the kernels
+  std::int64_t a_bytes = 0;  // size of a number of A
 };
 
-// A call for rows and columns of a product from these on, or for as many products as `part` has.
+// Emits a call for rows and columns of a product from these on, or for the products in the batch of `part`.
 void emit_part(emission& e, kernels::gemm_args part, const way& by, const matrices& first, std::int64_t row = 0,
                std::int64_t column = 0) {
   const auto& gemm = by.gemm;
@@ -84,11 +84,11 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
   e.step(run, part, where, gemm.scratch_bytes(&part));
 }
 
-// One product, of which rows or, for few rows, columns are cut at tile boundaries, by size alone.
+// Emits one product, cut into rows or, if there are few, columns, at tile boundaries; depends on the size alone.
 void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
   const auto& gemm = by.gemm;
   const double grain = flops < 2e6 ? 2e5 : 1e6;
-  // A part reads all of B or all of A again: few rows are worth it where B stays in the second cache.
+  // Every part reads all of B or of A again: parts of few rows pay off only if B stays in the L2 cache.
   constexpr std::size_t near = 256 * 1024;
   const bool short_parts = by.packed && p.m < 64 * gemm.tile_rows && gemm.packed_bytes(p.k, p.n) > near;
   if (p.m >= p.n || (p.m >= 4 * gemm.tile_rows && !short_parts))
@@ -111,7 +111,7 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, const 
         grain, gemm.panel_columns);
 }
 
-// Products of integers, which have no epilogue, by rows.
+// Integer products, cut by rows; they have no epilogue.
 void emit_integers(emission& e, const products& all) {
   const auto run = kernels::integers_of(e.isa()).product[static_cast<int>(e.out_type(0).element)];
   const auto size = static_cast<std::int64_t>(size_of(e.out_type(0).element));
@@ -135,7 +135,7 @@ void emit_integers(emission& e, const products& all) {
   }
 }
 
-// Rounds A before products whose parts would each round it. The products run after the next stage.
+// Rounds A once, where otherwise each part would round it. The products run after the next stage.
 void round_rows(emission& e, products& all, product_type compute, way& by) {
   const auto& f = detail::bfloat_products(compute, e.isa());
   auto& p = all.one;
@@ -161,7 +161,7 @@ void round_rows(emission& e, products& all, product_type compute, way& by) {
   p.rounded = 1;
 }
 
-// Packs each B for products that run after the next stage.
+// Packs each B. The products run after the next stage.
 void pack_now(emission& e, const products& all, way& by) {
   const auto& p = all.one;
   const auto each = static_cast<std::int64_t>((by.gemm.packed_bytes(p.k, p.n) + 63) / 64 * 64);
@@ -184,7 +184,7 @@ void pack_now(emission& e, const products& all, way& by) {
         400e3, by.gemm.panel_columns);
 }
 
-// Products of operands that are rounded to bfloat16; nothing where they stay float32.
+// The way for products with operands rounded to bfloat16; none if they stay float32.
 std::optional<way> bfloat_way(emission& e, products& all, const matmul_attributes& at, product_type compute) {
   const auto& gemm = *detail::bfloat_products(compute, e.isa()).gemm;
   way by{gemm, {}, {packed_b(e, gemm, all, at.transpose_b)}, true, 4};
@@ -235,9 +235,10 @@ void matmul::emit(emission& e) {
   p.prepacked = by.packed;
 
   const double flops = all.flops();
-  constexpr double least = 4e5;  // flops of a product that is cut
+  constexpr double least = 4e5;  // products of fewer flops are not cut
   const bool small = flops < least;
-  // Small products at equal distances are few calls. A single column stays a call of its own, which sums it in another order.
+  // Small products at equal strides become few calls. A single column stays a separate call, which sums in another
+  // order.
   const std::int64_t a_count = all.a.size();
   const bool even = (a_count == 1 || a_count == all.count) && (all.one_b || all.b.size() == all.count);
   if (all.count > 1 && small && even && !by.packed && p.n > 1) {
@@ -270,7 +271,7 @@ void matmul::map_axis(const attributes& at, axis_map& m) {
     m.worth_copies = true;
   } else if (!m.broadcast(1)) return;
   if (c.rank == 2 && at.transpose_a) {
-    if (c.at(1) == 1) return;  // a single column is summed in another order where it lies in one piece
+    if (c.at(1) == 1) return;  // a contiguous single column is summed in another order
     m.operands[0] = 1;
   }
   m.independent = true;

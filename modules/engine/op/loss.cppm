@@ -1,4 +1,4 @@
-// What losses are made of: picking the entry of a class, and the losses themselves.
+// Losses, and the operations they consist of, such as picking the entry of a class.
 export module lamina:op.loss;
 import :core;
 import :dtype;
@@ -16,7 +16,7 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-/// The rule of picking; `index` is what the caller calls its second operand, and `of` its first one: "operand without its".
+/// Shape and type rule of picking; `index` names the second operand in messages, `of` the first: "operand without its".
 constexpr void infer_pick(view<const tensor_type> in, inference& out, std::string_view index, std::string_view of) {
   const shape &x = in[0].dims, &at = in[1].dims;
   if (!takes(domain::real, in[0].element, out)) return;
@@ -33,7 +33,7 @@ constexpr void infer_pick(view<const tensor_type> in, inference& out, std::strin
   for (int i = 0; i < rows.rank; ++i) rows[i] = better(rows[i], at[i]);
   out.result(in[0].element, rows);
 }
-/// Two operands of one element type and one shape.
+/// Two operands with equal element types and shapes.
 constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
   if (!takes(domain::real, in[0].element, out) || !same_elements(in, out)) return;
   const shape &a = in[0].dims, &b = in[1].dims;
@@ -49,7 +49,7 @@ constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
 }
 }  // namespace detail
 
-/// Which loss labels belong to, for messages: `cross_entropy` or `nll`.
+/// Loss that labels belong to, for messages: `cross_entropy` or `nll`.
 struct label_attributes {
   bool logits = false;
   static constexpr void members(auto& a, auto&& f) { f("logits", a.logits); }
@@ -69,7 +69,7 @@ struct pick {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked places.
+/// The adjoint of pick: zeros of the third operand's shape with the first operand at the picked positions.
 struct pick_grad {
   static constexpr std::string_view name = "pick_grad";
   static constexpr bool may_fail = true;
@@ -80,7 +80,7 @@ struct pick_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// `pick` of the entry of each sample's class. It differs in its messages, which speak of labels, classes and samples.
+/// `pick` of the entry of each sample's class. It differs only in its messages, which name labels, classes and samples.
 struct pick_label {
   static constexpr std::string_view name = "pick_label";
   static constexpr bool may_fail = true;
@@ -103,8 +103,8 @@ struct pick_label_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, which must have the shape of the second: extents that are open when a loss is written are compared
-/// when they are known. Only the shape of the second is read.
+/// The first operand, which must have the shape of the second: extents that are open when a loss is built are compared
+/// once they are known. Only the shape of the second is read.
 struct same_shape {
   static constexpr std::string_view name = "same_shape";
   static constexpr int operands = 2, alias = 0;
@@ -116,7 +116,7 @@ struct same_shape {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, a number, in runs where all elements of the second are finite; others fail and assign no state.
+/// The first operand, a number, if all elements of the second are finite; otherwise the run fails and assigns no state.
 struct require_finite {
   static constexpr std::string_view name = "require_finite";
   static constexpr bool may_fail = true;
@@ -125,7 +125,7 @@ struct require_finite {
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
 };
-/// A vector that is one number at one position: operands are the position, the number, and a shape.
+/// A vector with one number at one position, zeros elsewhere: operands are the position, the number, and a shape.
 struct one_hot_like {
   static constexpr std::string_view name = "one_hot";
   static constexpr bool may_fail = true;
@@ -151,7 +151,7 @@ template <fixed_string Name, fixed_string Of> struct loss_of_classes {
     detail::infer_pick(in, out, "labels", Of.view());
   }
 };
-/// A loss of results and targets of one shape.
+/// A loss of results and targets of equal shapes.
 template <fixed_string Name> struct loss_of_targets {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
@@ -172,7 +172,7 @@ struct nll_loss {
 }  // namespace rule
 
 namespace detail {
-/// `x` where its shape is known to be that of `like`; else `x`, compared with it once the extents are known.
+/// `x`; its shape is compared with that of `like` once the extents are known, if they are not known to be equal.
 template <class X, class Like> constexpr auto in_shape_of(const X& x, const Like& like) {
   using evaluation_mode = evaluation_mode_of<X, Like>;
   if constexpr (std::same_as<evaluation_mode, program_mode>)
@@ -181,7 +181,7 @@ template <class X, class Like> constexpr auto in_shape_of(const X& x, const Like
   else if constexpr (requires { requires X::pattern.is_static() && Like::pattern.is_static(); }) return x;
   else return apply<op::same_shape>({}, x, like);
 }
-/// results - targets, of one shape.
+/// results - targets, of equal shapes.
 template <class Rule, class A, class B> constexpr auto difference(const A& results, const B& targets) {
   obey<Rule>({}, results, targets);
   return in_shape_of(results, targets) - targets;
@@ -202,10 +202,10 @@ requires accepted<diagnostic<applying<rule::loss_of_classes<"nll", "log-probabil
 constexpr auto nll(const X& log_probabilities, const L& labels, origin_of<X, L> = {}) {
   return -reduce_mean(apply_fixed<op::pick_label, label_attributes{}>(log_probabilities, labels));
 }
-/// Negative log likelihood of probabilities under weights: -sum(weights log probabilities) / sum(weights).
+/// Weighted negative log likelihood of probabilities: -sum(weights log probabilities) / sum(weights).
 /// Shapes:  equal -> [].   Units: nats.
-/// Numerics: the gradient by the logits of a softmax before it needs no division by the probabilities, and is right where
-/// one of them is 0.   Errors: shape_error where the shapes differ.
+/// Numerics: the gradient by the logits of a preceding softmax does not divide by the probabilities, and is correct
+/// where one of them is 0.   Errors: shape_error where the shapes differ.
 export template <Symbolic W, Symbolic P> requires accepted<diagnostic<applying<rule::nll_loss, W, P>>()>
 constexpr auto nll_loss(const W& weights, const P& probabilities, origin_of<W, P> = {}) {
   detail::obey<rule::nll_loss>({}, weights, probabilities);
@@ -239,7 +239,7 @@ constexpr auto squared_l2_distance(const A& results, const B& targets, origin_of
              as_matrix<1>(square(detail::difference<rule::loss_of_targets<"squared_l2_distance">>(results, targets)))) *
          0.5;
 }
-/// The mean of the losses of samples.   Shapes: any -> [].
+/// Mean of per-sample losses.   Shapes: any -> [].
 export template <Symbolic X> requires accepted<diagnostic<applying<op::reduce_mean, X>>()>
 constexpr auto averaged_loss(const X& losses, origin_of<X> = {}) {
   return reduce_mean(losses);

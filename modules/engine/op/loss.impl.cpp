@@ -20,7 +20,7 @@ namespace lamina::op {
 namespace {
 const kernels::reduce_functions& functions(const emission& e) { return kernels::reduce_of(e.isa()); }
 
-// Picks or spreads by the positions of operand 1; those outside of the table's last axis are counted under `message`.
+// Picks or spreads by the positions of operand 1; positions outside the table's last axis are counted under `message`.
 void emit_pick(emission& e, kernels::kernel run, const shape& table, std::string_view message, bool samples = false) {
   kernels::pick_args a{};
   a.length = table.at(table.rank - 1);
@@ -34,7 +34,7 @@ void emit_pick(emission& e, kernels::kernel run, const shape& table, std::string
 std::string outside_of(const emission& e, const shape& table) {
   return (detail::named(e) << ": an index is outside 0.." << table.at(table.rank - 1) - 1).string();
 }
-// Labels are told of by the loss that the user wrote.
+// Message for an invalid label, in terms of the loss that the user called.
 std::string no_class_of(const emission& e, const shape& scores) {
   const std::int64_t classes = scores.at(scores.rank - 1);
   text t;
@@ -61,7 +61,7 @@ void emit_random(emission& e, const kernels::kernel (&run)[2]) {
       },
       emission::usual_grain, 64);
 }
-// Spreading moves bits, so the size of an element is all it needs.
+// Spreading only moves bits, so the element size selects the kernel.
 kernels::kernel spread_of(const emission& e) {
   return functions(e).spread[std::bit_width(size_of(e.out_type(0).element)) - 1];
 }

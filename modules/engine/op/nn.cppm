@@ -15,7 +15,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// A number for height and width, or one for each.
+/// One number for height and width, or one for each.
 export struct extent2d {
   std::int64_t h = 0, w = 0;
   constexpr extent2d() = default;
@@ -24,8 +24,8 @@ export struct extent2d {
   constexpr bool operator==(const extent2d&) const = default;
 };
 
-/// `padding_more`: rows below and columns to the right that padding has more (negative: less) than above and to the left. `compute` is
-/// what float32 operands are rounded to before they are multiplied, as that of `matmul_attributes`.
+/// `padding_more`: extra rows below and columns to the right, relative to the padding above and to the left; may be
+/// negative. `compute`: type that float32 operands are rounded to before multiplying, as in `matmul_attributes`.
 export struct conv2d_attributes {
   extent2d stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
@@ -40,10 +40,10 @@ export struct conv2d_attributes {
   }
   bool operator==(const conv2d_attributes&) const = default;
 };
-/// `padding_more`: as that of `conv2d_attributes`.
+/// `padding_more`: as in `conv2d_attributes`.
 export struct pool2d_attributes {
-  extent2d kernel_size = 2, stride = 0, padding = 0;  // stride 0: that of the kernel
-  bool count_padding = true;                          // of average pooling: padding counts in the divisor
+  extent2d kernel_size = 2, stride = 0, padding = 0;  // stride 0: kernel size
+  bool count_padding = true;                          // average pooling: padding counts in the divisor
   extent2d padding_more = 0;
   static constexpr void members(auto& a, auto&& f) {
     f("kernel_h", a.kernel_size.h), f("kernel_w", a.kernel_size.w), f("stride_h", a.stride.h),
@@ -55,7 +55,7 @@ export struct pool2d_attributes {
   bool operator==(const pool2d_attributes&) const = default;
 };
 
-/// `output_padding`: rows and columns more at the end, for strides that leave the size open. `compute`: as that of `conv2d_attributes`.
+/// `output_padding`: extra rows and columns at the end, where strides leave the size open. `compute`: as for conv2d.
 export struct conv_transpose2d_attributes {
   extent2d stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
@@ -71,7 +71,7 @@ export struct conv_transpose2d_attributes {
   }
   bool operator==(const conv_transpose2d_attributes&) const = default;
 };
-/// `causal`: as many zeros before the first position as let no position see a later one; `padding` then is 0.
+/// `causal`: pads only before the first position, so that no position sees a later one; `padding` is not used then.
 export struct conv1d_options {
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
   bool causal = false;
@@ -86,7 +86,7 @@ constexpr bool image_operand(const tensor_type& x, inference& out) {
   }
   return true;
 }
-/// Whether numbers of windows are small enough that their products stay in 64 bits.
+/// Whether window parameters are small enough that their products fit in 64 bits.
 constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference& out) {
   constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (const auto& e : all)
@@ -97,11 +97,11 @@ constexpr bool window_numbers_fit(std::initializer_list<extent2d> all, inference
     }
   return true;
 }
-/// Whether padding at the end is not negative.
+/// Whether the padding at the end is non-negative.
 constexpr bool ends_with_padding(const auto& a) {
   return a.padding_more.h >= -a.padding.h && a.padding_more.w >= -a.padding.w;
 }
-/// Whether a convolution can have these windows.
+/// Whether these window parameters are valid for a convolution.
 constexpr bool convolution_numbers_fit(const conv2d_attributes& a, extent2d output_padding, inference& out) {
   if (a.stride.h < 1 || a.stride.w < 1 || a.dilation.h < 1 || a.dilation.w < 1 || a.groups < 1 || a.padding.h < 0 ||
       a.padding.w < 0 || output_padding.h < 0 || output_padding.w < 0 || !ends_with_padding(a)) {
@@ -110,9 +110,9 @@ constexpr bool convolution_numbers_fit(const conv2d_attributes& a, extent2d outp
   }
   return window_numbers_fit({a.stride, a.padding, a.padding_more, output_padding, a.dilation, a.groups}, out);
 }
-/// Images as a result, unless they are too many or too large.
+/// Infers a result of images, unless it is too large.
 constexpr void infer_images(dtype element, const shape& s, inference& out) {
-  constexpr std::int64_t max = std::int64_t(1) << 59;  // their bytes stay in 64 bits
+  constexpr std::int64_t max = std::int64_t(1) << 59;  // their size in bytes fits in 64 bits
   std::int64_t elements = 1;
   for (int i = 0; i < s.rank; ++i)
     if (s[i].is_number() &&
@@ -123,7 +123,7 @@ constexpr void infer_images(dtype element, const shape& s, inference& out) {
   out.result(element, s);
 }
 constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in, inference& out, bool index) {
-  // Maxima of int8 are those of the numbers that it stands for.
+  // Quantization is monotonic, so the maximum of int8 is that of the real numbers.
   if (!image_operand(index && in[0].element == dtype::int8 ? tensor_type{dtype::float32, in[0].dims} : in[0], out))
     return;
   const shape& x = in[0].dims;
@@ -153,7 +153,7 @@ constexpr void infer_pool(const pool2d_attributes& a, view<const tensor_type> in
   if (index) out.result(dtype::int32, s);
 }
 constexpr shape any_image(view<const tensor_type>) { return {dyn, dyn, dyn, dyn}; }
-/// Pools take images in whatever layout they have.
+/// Pools accept images in any layout.
 inline image_layouts pooled_images(const image_call& c) {
   return c.blocked && c.first_only ? image_layouts{true, true} : image_layouts{};
 }
@@ -244,7 +244,7 @@ struct conv2d_weight_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The adjoint of conv2d as an operation of its own: its result is what a conv2d of these weights takes to the operand.
+/// The adjoint of conv2d as a separate operation: the transposed convolution.
 struct conv_transpose2d {
   static constexpr std::string_view name = "conv_transpose2d";
   static constexpr int operands = 2;
@@ -280,7 +280,7 @@ struct conv_transpose2d {
                           std::int64_t dilation) {
       if (!n.is_number() || !kernel.is_number() || n.code > max || kernel.code > max) return dim(dyn);
       const std::int64_t left = (n.code - 1) * stride - 2 * padding + dilation * (kernel.code - 1) + more + 1;
-      return dim(std::max<std::int64_t>(left, 0));  // below 0 it would be a name
+      return dim(std::max<std::int64_t>(left, 0));  // below 0 it would encode a name
     };
     const dim h = size(x[2], w[2], a.stride.h, a.padding.h, a.output_padding.h, a.dilation.h);
     const dim wide = size(x[3], w[3], a.stride.w, a.padding.w, a.output_padding.w, a.dilation.w);
@@ -302,7 +302,7 @@ struct conv_transpose2d {
  private:
   static constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
 };
-/// Result 0: the maxima; result 1: where each stood in its map, int32.
+/// Result 0: the maxima; result 1: their positions in their maps, int32.
 export struct max_pool2d {
   static constexpr std::string_view name = "max_pool2d";
   static constexpr int version = 2;  // 1: without `padding_more`
@@ -323,8 +323,8 @@ export struct max_pool2d {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// Zeros of the third operand's shape, to which the elements of the first are added where the second says that the maxima
-/// stood in their map.
+/// Zeros of the third operand's shape, with the elements of the first added at the positions of the maxima in their
+/// maps, the second operand.
 struct max_pool2d_grad {
   static constexpr std::string_view name = "max_pool2d_grad";
   static constexpr int version = 2;  // 1: without `padding_more`
@@ -332,7 +332,7 @@ struct max_pool2d_grad {
   static constexpr bool may_fail = true;
   static constexpr unsigned shape_only = 4;
   using attributes = pool2d_attributes;
-  /// Positions that `max_pool2d` itself gave for maps of one size are right.
+  /// Positions from `max_pool2d` itself, for maps of the same size, are valid.
   static bool node_may_fail(const program&, const node&);
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static void emit(emission&);
@@ -374,10 +374,10 @@ template <Operation Op> requires nn_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
-/// A sequence [N, C, L] as images of one row, or filters [O, C, K] as filters of one row.
+/// Reshapes a sequence [N, C, L] to images of one row, or filters [O, C, K] to filters of one row.
 constexpr shape one_row(const shape& s) { return {s[0], s[1], 1, s[2]}; }
 constexpr bool shapes_into_row(const shape& s) { return s[0] != dim(dyn) || (s[1].is_number() && s[2].is_number()); }
-/// What the kernel reaches over, less one.
+/// Extent of the dilated kernel, minus one.
 constexpr std::int64_t reach(const conv1d_options& a, const shape& w) { return (w.at(2) - 1) * a.dilation; }
 }  // namespace detail
 
@@ -414,12 +414,12 @@ constexpr auto conv2d(const X& x, const W& w, conv2d_attributes a = {}, origin_o
 /// The adjoint of `conv2d`, also called deconvolution.
 /// Shapes:  x [N, C, H, W], w [C, O / groups, KH, KW] -> [N, O, OH, OW] with
 ///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
-/// Errors:  shape_error where channels do not fit or nothing is left inside the padding.
+/// Errors:  shape_error where channels do not fit or the result is empty after removing the padding.
 export template <Symbolic X, Symbolic W> requires accepted<diagnostic<applying<op::conv_transpose2d, X, W>>()>
 constexpr auto conv_transpose2d(const X& x, const W& w, conv_transpose2d_attributes a = {}, origin_of<X, W> = {}) {
   return apply<op::conv_transpose2d>(a, x, w);
 }
-/// Cross-correlation along a sequence, as `conv2d` of one row.
+/// Cross-correlation along a sequence, as a `conv2d` of one row.
 /// Shapes:  x [N, C, L], w [O, C / groups, K] -> [N, O, OL] with OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
 ///          or (L - 1) / stride + 1 where it is causal.
 export template <Symbolic X, Symbolic W> requires accepted<diagnostic<applying<rule::conv1d, X, W>>()>
@@ -431,7 +431,7 @@ constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X
     else return reshape(v, detail::one_row(v.shape()));
   };
   const std::int64_t before = a.causal && w.shape().rank == 3 ? detail::reach(a, w.shape()) : a.padding;
-  // Zeros on both sides, of which only those before the sequence are to count: the last positions go again.
+  // conv2d pads both sides; a causal convolution pads only before the sequence, so the last positions are cut off.
   const bool cut = a.causal && before > 0;
   const auto y = flatten<2>(conv2d(
       rows(x), rows(w),
@@ -441,8 +441,8 @@ constexpr auto conv1d(const X& x, const W& w, conv1d_options a = {}, origin_of<X
         y, {.stop = cut ? -before : std::numeric_limits<std::int64_t>::max(), .axis = 2, .step = cut ? a.stride : 1});
   else return cut ? slice(y, {.stop = -before, .axis = 2, .step = a.stride}) : y;
 }
-/// Largest element of each window, also of int8.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding never wins;
-/// NaN does.
+/// Largest element of each window; int8 is allowed.   Shapes: [N, C, H, W] -> [N, C, OH, OW].   Numerics: padding is
+/// never the maximum; NaN propagates.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::max_pool2d, X>>()>
 constexpr auto max_pool2d(const X& x, pool2d_attributes a = {}, origin_of<X> = {}) {
   if constexpr (std::same_as<evaluation_mode_of<X>, lazy>) return apply<op::max_pool2d>(a, x);

@@ -25,7 +25,7 @@ namespace {
 
 const kernels::conv_functions& functions(const emission& e) { return kernels::conv_of(e.isa()); }
 
-// Columns of one pixel lie in memory as rows do, and kernels are made for long rows.
+// Images one pixel wide are treated as single rows (same memory order), because kernels are made for long rows.
 kernels::window with_long_rows(const kernels::window& w) {
   if (w.width != 1 || w.out_width != 1 || w.kernel_w != 1 || w.pad_w != 0) return w;
   return {w.channels, 1,          w.height,   w.out_channels, 1,       w.out_height, 1,
@@ -33,8 +33,8 @@ kernels::window with_long_rows(const kernels::window& w) {
           w.groups,   w.more_w,   w.more_h};
 }
 
-/// A convolution to be emitted: its window, what its operands are rounded to, and whether they are also where no kernel of products does
-/// so on its way.
+/// A convolution to emit: its window, the type its operands are rounded to, and whether they must be rounded beforehand
+/// because its kernels do not round.
 struct convolution : kernels::window {
   product_type compute{};
   bool rounds = false;
@@ -54,18 +54,18 @@ kernels::window window_of(const pool2d_attributes& a, const shape& x, const shap
                          step.w, a.padding.h, a.padding.w, 1, 1, 1, a.padding_more.h, a.padding_more.w});
 }
 
-// A convolution of few channels reads its plain images directly.
+// A convolution of few channels reads plain images directly.
 bool takes_plain_images(const image_call& c) {
   return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa));
 }
 
-// Channels with those that fill up the last of their blocks.
+// Channels rounded up to whole blocks.
 std::int64_t in_whole_blocks(const emission& e, std::int64_t channels) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
   return (channels + lanes - 1) / lanes * lanes;
 }
 
-// Bytes between the images of a buffer.
+// Bytes between consecutive images of a buffer.
 std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
   const std::int64_t channels = form == layout::blocked ? in_whole_blocks(e, s.at(1)) : s.at(1);
   return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
@@ -82,7 +82,7 @@ kernels::conv_plain_args plain_args(emission& e, const kernels::window& w) {
   return a;
 }
 
-// The operands of a convolution, rounded where its kernels do not.
+// The operands of a convolution, rounded here if its kernels do not round.
 std::array<buffer_ref, 2> operands_of(emission& e, const convolution& w) {
   if (!w.rounds) return {e.in(0), e.in(1)};
   const std::array<buffer_ref, 2> rounded{detail::rounded_operand(e, 0, w.compute),
@@ -117,7 +117,7 @@ void emit_plain(emission& e, const convolution& w, std::int64_t images, double f
       [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit({image, 1, first, count}); });
 }
 
-// The kernels of a convolution in blocks of channels: of float32 numbers, or of those rounded to bfloat16.
+// The kernels of a convolution in channel blocks: for float32, or for operands rounded to bfloat16.
 const kernels::conv_blocked_functions& blocked_functions(const emission& e, const convolution& w, bool planar) {
   if (w.compute == dtype::bfloat16) {
     const auto& f = detail::bfloat_products(w.compute, e.isa()).conv;
@@ -126,13 +126,13 @@ const kernels::conv_blocked_functions& blocked_functions(const emission& e, cons
   return functions(e).blocked;
 }
 
-// Whether the kernels that were chosen round the operands of a convolution.
+// Whether the chosen kernels round the operands of a convolution.
 bool rounds_operands(const emission& e, const kernels::conv_blocked_functions& f) {
   return &f != &functions(e).blocked;
 }
 
-// Weights packed for a convolution in blocks of channels, or, `turned`, for the gradient of its input: those of the operation itself,
-// or `of` its epilogue.
+// Weights packed for a convolution in channel blocks, or, with `turned`, for the gradient of its input: the operation's
+// own, or the weights `of` its epilogue.
 buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool turned = false, value_id of = {}) {
   const auto& f = blocked_functions(e, w, planar);
   const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
@@ -150,7 +150,7 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
       !computed && !rounds && !turned);
 }
 
-// The bias, which is read in whole blocks: channels beyond the last are zero. Empty where there is none.
+// The bias padded with zeros to whole blocks; empty if there is none.
 buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::int64_t padded) {
   if (!bias) return {};
   if (padded == channels) return e.operand(bias);
@@ -164,12 +164,12 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
       true);
 }
 
-// A part of a convolution in blocks of channels: whole images, or blocks of output channels or rows (0: all) of one image.
+// A part of a convolution in channel blocks: whole images, or blocks of output channels or rows (0: all) of one image.
 struct blocked_part {
   std::int64_t first_image, images, first_block, blocks, first_row = 0, rows = 0;
 };
 
-// The arguments of a convolution in blocks of channels, but for its addresses.
+// The arguments of a convolution in channel blocks, without addresses.
 kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w, bool planar) {
   const auto& tail = e.epilogue();
   kernels::conv_blocked_args a{};
@@ -199,12 +199,12 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
     in_at = part.first_image * image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
     if (depthwise) {
       in_at += part.first_block * w.height * w.width * block_bytes;
-      // Whole blocks: one channel alone would be no depthwise convolution.
+      // Whole blocks: with a single channel it would not be a depthwise convolution.
       a.w.channels = a.w.groups = a.w.out_channels = part.blocks * lanes;
     }
     out_at = (part.first_image * blocks + part.first_block) * w.out_height * w.out_width * block_bytes;
   }
-  kernels::window before = w;  // blocks of output channels before those of the part
+  kernels::window before = w;  // for the offset of the part: output channels before it
   before.out_channels = part.first_block * lanes;
   const auto weights_before = static_cast<std::int64_t>(f.packed_bytes(&before, a.planar_in));
   const auto run = f.prepare(&a);
@@ -215,7 +215,7 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
   e.step(run, a, where, f.scratch_bytes(&a));
 }
 
-// The windows of a call over a map of its operand.
+// The window of the fused operation over a map of its operand.
 kernels::window maps_of(window_rule rule, const image_call& c) {
   const shape &x = c.in[0].dims, &y = c.out[0].dims;
   return rule == window_rule::filter
@@ -223,10 +223,12 @@ kernels::window maps_of(window_rule rule, const image_call& c) {
              : window_of(*static_cast<const pool2d_attributes*>(c.attributes), x, y);
 }
 
-// Bytes of a convolution's results between it and windows over them that stay near, beside its weights and images.
+// Bytes of intermediate results between a convolution and its fused windows that stay in cache beside weights and
+// images.
 constexpr std::int64_t band_bytes = 512 * 1024;
 
-// The kernels that make bands of a convolution's results, and how many bands an image has. `scratch`: of one of them.
+// Chooses the kernels that compute a convolution in bands; returns the number of bands per image. `scratch`: of one
+// kernel.
 std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, kernels::conv_bands& a,
                            std::size_t& scratch) {
   const bool planar = e.in(0).form == layout::plain;
@@ -252,7 +254,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
   return (w.out_height + a.rows - 1) / a.rows;
 }
 
-// A convolution and the windows over its results, in bands of rows.
+// Emits a convolution and the fused windows over its results, in bands of rows.
 template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t images, double flops_per_image,
                                                       std::int64_t bands, Arguments& a, std::vector<address> where,
                                                       buffer_ref weight, buffer_ref bias, Step step) {
@@ -272,7 +274,7 @@ template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t 
       [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit(image, 1, first, count); });
 }
 
-// A call of the operation whose windows lie over a convolution's results.
+// The call of the operation whose windows are fused over a convolution's results.
 image_call call_of_windows(const emission& e, std::vector<tensor_type>& in) {
   const node& n = *e.epilogue().windows;
   in.push_back(e.out_type(0));
@@ -297,7 +299,7 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
                           buffer_ref weight, buffer_ref bias, const kernels::window& maps) {
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  // Filters are multiplied as they are, in float32.
+  // The filters are multiplied unrounded, in float32.
   const convolution of{{maps}, dtype::float32};
   const auto& f = functions(e).blocked;
   kernels::conv_depthwise_args a{};
@@ -323,7 +325,7 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
 }
 
 void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_per_image) {
-  // Bands are maps of their own, whose tiles would be others than those of the weights.
+  // Bands are convolved as separate maps, whose choice of tiles could differ from that of the packed weights.
   w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().windows;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = (w.out_channels + lanes - 1) / lanes;
@@ -341,9 +343,9 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     return;
   }
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
-  // A part of an image reads all of its channels again, except where the convolution is depthwise: parts of some size.
+  // A part of an image reads all of its channels again unless the convolution is depthwise: parts need a minimum size.
   const double part_flops = w.groups > 1 ? 300e3 : 1e6;
-  // Blocks of output channels, by twos where a tile has two, or some rows.
+  // Cuts into rows, or into blocks of output channels, in pairs where a tile has two.
   const std::int64_t rows = f.row_unit(&w, e.in(0).form == layout::plain), unit = w.groups > 1 ? 1 : 2,
                      whole = rows ? (w.out_height + rows - 1) / rows : (blocks + unit - 1) / unit;
   detail::cut_images(
@@ -355,7 +357,8 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
       });
 }
 
-// Where plain images would be taken through a matrix of columns, blocks of channels cost less, unless they are mostly padding.
+// Whether plain images that would go through im2col are converted to channel blocks, which is cheaper unless the blocks
+// are mostly padding.
 bool goes_through_blocks(emission& e, const convolution& plain, const convolution& w, role r) {
   if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
       2 * in_whole_blocks(e, w.channels) * in_whole_blocks(e, w.out_channels) > 3 * w.channels * w.out_channels)
@@ -391,7 +394,8 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
       3e6);
 }
 
-// The gradient of a convolution's input: with stride 1 it is a convolution of the result's gradient with the kernels turned round.
+// The gradient of a convolution's input; with stride 1 it is a convolution of the result's gradient with the rotated
+// kernels.
 void emit_input_grad(emission& e, const convolution& w, std::int64_t images, double flops_per_image) {
   if (w.stride_h == 1 && w.stride_w == 1) {
     convolution back = w;
@@ -409,7 +413,7 @@ void emit_input_grad(emission& e, const convolution& w, std::int64_t images, dou
 image_layouts conv2d::images(const image_call& c) {
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
   const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
-  // Blocks of few channels are mostly padding; of what is rounded to float16 there are no kernels.
+  // Blocks of few channels are mostly padding; there are no blocked kernels for float16 rounding.
   if (a.compute == dtype::float16) return {};
   const auto& blocks =
       a.compute == dtype::bfloat16 ? detail::bfloat_products(a.compute, c.isa).conv : kernels::conv_of(c.isa).blocked;
@@ -427,7 +431,7 @@ window_rule conv2d::windows(const image_call& c) {
              : window_rule::none;
 }
 
-// Where its results, which are not near any more when they are read, are many, and its weights, which each band reads, are few.
+// Fuses windows if the results are too large to stay in cache and the weights, which each band reads again, are small.
 bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_call& next) {
   const std::int64_t many = (rule == window_rule::filter ? 1024 : 512) * 1024, few = 512 * 1024, max_rows = 8;
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
@@ -436,7 +440,7 @@ bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_ca
     return false;
   const kernels::window w = window_of(a, x, weights, y), maps = maps_of(rule, next);
   const bool overlap = maps.rows_under(1) > maps.stride_h;
-  // Winograd's tiles begin at even rows, those above a part's first band need not.
+  // Winograd tiles begin at even rows, but rows above a part's first band may be odd.
   return maps.rows_under(1) <= max_rows &&
          !(overlap && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
@@ -486,7 +490,7 @@ void conv2d_weight_grad::emit(emission& e) {
   dtype element = e.out_type(0).element;
   const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g);
   double flops = 2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4));
-  // Each run of images writes its own part; the parts are added in order.
+  // Each run of images writes a partial result; these are summed in order.
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
   auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
@@ -528,7 +532,7 @@ void emit_pool(emission& e, const kernels::pool_functions& f) {
   dtype element = e.in_type(0).element;
   layout form = e.in(0).form;
   const bool index = f.pairs_with_index && e.used(1);
-  // Every map, or block of maps, is pooled for itself.
+  // Every map, or block of maps, is pooled independently.
   kernels::window map = window_of(at, x, y);
   const auto& bytes = kernels::byte_images_of(e.isa());
   auto run = element == dtype::int8    ? (form == layout::blocked ? bytes.max_pool_blocked : bytes.max_pool)

@@ -14,7 +14,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// `axes`: how many trailing axes are one row; 0 takes the rank of the weight or bias, or 1 where there is none.
+/// `axes`: number of trailing axes that form one row; 0: the rank of the weight or bias, or 1 without them.
 struct normalize_attributes {
   std::int64_t axes = 0;
   double epsilon = 1e-5;
@@ -31,7 +31,7 @@ struct instance_norm_options {
 };
 
 namespace detail {
-/// How many trailing axes are normalized.
+/// Number of trailing axes that are normalized.
 constexpr int normalized_axes(const normalize_attributes& a, view<const tensor_type> in) {
   return a.axes ? static_cast<int>(a.axes) : in.size() > 1 ? in[1].dims.rank : 1;
 }
@@ -80,12 +80,12 @@ template <fixed_string Name, bool Centered> struct normalize_definition {
   static void map_axis(const attributes& a, axis_map& m) { detail::map_normalized_axis(a, m); }
 };
 namespace op {
-/// Operands: x, weight, bias, or the first of them.  Result 0: the rows; 1: what they were multiplied by; 2: their means.
+/// Operands: x, optionally weight, optionally bias.  Result 0: the rows; 1: their scale factors; 2: their means.
 export struct layer_norm : normalize_definition<"layer_norm", true> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Operands: x, weight, or x alone.  Result 0: the rows; 1: what they were multiplied by.
+/// Operands: x, optionally weight.  Result 0: the rows; 1: their scale factors.
 export struct rms_norm : normalize_definition<"rms_norm", false> {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
@@ -97,12 +97,12 @@ template <Operation Op> requires normalize_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
-/// Result 0 of an operation with several.
+/// Result 0 of an operation with several results.
 template <class Op, class... X> constexpr auto first_result(const typename Op::attributes& a, const X&... x) {
   if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>) return apply<Op>(a, x...);
   else return apply<Op>(a, x...)[0];
 }
-/// x [N, C, ...] with each group of channels as one row; the extents that are known go into the shape.
+/// Shape of x [N, C, ...] with each group of channels as one row, with all extents that are known.
 constexpr shape grouped(const shape& x, std::int64_t groups) {
   bool rest = true;  // all but the first axis are numbers
   std::int64_t n = 1;
@@ -182,10 +182,10 @@ struct instance_norm {
 }  // namespace rule
 
 /// Normalizes each row of x to mean 0 and variance 1, then multiplies by the weight and adds the bias, where given. A row
-/// is the last axes, as many as the weight has, or `axes` of them.
+/// spans the last axes, as many as the weight has, or `axes` of them.
 /// Shapes:  x [..., features], weight [features], bias [features] -> [..., features].
 /// Numerics: two passes; the variance is the biased one, summed in double over blocks of 4096; `epsilon` >= 0.
-/// Errors:  shape_error where weight or bias have another shape than the last axes.
+/// Errors:  shape_error where the shape of weight or bias is not that of the last axes.
 /// Source:  Ba, Kiros, Hinton, "Layer Normalization" (2016), arXiv:1607.06450.
 export template <Symbolic X, Symbolic W, Symbolic B, std::same_as<normalize_attributes> A = normalize_attributes>
 requires accepted<diagnostic<applying<op::layer_norm, X, W, B>>()>
@@ -217,13 +217,13 @@ constexpr auto rms_norm(const X& x, A a = {}, origin_of<X> = {}) {
   return detail::first_result<op::rms_norm>(a, x);
 }
 
-/// Normalizes groups of channels of each sample, then scales and shifts each channel. The number of groups stands in the
-/// type (`group_norm<2>(x, weight, bias)`) or is an option (`group_norm(x, weight, bias, {.num_groups = 2})`).
-/// Shapes:  x [N, C, ...], weight [C], bias [C] -> that of x.   Errors: shape_error where C does not divide into groups.
+/// Normalizes groups of channels of each sample, then scales and shifts each channel. The number of groups is a
+/// template parameter (`group_norm<2>(x, weight, bias)`) or option (`group_norm(x, weight, bias, {.num_groups = 2})`).
+/// Shapes:  x [N, C, ...], weight [C], bias [C] -> shape of x.   Errors: shape_error where the groups do not divide C.
 /// Source:  Wu, He, "Group Normalization" (2018), arXiv:1803.08494.
 export template <std::int64_t Groups, Symbolic X> requires accepted<diagnostic<applying<rule::group_norm<Groups>, X>>()>
 constexpr auto group_norm(const X& x,
-                          instance_norm_options a = {}) {  // without an origin: it would be a candidate for three
+                          instance_norm_options a = {}) {  // no origin: with one, this would accept three arguments
   if constexpr (std::same_as<evaluation_mode_of<X>, lazy>) {
     constexpr shape rows = detail::grouped(bare<X>::pattern, Groups);
     return reshape_like(
@@ -255,7 +255,7 @@ constexpr auto group_norm(const X& x, const W& weight, const B& bias, group_norm
 }
 
 /// Normalizes each channel of each sample, then scales and shifts it.
-/// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> that of x.
+/// Shapes:  x [N, C, ...] of rank 3 or more, weight [C], bias [C] -> shape of x.
 /// Source:  Ulyanov, Vedaldi, Lempitsky, "Instance Normalization" (2016), arXiv:1607.08022.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::instance_norm, X>>()>
 constexpr auto instance_norm(const X& x, instance_norm_options a = {}, origin_of<X> = {}) {

@@ -23,8 +23,8 @@ void normalize() {}
 namespace lamina::op {
 
 namespace {
-// With r the factor of a row, y the normalized row, h = g weight: r (h - mean(h) - y mean(h y)); without means for the
-// root mean square's first one. The factor itself changes by -r^2 y / length, the mean by 1 / length.
+// With r the factor of a row, y the normalized row, h = g weight: r (h - mean(h) - y mean(h y)); for the root mean
+// square without mean(h). The derivative of the factor itself is -r^2 y / length, that of the mean 1 / length.
 void pass_on(gradient_call& c, bool centered) {
   std::vector<tensor_type> in;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) in.push_back(c(i).type());

@@ -17,7 +17,7 @@ import lamina.std;
 
 namespace lamina {
 
-// Factors and terms are those of all rows.
+// All rows share weight and bias.
 void detail::map_normalized_axis(const normalize_attributes& a, axis_map& m) {
   for (std::size_t k = 1; k < m.in.size(); ++k) m.share(k);
   m.independent = m.axis < m.in[0].dims.rank - normalized_axes(a, m.in);

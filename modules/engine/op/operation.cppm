@@ -1,5 +1,5 @@
 // How operations are defined and called: one template per operation serves typed expressions, values of a program and
-// values that are only a type.
+// traced values that have only a type.
 export module lamina:op;
 import :core;
 import :dtype;
@@ -14,16 +14,16 @@ namespace lamina {
 
 // ---- attributes -----------------------------------------------------------------------------------------------------
 
-/// Attributes of an operation that has none.
+/// Attributes of an operation without any.
 export struct no_attributes {
   static constexpr void members(auto&, auto&&) {}
   bool operator==(const no_attributes&) const = default;
 };
 
-/// The special cases of an operation, in the order in which they are tried before its general `emit`: its definition says
-/// `using cases = special_cases<narrow, wide>;`. Each has a `name`, which the plan's lines show, `static bool
-/// applies(const emission&)`, asked when a plan is made, and `static void emit(emission&)`.
-/// (Cases that are added from outside: `special_case` and `typed_case`.)
+/// Special cases of an operation, tried in this order before its general `emit`: its definition has
+/// `using cases = special_cases<narrow, wide>;`. Each has a `name`, shown in the plan's listing, `static bool
+/// applies(const emission&)`, evaluated when a plan is made, and `static void emit(emission&)`.
+/// (Cases registered from outside: `special_case` and `typed_case`.)
 export template <class... Case> struct special_cases {};
 
 namespace detail {
@@ -45,8 +45,8 @@ template <class T> std::uint64_t hash_member(const T& v) {
   else if constexpr (std::same_as<T, product_type>) return static_cast<std::uint64_t>(v.type_);
   else return static_cast<std::uint64_t>(v);
 }
-/// Whether a member is the one that the attributes got later, `later`, and has its default: ids of programs and files are then as they
-/// were without it.
+/// Whether a member is the attributes' `later` (added after the others) and has its default: such a member is omitted,
+/// so that ids of programs and files do not change.
 template <class A, class M> bool is_omitted(std::string_view name, const M& m) {
   bool same = false;
   if constexpr (requires { A::later; }) {
@@ -112,14 +112,14 @@ template <class A> inline constexpr bool holds_shape = [] {
   A::members(a, [&]<class M>(std::string_view, const M&) { found = found || std::same_as<M, shape>; });
   return found;
 }();
-/// Attributes with the names of dimensions replaced by what they mean.
+/// Attributes with symbolic dimension names replaced by their values.
 template <class A> A bound_to(A a, const dimension_names& names) {
   A::members(a, [&]<class M>(std::string_view, M& m) {
     if constexpr (std::same_as<M, shape>) m = names(m);
   });
   return a;
 }
-// The first special case that applies, else the general one.
+// Runs the first special case that applies, else the general `emit`.
 template <class Op, class... C> void emit_first(emission& e, special_cases<C...>*) {
   bool taken = false;
   auto offer = [&]<class One>(std::type_identity<One>) {
@@ -147,13 +147,13 @@ template <class Op> consteval int subprograms_of() {
   if constexpr (requires { Op::subprograms; }) return Op::subprograms;
   else return 0;
 }
-/// How many results the rule of an operation is to give; an operation with a subprogram has those of the subprogram.
+/// Number of results that the rule of an operation must give; an operation with a subprogram has the subprogram's.
 template <class Op> consteval int results_of() {
   if constexpr (subprograms_of<Op>() > 0) return 0;
   else if constexpr (requires { Op::results; }) return Op::results;
   else return 1;
 }
-/// What is wrong with what a rule gives where it finds nothing wrong.
+/// Diagnoses the results of a rule that reported no error.
 constexpr void check_results(int expected, int alias, view<const tensor_type> in, inference& out) {
   if (out.count != expected || out.count > inference::max_results) {
     out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and "
@@ -179,9 +179,9 @@ constexpr void check_results(int expected, int alias, view<const tensor_type> in
   if (whole.element == seen.element && !(counted && whole.dims.size() != seen.dims.size())) return;
   out.why << "a view of operand " << alias << " cannot be " << seen;
 }
-/// Whether a definition is the rule of a spelling, which need not give results.
+/// Whether a definition is only the rule of a composed function, which need not give results.
 template <class Op> inline constexpr bool only_a_rule = type_name<Op>().starts_with("lamina::rule::");
-/// The rule of an operation on these operands, and that it gives what its definition says. User code is called here.
+/// Runs the rule of an operation on these operands and checks its results against the definition. Calls user code.
 template <class Op>
 constexpr void infer_checked(const typename Op::attributes& a, view<const tensor_type> in, inference& out) {
   Op::infer(a, in, out);
@@ -203,17 +203,17 @@ template <class Op, class... C> consteval std::string_view case_without(special_
   (look(std::type_identity<C>{}), ...);
   return found;
 }
-// Whether an operation names a micro-operation of the kernels, which only those of the library know.
+// Whether an operation outside the library has `map`, which names kernels that only the library has.
 template <class Op> consteval bool names_a_kernel() {
   if constexpr (requires { &Op::map; }) return !type_name<Op>().starts_with("lamina::");
   else return false;
 }
-// Whether a member is there and cannot be called as F.
+// Whether `gradient` is present and not convertible to F.
 template <class Op, class F> consteval bool wrong_gradient() {
   if constexpr (requires { &Op::gradient; }) return !std::is_convertible_v<decltype(&Op::gradient), F>;
   else return false;
 }
-// Whether elements of operands decide shapes, without a `bind` for the call once they are known.
+// Whether elements of operands decide shapes and there is no `bind` for when they are known.
 template <class Op> consteval bool lacks_bind() {
   if constexpr (requires { Op::shape_operands; })
     return !requires(const typename Op::attributes& a, view<const value> operands) {
@@ -225,9 +225,9 @@ template <class Op, class F> consteval bool wrong_emit() {
   if constexpr (requires { &Op::emit; }) return !std::is_convertible_v<decltype(&Op::emit), F>;
   else return false;
 }
-// Whether it runs on the host. A kernel may be called `run` too: what counts is what it takes.
+// Whether it runs on the host. A kernel may be called `run` too: the parameter type decides.
 template <class Op> inline constexpr bool runs_on_host = requires(host_call& c) { Op::run(c); };
-// Whether a member that is there instead of `emit` takes something else.
+// Whether there is a `run` instead of `emit` or `map` with another parameter type.
 template <class Op> consteval bool wrong_run() {
   if constexpr (requires { &Op::emit; } || requires { &Op::map; }) return false;
   else return !runs_on_host<Op> && requires { &Op::run; };
@@ -243,7 +243,7 @@ template <class Op> consteval bool wrong_map_axis() {
     return !requires(const typename Op::attributes& a, axis_map& m) { Op::map_axis(a, m); };
   else return false;
 }
-/// What the definition of an operation lacks.
+/// What an operation's definition lacks.
 template <class Op> struct operation_check {
   static consteval text message() {
     text t;
@@ -308,20 +308,20 @@ extern const pattern attention_pattern, rotary_embedding_pattern, layer_norm_pat
     quantized_average_pattern, quantized_move_pattern, quantized_table_pattern, integer_linear_pattern,
     integer_matmul_pattern, integer_conv2d_pattern, same_bytes_pattern;
 }
-/// A base of operations without which there is none of these patterns.
+/// Base of operations that occur in these patterns; linking the operation links them.
 template <const rewriting::pattern&... P> struct in_patterns {
   static constexpr const rewriting::pattern* patterns[] = {&P...};
 };
 
-/// What a definition must have: a name, the number of operands, attributes with a member list, a rule over types.
+/// Requirements on a definition: a name, the number of operands, attributes with a member list, a rule over types.
 export template <class Op>
 concept Operation = accepted<diagnostic<operation_check<Op>>()>;
 
-/// Its address stands for an operation: who only asks whether a call is one of it does not link how it is computed.
+/// Its address identifies an operation: testing whether a call is of it does not link its implementation.
 template <class Op> inline constexpr char operation_id{};
 
 namespace detail {
-/// The functions of an operation's record, and how it is made.
+/// The functions of an operation's record, and the record itself.
 template <Operation Op> struct recorded {
   using attributes = typename Op::attributes;
   static void infer(const void* a, view<const tensor_type> in, inference& out) {
@@ -353,7 +353,7 @@ template <Operation Op> struct recorded {
   }
   static void map_elementwise(const void*, axis_map& m) { m.elementwise(); }
 
-  // How a plan joins products with what follows them, and lays out images.
+  // How a plan fuses products with what follows them, and lays out images.
   static consteval void products(operation& r) {
     if constexpr (requires { Op::adds; }) r.adds = Op::adds && Op::operands == 2;
     if constexpr (requires { Op::sums; }) r.sums = Op::sums;
@@ -381,7 +381,7 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::images; })
       r.images = [](const image_call& c) { return checked_images(Op::name, Op::images(c), c); };
   }
-  // What passes may rely on.
+  // Properties that passes rely on.
   static consteval void traits(operation& r) {
     if constexpr (requires { Op::identity; }) r.identity = Op::identity;
     else if (alias_of<Op>() == 0) r.identity = identity_rule::if_types_agree;
@@ -457,11 +457,11 @@ template <Operation Op> struct recorded {
 };
 }  // namespace detail
 
-/// The record of an operation of the library. `structure.registry.impl` makes them all, so that nothing of one is compiled in programs; a
-/// program links those that it names.
+/// Record of an operation of the library. `structure.registry.impl` instantiates them all, so that user programs
+/// compile none of their functions; a program links those that it names.
 template <class Op> struct library_record {
   static const operation is;
-  static const operation outside_patterns;  // the same without them, for gradients, optimizers and passes
+  static const operation outside_patterns;  // without patterns, for gradients, optimizers and passes
 };
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wundefined-var-template"
@@ -470,7 +470,7 @@ template <class Op> constexpr const operation& record_outside_patterns() {
   return library_record<Op>::outside_patterns;
 }
 #pragma clang diagnostic pop
-/// The operations of one file of the library, which saved programs find by name.
+/// The operations of one file of the library, which saved programs look up by name.
 template <class... Op> struct operation_list {
   static constexpr std::size_t count = sizeof...(Op);
   template <class O> static constexpr bool has = (__is_same(O, Op) || ...);
@@ -479,8 +479,8 @@ template <class... Op> struct operation_list {
 /// The run-time record of an operation, made from its definition.
 export template <Operation Op> inline constexpr const operation& record = detail::recorded<Op>::is;
 
-/// Whether a node is a call of this operation: for patterns that hold for one operation alone. What holds for a kind of
-/// operations is a member of the record.
+/// Whether a node is a call of this operation: for patterns of one operation. Properties shared by several operations
+/// are members of the record.
 template <Operation Op> bool is_call_of(const node& n) { return n.op && n.op->id == &operation_id<Op>; }
 template <Operation... Op> bool is_call_of_any(const node& n) { return (is_call_of<Op>(n) || ...); }
 
@@ -495,36 +495,36 @@ template <class X> struct no_operand {
     return t;
   }
 };
-// Words are made for those that are none alone: every type of an expression passes here.
+// The diagnostic is instantiated only for types that are not operands: every type of an expression passes here.
 template <class X> inline constexpr auto operand_words = diagnostic<no_operand<X>>();
 template <class X> requires requires { typename X::evaluation_mode; }
 inline constexpr auto operand_words<X> = fixed_string<1>{};
 template <class X> inline constexpr auto operand_or_number_words = operand_words<X>;
 template <class X> requires std::is_arithmetic_v<X>
 inline constexpr auto operand_or_number_words<X> = fixed_string<1>{};
-/// A tensor-like operand: it names its evaluation_mode, and the evaluation mode knows how to apply an operation.
+/// A tensor-like operand: it names its `evaluation_mode`, which implements applying an operation.
 export template <class X>
 concept Symbolic = accepted<operand_words<bare<X>>>;
 /// A tensor-like operand or a number.
 export template <class X>
 concept Operand = accepted<operand_or_number_words<bare<X>>>;
-/// An operand of the operators of typed expressions: values of a program have operators of their own, since an operator
-/// has no room for the parameter that says where it stands in the user's code.
+/// An operand of the operators of typed expressions. Values of a program have separate operators, since an operator has
+/// no parameter for the location in the user's code.
 template <class X>
 concept TypedOperand = Operand<X> && !std::same_as<bare<X>, value>;
 template <class X>
 concept HasEvaluationMode = requires { typename bare<X>::evaluation_mode; };
-/// Two of them. What has nothing to do with operands is asked no more: the operators are candidates for whatever the library
-/// compares or adds.
+/// Two of them. Checks HasEvaluationMode first, since the operators are candidates wherever the library compares or
+/// adds unrelated types.
 template <class A, class B>
 concept TypedOperands = (HasEvaluationMode<A> || HasEvaluationMode<B>) && TypedOperand<A> && TypedOperand<B>;
-/// The same, and no number.
+/// The same, without numbers.
 template <class X>
 concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;
 
-/// Stands where an operation is no part of a program.
+/// Origin of an operation that is not part of a program.
 struct no_origin {};
-/// The last parameter of the functions that users call: where in their code an operation is added to a program.
+/// The last parameter of the functions that users call: the location in their code that adds an operation to a program.
 export template <class... X> using origin_of =
     std::conditional_t<(std::same_as<bare<X>, value> || ...), origin, no_origin>;
 
@@ -535,26 +535,26 @@ template <Symbolic X, class... Y> struct common_evaluation_mode<X, Y...> {
 };
 template <class... X> using evaluation_mode_of = typename common_evaluation_mode<X...>::type;
 
-/// What the evaluation mode of the operands says of applying Op to them. Functions require `accepted<diagnostic<applying<...>>()>`
-/// rather than `Applicable<...>`, which is the same: the compiler then prints the sentence a step earlier.
+/// Check of applying Op by the operands' evaluation mode. Functions require `accepted<diagnostic<applying<...>>()>`
+/// rather than the equivalent `Applicable<...>`: the compiler then prints the message earlier.
 template <class Op, class... X> requires(Symbolic<X> || ...)
 using applying = typename evaluation_mode_of<X...>::template check<Op, X...>;
 /// The same with attributes that are part of the type.
 template <class Op, auto Attributes, class... X> requires(Symbolic<X> || ...)
 using applying_fixed = typename evaluation_mode_of<X...>::template check_fixed<Op, Attributes, X...>;
 
-/// The same with attributes that are known only at run time, and a rank of the result that is known all the same.
+/// The same with run-time attributes and a result rank that is known at compile time.
 template <class Op, class Rank, class... X> requires(Symbolic<X> || ...)
 using applying_of_rank = typename evaluation_mode_of<X...>::template check_of_rank<Op, Rank, X...>;
 
-/// Whether the evaluation mode of the operands finds nothing wrong with applying Op; its message carries the reason.
+/// Whether the evaluation mode of the operands accepts applying Op; its message carries the reason.
 export template <class Op, class... X>
 concept Applicable = accepted<diagnostic<applying<Op, X...>>()>;
 
-// A spelling that is made of several operations has a rule of its own (`rule::`): a definition that is never a node, with
-// which its constraint finds a mismatch under the name that the user wrote.
+// A function composed of several operations has its own rule (`rule::`): a definition that is never a node, used by its
+// constraint to report a mismatch under the name that the user wrote.
 
-// So that the signature stands where a definition has none, and the concept can say so.
+// Keeps the signature valid for a definition without attributes, so that the concept can report them as missing.
 template <class Op> struct attributes_of {
   using type = no_attributes;
 };
@@ -568,23 +568,23 @@ requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<appl
 constexpr auto apply(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return evaluation_mode_of<X...>::template apply<Op>(attributes, std::forward<X>(x)...);
 }
-/// The same with attributes that are part of the type: extents then follow at compile time.
+/// The same with attributes that are part of the type: extents are then known at compile time.
 export template <class Op, typename attributes_of<Op>::type Attributes, Operand... X>
 requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying_fixed<Op, Attributes, X...>>()>
 constexpr auto apply_fixed(X&&... x) {
   return evaluation_mode_of<X...>::template apply_fixed<Op, Attributes>(std::forward<X>(x)...);
 }
 
-/// The same with attributes that are known only at run time. A typed operand then has the rank that `Rank` says, and
-/// extents that are known at run time.
+/// The same with run-time attributes. The result of a typed operand then has the rank given by `Rank`, and run-time
+/// extents.
 template <class Op, class Rank, Operand... X>
 requires accepted<diagnostic<operation_check<Op>>()> && accepted<diagnostic<applying_of_rank<Op, Rank, X...>>()>
 constexpr auto apply_of_rank(const typename attributes_of<Op>::type& attributes, X&&... x) {
   return evaluation_mode_of<X...>::template apply_of_rank<Op, Rank>(attributes, std::forward<X>(x)...);
 }
 
-// The rank of a result, from that of the first operand and that which the rule of the operation finds for attributes that
-// are left out.
+// Rank of a result, from the rank of the first operand and the rank that the operation's rule gives for default
+// attributes.
 struct rank_of_rule {
   static constexpr int of(int, int rule) { return rule; }
 };
@@ -604,8 +604,8 @@ template <int N> struct rank_at_least {
   static constexpr int of(int first, int) { return first < N ? N : first; }
 };
 
-/// A call that is in no pattern, as those of gradients, optimizers and passes: a program whose calls of an operation are all such does not
-/// link what patterns make of them.
+/// A call excluded from patterns, as in gradients, optimizers and passes: a program with only such calls of an
+/// operation does not link the pattern's replacements.
 template <Operation Op> value apply_outside_patterns(const typename Op::attributes& attributes, view<const value> x) {
   program& owner = x[0].owner();
   return value(&owner, owner.add(record_outside_patterns<Op>(), detail::share_attributes(attributes), x));
@@ -614,7 +614,7 @@ template <Operation Op> value apply_outside_patterns(const value& x) {
   return apply_outside_patterns<Op>(no_attributes(), {&x, 1});
 }
 
-/// No message: the evaluation mode checks when the node is made.
+/// Empty diagnostic: the evaluation mode checks when the node is made.
 struct nothing_to_say {
   static consteval text message() { return {}; }
 };
@@ -655,7 +655,7 @@ struct program_mode {
         }
     };
     (look(x), ...);
-    // `where` and comparisons take their numbers in the type of the values beside them
+    // `where` and comparisons convert their numbers to the element type of the other values
     auto prefer = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>)
         if (element == dtype::boolean) element = v.type().element;
@@ -681,12 +681,12 @@ struct program_mode {
   }
 };
 
-/// Adds an operation with a run-time number of operands to their program.
+/// Adds an operation with a run-time number of operands to the operands' program.
 export template <Operation Op> auto apply_all(const typename Op::attributes& attributes, view<const value> inputs) {
   return program_mode::add<Op>(attributes, inputs);
 }
 
-/// A value that is only element type and shape: what layers run over at compile time to check a network.
+/// A value with only an element type and a shape: layers run on these at compile time to check a network.
 struct type_mode;
 struct traced : operand_base {
   using evaluation_mode = type_mode;
@@ -729,7 +729,7 @@ struct type_mode {
       if (!r.why.empty()) *why = mismatch_diagnostic(Op::name, r, view<const tensor_type>(in, sizeof...(X)));
     }
     if (!why->empty()) {
-      // A layer goes on with a result of an operation that failed: whatever axis it asks for is there, and unknown.
+      // A layer continues with the result of a failed operation: any axis it asks for exists, with unknown extent.
       for (auto& result : r.results) {
         result = {element, {}};
         while (result.dims.rank < max_rank) result.dims.push_back(dyn);
@@ -752,8 +752,8 @@ struct type_mode {
 };
 
 namespace detail {
-/// Checks operands of a spelling that is made of several operations where no constraint has done so: extents known at run
-/// time, values of a program, types alone.
+/// Checks operands of a composed function that no constraint has checked: run-time extents, values of a program, traced
+/// types.
 template <class Rule, class... X> constexpr void obey(const typename Rule::attributes& attributes, const X&... x) {
   inference found;
   if constexpr (std::same_as<evaluation_mode_of<X...>, type_mode>) {
@@ -782,7 +782,7 @@ template <class Rule, class... X> constexpr void obey(const typename Rule::attri
 }
 }  // namespace detail
 
-/// That no operand is typed: the rank of a typed result is to follow from the call.
+/// Rejects typed operands: the rank of a typed result must follow from the call.
 template <fixed_string Spelling, class... X> struct run_time_check {
   static consteval text message() {
     text t;
@@ -791,13 +791,13 @@ template <fixed_string Spelling, class... X> struct run_time_check {
     return t;
   }
 };
-/// An operand of a formula, with its rank in its type.
+/// An operand of a typed expression, with its rank in its type.
 template <class X>
 concept Typed = Symbolic<X> && std::same_as<typename bare<X>::evaluation_mode, lazy>;
-/// A number in a list of axes, or of other whole numbers: `sum(x, {0, 2})`. How many there are is known from the call.
+/// An integer in a list of axes or similar: `sum(x, {0, 2})`. The length of the list is known from the call.
 template <class T>
 concept Listed = std::integral<T> && !std::same_as<T, bool>;
-/// `.axes = 1` of a typed operand: one axis, since the rank of the result depends on their number.
+/// `.axes = 1` for a typed operand: one axis, since the rank of the result depends on the number of axes.
 struct single_axis {
   std::int64_t axis;
   constexpr single_axis(std::integral auto a) : axis(static_cast<std::int64_t>(a)) {}
@@ -811,7 +811,7 @@ struct single_axis {
  private:
   static void several_axes_of_a_typed_operand_are_a_list_as_in_sum_x_0_2();
 };
-/// `.keepdim = true` of a typed operand: the rank of the result depends on it.
+/// `.keepdim = true` for a typed operand: the rank of the result depends on it.
 struct always_kept {
   consteval always_kept(bool yes) {
     if (!yes) keepdim_of_a_typed_operand_is_true_or_left_out();
@@ -833,7 +833,7 @@ constexpr bool same_elements(view<const tensor_type> in, inference& out) {
     }
   return true;
 }
-/// Whether a product of operands of this type may round them to `compute`; says why not.
+/// Whether a product of operands of this type may round them to `compute`; if not, gives the reason.
 constexpr bool may_compute_in(dtype compute, dtype element, inference& out) {
   if (compute == dtype::float32) return true;
   if (element == dtype::float32 && (compute == dtype::bfloat16 || compute == dtype::float16)) return true;
@@ -841,7 +841,7 @@ constexpr bool may_compute_in(dtype compute, dtype element, inference& out) {
           << "; float32 operands may be rounded to bfloat16 or float16";
   return false;
 }
-/// Broadcast of operands that have one element type; `element` is the result's.
+/// Broadcast of operands with equal element types; `element` is the result's.
 constexpr void infer_broadcast(view<const tensor_type> in, dtype element, inference& out) {
   shape s = in[0].dims;
   for (std::size_t i = 1; i < in.size(); ++i) {
@@ -854,7 +854,7 @@ constexpr void infer_broadcast(view<const tensor_type> in, dtype element, infere
   }
   out.result(element, s);
 }
-/// Whether `given` is what `Op` makes of operands as its first result: what an adjoint asks of its operands. Else the reason.
+/// Whether `given` is the first result of `Op` on these operands, as an adjoint requires of operand 0; else the reason.
 template <class Op> constexpr bool is_result_of(const typename Op::attributes& a, view<const tensor_type> in,
                                                 const tensor_type& given, inference& out) {
   inference found;

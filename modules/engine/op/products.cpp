@@ -1,4 +1,4 @@
-// Products of matrices in the last two axes of tensors whose leading axes broadcast: where each one lies.
+// Matrix products over the last two axes of tensors whose leading axes broadcast: addresses of each matrix.
 module;
 #include "../kernels/families.h"
 module lamina:op.products;
@@ -14,7 +14,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// First elements of the matrices that a call works on.
+/// Offsets, in elements, of the matrices of a call.
 struct matrices {
   std::int64_t a = 0, b = 0, c = 0;
 };
@@ -26,13 +26,13 @@ struct products {
   std::int64_t count = 1;
   matrices step;        // elements from one matrix to the next
   bool one_b = false;   // all products have the same B
-  bool column = false;  // B is a column, and A is read along K as it lies
+  bool column = false;  // B is a column, and the rows of A are contiguous along K
 
   double flops() const {  // of each product
     return 2.0 * static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.k);
   }
   matrices at(std::int64_t product) const {
-    const auto position = [&](const shape& leading) {  // of an operand, which is broadcast along axes of 1
+    const auto position = [&](const shape& leading) {  // in an operand, which broadcasts along axes of extent 1
       std::int64_t at = 0, distance = 1, rest = product;
       for (int d = 1; d <= leading.rank; ++d) {
         const std::int64_t extent = leading.at(leading.rank - d), all = c.at(c.rank - d);
@@ -65,7 +65,7 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
   p.c_row = p.residual_row = p.n;
   p.batch = 1;
   all.step = {a.size(a.rank - 2, a.rank), b.size(b.rank - 2, b.rank), p.m * p.n};
-  // Leading axes that only A has are more rows of one product where its rows follow each other.
+  // Leading axes that only A has become rows of one product if its rows are contiguous.
   if (all.one_b && !at.transpose_a && all.a.size() == all.count) {
     p.m *= all.count;
     all.count = 1;
@@ -74,8 +74,8 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
   return all;
 }
 
-/// A float32 operand rounded to float16 or bfloat16 and kept as float32: a product of such operands is that of the rounded numbers with
-/// sums in float32. The steps that read it come after the next stage.
+/// A float32 operand rounded to float16 or bfloat16 and stored as float32: products of such operands have rounded
+/// factors and float32 sums. The steps that read it run after the next stage.
 buffer_ref rounded_operand(emission& e, std::size_t i, product_type to) {
   const std::int64_t count = e.in_type(i).dims.size();
   const buffer_ref from = e.in(i), rounded = e.temporary(static_cast<std::size_t>(count) * sizeof(float));

@@ -1,5 +1,5 @@
-// Quantized tensors: int8 that stands for real numbers, value = (q - zero_point) * scale, with scale and zero point as operands
-// (as ONNX's QuantizeLinear and QLinearConv have them), and products of them in integers. For values of a program.
+// Quantized tensors: int8 with value = (q - zero_point) * scale, where scale and zero point are operands (as in ONNX's
+// QuantizeLinear and QLinearConv), and their integer products. For values of a program.
 export module lamina:op.quantized;
 import :core;
 import :dtype;
@@ -13,13 +13,13 @@ import lamina.std;
 
 namespace lamina {
 
-/// The axis along which scales and zero points differ, where there is more than one of each.
+/// Axis along which scales and zero points vary, where there is more than one of each.
 struct quantize_attributes {
   std::int64_t axis = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
   bool operator==(const quantize_attributes&) const = default;
 };
-/// Between which int8 numbers a result stays: that of a relu begins at its zero point.
+/// `low`, `high`: bounds of the int8 result; with a fused relu `low` is the zero point.
 struct quantized_linear_attributes {
   std::int64_t low = -128, high = 127;
   bool transposed = false;  ///< weights are [in, out]
@@ -62,7 +62,7 @@ struct quantized_conv2d_attributes {
   bool operator==(const quantized_conv2d_attributes&) const = default;
 };
 
-/// Numbers of so many bits, 4 or 8, and how many share a scale.
+/// Bits of a weight, 4 or 8, and the number of weights that share a scale.
 struct block_linear_attributes {
   std::int64_t bits = 4, block = 32;
   static constexpr void members(auto& a, auto&& f) { f("bits", a.bits), f("block", a.block); }
@@ -81,13 +81,13 @@ struct block_linear {
   }
   static void emit(emission&);
 };
-/// Operands: x, scale, zero point.
-/// Without one of the two there is no pattern of quantized nets.
+/// Base of `quantize` and `dequantize`: a program without them links no patterns of quantized nets.
 using in_quantized_patterns = in_patterns<
     rewriting::quantized_conv2d_pattern, rewriting::quantized_matmul_pattern, rewriting::quantized_linear_pattern,
     rewriting::quantized_add_pattern, rewriting::quantized_multiply_pattern, rewriting::quantized_average_pattern,
     rewriting::quantized_move_pattern, rewriting::quantized_table_pattern, rewriting::integer_linear_pattern,
     rewriting::integer_matmul_pattern, rewriting::integer_conv2d_pattern, rewriting::same_bytes_pattern>;
+/// Operands: x, scale, zero point.
 struct quantize : in_quantized_patterns {
   static constexpr std::string_view name = "quantize";
   static constexpr int operands = 3;
@@ -109,7 +109,8 @@ struct dequantize : in_quantized_patterns {
   }
   static void emit(emission&);
 };
-/// Operands of both products: x, its scale and zero point; weights and their scales; bias; scale and zero point of the result.
+/// Operands, also of `quantized_conv2d`: x, its scale and zero point; weights and their scales; bias; scale and zero
+/// point of the result.
 struct quantized_linear {
   static constexpr std::string_view name = "quantized_linear";
   static constexpr int operands = 8;
@@ -166,7 +167,8 @@ struct integer_matmul {
   }
   static void emit(emission&);
 };
-/// Operands of both: a, its scale and zero point; b, its scale and zero point; scale and zero point of the result.
+/// Operands, also of `quantized_multiply`: a, its scale and zero point; b, its scale and zero point; scale and zero
+/// point of the result.
 struct quantized_add {
   static constexpr std::string_view name = "quantized_add";
   static constexpr int operands = 8;
@@ -200,7 +202,7 @@ struct quantized_matmul {
   }
   static void emit(emission&);
 };
-/// Operands: x; the results of -128, -127 and so on to 127.
+/// Operands: x; the table of results for -128, -127 and so on to 127.
 struct quantized_table {
   static constexpr std::string_view name = "quantized_table";
   static constexpr int operands = 2;
@@ -232,98 +234,98 @@ using quantized_operations =
 template <Operation Op> requires quantized_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-/// What int8 numbers stand for: (q - zero_point) * scale.  float32 and int8; [] for all, or one each for the positions of an axis.
+/// Quantization parameters: value = (q - zero_point) * scale.  float32 and int8; [], or one each per axis position.
 export struct quantization {
   value scale, zero_point;
 };
-/// Weights [out, ...] of int8, whose zero point is 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
+/// Weights [out, ...] of int8, with zero point 0, with their scales, [] or [out]; a bias [out] of int32 in units of the
 /// product of the scales of x and weights.
 struct quantized_weights {
   value weight, scale, bias;
 };
 
-/// The nearest int8 numbers: saturated(round(x / scale) + zero point), ties to even; NaN becomes 0, infinities the ends.
+/// Quantizes to int8: saturated(round(x / scale) + zero_point), ties to even; NaN becomes 0, infinities saturate.
 /// Shapes:  x [...] -> [...].   Errors: type_error unless x is float32; shape_error where scales and axis do not fit.
 export value quantize(const value& x, const quantization& as, quantize_attributes a = {}, const origin& = {});
-/// The float32 numbers that int8 numbers stand for.   Shapes: q [...] -> [...].   Errors: as of `quantize`.
+/// Dequantizes int8 to float32.   Shapes: q [...] -> [...].   Errors: as of `quantize`.
 export value dequantize(const value& q, const quantization& as, quantize_attributes a = {}, const origin& = {});
-/// Rows of features times the rows of a weight, in integers:
+/// Integer linear layer, x w^T + b:
 /// saturated(round((bias + sum of (x - x_zero_point) w) * x_scale * w_scale / y_scale) + y_zero_point), within [low, high].
-/// Shapes:  x int8 [..., in], weight [out, in], or [in, out] where `transposed` says so -> int8 [..., out].
-/// Numerics: sums are exact in int32, which holds those of 65000 features; they wrap. Ties to even. The same bits on all
+/// Shapes:  x int8 [..., in], weight [out, in], or [in, out] with `transposed` -> int8 [..., out].
+/// Numerics: sums are exact in int32 up to 65000 features and wrap beyond. Ties to even. Bit-identical on all
 ///           instruction sets.   No gradient.   Errors: type_error, shape_error.
 export value quantized_linear(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_linear_attributes a = {}, const origin& = {});
-/// Cross-correlation of images with filters, in integers as `quantized_linear`; padding stands for 0.
-/// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as of `conv2d`. Weights
-///          [O, 2 C / groups, KH, KW] are two for each channel, which are added: what one int8 number does not hold.   No gradient.
+/// Cross-correlation of images with filters, in integers as `quantized_linear`; padding has the value 0.
+/// Shapes:  x int8 [N, C, H, W], weight [O, C / groups, KH, KW] -> int8 [N, O, OH, OW], as in `conv2d`. Weights
+///          [O, 2 C / groups, KH, KW] are two addends per channel, for weights beyond int8.   No gradient.
 export value quantized_conv2d(const value& x, const quantization& x_as, const quantized_weights& w,
                               const quantization& y_as, quantized_conv2d_attributes a = {}, const origin& = {});
 
-/// Products of matrices that both stand for numbers, under leading axes that broadcast, in integers:
+/// Products of two quantized matrices, with broadcast leading axes, in integers:
 /// saturated(round((sum of (a - a_zero_point) (b - b_zero_point)) * a_scale * b_scale / y_scale) + y_zero_point), within [low, high].
-/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so -> int8 [..., M, N].
-/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. Ties to even. The same bits on all instruction sets.
-///           No gradient.   Errors: type_error, shape_error.
+/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] with `transpose_b` -> int8 [..., M, N].
+/// Numerics: sums are exact in int32 up to 32000 products and wrap beyond. Ties to even. Bit-identical on all
+///           instruction sets.   No gradient.   Errors: type_error, shape_error.
 export value quantized_matmul(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                               const quantization& y_as, quantized_matmul_attributes with = {}, const origin& = {});
 
-/// The sums of such a product: sum of (x - x_zero_point) (w - w_zero_point). `w_zero_point` may be empty, which is 0, or one number, or one for
-/// each output channel.
-/// Shapes:  x int8 [..., in], weight int8 [out, in], or [in, out] where `transposed` says so -> int32 [..., out].
-/// Numerics: exact in int32, which holds the sums of 32000 features; they wrap. The same bits on all instruction sets.   No gradient.
+/// The int32 sums of an integer linear layer: sum of (x - x_zero_point) (w - w_zero_point). `w_zero_point` is empty
+/// (0), one number, or one for each output channel.
+/// Shapes:  x int8 [..., in], weight int8 [out, in], or [in, out] with `transposed` -> int32 [..., out].
+/// Numerics: exact in int32 up to 32000 features; wraps beyond. Bit-identical on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value integer_linear(const value& x, const value& x_zero_point, const value& weight,
                             const value& w_zero_point = {}, bool transposed = false, const origin& = {});
 
-/// The sums of a convolution of int8 numbers: of (x - x_zero_point) (w - w_zero_point); padding stands for 0. `w_zero_point` may be empty, which
-/// is 0, or one number, or one for each output channel; then the weights' extents are numbers, and the convolution has one group.
-/// Shapes:  x int8 [N, C, H, W], weight int8 [O, C / groups, KH, KW] -> int32 [N, O, OH, OW], as of `conv2d`.
-/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
+/// The int32 sums of an int8 convolution: of (x - x_zero_point) (w - w_zero_point); padding is 0. `w_zero_point` is
+/// empty (0), one number, or one for each output channel; it requires known weight extents and one group.
+/// Shapes:  x int8 [N, C, H, W], weight int8 [O, C / groups, KH, KW] -> int32 [N, O, OH, OW], as in `conv2d`.
+/// Numerics: exact in int32 up to 32000 products; wraps beyond. Bit-identical on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value integer_conv2d(const value& x, const value& x_zero_point, const value& weight, conv2d_attributes a = {},
                             const value& w_zero_point = {}, const origin& = {});
 
-/// The sums of products of matrices, under leading axes that broadcast: of (a - a_zero_point) (b - b_zero_point).
-/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], or [..., N, K] where `transpose_b` says so, zero points [] -> int32 [..., M, N].
-/// Numerics: exact in int32, which holds the sums of 32000 products; they wrap. The same bits on all instruction sets.   No gradient.
+/// The int32 sums of matrix products, with broadcast leading axes: of (a - a_zero_point) (b - b_zero_point).
+/// Shapes:  a int8 [..., M, K], b int8 [..., K, N], [..., N, K] if `transpose_b`, zero points [] -> int32 [..., M, N].
+/// Numerics: exact in int32 up to 32000 products; wraps beyond. Bit-identical on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value integer_matmul(const value& a, const value& a_zero_point, const value& b, const value& b_zero_point,
                             bool transpose_b = false, const origin& = {});
 
-/// Rows of features times weights of 4 or 8 bits that stay packed: the sums of x (q - zero_point) scale.
-/// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], zero_point float32 [] or
-///          [out, blocks] -> float32 [..., out]. Blocks hold the features in order, the first number of a byte in its low bits;
-///          behind the last feature numbers mean nothing.
+/// Linear layer with packed weights of 4 or 8 bits: sums of x (q - zero_point) scale.
+/// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], zero_point
+///          float32 [] or [out, blocks] -> float32 [..., out]. Blocks hold the features in order, the first number of a
+///          byte in its low bits; numbers after the last feature are ignored.
 /// Numerics: in float32, in two chains of 16 for each sum.   No gradient.   Errors: type_error, shape_error.
 export value block_linear(const value& x, const value& weight, const value& scale, const value& zero_point,
                           block_linear_attributes a = {}, const origin& = {});
 
-/// The sum of two tensors that stand for numbers in different scales:
+/// Sum of two quantized tensors with different scales:
 /// saturated(round((a - a_zero_point) (a_scale / y_scale) + (b - b_zero_point) (b_scale / y_scale)) + y_zero_point), within [low, high].
-/// Shapes:  a int8 [...], b the same, or its last axes, or its first with 1 for the others -> int8 [...].
-/// Numerics: each step in float32, ties to even. The same bits on all instruction sets.   No gradient.
+/// Shapes:  a int8 [...], b of the same shape, or its last axes, or its first with 1 for the others -> int8 [...].
+/// Numerics: each step in float32, ties to even. Bit-identical on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value quantized_add(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                            const quantization& y_as, quantized_bounds within = {}, const origin& = {});
-/// The product of two, element by element: saturated(round((a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)) + y_zero_point),
-/// within [low, high].   Shapes, numerics, errors: as of `quantized_add`.
+/// Elementwise product: saturated(round((a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)) +
+/// y_zero_point), within [low, high].   Shapes, numerics, errors: as of `quantized_add`.
 export value quantized_multiply(const value& a, const quantization& a_as, const value& b, const quantization& b_as,
                                 const quantization& y_as, quantized_bounds within = {}, const origin& = {});
-/// What a function makes of int8 numbers: table[x + 128].
+/// An elementwise function of int8 as a table: table[x + 128].
 /// Shapes:  x int8 [...], table int8 [256] -> int8 [...].   No gradient.   Errors: type_error, shape_error.
 export value quantized_table(const value& x, const value& table, const origin& = {});
-/// Averages over windows: saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point); padding stands
-/// for 0 and counts as `avg_pool2d` says.
-/// Shapes:  x int8 [N, C, H, W] -> int8 [N, C, OH, OW], as of `avg_pool2d`.
-/// Numerics: sums are exact in int32, which holds those of 8 million positions; the rest in float32, ties to even. Where
-///           both scales are equal that is the mean, rounded once. The same bits on all instruction sets.   No gradient.
+/// Averages over windows: saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point);
+/// padding has the value 0 and counts in the divisor as in `avg_pool2d`.
+/// Shapes:  x int8 [N, C, H, W] -> int8 [N, C, OH, OW], as in `avg_pool2d`.
+/// Numerics: sums are exact in int32 up to 8 million positions; the rest in float32, ties to even. With equal scales
+///           this is the mean, rounded once. Bit-identical on all instruction sets.   No gradient.
 /// Errors:  type_error, shape_error.
 export value quantized_avg_pool2d(const value& x, const quantization& x_as, const quantization& y_as,
                                   pool2d_attributes a = {}, const origin& = {});
 
 namespace detail {
-/// The window of an average over maps, or over whole ones that keeps their axes; none: it is something else, or of unknown
+/// Window of a node that averages over windows or over whole maps, keeping their axes; empty for other nodes or unknown
 /// extents.
 std::optional<pool2d_attributes> window_of_average(const program& p, const node& n);
 }  // namespace detail

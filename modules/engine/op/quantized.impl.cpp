@@ -25,9 +25,9 @@ namespace lamina {
 namespace {
 
 const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
-// The form of the products that this machine has, and what tells weights in one form from those in another.
+// The products for this machine; their form distinguishes weights packed for different machines.
 const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
-// The kernels of images in blocks of channels; null where a plan for this set on this machine has none.
+// The kernels of images in channel blocks; null if there are none for this instruction set on this machine.
 const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
   const auto& f = kernels::quantized_of(set);
   return f.blocked && f.form() == 1 ? f.blocked : nullptr;
@@ -37,7 +37,7 @@ std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(fun
 // Channels of a block.
 constexpr std::int64_t block_channels = 16;
 
-// Weights that `make` packs, once if they are a state. `moves`: it keeps each byte, beside sums of them.
+// Weights packed by `make`, once if they are a state. `moves`: packing keeps each byte, and adds only sums of them.
 buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
                       const std::function<void(buffer_ref, buffer_ref)>& make, bool moves = true) {
   return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, moves);
@@ -56,7 +56,7 @@ bool one(const tensor_type& t, dtype wanted, std::string_view what, inference& o
   out.why << what << " is to be one number, []";
   return false;
 }
-// A scale or zero point for all, or one for each position of an axis.
+// Checks a scale or zero point: one number, or one per position of an axis.
 bool along(const tensor_type& t, dim extent, std::string_view what, inference& out) {
   if (t.dims.rank == 0 || (t.dims.rank == 1 && may_equal(t.dims[0], extent))) return true;
   out.why << what << " are to be [] or [" << extent << "]";
@@ -105,7 +105,7 @@ void emit_change(emission& e, kernels::kernel run) {
   });
 }
 
-// What a result asks: its scale and zero point, and the numbers that it stays within.
+// Checks the operands and bounds of a result: scale, zero point, and the range to clamp to.
 bool result_operands(const tensor_type& scale, const tensor_type& zero_point, std::int64_t low, std::int64_t high,
                      inference& out) {
   if (!one(scale, dtype::float32, "the scale of the result", out)) return false;
@@ -114,7 +114,7 @@ bool result_operands(const tensor_type& scale, const tensor_type& zero_point, st
   out.why << "results are to stay within [-128, 127], not [" << low << ", " << high << "]";
   return false;
 }
-// What both products ask of their operands but x and weights; `out_channels` are the first extent of the weights.
+// Checks the common operands of both products, except x and weights; `out_channels` is the first extent of the weights.
 bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
   if (in[0].element != dtype::int8) {
     out.refuse(in[0].element, "int8", "std::int8_t");
@@ -133,7 +133,7 @@ bool product_channels(view<const tensor_type> in, dim channels, inference& out) 
   out.why << "the bias is to be [" << channels << "]";
   return false;
 }
-// The shape of rows of features times weights.
+// The shape of a product of rows of features with weights.
 std::optional<shape> linear_result(const shape& x, const shape& w, bool transposed, inference& out) {
   if (w.rank != 2 || x.rank < 1) {
     out.why << "x [..., in] and weights " << (transposed ? "[in, out]" : "[out, in]") << " are expected";
@@ -154,7 +154,7 @@ kernels::requantization requantization_of(const emission& e, std::int64_t low, s
   r.high = static_cast<std::int32_t>(high);
   return r;
 }
-// The addresses of it; `first` is the output channel that the call begins with.
+// Adds the addresses of a requantization; `first` is the first output channel of the call.
 void add_operands(emission& e, const kernels::requantization& r, std::int64_t first, std::vector<address>& where) {
   where.insert(where.end(), {{&r.x_scale, e.in(1)},
                              {&r.x_zero_point, e.in(2)},
@@ -164,14 +164,14 @@ void add_operands(emission& e, const kernels::requantization& r, std::int64_t fi
                              {&r.y_zero_point, e.in(7)}});
 }
 
-// Whether filters have two weights for each channel.
+// Whether filters have two weights per channel.
 bool twice(const quantized_conv2d_attributes& a, const shape& x, const shape& w) {
   return x.rank == 4 && w.rank == 4 && x[1].is_number() && w[1].is_number() && a.conv.groups > 0 && x.at(1) > 0 &&
          x.at(1) <= std::numeric_limits<std::int32_t>::max() && x.at(1) % a.conv.groups == 0 &&
          w.at(1) == 2 * (x.at(1) / a.conv.groups);
 }
 
-// Rows times weights, operand `weights`, which are packed; how such a product is cut.
+// A product of rows with packed weights, operand `weights`, and how it is cut.
 struct linear_call {
   static constexpr std::int64_t panel_columns = 16;
   std::int64_t all, columns, depth, rows;
@@ -195,7 +195,7 @@ struct linear_call {
     });
   }
   buffer_ref panel(std::int64_t column) const { return packed.at(column / panel_columns * panel_bytes); }
-  // Rows are cut, or the panels of few rows: by size alone. Calls part(row, rows, column, columns).
+  // Cuts rows, or panels if there are few rows; depends on size alone. Calls part(row, rows, column, columns).
   template <class F> void cut(F part) const {
     const double flops = 2.0 * static_cast<double>(all) * static_cast<double>(depth);
     if (rows >= 16)
@@ -209,15 +209,15 @@ struct linear_call {
   }
 };
 
-// How two tensors meet, of which b may be repeated: along the first axes of a, or along the last ones.
+// How tensors a and b combine, where b broadcasts along the first axes of a, or along the last ones.
 struct rows_of_two {
-  int axis = 0;        // where a row of a begins
-  bool first = false;  // b is one number for each row
+  int axis = 0;        // first axis of a row of a
+  bool first = false;  // b has one number per row
 };
 std::optional<rows_of_two> rows_of_both(const shape& a, const shape& b) {
   if (b.rank > a.rank) return {};
   const auto at = [&](int i) { return i < a.rank - b.rank ? dim(1) : b[i - a.rank + b.rank]; };
-  // An open extent may become any, so it is none that 1 repeats for.
+  // An unknown extent may differ from 1, so it does not match 1.
   const auto alike = [&](int from, int to) {
     for (int i = from; i < to; ++i)
       if (at(i) == dim(1) ? a[i] != dim(1) : !may_equal(a[i], at(i))) return false;
@@ -230,7 +230,7 @@ std::optional<rows_of_two> rows_of_both(const shape& a, const shape& b) {
   if (alike(0, end)) return rows_of_two{end, true};
   return {};
 }
-// What both of two tensors ask, and what their result does.
+// Checks the operands of operations on two tensors, and their result.
 bool both_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
   for (std::size_t k : {0u, 3u})
     if (in[k].element != dtype::int8) {
@@ -241,7 +241,7 @@ bool both_operands(view<const tensor_type> in, std::int64_t low, std::int64_t hi
          one(in[4], dtype::float32, "the scale of b", out) && one(in[5], dtype::int8, "the zero point of b", out) &&
          result_operands(in[6], in[7], low, high, out);
 }
-// Operations on two tensors.
+// Shape inference of operations on two tensors.
 void infer_both(const quantized_bounds& a, view<const tensor_type> in, inference& out) {
   if (!both_operands(in, a.low, a.high, out)) return;
   const shape &x = in[0].dims, &y = in[3].dims;
@@ -262,11 +262,11 @@ void emit_both(emission& e, kernels::kernel run) {
   whole.rows = y.size(0, how.axis), whole.count = all / whole.rows;
   whole.b_row = how.first ? 1 : 0, whole.b_step = how.first ? 0 : 1;
   whole.low = static_cast<std::int32_t>(at.low), whole.high = static_cast<std::int32_t>(at.high);
-  if (e.out(0).form == layout::blocked) {  // they lie alike
+  if (e.out(0).form == layout::blocked) {  // same layout
     run = blocks_of(e.isa())->add;
     whole.rows = all / block_channels, whole.count = whole.b_row = block_channels;
   }
-  // One row is cut into parts of it.
+  // A single row is cut into parts.
   const bool part = whole.rows == 1;
   const std::int64_t items = part ? whole.count : whole.rows, each = all / items;
   emission::cut(items, 3.0 * static_cast<double>(each), [&](std::int64_t first, std::int64_t count) {
@@ -292,14 +292,14 @@ kernels::window window_of(const conv2d_attributes& c, const shape& x, const shap
       c.padding_more.w};
 }
 
-// What a convolution's results are added to by the operation that its epilogue names.
+// Adds the sum of the epilogue to a convolution's arguments.
 void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<address>& where) {
   const auto& tail = e.epilogue();
   if (!tail.sum) return;
   const auto& within = tail.sum->attributes_as<quantized_bounds>();
   a.sum_low = static_cast<std::int32_t>(within.low), a.sum_high = static_cast<std::int32_t>(within.high);
   const auto& of = tail.sum->inputs;
-  const bool first = of[3] == tail.residual;  // the results are a of the sum
+  const bool first = of[3] == tail.residual;  // the convolution's result is operand a of the sum
   where.insert(where.end(), {{&a.b, e.operand(tail.residual)},
                              {&a.b_scale, e.operand(of[first ? 4 : 1])},
                              {&a.b_zero_point, e.operand(of[first ? 5 : 2])},
@@ -309,7 +309,7 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
                              {&a.sum_zero_point, e.operand(of[7])}});
 }
 
-// A convolution whose result is in blocks of channels, in parts: images, rows, or pairs of blocks.
+// A convolution with a blocked result, cut into images, rows, or pairs of blocks.
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
@@ -332,7 +332,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
     add_sum(e, a, where);
     e.step(f.conv, a, where, f.scratch_bytes(&a));
   };
-  // Where filters are more than what they read, a part reads some of them.
+  // If the filters are larger than the image, each part reads only some of them.
   const bool by_blocks = depthwise || w.size() > x.size(1, 4);
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   detail::cut_images(
@@ -351,7 +351,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
       });
 }
 
-// A convolution whose weights are operand `weight`, in parts: images, or rows of the results of one.
+// A convolution whose weights are operand `weight`, cut into images, or rows of one image's results.
 template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, std::size_t weight,
                                                 const kernels::quantized_conv_args& whole, kernels::kernel run,
                                                 Operands add) {
@@ -377,7 +377,7 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     e.step(run, a, where, f.conv_scratch_bytes(&a));
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  const std::int64_t height = y.at(2);  // rows at the border of two parts are read by both
+  const std::int64_t height = y.at(2);  // parts share rows at their border
   detail::cut_images(
       e, x.at(0), flops, 8e6, 4e6, height,
       [&](std::int64_t first, std::int64_t count) { part(first, count, 0, height); },
@@ -484,8 +484,8 @@ void quantized_matmul::infer(const attributes& at, view<const tensor_type> in, i
   else out.why = found.why;
 }
 namespace {
-// Products of the matrices of operands 0 and `right`, of which those of `right` are packed as they run, in parts by rows:
-// part(first, row, rows, panels) with offsets in elements and bytes.
+// Matrix products of operands 0 and `right`, cut by rows; the matrices of `right` are packed in the run.
+// Calls part(first, row, rows, panels) with offsets in elements and bytes.
 template <class Part> void emit_matrices(emission& e, bool transpose_b, std::size_t right, Part part) {
   const shape& y = e.out_type(0).dims;
   if (y.size() == 0) return;
@@ -747,7 +747,7 @@ value integer_conv2d(const value& x, const value& x_zero_point, const value& wei
                      const value& w_zero_point, const origin&) {
   const value sums = apply<op::integer_conv2d>(a, x, x_zero_point, weight);
   if (w_zero_point.empty()) return sums;
-  // What is taken away is the zero point times the sum of what a window reads, which a filter of ones gives.
+  // Subtracts the zero point times the sum of each window, computed with a filter of ones.
   shape one = weight.shape();
   one[0] = 1;
   any_tensor ones({dtype::int8, one});

@@ -14,7 +14,7 @@ import lamina.std;
 namespace lamina {
 
 struct random_attributes {
-  double a = 0, b = 1;  // uniform: low, high; normal: mean, deviation
+  double a = 0, b = 1;  // uniform: low, high; normal: mean, standard deviation
   std::int64_t site = 0;
   static constexpr void members(auto& s, auto&& f) { f("a", s.a), f("b", s.b), f("site", s.site); }
   bool operator==(const random_attributes&) const = default;
@@ -25,7 +25,7 @@ struct dropout_attributes {
 };
 
 namespace op {
-/// Operands: generator state int64 [2], and the tensor whose element type and shape the result has.
+/// Operands: generator state int64 [2], and a tensor that gives the result's element type and shape.
 template <fixed_string Name> struct random_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
@@ -74,12 +74,12 @@ export template <Symbolic S, Symbolic Like> requires accepted<diagnostic<applyin
 constexpr auto random_uniform(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
   return apply<op::random_uniform>(a, state, like);
 }
-/// Normal numbers of mean a and deviation b of the type and shape of `like`.
+/// Normal numbers of mean a and standard deviation b of the type and shape of `like`.
 export template <Symbolic S, Symbolic Like> requires accepted<diagnostic<applying<op::random_normal, S, Like>>()>
 constexpr auto random_normal(const S& state, const Like& like, random_attributes a, origin_of<S, Like> = {}) {
   return apply<op::random_normal>(a, state, like);
 }
-/// Zeroes each element with the given probability and scales the others to keep the mean.
+/// Zeroes each element with the given probability and scales the others to preserve the mean.
 /// Source: Srivastava et al., "Dropout" (2014).
 export template <Symbolic X, Symbolic S> requires accepted<diagnostic<applying<rule::dropout, X, S>>()>
 constexpr auto dropout(const X& x, const S& state, dropout_attributes a, origin_of<X, S> = {}) {

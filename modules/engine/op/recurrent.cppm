@@ -1,4 +1,4 @@
-// The elementwise part of LSTM and GRU steps as one operation each: what follows the matrix products of an iteration.
+// The elementwise part of LSTM and GRU steps, after the matrix products, as one operation each.
 export module lamina:op.recurrent;
 import :core;
 import :dtype;
@@ -13,7 +13,7 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-/// Gates of `count` times as many columns as the state beside them, rows alike.
+/// Whether `gates` has the rows of `state` and `count` times its columns.
 constexpr bool gates_fit(const tensor_type& gates, const tensor_type& state, std::int64_t count, inference& out) {
   const shape &g = gates.dims, &s = state.dims;
   if (g.rank != 2 || s.rank != 2) out.why << "gates and state must be matrices";
@@ -97,14 +97,14 @@ template <class... X> struct lstm_gates_check {
     return t;
   }
 };
-/// What follows the products of an LSTM step: next = s(f) cell + s(i) tanh(g) and out = s(o) tanh(next).
+/// Elementwise part of an LSTM step: next = s(f) cell + s(i) tanh(g) and out = s(o) tanh(next).
 /// Shapes:  gates [N, 4 H] in the order i f g o, cell [N, H] -> out and next, each [N, H], as an array.
 /// Source:  Hochreiter, Schmidhuber, "Long short-term memory" (1997); Gers, Schmidhuber, Cummins (2000).
 export template <Symbolic G, Symbolic C> requires accepted<diagnostic<lstm_gates_check<G, C>>()>
 constexpr auto lstm_gates(const G& gates, const C& cell, origin_of<G, C> = {}) {
   return apply<op::lstm_gates>({}, gates, cell);
 }
-/// What follows the products of a GRU step: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), n + z (state - n).
+/// Elementwise part of a GRU step: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), n + z (state - n).
 /// Shapes:  x and h [N, 3 H] in the order r z n, state [N, H] -> [N, H].
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), in the form of cuDNN.
 export template <Symbolic X, Symbolic H, Symbolic S> requires accepted<diagnostic<applying<op::gru_gates, X, H, S>>()>

@@ -24,7 +24,7 @@ namespace lamina::op {
 
 namespace {
 value zero_like(const value& v) { return lamina::broadcast_like(v.owner().number(0.0, v.type().element), v); }
-// Part `i` of `count` along the columns.
+// Slice `i` along the columns, of the width of `like`.
 value columns(const value& v, std::int64_t i, const value& like) {
   auto width = like.shape().at(1);
   return lamina::slice(v, {.start = i * width, .stop = (i + 1) * width, .axis = 1});
@@ -34,7 +34,7 @@ value joined(std::initializer_list<value> parts) {
 }
 bool known_width(const value& v) { return v.shape()[1].is_number(); }
 value or_zero(const value& gradient, const value& of) { return gradient.empty() ? zero_like(of) : gradient; }
-// The backward formulas in operations that have gradients themselves: how second gradients are found.
+// The backward formulas in differentiable operations, for second gradients.
 std::vector<value> lstm_backward(const std::vector<value>& v) {
   const value &gates = v[0], &cell = v[1], &next = v[2], &dh = v[3], &dn = v[4];
   value i = lamina::sigmoid(columns(gates, 0, cell)), f = lamina::sigmoid(columns(gates, 1, cell)),

@@ -21,8 +21,8 @@ namespace {
 
 const kernels::cell_functions& cells(const emission& e) { return kernels::cell_of(e.isa()); }
 
-// Steps over the rows of a state, by `kernel(type, rows, hidden)`; `where` says where the operands of each lie, `at` bytes into
-// the state.
+// Emits steps over the rows of a state, with `kernel(type, rows, hidden)`; `where` returns the operands' addresses,
+// `at` bytes into the state.
 template <class Arguments, class K, class F> void emit_rows(emission& e, std::size_t state, K kernel, F where) {
   const shape& s = e.in_type(state).dims;
   if (s.size() == 0) return;

@@ -1,4 +1,4 @@
-// Reductions over axes, and softmax along one or several.
+// Reductions over axes, and softmax along one or several axes.
 export module lamina:op.reduce;
 import :core;
 import :dtype;
@@ -20,14 +20,14 @@ struct reduction_functions;
 }
 }
 
-/// Which axes to reduce (none named: all) and whether they stay with size 1.
+/// Axes to reduce (all if empty) and whether they are kept with size 1.
 export struct reduce_attributes {
   lamina::axes axes{};
   bool keepdim = false;
   static constexpr void members(auto& a, auto&& f) { f("axes", a.axes), f("keepdim", a.keepdim); }
   bool operator==(const reduce_attributes&) const = default;
 };
-/// One axis of a typed operand, and axes of one that are kept.
+/// Attributes of typed operands: one axis that is removed, or axes that are kept.
 struct one_axis {
   single_axis axes;
 };
@@ -41,7 +41,7 @@ struct argmax_attributes {
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("keepdim", a.keepdim); }
   bool operator==(const argmax_attributes&) const = default;
 };
-/// That of a typed operand, kept.
+/// The same for `argmax_attributes`: an axis that is kept.
 struct kept_axis {
   std::int64_t axis;
   always_kept keepdim;
@@ -53,7 +53,7 @@ struct softmax_attributes {
 };
 
 namespace detail {
-/// A bit for each axis that is reduced; false where one is outside the rank or named twice.
+/// Bit mask of the reduced axes; false where one is out of range or given twice.
 constexpr bool reduced_axes(const reduce_attributes& a, int rank, unsigned& bits) {
   bits = a.axes.count ? 0u : (1u << rank) - 1u;
   for (int i = 0; i < a.axes.count; ++i) {
@@ -71,25 +71,25 @@ constexpr shape reduced_shape(const shape& s, unsigned bits, bool keepdim) {
   }
   return r;
 }
-/// A run of neighboring elements of an operand: positions that stay, or that one result is reduced from.
+/// Merged adjacent axes of an operand, all of them kept or all reduced.
 struct axis_group {
   std::int64_t size;
   bool reduced;
 };
-/// One reduction over the groups that an operand consists of, outermost first.
+/// Emits one reduction over an operand's axis groups, outermost first.
 void emit_groups(emission&, const kernels::reduction_functions&, std::vector<axis_group> groups);
 void emit_reduction(emission&, const kernels::reduction_functions&);
 void emit_sum_like(emission&);
 void map_reduced_axis(const reduce_attributes&, axis_map&);
-/// Whole maps that are blocked are reduced as they lie.
+/// Blocked images are reduced over whole maps without a layout change.
 image_layouts reduced_images(const image_call&);
 }  // namespace detail
 
-/// What the definitions of reductions share.
+/// Common base of the definitions of reductions.
 template <fixed_string Name, domain Domain> struct reduction {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
-  static constexpr bool rule_of_rank = true;  // no extent is wrong
+  static constexpr bool rule_of_rank = true;  // all extents are valid
   using attributes = reduce_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(Domain, in[0].element, out)) return;
@@ -138,7 +138,7 @@ struct reduce_all : reduction<"reduce_all", domain::logic> {
   static void emit(emission&);
 };
 
-/// For each entry of a row the product of the others: the derivative of a product, without division.
+/// For each entry of a row the product of the other entries: the derivative of a product, without division.
 struct product_of_others {
   static constexpr std::string_view name = "product_of_others";
   static constexpr int operands = 1;
@@ -147,7 +147,7 @@ struct product_of_others {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Its derivative in the direction of the second operand.
+/// Directional derivative of `product_of_others`; the second operand is the direction.
 struct product_of_others_slope {
   static constexpr std::string_view name = "product_of_others_slope";
   static constexpr int operands = 2;
@@ -156,7 +156,7 @@ struct product_of_others_slope {
   static void emit(emission&);
 };
 
-/// The adjoint of a reduction: the first operand repeated over the reduced axes of the second, whose shape alone is read.
+/// The adjoint of a reduction: the first operand broadcast over the reduced axes of the second; only its shape is read.
 template <fixed_string Name, domain Domain> struct spread_definition {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 2;
@@ -188,7 +188,7 @@ struct spread_mean : spread_definition<"spread_mean", domain::real> {
   static void emit(emission&);
 };
 
-/// What argmax and argmin share.
+/// Common base of argmax and argmin.
 template <fixed_string Name> struct extreme_position {
   static constexpr std::string_view name = Name.view();
   static constexpr int operands = 1;
@@ -274,13 +274,14 @@ template <int Last, class X> constexpr auto last_as_columns(const X& x) {
 }
 }  // namespace detail
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
-// Over all axes, `reduce_sum(x)` or `reduce_sum<axes(), true>(x)`, where `axes()` is the type of a function; over axes in the type, `reduce_sum<axes(0), true>(x)`, which gives extents that are known
-// at compile time; in a list, `reduce_sum(x, {0, 2})`; as attributes, `reduce_sum(x, {.axes = {0, 2}, .keepdim = true})`.
-// Of a typed operand the rank of the result is to follow from the call: attributes are one axis, or axes that are kept.
+// ---- functions ------------------------------------------------------------------------------------------------------
+// Over all axes: `reduce_sum(x)`, or `reduce_sum<axes(), true>(x)`, where `axes()` is parsed as a function type; over
+// axes in the type: `reduce_sum<axes(0), true>(x)`, with extents known at compile time; over a list:
+// `reduce_sum(x, {0, 2})`; with attributes: `reduce_sum(x, {.axes = {0, 2}, .keepdim = true})`. For a typed operand the
+// rank of the result must follow from the call: its attributes give one axis, or axes that are kept.
 
-/// Sum over axes.   Shapes: reduced axes vanish, or stay as 1 with keepdim.
-/// Numerics: summed in a fixed order that depends on the lengths alone.   Errors: shape_error for an axis outside the rank.
+/// Sum over axes.   Shapes: reduced axes are removed, or kept as 1 with keepdim.
+/// Numerics: summed in a fixed order that depends only on the extents.   Errors: shape_error for an axis out of range.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::reduce_sum, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_sum(const X& x, origin_of<X> = {}) {
@@ -338,7 +339,7 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::redu
 auto reduce_mean(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_mean, same_rank>({a.axes, true}, x);
 }
-/// Largest element over axes; the gradient is shared by equal ones.
+/// Largest element over axes; ties share the gradient.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::reduce_max, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_max(const X& x, origin_of<X> = {}) {
@@ -396,8 +397,8 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::redu
 auto reduce_min(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_min, same_rank>({a.axes, true}, x);
 }
-/// Product over axes; of nothing 1.   Types: float and integer.
-/// Gradient: right where elements are zero too; it has a second one, and no third.
+/// Product over axes; 1 over no elements.   Types: float and integer.
+/// Gradient: correct where elements are zero, too; it has a second derivative, and no third.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::reduce_prod, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_prod(const X& x, origin_of<X> = {}) {
@@ -426,7 +427,7 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::redu
 auto reduce_prod(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_prod, same_rank>({a.axes, true}, x);
 }
-/// Whether any bool over axes is true; of nothing false.
+/// Whether any bool over axes is true; false over no elements.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::reduce_any, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_any(const X& x, origin_of<X> = {}) {
@@ -455,7 +456,7 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::redu
 auto reduce_any(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_any, same_rank>({a.axes, true}, x);
 }
-/// Whether all bools over axes are true; of nothing true.
+/// Whether all bools over axes are true; true over no elements.
 export template <axes Axes = axes(), bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::reduce_all, reduce_attributes{Axes, Keepdim}, X>>()>
 constexpr auto reduce_all(const X& x, origin_of<X> = {}) {
@@ -484,8 +485,8 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::redu
 auto reduce_all(const X& x, kept_axes a) {
   return apply_of_rank<op::reduce_all, same_rank>({a.axes, true}, x);
 }
-/// Position of the smallest element along an axis, the first of equals; int64. As of all functions along one axis
-/// (`softmax`, `sort`, `cumsum`, `top_k`) it is the last one where none is named.
+/// Position of the smallest element along an axis, the first of ties; int64. The axis defaults to the last one, as in
+/// all functions along one axis (`softmax`, `sort`, `cumsum`, `top_k`).
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::argmin, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmin(const X& x, origin_of<X> = {}) {
@@ -503,7 +504,7 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argm
 auto argmin(const X& x, kept_axis a) {
   return apply_of_rank<op::argmin, same_rank>({a.axis, true}, x);
 }
-/// Position of the largest element along an axis, the last one where none is named, the first of equals; int64.
+/// Position of the largest element along an axis (default: the last one), the first of ties; int64.
 export template <int Axis = -1, bool Keepdim = false, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::argmax, argmax_attributes{Axis, Keepdim}, X>>()>
 constexpr auto argmax(const X& x, origin_of<X> = {}) {
@@ -521,7 +522,7 @@ export template <Typed X> requires accepted<diagnostic<applying_of_rank<op::argm
 auto argmax(const X& x, kept_axis a) {
   return apply_of_rank<op::argmax, same_rank>({a.axis, true}, x);
 }
-/// exp(x - max) / sum of it along an axis.   Numerics: safe for large x.
+/// exp(x - max) / sum of exp(x - max) along an axis.   Numerics: no overflow for large x.
 export template <std::int64_t Axis = -1, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::softmax, softmax_attributes{Axis}, X>>()>
 constexpr auto softmax(const X& x, origin_of<X> = {}) {
@@ -531,7 +532,7 @@ export template <Symbolic X> requires accepted<diagnostic<applying<op::softmax, 
 constexpr auto softmax(const X& x, softmax_attributes a, origin_of<X> = {}) {
   return apply<op::softmax>(a, x);
 }
-/// Logarithm of softmax, without its underflow.
+/// Logarithm of softmax, without underflow.
 export template <std::int64_t Axis = -1, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::log_softmax, softmax_attributes{Axis}, X>>()>
 constexpr auto log_softmax(const X& x, origin_of<X> = {}) {

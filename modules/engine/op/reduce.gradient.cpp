@@ -23,21 +23,21 @@ void reduce() {}
 namespace lamina::op {
 
 namespace {
-// g under the shape that it would have with keepdim, so that it broadcasts against the operand.
+// Broadcasts g, in the shape that it would have with keepdim, against the operand.
 value spread_back(gradient_call& c, bool mean) {
   const auto& a = c.attributes<reduce_attributes>();
   return mean ? value(apply<op::spread_mean>(a, c.gradient(), c(0))) : value(apply<op::spread>(a, c.gradient(), c(0)));
 }
-// Where several elements share the extreme, the gradient is split between them.
+// Elements that share the extreme get equal shares of the gradient.
 value share_of_extreme(gradient_call& c) {
   const auto& a = c.attributes<reduce_attributes>();
   const value hit = c(0) == apply<op::spread>(a, c.result(), c(0));
   const value one = apply<op::cast>(cast_attributes{c(0).type().element}, hit);
   auto count = apply<op::spread>(a, lamina::reduce_sum(one, a), c(0));
-  // chosen, not multiplied: an infinite gradient is none of the others'
+  // selects instead of multiplying: an infinite gradient must not affect other elements
   return lamina::where(hit, apply<op::spread>(a, c.gradient(), c(0)) / count, 0);
 }
-// Whether none of the reduced axes is, or may turn out to be, empty.
+// Whether the reduced axes are known not to be empty.
 bool surely_has_elements(const reduce_attributes& a, const shape& s) {
   unsigned bits = 0;
   detail::reduced_axes(a, s.rank, bits);
@@ -61,7 +61,7 @@ void reduce_min::gradient(gradient_call& c) {
 }
 void reduce_prod::gradient(gradient_call& c) {
   c(0, [&] {
-    // Rows of what one result is the product of; each entry's derivative is the product of the others.
+    // Rows of the factors of each result; the derivative of an entry is the product of the others.
     const auto& a = c.attributes<reduce_attributes>();
     int rank = c(0).shape().rank, kept = 0;
     unsigned bits = 0;
@@ -91,7 +91,7 @@ void spread_mean::gradient(gradient_call& c) {
     const value like = c(1);
     if (surely_has_elements(a, like.shape()))
       return value(lamina::reshape_like(lamina::reduce_mean(c.gradient(), a), c(0)));
-    // A mean of no elements is NaN; spread over none, a number has no influence at all.
+    // A mean of no elements is NaN; spread over no elements, a number has no effect.
     const value parts =
         apply<op::spread_mean>(a, lamina::broadcast_like(c.owner.number(1.0, c.gradient().type().element), c(0)), like);
     return value(lamina::reshape_like(lamina::reduce_sum(c.gradient() * parts, a), c(0)));

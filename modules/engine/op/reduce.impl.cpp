@@ -38,7 +38,7 @@ void emit_axis(emission& e, const kernels::reduction_functions& functions, buffe
       100e3);
 }
 
-// Runs of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
+// Groups of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
 using detail::axis_group;
 std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   std::vector<axis_group> g;
@@ -51,7 +51,7 @@ std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   return g;
 }
 
-// What broadcasting a shape to that of the operand repeats.
+// Axes along which broadcasting a shape to that of the operand repeats.
 unsigned repeated_bits(const shape& x, const shape& to) {
   unsigned bits = 0;
   for (int i = 0; i < x.rank; ++i) {
@@ -65,7 +65,7 @@ unsigned repeated_bits(const shape& x, const shape& to) {
 
 void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
   const shape& x = e.in_type(0).dims;
-  if (e.in(0).form == layout::blocked) {  // maps of blocks: what lies beyond the channels is reduced with them
+  if (e.in(0).form == layout::blocked) {  // maps of blocks: the padding channels are reduced, too
     const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
     return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
                      x.size(2, 4), lanes);
@@ -83,7 +83,7 @@ void detail::emit_groups(emission& e, const kernels::reduction_functions& functi
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
   if (!any) groups.push_back({1, true});  // nothing to reduce: a copy
-  // The innermost run first; what remains is reduced in further passes over ever fewer elements.
+  // Reduces the innermost group first; further passes reduce what remains.
   buffer_ref from = e.in(0);
   for (bool last = false; !last;) {
     std::size_t at = groups.size();
@@ -100,7 +100,7 @@ void detail::emit_groups(emission& e, const kernels::reduction_functions& functi
     buffer_ref to =
         last ? e.out(0)
              : e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(outer * inner, 1)) * size_of(element));
-    // A mean of several passes is the mean of means: every pass divides by its own length.
+    // A mean in several passes is a mean of means: every pass divides by its length.
     emit_axis(e, functions, from, to, element, outer, length, inner);
     if (!last) e.stage();
     from = to;
@@ -152,7 +152,7 @@ void emit_spread(emission& e, bool mean) {
   }
   buffer_ref from = e.in(0);
   if (mean) {
-    // The few gradients are divided before they are repeated.
+    // Gradients are divided before they are repeated: there are fewer of them.
     std::int64_t n = e.in_type(0).dims.size();
     buffer_ref divisor = e.temporary(8),
                scaled = e.temporary(static_cast<std::size_t>(std::max<std::int64_t>(n, 1)) * size_of(element));
@@ -189,7 +189,7 @@ void reduce_min::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_m
 void reduce_prod::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_product_of(e.isa())); }
 void reduce_any::emit(emission& e) { detail::emit_reduction(e, kernels::reduce_maximum_of(e.isa())); }
 void reduce_all::emit(emission& e) {
-  // The smallest of no bytes is no bool.
+  // A minimum of no bytes is no valid bool.
   if (e.in_type(0).dims.size() == 0) detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), dtype::boolean, 1);
   else detail::emit_reduction(e, kernels::reduce_minimum_of(e.isa()));
 }
@@ -197,7 +197,7 @@ void reduce_all::emit(emission& e) {
 namespace {
 void emit_product_of_others(emission& e, bool slope) {
   const shape& s = e.in_type(0).dims;
-  if (s.size() == 0) return;  // there may be any number of empty rows
+  if (s.size() == 0) return;  // with any number of empty rows
   dtype element = e.in_type(0).element;
   auto size = static_cast<std::int64_t>(size_of(element));
   auto run = kernels::product_of_others_of(e.isa()).of[static_cast<int>(element)];

@@ -1,4 +1,4 @@
-// Reductions by more names, and over axes that are computed.
+// More reductions, selected by a kind, and reductions over computed axes.
 export module lamina:op.reduce_by;
 import :core;
 import :dtype;
@@ -11,7 +11,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a reduction makes of the elements.
+/// Function that a reduction computes.
 export enum class reduction_kind : std::int32_t {
   sum,
   mean,
@@ -25,7 +25,7 @@ export enum class reduction_kind : std::int32_t {
   sum_square
 };
 
-/// Whether reduced axes stay with size 1, and whether an empty list of axes names none of them or, else, all.
+/// Whether reduced axes are kept with size 1, and whether an empty list of axes means none of them or all.
 struct reduce_by_attributes {
   reduction_kind kind = reduction_kind::sum;
   bool keepdim = false, none_if_empty = false;
@@ -35,7 +35,7 @@ struct reduce_by_attributes {
   bool operator==(const reduce_by_attributes&) const = default;
 };
 
-/// Products, not sums; each element itself left out; from the end on.
+/// Products instead of sums; exclusive of the element itself; starting at the end.
 struct running_attributes {
   bool product = false, exclusive = false, reverse = false;
   static constexpr void members(auto& a, auto&& f) {
@@ -71,23 +71,23 @@ using reduce_by_operations = operation_list<op::reduce_by, op::running_along>;
 template <Operation Op> requires reduce_by_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 //
-// Of values of programs and nets. Over no elements sums are 0, products 1, maxima the least number of the type and minima the
-// greatest.
+// For values of programs and nets. Over no elements sums are 0, products 1, maxima the lowest number of the type and
+// minima the largest.
 
-/// A reduction by its kind.   Types: sums, products, extremes and `l1`, `sum_square` of float and integer, extremes of bool too;
-/// the others of float.
+/// A reduction selected by its kind.   Types: sums, products, extremes and `l1`, `sum_square` of float and integer,
+/// extremes of bool too; the others of float.
 export value reduce(reduction_kind kind, const value& x, reduce_attributes a = {}, const origin& = {});
-/// The same over axes that are computed; how many there are is to be known where they are not kept.
-/// Shapes:  x [2, 3, 4], over = {0, -1} -> [3].   Types: as `reduce`, `over` int64.   Errors: shape_error for what are not distinct
-///          axes.   Gradient: that of the reduction; of a product by division, so not at elements of 0.
+/// The same over computed axes; without `keepdim` their number must be known.
+/// Shapes:  x [2, 3, 4], over = {0, -1} -> [3].   Types: as `reduce`, `over` int64.   Errors: shape_error unless the
+///          axes are valid and distinct.   Gradient: that of the reduction; of a product by division, so not at 0.
 export value reduce_by(const value& x, const value& over, reduce_by_attributes a = {}, const origin& = {});
 
-/// `cumsum` and `cumprod` along an axis that is computed, int64 [] or [1].   Gradient: of products by division, so not at 0.
+/// `cumsum` and `cumprod` along a computed axis, int64 [] or [1].   Gradient: of products by division, so not at 0.
 export value running_along(const value& x, const value& axis, running_attributes a = {}, const origin& = {});
 
-/// The sum of absolute values, the root of the sum of squares, log(sum), log(sum(exp)) without overflow, the sum of squares.
+/// Sum of absolute values, square root of the sum of squares, log(sum), log(sum(exp)) without overflow, sum of squares.
 export value reduce_l1(const value& x, reduce_attributes a = {}, const origin& = {});
 export value reduce_l2(const value& x, reduce_attributes a = {}, const origin& = {});
 export value reduce_log_sum(const value& x, reduce_attributes a = {}, const origin& = {});

@@ -16,7 +16,7 @@ import lamina.std;
 namespace lamina {
 
 namespace {
-// log(sum(exp(x))), of differences to the largest element where that is a number.
+// log(sum(exp(x))), relative to the largest element if that is finite.
 value log_sum_exp(const value& x, reduce_attributes a) {
   const value max = reduce_max(x, reduce_attributes{a.axes, true});
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -80,7 +80,7 @@ bool takes_element(reduction_kind kind, dtype element, inference& out) {
                     kind == reduction_kind::log_sum_exp;
   return detail::takes(real ? domain::real : domain::numbers, element, out);
 }
-// The axes as attributes; false where an int64 is none.
+// Converts a list to axes; false if an element is not a valid axis.
 bool axes_of(const any_tensor& t, int rank, axes& a) {
   unsigned bits = 0;
   for (std::int64_t at : t.elements<std::int64_t>()) {
@@ -131,7 +131,7 @@ value reduce_by::bind(const attributes& a, view<const value> in) {
   axes named;
   axes_of(in[1].owner().at(in[1].id()).constant, in[0].shape().rank, named);
   if (named.count > 0 || !a.none_if_empty) return lamina::reduce(a.kind, in[0], {named, a.keepdim});
-  switch (a.kind) {  // each element is reduced alone
+  switch (a.kind) {  // each element is reduced by itself
     case reduction_kind::l1:
     case reduction_kind::l2: return lamina::abs(in[0]);
     case reduction_kind::log_sum: return lamina::log(in[0]);

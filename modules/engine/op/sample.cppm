@@ -1,5 +1,5 @@
-// Elements at tabled positions of an axis, and the tables: windows, resized axes, borders. A table depends on extents alone;
-// it has no kernel, and is a constant once they are known.
+// Sampling an axis through tables of positions, and the tables: windows, resized axes, borders. A table depends only on
+// extents; it has no kernel, and becomes a constant once they are known.
 export module lamina:op.sample;
 import :core;
 import :dtype;
@@ -14,9 +14,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// How elements between others are found: the nearest one, or by lines or cubic polynomials through their neighbors.
+/// Interpolation between elements: nearest element, or linear or cubic interpolation of neighbors.
 export enum class resize_mode : std::uint8_t { nearest, linear, cubic };
-/// Where a position of a resized axis lies on the axis, as ONNX Resize names it.
+/// How a position of a resized axis maps to the original axis, with ONNX Resize's names.
 export enum class resize_coordinates : std::uint8_t {
   half_pixel,
   half_pixel_symmetric,
@@ -26,21 +26,21 @@ export enum class resize_coordinates : std::uint8_t {
   tf_half_pixel_for_nn,
   tf_crop_and_resize,
 };
-/// The element that is the nearest to a position between two.
+/// Rounding of a fractional position to the nearest element.
 export enum class nearest_rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, ceil };
-/// What target sizes mean: each its axis alone, or one scale for all axes with which no size, or every size, is exceeded.
+/// Meaning of target sizes: each for its axis alone, or one scale for all axes, results at most, or at least, as large.
 export enum class aspect_ratio : std::uint8_t { stretch, not_larger, not_smaller };
-/// What stands beyond the borders of an axis: the elements in the other direction without or with the last one, the last
-/// one, or those of the other end.
+/// Elements beyond the borders of an axis: mirrored elements without or with the last one, the last one, or those of
+/// the other end.
 export enum class border_mode : std::uint8_t { reflect, edge, wrap };
 
-/// Windows along an axis. With `parts` they are that many parts of the axis, equal up to one element, and may overlap.
+/// Windows along an axis. `parts` divides it into that many windows, equal up to one element, which may overlap.
 struct window_attributes {
   std::int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, parts = 0;
-  bool ceil = false;           // a last window that begins inside and ends outside
-  bool count_padding = false;  // of weights: padding counts in the divisor
-  bool sum = false;            // of weights: no divisor
-  bool filled = false;         // windows of padding alone are refused
+  bool ceil = false;           // keeps a last window that begins inside and ends outside
+  bool count_padding = false;  // for weights: padding counts in the divisor
+  bool sum = false;            // for weights: no divisor
+  bool filled = false;         // rejects windows of padding alone
   dtype element = dtype::float32;
   static constexpr void members(auto& a, auto&& f) {
     f("kernel", a.kernel), f("stride", a.stride), f("dilation", a.dilation), f("before", a.before), f("after", a.after);
@@ -49,7 +49,7 @@ struct window_attributes {
   }
   bool operator==(const window_attributes&) const = default;
 };
-/// One of the axes that are resized together.
+/// Resizing of one axis, `which`, of those that are resized together.
 struct resize_attributes {
   std::int64_t which = 0;
   resize_mode mode = resize_mode::nearest;
@@ -71,7 +71,7 @@ struct border_attributes {
   static constexpr void members(auto& a, auto&& f) { f("mode", a.mode); }
   bool operator==(const border_attributes&) const = default;
 };
-/// Blocks of an image, with a number for each of its axes.
+/// Blocks of an image; each attribute has a number for each of the image's axes.
 struct block_attributes {
   lamina::axes strides, dilations, before, after;
   static constexpr void members(auto& a, auto&& f) {
@@ -85,7 +85,7 @@ struct affine_attributes {
   static constexpr void members(auto& a, auto&& f) { f("align_corners", a.align_corners), f("element", a.element); }
   bool operator==(const affine_attributes&) const = default;
 };
-/// The axis of the elements, and how many leading axes positions and weights share with them.
+/// The axis of the elements, and the number of leading batch axes that positions and weights share with them.
 struct resample_attributes {
   std::int64_t axis = 0, batch_axes = 0;
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("batch_axes", a.batch_axes); }
@@ -102,7 +102,7 @@ struct window_positions {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// The weights of those positions in a mean or sum of each window.
+/// Weights of those positions in a mean or sum over each window.
 struct window_weights {
   static constexpr std::string_view name = "window_weights";
   static constexpr int operands = 1;
@@ -112,8 +112,8 @@ struct window_weights {
   static value bind(const attributes& a, view<const value> in);
 };
 /// Operands: the extents of the axes that are resized together, int64; their sizes, int64, or scales, float32 or float64;
-/// for `tf_crop_and_resize` the starts, then the ends of a region, as parts of the axes. Positions [size, taps], or [size]
-/// of the nearest elements.
+/// for `tf_crop_and_resize` the starts, then the ends of a region, as fractions of the axes. Result: positions
+/// [size, taps], or [size] for nearest elements.
 struct resize_positions {
   static constexpr std::string_view name = "resize_positions";
   static constexpr int operands = -1;
@@ -122,7 +122,7 @@ struct resize_positions {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// The weights of those positions.
+/// Weights of those positions.
 struct resize_weights {
   static constexpr std::string_view name = "resize_weights";
   static constexpr int operands = -1;
@@ -131,7 +131,7 @@ struct resize_weights {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// 1 for each position of the resized axis that lies on the axis, else 0.
+/// 1 for each position of the resized axis that maps into the original axis, else 0.
 struct resize_inside {
   static constexpr std::string_view name = "resize_inside";
   static constexpr int operands = -1;
@@ -140,8 +140,8 @@ struct resize_inside {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operands: the extent of an axis, int64 [1]; how many positions are added before and after it, int64 [2], negative ones
-/// are taken away first. The position of each element of the axis with its borders.
+/// Operands: the extent of an axis, int64 [1]; the numbers of positions added before and after it, int64 [2]; negative
+/// ones crop first. Result: the source position of each element of the padded axis.
 struct border_positions {
   static constexpr std::string_view name = "border_positions";
   static constexpr int operands = 2;
@@ -150,7 +150,7 @@ struct border_positions {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operands: extents and other ones, int64 [n] each. Borders [2 n] that make these of those and leave the middle where it is.
+/// Operands: current and target extents, int64 [n] each. Result: borders [2 n] that center-pad or crop to the target.
 struct center_borders {
   static constexpr std::string_view name = "center_borders";
   static constexpr int operands = 2;
@@ -159,8 +159,8 @@ struct center_borders {
   static void infer(const attributes&, view<const tensor_type> in, inference& out);
   static value bind(const attributes&, view<const value> in);
 };
-/// Operands: the extents of an image and of its blocks, int64 [n] each. Positions [elements of a block times blocks, 1] in the
-/// image, -1 in its padding.
+/// Operands: the extents of an image and of its blocks, int64 [n] each. Result: positions
+/// [elements of a block times blocks, 1] in the image, -1 in its padding.
 struct block_positions {
   static constexpr std::string_view name = "block_positions";
   static constexpr int operands = 2;
@@ -169,8 +169,8 @@ struct block_positions {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operand: the extents [N, C, H, W] or [N, C, D, H, W] of images, int64. A row {x, y, 1} or {x, y, z, 1} for each place,
-/// with coordinates from -1 to 1.
+/// Operand: the extents [N, C, H, W] or [N, C, D, H, W] of images, int64. Result: a row {x, y, 1} or {x, y, z, 1} for
+/// each position, with coordinates from -1 to 1.
 struct affine_base {
   static constexpr std::string_view name = "affine_base";
   static constexpr int operands = 1;
@@ -181,7 +181,7 @@ struct affine_base {
 };
 
 /// Operands: elements [B..., ..., length, ...], int64 positions [B..., points, taps] of an axis, their weights. The points are
-/// weighted sums of elements; a position outside of the axis adds nothing.
+/// weighted sums of elements; a position out of range adds nothing.
 struct resample {
   static constexpr std::string_view name = "resample";
   static constexpr int operands = 3;
@@ -220,8 +220,8 @@ struct resample_weight_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Operands: elements; int64 positions [points, taps] of an axis. Result 0: the largest elements, result 1: their positions
-/// on the axis, int64. A position outside of the axis is none.
+/// Operands: elements; int64 positions [points, taps] of an axis. Result 0: the largest elements; result 1: their
+/// positions on the axis, int64. Positions out of range are skipped.
 struct max_windows {
   static constexpr std::string_view name = "max_windows";
   static constexpr int operands = 2, results = 2;
@@ -244,28 +244,28 @@ template <Operation Op> requires sample_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 namespace detail {
-/// A resized axis.
+/// Parameters of a resized axis.
 struct resized_axis {
   std::int64_t extent = 0, size = 0, taps = 1;
   double scale = 1, roi_start = 0, roi_end = 1;
 };
-/// What becomes of an axis of these extents; `roi` may be null. Raises nothing: `why` holds the reason where there is none.
+/// Parameters of the resized axis `a.which` for these extents; `roi` may be null. Errors go into `why`.
 resized_axis resize_of(const resize_attributes& a, view<const std::int64_t> extents, const any_tensor& target,
                        const any_tensor* roi, text& why);
-/// The positions of the nearest elements.
+/// Positions of the nearest elements.
 std::vector<std::int64_t> nearest_positions(const resize_attributes& a, const resized_axis& r);
-/// Borders before, then after, that make extents others and leave the middle where it is; all int64.
+/// Borders before, then after, that center-pad or crop `extents` to `sizes`; all int64.
 any_tensor borders_around(const any_tensor& extents, const any_tensor& sizes);
-/// How many windows an axis has; -1 with a reason where there are none.
+/// Number of windows of an axis; -1 with a reason where there are none.
 std::int64_t windows_of(const window_attributes& a, std::int64_t extent, text& why);
 }  // namespace detail
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
 /// Weighted sums of elements along an axis: result[.., p, ..] = sum over k of weights[p, k] * x[.., positions[p, k], ..]. With
-/// {.batch_axes = n} the first n axes of x have tables of their own: positions and weights [B..., points, taps].
+/// {.batch_axes = n} the first n axes of x have separate tables: positions and weights [B..., points, taps].
 /// Shapes:  x [N, 8, 5], positions and weights [3, 2], {.axis = 1} -> [N, 3, 5].   Types: float32 or float64, positions int64.
-/// Numerics: summed in the order of the taps. A position outside of the axis adds nothing.
+/// Numerics: summed in the order of the taps. A position out of range adds nothing.
 /// Gradient: of x and of the weights.   Errors: shape_error, type_error.
 export value resample(const value& x, const value& positions, const value& weights, resample_attributes a = {},
                       const origin& = {});

@@ -30,7 +30,8 @@ namespace {
 const kernels::sample_functions& functions(const emission& e) { return kernels::sample_of(e.isa()); }
 std::int64_t bytes_of(const tensor_type& t) { return static_cast<std::int64_t>(size_of(t.element)); }
 
-// The axis of elements whose leading axes a table [..., points, taps] shares; -1 with a reason where it does not fit.
+// The axis of x that a table [..., points, taps] resamples, with leading axes shared; -1, with a reason, if it does not
+// fit.
 int tabled_axis(const resample_attributes& a, const shape& x, const shape& table, inference& out) {
   const int axis = detail::normal_axis(a.axis, x.rank);
   if (axis < 0) {
@@ -48,7 +49,7 @@ int tabled_axis(const resample_attributes& a, const shape& x, const shape& table
     }
   return axis;
 }
-// x with the points of a table in place of an axis.
+// The shape of x with an axis replaced by the points of a table.
 shape sampled_shape(const shape& x, const shape& table, int axis) {
   shape s = x;
   for (int i = 0; i < table.rank - 2; ++i) s[i] = better(x[i], table[i]);

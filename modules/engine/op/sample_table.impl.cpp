@@ -1,4 +1,4 @@
-// Tables of positions and weights, made once extents are known.
+// Tables of sampling positions and weights, computed once extents are known.
 module lamina:op.sample_table.impl;
 import :core;
 import :dtype;
@@ -27,7 +27,7 @@ std::vector<double> reals(const any_tensor& t) {
 }
 const any_tensor& constant_of(const value& v) { return v.owner().at(v.id()).constant; }
 
-// Whether an operand is a list of int64 that decides a shape; its length, or -1 with a reason.
+// Length of an int64 list that decides a shape; -1, with a reason, if it is none.
 int list_length(const tensor_type& t, std::string_view what, int max, inference& out) {
   if (t.element != dtype::int64) {
     out.refuse(t.element, "int64 extents and positions", "std::int64_t");
@@ -56,7 +56,7 @@ bool table_fits(std::int64_t points, std::int64_t taps, text& why) {
   why << "a table of " << points << " x " << taps << " positions is too large; the limit is " << max_table;
   return false;
 }
-// A constant from numbers of its element type or of double.
+// A constant from numbers of its element type or from doubles.
 template <class T> value table(const value& beside, dtype element, const shape& s, const std::vector<T>& all) {
   any_tensor t(tensor_type{element, s});
   if constexpr (std::same_as<T, std::int64_t>)
@@ -72,14 +72,14 @@ template <class T> value table(const value& beside, dtype element, const shape& 
 
 // ---- windows --------------------------------------------------------------------------------------------------------
 
-// Taps of each window.
+// Number of taps of each window.
 std::int64_t taps_of(const window_attributes& a, std::int64_t extent) {
   if (!a.parts) return a.kernel;
-  // Parts begin and end in fractions of elements: one that begins and ends inside of two has both.
+  // Adaptive windows begin and end at fractions of elements: one within two elements reads both.
   const std::int64_t rest = extent % a.parts;
   return extent / a.parts + (rest == 0 ? 0 : rest > std::gcd(rest, a.parts) ? 2 : 1);
 }
-// The first position of a window, and the end of its taps.
+// First position and end of a window's taps.
 struct window_place {
   std::int64_t first, end, step;
 };
@@ -126,7 +126,7 @@ std::int64_t detail::windows_of(const window_attributes& a, std::int64_t extent,
 
 namespace {
 
-// The shape of a table of windows where the extent is known; false with a reason where there is none.
+// Shape of a table of windows if the extent is known; false, with a reason, if there is none.
 bool window_table(const window_attributes& a, view<const tensor_type> in, inference& out, shape& s) {
   if (!list_of(in[0], "extents", 1, out)) return false;
   s = {dyn, dyn};
@@ -202,7 +202,7 @@ value op::window_weights::bind(const attributes& a, view<const value> in) {
 
 namespace {
 
-// Elements on each side of a position that weigh: more than for an interpolation where a smaller axis averages.
+// Number of elements that weigh at a position: antialiasing of a smaller axis needs more than interpolation.
 std::int64_t taps_of(const resize_attributes& a, double scale) {
   if (a.mode == resize_mode::nearest) return 1;
   const std::int64_t reach = a.mode == resize_mode::linear ? 1 : 2;
@@ -230,7 +230,7 @@ double cubic(double x, double a) {
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-// The first element that a position of the resized axis takes, and the weights from there on.
+// The first element at a position of the resized axis, and the weights from there on.
 struct weighted {
   std::int64_t first;
   std::vector<double> weights;
@@ -252,7 +252,7 @@ weighted weights_at(const resize_attributes& a, const detail::resized_axis& r, d
     for (double& v : w.weights) v /= sum;
   return w;
 }
-// Positions far outside are those of the ends.
+// Clamps positions that are far outside.
 double bounded(double x, std::int64_t extent) {
   const double far = 4 * (static_cast<double>(extent) + 4);
   return x == x ? std::clamp(x, -far, far) : 0;
@@ -315,7 +315,7 @@ std::vector<std::int64_t> detail::nearest_positions(const resize_attributes& a, 
 
 namespace {
 
-// The extents and the resized axis, as far as both operands are known; false with a reason where they do not fit.
+// Finds the resized axis, as far as both operands are known; false, with a reason, if they do not fit.
 bool resize_known(const resize_attributes& a, view<const tensor_type> in, inference& out,
                   std::optional<detail::resized_axis>& r) {
   if (a.mode > resize_mode::cubic || a.coordinates > resize_coordinates::tf_crop_and_resize ||
@@ -408,7 +408,7 @@ value op::resize_inside::bind(const attributes& a, view<const value> in) {
 
 namespace {
 
-// Whether numbers that are said to be extents or sizes are such.
+// Checks that numbers are valid extents or sizes.
 bool are_extents(view<const std::int64_t> all, std::string_view one, text& why) {
   for (std::int64_t n : all)
     if (n < 0 || n > max_extent) {
@@ -418,7 +418,7 @@ bool are_extents(view<const std::int64_t> all, std::string_view one, text& why) 
   return true;
 }
 
-// The elements of an axis that negative borders leave, and their number with those that positive ones add.
+// The elements of an axis that negative borders keep, and the size after positive borders.
 struct bordered {
   std::int64_t first, count, before, size;
 };
@@ -443,7 +443,7 @@ std::int64_t bordered_position(const bordered& b, border_mode mode, std::int64_t
   const std::int64_t period = mode == border_mode::wrap ? n : 2 * (n - 1), at = (x % period + period) % period;
   return b.first + (at < n ? at : period - at);
 }
-// How many numbers lie between the ends of an axis of coordinates, and the one at position i.
+// Coordinate i of n along an axis, between -1 and 1.
 double coordinate(std::int64_t i, std::int64_t n, bool align_corners) {
   const double at = static_cast<double>(i), count = static_cast<double>(n);
   if (align_corners) return n == 1 ? -1 : 2 * at / (count - 1) - 1;
@@ -498,7 +498,7 @@ value op::center_borders::bind(const attributes&, view<const value> in) {
 
 namespace {
 
-// The blocks along each axis of an image; false with a reason where it has none.
+// Blocks along each axis of an image; `blocks_of` returns false, with a reason, if there are none.
 struct blocked_axis {
   std::int64_t extent, kernel, stride, dilation, before, count;
 };

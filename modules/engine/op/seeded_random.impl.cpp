@@ -45,7 +45,7 @@ value multinomial(const value& scores, std::int64_t count, seed_attributes a, co
   }
   const value until = unsqueeze(cumsum(softmax(scores, {-1}), cumsum_attributes{.axis = 1}), axes(1));  // [N, 1, C]
   const value nowhere = constant_list(scores.owner(), std::vector<std::int64_t>(static_cast<std::size_t>(count)));
-  const value wide = gather(scores, nowhere, 1);  // of which the shape is read
+  const value wide = gather(scores, nowhere, 1);  // only its shape is read
   const value total = slice(until, slice_attributes{-1, std::numeric_limits<std::int64_t>::max(), 2, 1});
   const value at = unsqueeze(uniform_like(wide, scores.type().element, 0, 1, a), axes(2)) * total;  // [N, count, 1]
   return reduce_sum(converted(at >= until, dtype::int64), reduce_attributes{.axes = axes(2)});

@@ -26,7 +26,7 @@ struct permute_attributes {
   static constexpr void members(auto& a, auto&& f) { f("order", a.order); }
   bool operator==(const permute_attributes&) const = default;
 };
-/// Elements [start, stop) of one axis; negative positions count from the end, stop beyond the end is the end.
+/// Elements [start, stop) of one axis; negative positions count from the end, stop is clamped to the end.
 export struct slice_attributes {
   std::int64_t start = 0, stop = std::numeric_limits<std::int64_t>::max(), axis = 0, step = 1;
   static constexpr void members(auto& a, auto&& f) {
@@ -46,7 +46,7 @@ struct concat_part_attributes {
 };
 
 namespace detail {
-/// First position and count of a slice of an axis of known size.
+/// First position and count of a slice of an axis with known extent.
 struct slice_range {
   std::int64_t first, count;
 };
@@ -55,7 +55,7 @@ constexpr slice_range resolve(const slice_attributes& a, std::int64_t size) {
   std::int64_t first = inside(a.start), last = inside(a.stop);
   return {first, last <= first ? 0 : (last - first - 1) / a.step + 1};
 }
-/// Whether elements of a type can be summed.
+/// Whether elements of a type can be added.
 constexpr bool adds(dtype element, inference& out) {
   if (is_real(element) || is_integer(element)) return true;
   out.refuse(element, "float32, float64 or an integer type", "float");
@@ -67,8 +67,8 @@ template <class T, std::size_t N> constexpr shape shape_of_list(const T (&list)[
   for (const T& n : list) s.push_back(dim(n));
   return s;
 }
-/// Whether each name in either shape has its like in the other, from extent `first` on: the others then say how many elements
-/// there are. A name on both sides says nothing about them; with one on one side alone the rest is not known yet.
+/// Whether the symbolic names of the two shapes pair up from extent `first` on, so that the numbers alone decide the
+/// element count. With a name on one side only, the count is not known yet.
 constexpr bool same_names(const shape& from, const shape& to, int first) {
   bool paired[max_rank]{};
   for (int i = first; i < from.rank; ++i) {
@@ -87,7 +87,7 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
   for (int i = 0; i < to.rank; ++i) open += to[i] == dim(dyn);
   while (own < open - 1 && own < from.rank && to[own] == dim(dyn)) ++own;
   std::int64_t n = 1, known = 1;
-  bool fits = true;  // the product in 64 bits
+  bool fits = true;  // the product fits in 64 bits
   for (int i = own; i < to.rank; ++i) {
     if (to[i].is_number()) fits = !__builtin_mul_overflow(known, to.at(i), &known) && fits;
     else if (to[i].is_name()) continue;
@@ -129,7 +129,7 @@ struct reshape {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// The first operand under the second one's shape; only the shape of the second is read.
+/// The first operand reshaped to the second's shape; only the shape of the second is read.
 struct reshape_like {
   static constexpr std::string_view name = "reshape_like";
   static constexpr int operands = 2, alias = 0;
@@ -146,7 +146,7 @@ struct reshape_like {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, which is to have the element type and shape of the second one: what a gradient rule gives for an
+/// The first operand, which must have the element type and shape of the second: result of a gradient rule for an
 /// operand whose extents are known only when a plan is made.
 struct gradient_like {
   static constexpr std::string_view name = "gradient_like";
@@ -252,7 +252,7 @@ struct slice {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// Zeros of the second operand's shape with the first operand where `slice` would take it from.
+/// The adjoint of `slice`: zeros of the second operand's shape with the first operand at the sliced positions.
 struct slice_grad {
   static constexpr std::string_view name = "slice_grad";
   static constexpr int operands = 2;
@@ -302,7 +302,7 @@ export struct concat : in_patterns<rewriting::rotary_embedding_pattern> {
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);
 };
-/// The part of the first operand that came from operand 1 + part of a concatenation; only shapes of the others are read.
+/// The slice of a concatenation, operand 0, that came from operand 1 + `part`; of the others only shapes are read.
 struct concat_part {
   static constexpr std::string_view name = "concat_part";
   static constexpr int operands = -1;
@@ -312,7 +312,7 @@ struct concat_part {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand repeated to the shape of the second, whose shape alone is read.
+/// The first operand broadcast to the shape of the second; only the shape of the second is read.
 struct broadcast_like {
   static constexpr std::string_view name = "broadcast_like";
   static constexpr int operands = 2;
@@ -330,7 +330,7 @@ struct broadcast_like {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand summed over what broadcasting repeated, to the shape of the second, whose shape alone is read.
+/// The adjoint of broadcasting: the first operand summed to the shape of the second; only that shape is read.
 struct sum_like {
   static constexpr std::string_view name = "sum_like";
   static constexpr int operands = 2;
@@ -349,7 +349,7 @@ struct sum_like {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The extents of the operand as int64; folded when the plan is made.
+/// The extents of the operand as int64; constant-folded when the plan is made.
 struct shape_of {
   static constexpr std::string_view name = "shape_of";
   static constexpr int operands = 1;
@@ -379,31 +379,31 @@ struct transpose {
 };
 }  // namespace rule
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
-/// The same elements under another shape; one extent may be `dyn` and is then inferred. Where several are, all but the last
-/// of them are to lead and are the operand's: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
-/// Errors: shape_error where the counts differ.
+/// The same elements with another shape; one `dyn` extent is inferred. Of several, all but the last must be leading and
+/// keep the operand's extents: [5, 3, 8] to [dyn, dyn, 2, 4] is [5, 3, 2, 4].   Cost: none, a view.
+/// Errors: shape_error where the element counts differ.
 export template <Symbolic X> requires accepted<diagnostic<run_time_check<"reshape(x, {6, 2})", X>>()>
 constexpr auto reshape(const X& x, const shape& to, origin_of<X> = {}) {
   return apply<op::reshape>(reshape_attributes{to}, x);
 }
-/// Extents of a typed operand at run time stand in a list, from which the rank is known: `reshape(x, {n, dyn})`.
+/// Run-time extents of a typed operand are given as a list, whose length is the rank: `reshape(x, {n, dyn})`.
 export template <std::size_t Rank, Typed X>
 requires accepted<diagnostic<applying_of_rank<op::reshape, fixed_rank<Rank>, X>>()>
 auto reshape(const X& x, const dim (&to)[Rank]) {
   return apply_of_rank<op::reshape, fixed_rank<Rank>>({detail::shape_of_list(to)}, x);
 }
-/// The same with extents in the type: `reshape<extents<dyn, 10>>(x)`.
-// With a default it is the later of two candidates where extents are an argument.
+/// The same with extents as a template parameter: `reshape<extents<dyn, 10>>(x)`.
+// The default makes it the later of two candidates where extents are an argument.
 export template <class To = void, Symbolic X> requires requires {
   To::pattern;
 } && accepted<diagnostic<applying_fixed<op::reshape, reshape_attributes{To::pattern}, X>>()>
 constexpr auto reshape(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::reshape, reshape_attributes{To::pattern}>(x);
 }
-/// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
-/// The axis of a typed operand stands in the type (`flatten<2>(x)`), since the rank of the result follows from it.
+/// Merges the axes from `from` on.   Shapes: [N, C, H, W] -> [N, C H W].
+/// For a typed operand the axis is a template parameter (`flatten<2>(x)`), since it decides the rank of the result.
 /// Errors: shape_error for an axis outside the rank.
 export template <std::int64_t From = 1, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::flatten, flatten_attributes{From}, X>>()>
@@ -424,36 +424,36 @@ export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::p
 constexpr auto permute(const X& x, axes order, origin_of<X> = {}) {
   return apply_of_rank<op::permute, same_rank>(permute_attributes{order}, x);
 }
-/// Rows and columns exchanged.   Shapes: [M, N] -> [N, M].
+/// Exchanges rows and columns.   Shapes: [M, N] -> [N, M].
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::transpose, X>>()>
 constexpr auto transpose(const X& x, origin_of<X> = {}) {
   return permute<1, 0>(x);
 }
-/// Positions start, start + step, ... below stop of one axis.
+/// Positions start, start + step, ... before stop of one axis.
 export template <Symbolic X> requires accepted<diagnostic<applying<op::slice, X>>()>
 constexpr auto slice(const X& x, slice_attributes a, origin_of<X> = {}) {
   return apply<op::slice>(a, x);
 }
-/// The same with attributes in the type: `slice<slice_attributes{.stop = 2}>(x)`.
-// With a default that is none it is the later of two candidates where attributes are an argument.
+/// The same with attributes as a template parameter: `slice<slice_attributes{.stop = 2}>(x)`.
+// The invalid default makes it the later of two candidates where attributes are an argument.
 export template <slice_attributes A = slice_attributes{.step = 0}, Symbolic X>
 requires(A.step != 0) && accepted<diagnostic<applying_fixed<op::slice, A, X>>()>
 constexpr auto slice(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::slice, A>(x);
 }
-/// Tensors one behind the other along an axis.   Errors: shape_error where another axis differs.
-// The mismatch is an argument of its own: Clang says it a step earlier, behind the overload for values of a program.
+/// Concatenates tensors along an axis.   Errors: shape_error where another axis differs.
+// With the mismatch as a template parameter, Clang prints it earlier, right after the overload for values of a program.
 export template <int Axis = 0, TypedSymbolic... X,
                  fixed_string Mismatch = diagnostic<applying_fixed<op::concat, axis_attributes{Axis}, X...>>()>
 requires message_is<Mismatch, ""> constexpr auto concat(const X&... x) {
   return apply_fixed<op::concat, axis_attributes{Axis}>(x...);
 }
-/// x repeated to the shape of `like`.
+/// x broadcast to the shape of `like`.
 export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::broadcast_like, X, Like>>()>
 constexpr auto broadcast_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   return apply<op::broadcast_like>({}, x, like);
 }
-/// x summed over what broadcasting `like` to its shape would repeat.
+/// x summed over the axes along which `like` would be broadcast to its shape.
 export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::sum_like, X, Like>>()>
 constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   if constexpr (std::same_as<evaluation_mode_of<X>, program_mode>)
@@ -461,7 +461,7 @@ constexpr auto sum_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   if constexpr (std::same_as<evaluation_mode_of<X>, program_mode>) return value(apply<op::sum_like>({}, x, like));
   else return apply<op::sum_like>({}, x, like);
 }
-/// x under the shape of `like`.
+/// x reshaped to the shape of `like`.
 export template <Symbolic X, Symbolic Like> requires accepted<diagnostic<applying<op::reshape_like, X, Like>>()>
 constexpr auto reshape_like(const X& x, const Like& like, origin_of<X, Like> = {}) {
   return apply<op::reshape_like>({}, x, like);

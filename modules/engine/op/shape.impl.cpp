@@ -20,7 +20,7 @@ namespace {
 
 using detail::box, detail::emit_box, detail::emit_copy, detail::emit_fill;
 
-// A tensor of whose type only the shape counts.
+// A tensor type with the shape of `like`.
 tensor_type shaped(dtype element, const tensor_type& like) { return {element, like.dims}; }
 
 box slice_box(const slice_attributes& at, const shape& whole, const shape& part) {
@@ -30,7 +30,7 @@ box slice_box(const slice_attributes& at, const shape& whole, const shape& part)
   row_major_strides(whole, b.in_stride);
   row_major_strides(part, b.out_stride);
   b.in_first = detail::resolve(at, whole.at(axis)).first * b.in_stride[axis];
-  if (part.at(axis) > 1) b.in_stride[axis] *= at.step;  // a step beyond the axis is never taken
+  if (part.at(axis) > 1) b.in_stride[axis] *= at.step;  // a step beyond the axis is never used
   return b;
 }
 box reversed(box b) {
@@ -151,7 +151,7 @@ void shape_of::emit(emission&) {
   detail::raise(error_kind::state, "shape_of: its operand's shape is not known when planning");
 }
 
-// The result's extents but that of the axis, which is then inferred.
+// The extents of the result except that of the merged axis, which is inferred.
 void reshape::map_axis(const attributes&, axis_map& m) {
   const shape &from = m.in[0].dims, &to = m.out[0].dims;
   m.independent = from.rank > m.axis;

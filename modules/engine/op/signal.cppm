@@ -1,4 +1,4 @@
-// Fourier transforms as products with matrices of cosines and sines, windows, and filters of the mel scale.
+// Fourier transforms as products with matrices of cosines and sines, windows, and mel filter banks.
 export module lamina:op.signal;
 import :core;
 import :dtype;
@@ -10,7 +10,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Of transforms along an axis, and to a length, that are computed.
+/// For transforms along a computed axis, and to a computed length.
 struct computed_dft_attributes {
   bool inverse = false, onesided = false;
   static constexpr void members(auto& a, auto&& f) { f("inverse", a.inverse), f("onesided", a.onesided); }
@@ -28,7 +28,7 @@ struct mel_weights_attributes {
 };
 
 namespace op {
-/// Operands: numbers; the axis of the transform; perhaps its length.
+/// Operands: numbers; the axis of the transform; optionally its length.
 struct computed_dft {
   static constexpr std::string_view name = "computed_dft";
   static constexpr int operands = -1;
@@ -37,7 +37,7 @@ struct computed_dft {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operands: signals; the step between frames; their length, or -1; perhaps a window.
+/// Operands: signals; the step between frames; their length, or -1; optionally a window.
 struct computed_stft {
   static constexpr std::string_view name = "computed_stft";
   static constexpr int operands = -1;
@@ -46,7 +46,7 @@ struct computed_stft {
   static void infer(const attributes& a, view<const tensor_type> in, inference& out);
   static value bind(const attributes& a, view<const value> in);
 };
-/// Operands: numbers of bands, of samples of a transform and of samples in a second, int64; both edges, float32.
+/// Operands: number of bands, transform length and sample rate, int64; lower and upper edge, float32.
 struct mel_weights {
   static constexpr std::string_view name = "mel_weights";
   static constexpr int operands = 5;
@@ -61,45 +61,46 @@ using signal_operations = operation_list<op::computed_dft, op::computed_stft, op
 template <Operation Op> requires signal_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 //
-// Of values of programs and nets. Complex numbers are pairs (real, imaginary) in the last axis, which has an extent of 1 for real
-// signals.
+// For values of programs and nets. Complex numbers are pairs (real, imaginary) in the last axis, which has extent 1 for
+// real signals.
 
-/// Which axis is transformed, to which length (that of the operand where it is left out), and how.
+/// Transformed axis, transform length (default: the axis's extent), and kind of transform.
 struct dft_attributes {
   std::int64_t axis = -2;
   std::optional<std::int64_t> length{};
   bool inverse = false;
-  bool onesided = false;  ///< the first half of what is symmetric: of the result, or with `inverse` of the operand
+  bool onesided = false;  ///< only the non-redundant half: of the result, or with `inverse` of the operand
 };
 /// The discrete Fourier transform along an axis (ONNX DFT).
 /// Shapes:  x [..., N, ..., 1 or 2] -> [..., N, ..., 2]; onesided [..., N / 2 + 1, ..., 2]; with `inverse` and `onesided`
-///          [..., N / 2 + 1, ..., 2] -> [..., N, ..., 1]. Shorter signals are filled up with zeros, longer ones cut off.
-/// Types:   float32, float64.   Numerics: sums of products, with factors that are right to the last place.
-/// Cost:    a product with a matrix of N rows.   Errors: shape_error where the length of the axis is not known.
+///          [..., N / 2 + 1, ..., 2] -> [..., N, ..., 1]. Short signals are zero-padded, long ones truncated.
+/// Types:   float32, float64.   Numerics: sums of products, with factors accurate to the last place.
+/// Cost:    a product with a matrix of N rows.   Errors: shape_error where the extent of the axis is not known.
 export value dft(const value& x, dft_attributes a = {}, const origin& = {});
 
-/// The same along an axis, and to a length, that are computed, int64 numbers.   Gradient: none.
+/// The same along a computed axis, and to a computed length, int64 numbers.   Gradient: none.
 export value dft(const value& x, const value& axis, const std::optional<value>& length, computed_dft_attributes a = {},
                  const origin& = {});
 
-/// How far frames are apart, and how long they are where no window says so.
+/// Distance between frames, and their length where no window gives it.
 struct stft_attributes {
   std::int64_t step = 1;
   std::optional<std::int64_t> length{};
   bool onesided = true;
 };
-/// The transforms of overlapping frames of a signal, times a window (ONNX STFT).
+/// Transforms of overlapping frames of a signal, multiplied by a window (ONNX STFT).
 /// Shapes:  signal [B, L] or [B, L, 1 or 2], window [N] -> [B, 1 + (L - N) / step, N or N / 2 + 1, 2].
 /// Errors:  shape_error where L or N is not known, or N above L; value_error for a step below 1.
 export value stft(const value& signal, const std::optional<value>& window, stft_attributes a = {}, const origin& = {});
 
-/// The same with a step and a length of frames that are computed, int64 numbers.   Gradient: none.
+/// The same with a computed step and frame length, int64 numbers.   Gradient: none.
 export value stft(const value& signal, const value& step, const std::optional<value>& length,
                   const std::optional<value>& window, computed_stft_attributes a = {}, const origin& = {});
 
-/// Windows of a length that is a value, int32 or int64 [] or [1]; periodic ones end one step before they would begin again.
+/// Windows of a length that is a value, int32 or int64 [] or [1]; periodic ones omit the sample that would start the
+/// next period.
 /// Numerics: computed in double.   Source: Blackman, Tukey (1958).
 export value hann_window(const value& size, bool periodic = true, dtype element = dtype::float32, const origin& = {});
 export value hamming_window(const value& size, bool periodic = true, dtype element = dtype::float32,
@@ -107,15 +108,15 @@ export value hamming_window(const value& size, bool periodic = true, dtype eleme
 export value blackman_window(const value& size, bool periodic = true, dtype element = dtype::float32,
                              const origin& = {});
 
-/// What a filter bank is made for: numbers of bands and of the samples of a transform, samples in a second, and the edges in Hz.
+/// Parameters of a filter bank: number of bands, transform length, sample rate, and the edges in Hz.
 struct mel_attributes {
   std::int64_t bands = 8, length = 16, rate = 8192;
   double low = 0, high = 4096;
 };
-/// The weights of the frequencies of a onesided transform in bands of the mel scale (ONNX MelWeightMatrix): [length / 2 + 1, bands].
-/// Source: Stevens, Volkmann, Newman (1937).   Errors: value_error for numbers that make no bands.
+/// Weights of the frequencies of a onesided transform in mel bands (ONNX MelWeightMatrix): [length / 2 + 1, bands].
+/// Source: Stevens, Volkmann, Newman (1937).   Errors: value_error for parameters that define no bands.
 export any_tensor mel_weight_matrix(mel_attributes a, dtype element = dtype::float32);
-/// The same of numbers that are computed: three int64, two float32.
+/// The same for computed parameters: three int64, two float32.
 export value mel_weight_matrix(const value& bands, const value& length, const value& rate, const value& low,
                                const value& high, dtype element = dtype::float32, const origin& = {});
 

@@ -22,7 +22,7 @@ using namespace detail;
 
 namespace {
 
-constexpr std::int64_t longest = 1 << 14;  // of a transform: its matrix has the square
+constexpr std::int64_t longest = 1 << 14;  // maximum length of a transform: its matrix has the square
 constexpr double pi = 3.14159265358979323846;
 
 std::int64_t known_extent(std::string_view function, const value& x, int axis) {
@@ -41,7 +41,7 @@ struct turn {
     sine = std::sin(angle);
   }
 };
-// The matrix [given * parts, wanted * results] that transforms `given` numbers of `parts` parts.
+// The matrix [given * parts, wanted * results] that transforms `given` numbers of `parts` components.
 std::vector<double> matrix_of(const dft_attributes& a, std::int64_t n, std::int64_t given, int parts,
                               std::int64_t wanted, int results) {
   std::vector<double> m(static_cast<std::size_t>(given * parts * wanted * results));
@@ -51,7 +51,7 @@ std::vector<double> matrix_of(const dft_attributes& a, std::int64_t n, std::int6
     for (std::int64_t k = 0; k < wanted; ++k) {
       const turn angle(t * k, n);
       const double sine = a.inverse ? -angle.sine : angle.sine;
-      const double both = half && t > 0 && 2 * t != n ? 2 : 1;  // this one and its mirror
+      const double both = half && t > 0 && 2 * t != n ? 2 : 1;  // counts the conjugate as well
       const auto at = [&](int part, int result) -> double& {
         return m[static_cast<std::size_t>(((t * parts + part) * wanted + k) * results + result)];
       };
@@ -97,7 +97,7 @@ value dft(const value& x, dft_attributes a, const origin&) {
     raise(error_kind::value, t << "dft: a length of " << n << " is outside 1.." << longest);
   }
   value rows = with_axis_moved(x, axis, rank - 2);
-  const std::int64_t used = std::min(given, half ? n / 2 + 1 : n);  // the others would meet zeros
+  const std::int64_t used = std::min(given, half ? n / 2 + 1 : n);  // the others would be multiplied by zeros
   if (used < given) rows = slice(rows, slice_attributes{0, used, rank - 2, 1});
   const std::int64_t wanted = a.onesided && !a.inverse ? n / 2 + 1 : n;
   const value matrix = constant_list(x.owner(), x.type().element, matrix_of(a, n, used, parts, wanted, results),
@@ -226,7 +226,7 @@ shape open_shape(int rank, dim last) {
 }  // namespace
 
 namespace {
-// Whether operands are those of a transform; else the reason.
+// Whether operands fit a transform; else records the reason.
 bool are_of_dft(view<const tensor_type> in, inference& out) {
   if (in.size() < 2 || in.size() > 3) {
     out.why << "takes numbers, an axis and perhaps a length";

@@ -1,6 +1,6 @@
-// Results of which an extent is data: positions that are not zero, distinct elements, boxes that are left. Their kernels
-// write as much as there can be and count; `truncate` of that ends a segment of the plan, and what comes after it is
-// planned for the extent that was counted.
+// Operations with data-dependent shapes: positions of nonzero elements, distinct elements, boxes kept by suppression.
+// Their kernels fill a worst-case buffer and return a count; `truncate` to that count ends a segment of the plan, and
+// the next segment is planned for the actual extent.
 export module lamina:op.sized;
 import :core;
 import :dtype;
@@ -18,12 +18,12 @@ import lamina.std;
 
 namespace lamina {
 
-/// Which boxes suppress others, and how many there are to be.
+/// Which boxes suppress others, and the maximum number of results.
 export struct suppression_attributes {
   static constexpr std::int64_t all = -1;
   double iou_threshold = 0.5;
   double score_threshold = -std::numeric_limits<double>::infinity();
-  std::int64_t max_per_class = all;  ///< of each image
+  std::int64_t max_per_class = all;  ///< per image
   bool centers = false;              ///< boxes are [x, y, width, height], not two opposite corners
   static constexpr void members(auto& a, auto&& f) {
     f("iou_threshold", a.iou_threshold), f("score_threshold", a.score_threshold), f("max_per_class", a.max_per_class),
@@ -31,7 +31,7 @@ export struct suppression_attributes {
   }
   bool operator==(const suppression_attributes&) const = default;
 };
-/// Of a suppression whose numbers are computed.
+/// For a suppression with computed parameters.
 struct computed_suppression_attributes {
   bool centers = false;
   static constexpr void members(auto& a, auto&& f) { f("centers", a.centers); }
@@ -61,8 +61,8 @@ constexpr bool is_count(const tensor_type& t, inference& out) {
 }  // namespace detail
 
 namespace op {
-/// The first rows of operand 0, as many as operand 1 says. The one operation of whose result an extent is read while a
-/// program runs: it is no step of a plan, but the border between two (see `segmented`).
+/// The first rows of operand 0, with their number in operand 1. The only operation whose result extent is read during a
+/// run: it is no step of a plan, but the boundary between two (see `segmented`).
 struct truncate {
   static constexpr std::string_view name = "truncate";
   static constexpr int operands = 2;
@@ -80,7 +80,7 @@ struct truncate {
   }
   [[gnu::weak]] static void gradient(gradient_call&);
 };
-/// Where elements are that are not zero, in order: a row of coordinates for each, with room for all of them; their number.
+/// Results: coordinates of nonzero elements, one row each, in order, in a buffer for all elements; their number.
 struct non_zero {
   static constexpr std::string_view name = "non_zero";
   static constexpr int operands = 1, results = 2;
@@ -96,8 +96,8 @@ struct non_zero {
   }
   static void emit(emission&);
 };
-/// Operands: elements, and the positions that sort them. Results: where each distinct element stands first, which of them
-/// each element is, how often there is each; their number.
+/// Operands: elements, and the positions that sort them. Results: the first position of each distinct element, the
+/// index of the distinct element for each element, the count of each distinct element; their number.
 struct unique {
   static constexpr std::string_view name = "unique";
   static constexpr int operands = 2, results = 4;
@@ -115,7 +115,7 @@ struct unique {
   static void emit(emission&);
 };
 /// Operands: boxes [N, 4] and scores [N], or boxes [B, N, 4] and scores [B, C, N]; the positions that sort the scores along
-/// their last axis, largest first. Results: boxes that are left, with room for all; their number.
+/// their last axis, largest first. Results: the kept boxes, in a buffer for all; their number.
 struct non_max_suppression {
   static constexpr std::string_view name = "non_max_suppression";
   static constexpr int operands = 3, results = 2;
@@ -156,8 +156,8 @@ struct non_max_suppression {
   }
   static void emit(emission&);
 };
-/// The same with three more operands: how many boxes there are to be at most of each class of each image, an int64 number;
-/// the overlap from which on boxes are suppressed and the score that boxes are to be above, of the type of the boxes.
+/// The same with three more operands: the maximum number of boxes per class and image, an int64 number; the overlap
+/// above which boxes are suppressed and the score that boxes must exceed, of the boxes' element type.
 struct computed_suppression {
   static constexpr std::string_view name = "computed_suppression";
   static constexpr int operands = 6, results = 2;
@@ -244,7 +244,7 @@ struct non_max_suppression {
 };
 }  // namespace rule
 
-/// That no operand is typed: the extents of an expression are known before it is evaluated.
+/// Rejects typed operands: the extents of an expression must be known before it is evaluated.
 template <fixed_string Function, class... X> struct counted_when_run {
   static consteval text message() {
     text t;
@@ -257,7 +257,7 @@ template <fixed_string Function, class... X> struct counted_when_run {
 };
 
 namespace detail {
-/// What is added to a program while it lives says for which spelling it stands.
+/// Scope guard: operations added to the program during its lifetime name the calling function in messages.
 template <class World> struct spelled {
   constexpr spelled(const auto&, std::string_view) {}
 };
@@ -271,28 +271,28 @@ template <> struct spelled<program_mode> {
 };
 }  // namespace detail
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 //
-// How many rows a result has is counted while the program runs; a program with such operations is planned in segments.
-// They are operations on values of programs and nets, not inside of a `cond`, a `loop` or a `scan`.
+// The number of rows of a result is counted in the run; a program with such operations is planned in segments. They are
+// operations on values of programs and nets, and not allowed inside a `cond`, a `loop` or a `scan`.
 
-/// The first rows of x, as many as an int64 value says that is computed in the same run.
-/// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, the rows stay where they are.
-/// Errors:  value_error where a run finds the count outside of 0..N; no state is assigned then.
+/// The first `count` rows of x, with `count` computed in the same run.
+/// Shapes:  x [N, ...], count [] or [1] -> [count, ...].   Types: any, count int64.   Cost: none, rows are not copied.
+/// Errors:  value_error in a run with a count outside 0..N; no state is assigned then.
 /// Gradient: that of the rows, zero for the rest.
 export template <Symbolic X, Symbolic N> requires accepted<diagnostic<counted_when_run<"truncate", X, N>>()>
 constexpr auto truncate(const X& x, const N& count, origin_of<X, N> = {}) {
   return apply<op::truncate>({}, x, count);
 }
 
-/// The coordinates of all elements that are not zero, one row each, in row-major order (numpy.argwhere, torch.nonzero).
+/// Coordinates of all nonzero elements, one row each, in row-major order (numpy.argwhere, torch.nonzero).
 /// NaN is not zero, -0 is.   Shapes: [A, B] -> int64 [n, 2].   Types: any.
 export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"argwhere", X>>()>
 constexpr auto argwhere(const X& x, origin_of<X> = {}) {
   auto found = apply<op::non_zero>({}, x);
   return truncate(found[0], found[1]);
 }
-/// The same as ONNX's NonZero lays it out: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
+/// The same in ONNX NonZero's layout: one row of coordinates for each axis.   Shapes: [A, B] -> int64 [2, n].
 export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"non_zero", X>>()>
 constexpr auto non_zero(const X& x, origin_of<X> = {}) {
   return permute(argwhere(x), axes(1, 0));
@@ -318,11 +318,11 @@ template <class V, class I> struct unique_result {
   V values;
   I indices, inverse, counts;
 };
-/// The distinct elements of x, where each stands first in x laid out in a row, which of them each element of x is, and how
-/// often there is each. In ascending order, or with {.sorted = false} in that of their first appearance.
+/// The distinct elements of x, the first position of each in flattened x, the index of the distinct element for each
+/// element of x, and their counts. In ascending order, or with {.sorted = false} in order of first appearance.
 /// Shapes:  [A, B] -> values [n], indices [n], inverse [A, B], counts [n]; gather(values, inverse) is x.
-/// Types:   float and integer; the others int64.   Numerics: all NaN are one element, above all numbers; -0 and 0 are one.
-/// Gradient: of the values, to the first of the equal elements.
+/// Types:   float and integer; the others int64.   Numerics: all NaN are equal, above all numbers; -0 and 0 are equal.
+/// Gradient: of the values, to the first of equal elements.
 export template <Symbolic X> requires accepted<diagnostic<counted_when_run<"unique", X>>()>
 constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
   detail::obey<rule::unique>({}, x);
@@ -341,9 +341,9 @@ constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
   return unique_result<decltype(values), decltype(first)>{values, first, like, counts};
 }
 
-/// The k largest (or smallest) elements along an axis in order and their positions, where k is an int64 value that is
-/// computed in the same run. Otherwise as with a k that is known.
-/// Shapes:  x [3, 9], k [] or [1] -> twice [3, k].   Errors: value_error where a run finds k outside of the axis.
+/// The k largest (or smallest) elements along an axis in sorted order and their positions, where k is an int64 value
+/// computed in the same run. Otherwise as with a known k.
+/// Shapes:  x [3, 9], k [] or [1] -> twice [3, k].   Errors: value_error in a run with k outside the axis.
 export template <Symbolic X, Symbolic K> requires accepted<diagnostic<counted_when_run<"top_k", X, K>>()>
 constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
   detail::obey<rule::computed_top_k>({a.axis}, x, k);
@@ -353,13 +353,13 @@ constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, o
   return top_k_result<decltype(values), decltype(at)>{values, at};
 }
 
-/// The boxes that are left when each one, in descending order of scores, takes away those that overlap it by more than a
-/// threshold (the intersection over the union of their areas). Boxes are two opposite corners in any order, or with
-/// {.centers = true} a center, width and height.
+/// Non-maximum suppression: in descending order of scores, each box removes those that overlap it by more than a
+/// threshold (intersection over union of their areas). Boxes are two opposite corners in any order,
+/// or with {.centers = true} a center, width and height.
 /// Shapes:  boxes [N, 4], scores [N] -> positions of boxes [n]. For a batch with classes boxes [B, N, 4], scores [B, C, N] ->
 ///          [n, 3], rows {image, class, box} (ONNX NonMaxSuppression).   Types: float32 or float64 -> int64.
-/// Numerics: overlaps are computed in double; equal scores in the order of the boxes. A score counts if it is above
-///          `score_threshold`; one that is NaN does not. A box without area, or with NaN, overlaps nothing.
+/// Numerics: overlaps are computed in double; equal scores in box order. Only scores above `score_threshold` count; NaN
+///          does not. A box without area, or with NaN, overlaps nothing.
 /// Source:  Girshick, Donahue, Darrell, Malik, "Rich feature hierarchies" (2014), arXiv:1311.2524.
 export template <Symbolic X, Symbolic S> requires accepted<diagnostic<counted_when_run<"non_max_suppression", X, S>>()>
 constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_attributes a = {},
@@ -370,35 +370,35 @@ constexpr auto non_max_suppression(const X& boxes, const S& scores, suppression_
   return truncate(left[0], left[1]);
 }
 
-/// The same where all three numbers are values: at most `max_per_class` boxes of each image, an int64, thresholds of the
-/// type of the boxes.   Errors: none for numbers outside of their ranges; below 0 `max_per_class` is none.
+/// The same with all three parameters as values: at most `max_per_class` boxes per image, an int64, thresholds of the
+/// boxes' element type.   Errors: none for numbers out of range; below 0 `max_per_class` keeps no box.
 export value non_max_suppression(const value& boxes, const value& scores, const value& max_per_class,
                                  const value& iou_threshold, const value& score_threshold,
                                  computed_suppression_attributes a = {}, const origin& = {});
 
-/// The distinct slices of x along an axis: `unique` with rows of all other axes as its elements, compared in their order (ONNX
-/// Unique with an axis, numpy.unique).
+/// The distinct slices of x along an axis: `unique` whose elements are slices over all other axes, compared
+/// lexicographically (ONNX Unique with an axis, numpy.unique).
 /// Shapes:  x [A, N, B], axis 1 -> values [A, n, B], indices [n], inverse [N], counts [n].   Types: float and integer.
-/// Cost:    compares each slice with each other one; its memory is that of N copies of x.
+/// Cost:    compares every pair of slices; memory of N copies of x.
 export unique_result<value, value> unique_slices(const value& x, axis_attributes along, unique_attributes a = {},
                                                  const origin& = {});
-/// The slices along an axis, or of x laid out in a row its elements, where a mask is true that may end before the axis does
-/// (ONNX Compress).   Shapes: x [3, V, 4], mask [U], U <= V, axis 1 -> [3, n, 4].   Types: any, mask bool.
+/// The slices along an axis, or without one the elements of flattened x, where a mask is true that may be shorter than
+/// the axis (ONNX Compress).   Shapes: x [3, V, 4], mask [U], U <= V, axis 1 -> [3, n, 4].   Types: any, mask bool.
 export value compress_first(const value& x, const value& mask, std::optional<std::int64_t> axis = {},
                             const origin& = {});
 
 // ---- programs -------------------------------------------------------------------------------------------------------
 
-/// The operation by which an extent becomes known only while a program runs, as messages name it; empty for none. It
-/// looks at what the roots reach, and into subprograms.
+/// Name, as in messages, of an operation that gives a program a data-dependent shape; empty if there is none. Searches
+/// the nodes reachable from the roots, and subprograms.
 export std::string counted_when_run_in(const program& p);
-/// The same of one node, which is a `truncate`.
+/// The same for one node, which is a `truncate`.
 std::string spelling_of(const program& p, const node& n);
-/// The operation of a program that runs on the host, between plans, as messages name it; empty for none. It looks at what the
-/// roots reach, and into subprograms that are planned.
+/// Name, as in messages, of an operation of a program that runs on the host, between plans; empty if there is none.
+/// Searches the nodes reachable from the roots, and planned subprograms.
 export std::string run_on_host_in(const program& p);
-/// Why no one plan holds a program, for each operation and input that is a reason, at most `max` of them: "non_zero: the extent of
-/// its result is known only when it has run"; empty where one does.
+/// Reasons why a program needs more than one plan, one per operation or input, at most `max` of them: "non_zero: the
+/// extent of its result is known only when it has run"; empty if one plan suffices.
 export std::vector<std::string> why_in_segments(const program& p, std::size_t max = 1);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has one of these operations.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);

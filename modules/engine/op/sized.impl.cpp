@@ -1,5 +1,5 @@
-// Kernels of the operations whose results are counted when they run. They are the same for every instruction set: what
-// they do is bound by memory and branches. A counter says how much of the room was used; the rest is left as it was.
+// Kernels of operations with data-dependent result sizes. They are the same for every instruction set, since they are
+// bound by memory and branches. A counter tells how many rows were written; the rest of the buffer is left unchanged.
 module;
 #include "../kernels/counted.h"
 module lamina:op.sized.impl;
@@ -33,10 +33,10 @@ template <class T> bool is_zero(T x) {
   if constexpr (std::is_class_v<T>) return static_cast<float>(x) == 0;
   else return x == T(0);
 }
-// One block of neighboring elements. Blocks are counted first, so that each knows where its rows begin.
+// One block of consecutive elements. A first pass counts, so that each block knows its first row.
 struct non_zero_args {
   const void* in;
-  std::int64_t *counts, *out, *total;  // of all blocks; from the first row on; null but for the last block
+  std::int64_t *counts, *out, *total;  // of all blocks; from the block's first row on; null except in the last block
   std::int64_t first, n, block;
   std::int32_t rank;
   std::int64_t extent[max_rank];
@@ -67,7 +67,8 @@ template <class T> void find_non_zero(const void* p, void*) noexcept {
 
 // ---- distinct elements ----------------------------------------------------------------------------------------------
 
-// Positions of an order come from memory: one outside of 0..n-1 is counted and left out. It is number `number` of the order.
+// Checks a position of an order, which is data: one outside 0..n-1 is counted and skipped. `number`: its index in the
+// order.
 bool inside(std::int64_t at, std::int64_t n, std::int64_t* invalid, std::int64_t number) {
   if (at >= 0 && at < n) return true;
   kernels::count_wrong(invalid, at, number);
@@ -85,7 +86,7 @@ template <class T> void find_unique(const void* p, void*) noexcept {
   const T* in = static_cast<const T*>(a.in);
   std::int64_t found = 0;
   T before{};
-  std::fill_n(a.inverse, a.n, 0);  // an order that names a position twice leaves another one out
+  std::fill_n(a.inverse, a.n, 0);  // if an order repeats a position, another one is missing
   for (std::int64_t i = 0; i < a.n; ++i) {
     const std::int64_t at = a.order[i];
     if (!inside(at, a.n, a.invalid, i)) continue;
@@ -109,7 +110,7 @@ struct suppression_args {
   std::int64_t *out, *total, *invalid;
   std::int64_t images, classes, n, max;
   double overlap, score;
-  const std::int64_t* max_at;  // null where the numbers are those above
+  const std::int64_t* max_at;  // null: the values above are used
   const void *overlap_at, *score_at;
   bool centers, rows;  // rows {image, class, box}
 };
@@ -125,7 +126,7 @@ template <class T> corners corners_of(const T* box, bool centers) {
   }
   return c;
 }
-// Whether two boxes overlap by more than a part of what they cover together.
+// Whether the intersection of two boxes exceeds a fraction of their union.
 bool overlaps(const corners& a, const corners& b, double part) {
   double both = 1, one = 1, other = 1;
   for (int k = 0; k < 2; ++k) {
@@ -172,7 +173,7 @@ template <class T> void suppress(const void* p, void* scratch) noexcept {
   *a.total = (out - a.out) / (a.rows ? 3 : 1);
 }
 
-// Operand `operand` is the order.
+// `operand`: the order.
 buffer_ref order_check(emission& e, std::int64_t n, std::size_t operand) {
   return e.status_with_first((detail::named(e) << ": a position of the order is outside 0.." << n - 1).view(),
                              {.of = e.in_type(operand).dims});
@@ -273,19 +274,19 @@ value non_max_suppression(const value& boxes, const value& scores, const value& 
   return truncate(left[0], left[1]);
 }
 
-// Each slice has the number of the slices before it in order as its key: equal ones have equal keys.
+// The key of a slice is the number of slices that sort before it: equal slices have equal keys.
 unique_result<value, value> unique_slices(const value& x, axis_attributes along, unique_attributes a, const origin&) {
   const int axis = detail::axis_of("unique_slices", along.axis, x.shape()), rank = x.shape().rank;
   const value rows = detail::merged(detail::with_axis_moved(x, axis, 0), {1, rank - 1});
   const value one = lamina::unsqueeze(rows, axes(1)), other = lamina::unsqueeze(rows, axes(0));  // [N, 1, B], [1, N, B]
   value different = one != other, above = one > other;
-  if (is_real(x.type().element)) {  // NaN is one number above all others
+  if (is_real(x.type().element)) {  // NaN counts as one value above all others
     const value nan = one != one, other_nan = other != other;
     different = different && !(nan && other_nan);
     above = above || (nan && !other_nan);
   }
   const value differs = detail::converted(different, dtype::int64), after = detail::converted(above, dtype::int64);
-  // In which column both differ first: the only one that is not 0 behind columns that are all 0.
+  // The first differing column: the only nonzero one after columns that are all 0.
   const value before = lamina::cumsum(differs, cumsum_attributes{.axis = -1, .exclusive = true});
   const value first = lamina::where(before == 0, after, 0);
   auto found = unique(lamina::reduce_sum(first, reduce_attributes{.axes = axes(1, 2)}), a);
@@ -321,14 +322,14 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
 }
 
 namespace {
-// Walks a program in order and says of each value whether a plan knows its elements: those of constants, of shapes, and what
-// pure operations make of such.
+// Walks a program in order and finds the values whose elements a plan knows: constants, shapes, and pure operations on
+// them.
 class known_elements {
  public:
-  // `inputs` says it of the inputs.
+  // `inputs`: whether each input is known.
   known_elements(const program& p, std::vector<char> inputs) : p_(p), inputs_(std::move(inputs)) {}
 
-  // Adds the operations by which an extent becomes known only in a run, until there are `max`.
+  // Collects operations that make an extent depend on the run, up to `max`.
   void collect(std::vector<std::string>& found, std::size_t max) {
     const auto reached = p_.reachable();
     std::size_t next = 0;
@@ -358,7 +359,7 @@ class known_elements {
     std::vector<char> results(n.results.size(), all);
     const bool is_call = is_call_of<op::call>(n);
     for (const auto& sub : n.subprograms) {
-      if (n.op->host) break;  // which runs it as a program of its own
+      if (n.op->host) break;  // it runs them as separate programs
       std::vector<char> given(sub->inputs().size());
       for (std::size_t k = 0; is_call && k < given.size(); ++k) given[k] = known_[n.inputs[k]];
       known_elements inside(*sub, std::move(given));
@@ -374,7 +375,7 @@ class known_elements {
   std::vector<char> inputs_;
   std::map<value_id, char> known_;
 };
-// Whether a program has operations by which extents may become known only in a run.
+// Whether a program has operations that can make extents depend on the run.
 bool may_count(const program& p) {
   return std::any_of(p.nodes().begin(), p.nodes().end(), [](const node& n) {
     if (is_call_of<op::truncate>(n) || (n.op && n.op->shape_operands)) return true;

@@ -32,12 +32,12 @@ constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();
 struct conv_numbers {
   numbers strides, before, after, dilations, more;
   std::int64_t groups;
-  // Those of an axis of extent 1 lead.
+  // Prepends the numbers of an axis of extent 1.
   void add_row() {
     strides.insert(strides.begin(), 1), dilations.insert(dilations.begin(), 1);
     before.insert(before.begin(), 0), after.insert(after.begin(), 0), more.insert(more.begin(), 0);
   }
-  // Those of the first axis go.
+  // The numbers without the first axis.
   conv_numbers frames() const {
     conv_numbers c = *this;
     for (numbers* n : {&c.strides, &c.before, &c.after, &c.dilations, &c.more}) n->erase(n->begin());
@@ -62,7 +62,7 @@ void check_filters(const value& x, const value& w, std::string_view function) {
     << "; expected one axis for each of those";
   detail::raise(error_kind::shape, t);
 }
-// What becomes operations or numbers of a program, one for each.
+// Limits a count that becomes that many operations or numbers of a program.
 void check_count(std::int64_t is, std::int64_t max, std::string_view what, std::string_view function) {
   if (is <= max) return;
   text t;
@@ -70,7 +70,7 @@ void check_count(std::int64_t is, std::int64_t max, std::string_view what, std::
     << " is supported";
   detail::raise(error_kind::unsupported, t);
 }
-// The number of filters along the first spatial axis: as many convolutions of images.
+// Number of filter planes along the first spatial axis: each becomes a convolution of images.
 std::int64_t depth_of(const value& w, std::string_view function) {
   constexpr std::int64_t max = 1024;
   text t;
@@ -91,7 +91,7 @@ value conv_image(const value& x, const value& w, const conv_numbers& c) {
                  .groups = c.groups,
                  .padding_more = {c.after[0] - c.before[0], c.after[1] - c.before[1]}});
 }
-// Volumes [N, C, D, ...] as images [N D, C, ...], and back.
+// Volumes [N, C, D, ...] to images [N D, C, ...], and back.
 value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }
 value volumes_of(const value& frames, const extent_value& count, const extent_value& depth) {
   return reshaped(frames, {count, depth, extent_of(frames, 1), extent_of(frames, 2), extent_of(frames, 3)});
@@ -111,7 +111,7 @@ value conv_volume(value x, const value& w, const conv_numbers& c) {
   return permute(sum, axes(0, 2, 1, 3, 4));
 }
 
-// What is outside of the paddings of an axis goes, and the output padding comes.
+// Crops the padding of an axis, and appends the output padding.
 value trimmed(value y, int axis, std::int64_t before, std::int64_t after, std::int64_t more) {
   if (more > after) y = pad(y, {.axis = axis, .after = more - after});
   if (before || after > more)
@@ -136,7 +136,7 @@ value transposed_image(const value& x, const value& w, const conv_numbers& c) {
   }
   return y;
 }
-// Frames of axis 1 with stride - 1 zeros between them.
+// Inserts stride - 1 zeros between the frames of axis 1.
 value spread_frames(const value& y, std::int64_t stride) {
   if (stride == 1) return y;
   value z = pad(unsqueeze(y, axes(2)), {.axis = 2, .after = stride - 1});
@@ -155,7 +155,7 @@ value transposed_volume(const value& x, const value& w, const conv_numbers& c) {
   }
   return permute(trimmed(sum, 1, c.before[0], c.after[0], c.more[0]), axes(0, 2, 1, 3, 4));
 }
-// Strides and others of a volume's depth, which no operation of images checks.
+// Checks strides and other numbers of a volume's depth, which no image operation checks.
 void check_depth(const conv_numbers& c, std::string_view function) {
   constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (std::int64_t n : {c.strides[0], c.dilations[0], c.before[0] + 1, c.after[0] + 1, c.more[0] + 1})
@@ -197,8 +197,8 @@ value conv_transpose(const value& x, const value& w, const conv_transpose_option
 
 namespace {
 
-// Where the elements of the filters meet an axis: positions [N G, K, OH, OW], from offsets of that shape. `along` is the axis
-// of the result, `steps` what each element of the filters adds.
+// Positions where filter elements sample an axis: [N G, K, OH, OW], from offsets of that shape. `along` is the axis of
+// the result, `steps` the offset of each filter element.
 value met_positions(const value& offsets, int along, std::int64_t stride, std::int64_t before, const numbers& steps) {
   program& p = offsets.owner();
   const dtype element = offsets.type().element;
@@ -258,7 +258,7 @@ axes as_axes(const numbers& all) {
   for (std::int64_t n : all) a.values[a.count++] = static_cast<std::int32_t>(std::clamp<std::int64_t>(n, -1, 1 << 30));
   return a;
 }
-// The extents that an int64 value holds.
+// The extents in an int64 list.
 std::vector<extent_value> extents_in(const value& v, int count) {
   const auto known = detail::known_numbers(v);
   std::vector<extent_value> all;

@@ -78,10 +78,10 @@ value affine_grid(const value& theta, const value& size, bool align_corners, con
 
 namespace {
 
-// The samples of all bins of regions along one axis: for each region, bin and sample two elements with their weights.
+// Samples of all bins of regions along one axis: for each region, bin and sample two elements with their weights.
 struct bin_samples {
   value positions, weights;  // [R, bins, 2 samples]
-  value counted;             // bool [R, 1, 2 samples]: whether the region has that sample; empty: all do
+  value counted;             // bool [R, 1, 2 samples]: whether the region has that sample; empty: all have
   value count;               // [R]: samples of a bin; empty: `fixed`
 };
 value row_of(const value& v) { return unsqueeze(v, axes(1, 2)); }  // [R] -> [R, 1, 1]
@@ -94,7 +94,7 @@ bin_samples samples_along(const value& first, const value& last, const extent_va
   if (!o.half_pixel) size = max(size, 1);
   const value bin = size / static_cast<double>(bins);
   bin_samples s;
-  value samples, count;  // [S], and how many there are in each bin
+  value samples, count;  // [S], and the number per bin
   if (o.sampling_ratio > 0) {
     std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < o.sampling_ratio; ++i) all.push_back(i);
@@ -184,7 +184,7 @@ value roi_align(const value& x, const value& rois, const value& images, roi_opti
 
 namespace {
 
-// The elements of all bins of regions along one axis: positions and whether there is one, [R, bins, most].
+// Elements of all bins of regions along one axis: positions and validity, [R, bins, max count].
 struct bin_elements {
   value positions, counted;
 };

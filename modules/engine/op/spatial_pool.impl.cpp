@@ -28,7 +28,7 @@ using detail::extent_of, detail::extent_value, detail::known_extent, detail::per
 
 constexpr int max_axes = max_rank - 2;
 
-// The windows along each spatial axis.
+// The window along each spatial axis.
 std::vector<window_attributes> windows_for(const value& x, const pool_options& o, std::string_view function) {
   const int axes_count = spatial_axes(x, max_axes, function);
   if (o.kernel.empty())
@@ -65,7 +65,7 @@ bool trivial(const window_attributes& a) {
   return !a.parts && a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0;
 }
 
-// The windows as attributes of the operations that pool images, where those have them: of one or two axes, without dilation.
+// Attributes of an image pooling operation if it can compute the windows: one or two axes, no dilation.
 std::optional<pool2d_attributes> as_image(const value& x, const std::vector<window_attributes>& windows, bool means) {
   const int axes_count = static_cast<int>(windows.size());
   const dtype t = x.type().element;
@@ -83,10 +83,10 @@ std::optional<pool2d_attributes> as_image(const value& x, const std::vector<wind
       const std::int64_t n = detail::windows_of(a, extent.code, why);
       if (n < 0) return {};
       missing = (n - 1) * a.stride + a.kernel - extent.code - 2 * a.before;
-      if (missing < 0 && missing > -a.stride) missing = 0;  // positions that no window reaches
+      if (missing < 0 && missing > -a.stride) missing = 0;  // positions beyond the last window
     }
     kernel[k] = a.kernel, stride[k] = a.stride, padding[k] = a.before, more[k] = missing;
-    // What is missing to the last window of `ceil` is no padding, and does not count.
+    // Positions that `ceil` adds for the last window are no padding, and are not counted.
     const bool counted = !means || !a.count_padding || missing == a.after - a.before;
     const bool fits = a.before >= 0 && a.before <= a.kernel / 2 && a.before + missing >= 0 &&
                       a.before + missing < a.kernel + a.stride;
@@ -98,7 +98,7 @@ std::optional<pool2d_attributes> as_image(const value& x, const std::vector<wind
                            .count_padding = windows[0].count_padding,
                            .padding_more = {more[0], more[1]}};
 }
-// Calls f with x as images [N, C, H, W].
+// Calls f with x as images [N, C, H, W], and restores the rank.
 template <class F> value on_images(const value& x, F f) {
   if (x.shape().rank == 4) return f(x);
   return squeeze(f(value(unsqueeze(x, axes(2)))), axes(2));
@@ -115,7 +115,7 @@ value means(value x, const std::vector<window_attributes>& windows) {
   for (std::size_t i = windows.size(); i-- > 0;) x = mean_along(x, 2 + static_cast<int>(i), windows[i]);
   return x;
 }
-// Maxima along one axis after the other, and the position along each axis where they were found.
+// Maxima along one axis after the other, and their positions along each axis.
 struct maxima {
   value values;
   std::vector<value> positions;

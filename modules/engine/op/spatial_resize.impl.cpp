@@ -29,7 +29,7 @@ using detail::extent_of, detail::extent_value, detail::known_extent, detail::res
   t << std::string_view(origin::prefix()) << function << ": " << why << "; given " << x.shape();
   detail::raise(kind, t);
 }
-// The named axes of x, or all; none twice.
+// The named axes of x, or all; rejects repeated ones.
 std::vector<int> axes_of(const value& x, view<const std::int64_t> named, std::string_view function) {
   const int rank = x.shape().rank;
   std::vector<int> all;
@@ -49,7 +49,7 @@ std::vector<int> axes_of(const value& x, const axes& named, std::string_view fun
   return axes_of(x, view<const std::int64_t>(list), function);
 }
 
-// One of the axes that are resized together, as far as it is known.
+// One of the axes to resize, as far as it is known.
 struct resized {
   int axis = 0;
   resize_attributes attributes;
@@ -57,13 +57,13 @@ struct resized {
   std::optional<double> scale;
 };
 bool crops(const resize_attributes& a) { return a.coordinates == resize_coordinates::tf_crop_and_resize; }
-// Whether every position of the axis is one of x, at the same place.
+// Whether resizing leaves the axis unchanged.
 bool is_identity(const resized& r) {
   if (crops(r.attributes) && (!r.known || r.known->roi_start != 0 || r.known->roi_end != 1)) return false;
   if (r.known) return r.known->size == r.known->extent && r.known->scale == 1;
   return r.scale == 1.0;
 }
-// How often each element of the axis is repeated, where the nearest elements are that.
+// How often each element of the axis is repeated, if nearest sampling amounts to that.
 std::optional<std::int64_t> repeats_of(const resized& r) {
   const resize_attributes& a = r.attributes;
   if (r.known) {
@@ -83,7 +83,7 @@ std::optional<std::int64_t> repeats_of(const resized& r) {
   if ((halves && nearest) || lower) return static_cast<std::int64_t>(*r.scale);
   return {};
 }
-// `tables`: the operands of the tables, extents, target and perhaps a region.
+// `tables`: operands of the tables: extents, target and optionally a region.
 std::vector<resized> resized_axes(const value& x, const std::vector<value>& tables, const std::vector<int>& along,
                                   const resize_options& o) {
   const value& target = tables[1];
@@ -110,7 +110,7 @@ std::vector<resized> resized_axes(const value& x, const std::vector<value>& tabl
       if (from && region == (tables.size() > 2))
         r.known = detail::resize_of(a, view<const std::int64_t>(known_extents), *constant(target),
                                     region ? constant(tables[2]) : nullptr, why);
-      if (!why.empty()) r.known.reset(), r.scale.reset();  // the operation says so
+      if (!why.empty()) r.known.reset(), r.scale.reset();  // the operation reports it
     }
     all.push_back(r);
   }
@@ -124,7 +124,7 @@ value resized_along(const value& x, const std::vector<value>& tables, const resi
     if (const auto n = repeats_of(r)) return *n == 1 ? x : value(repeat(x, *n, r.axis));
   return gather(x, value(apply_all<op::resize_positions>(r.attributes, tables)), r.axis);
 }
-// Whether each place is inside of x along all axes that were resized.
+// Whether each position is inside x along all resized axes.
 value inside_of(const value& x, const std::vector<value>& tables, const std::vector<resized>& all) {
   value inside;
   for (const resized& r : all) {
@@ -136,7 +136,7 @@ value inside_of(const value& x, const std::vector<value>& tables, const std::vec
   }
   return inside > 0.5;
 }
-// Numbers as a constant of float64.
+// Numbers as a float64 constant.
 value real_list(program& p, const std::vector<double>& all) {
   any_tensor t(tensor_type{dtype::float64, {dim(static_cast<std::int64_t>(all.size()))}});
   std::copy(all.begin(), all.end(), reinterpret_cast<double*>(t.mutable_data()));
@@ -168,7 +168,7 @@ value resize(const value& x, const value& target, const value& roi, const resize
   std::vector<value> tables{extents, target};
   if (cropping) tables.push_back(roi);
   std::vector<resized> all = resized_axes(x, tables, along, o);
-  // Axes that become shorter come first; of equal ones the last, whose neighbors lie side by side.
+  // Axes that shrink come first; among equal ones the last, whose elements are contiguous.
   std::reverse(all.begin(), all.end());
   const auto growth = [](const resized& r) {
     if (r.known && r.known->extent > 0)
@@ -227,7 +227,7 @@ value center_crop_pad(const value& x, const value& to, axes along, const origin&
 
 namespace {
 
-// An extent divided into parts of `n`.
+// An extent divided by `n`.
 extent_value divided(const value& x, int axis, std::int64_t n, std::string_view function) {
   const extent_value e = extent_of(x, axis);
   if (!e.known()) return {-1, e.computed / n};

@@ -1,4 +1,4 @@
-// Reductions by their usual names; each is the one whose name begins with `reduce_`.
+// Reductions under their usual names; `sum` is `reduce_sum`, and so on.
 export module lamina:op.sum;
 import :core;
 import :op;

@@ -1,5 +1,5 @@
-// Operations on strings. They run on the host, between plans: no plan has strings. What only moves elements moves positions:
-// `take_strings` has the strings that stand there.
+// Operations on strings. They run on the host, between plans: no plan has strings. Operations that only move elements
+// move positions instead; `take_strings` then looks up the strings.
 export module lamina:op.text;
 import :any_value;
 import :core;
@@ -13,9 +13,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// What becomes of letters.
+/// Case conversion of letters.
 export enum class case_change : std::int64_t { none, lower, upper };
-/// How a string is split: at most `max` times; any number of times where it is negative.
+/// A string is split at most `max` times; any number of times if `max` is negative.
 struct string_split_attributes {
   std::int64_t max = -1;
   static constexpr void members(auto& a, auto&& f) { f("max", a.max); }
@@ -24,23 +24,23 @@ struct string_split_attributes {
 /// `change` is a `case_change`.
 struct string_normalize_attributes {
   std::int64_t change = 0;
-  bool is_case_sensitive = false;  ///< of the words that are left out
+  bool is_case_sensitive = false;  ///< for comparison with the stopwords
   static constexpr void members(auto& a, auto&& f) {
     f("change", a.change), f("is_case_sensitive", a.is_case_sensitive);
   }
   bool operator==(const string_normalize_attributes&) const = default;
 };
-/// The numbers that strings are read as.
+/// Element type of the parsed numbers.
 struct string_number_attributes {
   dtype to = dtype::float32;
   static constexpr void members(auto& a, auto&& f) { f("to", a.to); }
   bool operator==(const string_number_attributes&) const = default;
 };
-/// Lengths of the n-grams that are counted, elements that may be left out between two of one, and how many numbers a row has.
+/// Lengths of the counted n-grams, the maximum number of skipped elements between two of an n-gram, and the row width.
 struct tf_idf_attributes {
   std::int64_t shortest = 1, longest = 1, skips = 0, width = 0;
-  bool counts = true;     ///< a number is how often its n-gram is found, else whether
-  bool weighted = false;  ///< times a weight
+  bool counts = true;     ///< a number is the count of its n-gram, else whether it occurs
+  bool weighted = false;  ///< multiplied by a weight
   static constexpr void members(auto& a, auto&& f) {
     f("shortest", a.shortest), f("longest", a.longest), f("skips", a.skips), f("width", a.width), f("counts", a.counts),
         f("weighted", a.weighted);
@@ -65,7 +65,7 @@ constexpr bool are_printed(dtype t) {
   return t == dtype::float32 || t == dtype::float64 || t == dtype::boolean || t == dtype::int64 || t == dtype::int32 ||
          t == dtype::int16 || t == dtype::int8 || t == dtype::uint8 || t == dtype::uint64;
 }
-// Elementwise, of two tensors of strings.
+// Elementwise rule for two tensors of strings.
 constexpr void infer_two_texts(view<const tensor_type> in, dtype element, inference& out) {
   if (are_strings(in[0], out) && are_strings(in[1], out)) infer_broadcast(in, element, out);
 }
@@ -124,7 +124,7 @@ struct string_concat {
   }
   static void run(host_call&);
 };
-/// Operands: strings [C] or [1, C], and the words that are left out.
+/// Operands: strings [C] or [1, C], and the stopwords.
 struct string_normalize {
   static constexpr std::string_view name = "string_normalize";
   static constexpr int operands = 2;
@@ -144,7 +144,7 @@ struct string_normalize {
   }
   static void run(host_call&);
 };
-/// Positions of the last operand's elements, behind those of the operands before it.
+/// Positions of the last operand's elements in the concatenation of all operands.
 struct string_positions {
   static constexpr std::string_view name = "string_positions";
   static constexpr int operands = -1;
@@ -156,7 +156,7 @@ struct string_positions {
   }
   static void run(host_call&);
 };
-/// Results: the rank of each string among the different ones, and those in order.
+/// Results: the rank of each string among the distinct ones, and the sorted distinct strings.
 struct string_ranks {
   static constexpr std::string_view name = "string_ranks";
   static constexpr int operands = 1, results = 2;
@@ -199,7 +199,7 @@ struct string_to_number {
   }
   static void run(host_call&);
 };
-/// Operands: tensors of strings, and int64 positions in all of them, one behind the other.
+/// Operands: tensors of strings, and int64 positions in their concatenation.
 struct take_strings {
   static constexpr std::string_view name = "take_strings";
   static constexpr int operands = -1;
@@ -216,8 +216,8 @@ struct take_strings {
   }
   static void run(host_call&);
 };
-/// Operands: elements [C] or [N, C], strings or int64; the pool of n-grams, of the same type; where the n-grams of 1, 2, ...
-/// elements begin in it, int64; the number that each n-gram counts for, int64; weights of the n-grams, float32.
+/// Operands: elements [C] or [N, C], strings or int64; the pool of n-grams, of the same type; the start in it of the
+/// n-grams of 1, 2, ... elements, int64; the output column of each n-gram, int64; weights of the n-grams, float32.
 struct tf_idf {
   static constexpr std::string_view name = "tf_idf";
   static constexpr int operands = 5;
@@ -250,38 +250,38 @@ inline constexpr const operation& record<Op> = record_in_library<Op>();
 
 // ---- strings --------------------------------------------------------------------------------------------------------
 //
-// A program that has some is run by a session, in segments. Nothing here has a gradient. Strings are bytes, letters of more than
-// one byte are UTF-8. Results of more than 2^31 bytes are refused by a value_error in a run. Operands of other types: type_error.
+// A session runs a program with strings, in segments. No operation has a gradient. Strings are bytes; letters of more
+// than one byte are UTF-8. Results of more than 2^31 bytes are a value_error in a run. Other operands: type_error.
 
-/// Each string with the one behind it that the other operand has.   Shapes: broadcast.
+/// Concatenates the strings of two operands elementwise.   Shapes: broadcast.
 export value string_concat(const value& a, const value& b, const origin& = {});
 /// Whether strings are equal, byte by byte.   Shapes: broadcast -> bool.
 export value equal_strings(const value& a, const value& b, const origin& = {});
-/// The last position of each string among `keys`, or -1.   Shapes: those of x -> int64.
+/// The last position of each string among `keys`, or -1.   Shapes: that of x -> int64.
 export value find_strings(const value& x, const value& keys, const origin& = {});
-/// The pieces between the delimiters, and how many there are. An empty delimiter stands for white space.
-/// Shapes:  [...] -> [..., most pieces], of which those that are not there are empty; int64 [...].
+/// The pieces between the delimiters, and their number. An empty delimiter means white space.
+/// Shapes:  [...] -> [..., largest number of pieces], filled up with empty strings; int64 [...].
 export std::vector<value> string_split(const value& x, const value& delimiter, string_split_attributes a = {},
                                        const origin& = {});
-/// The strings without `stopwords`, in the case that `change` says (ONNX StringNormalizer); one empty string where none is left.
+/// The strings without `stopwords`, converted by `change` (ONNX StringNormalizer); one empty string if none is left.
 /// Shapes:  [C] -> [n]; [1, C] -> [1, n].
 export value string_normalize(const value& x, const value& stopwords, string_normalize_attributes a = {},
                               const origin& = {});
-/// Whether all of a string matches a pattern of RE2's syntax, without assertions inside of it. Time is proportional to the
-/// string times the pattern.   Errors: value_error for what is no pattern, or one that is too large.
+/// Whether a whole string matches a pattern in RE2's syntax, without assertions inside it. Time is proportional to
+/// string size times pattern size.   Errors: value_error for an invalid pattern, or one that is too large.
 export value regex_full_match(const value& x, const value& pattern, const origin& = {});
-/// The numbers that strings spell.   Errors: value_error where a run finds a string that spells none.
+/// Parses strings as numbers.   Errors: value_error in a run with a string that is no number.
 export value string_to_number(const value& x, dtype to, const origin& = {});
-/// Numbers as strings: as many digits as tell them apart; `NaN`, `INF`, `-INF`; of bool `1` and `0`.
+/// Formats numbers with the fewest digits that distinguish them; `NaN`, `INF`, `-INF`; bool as `1` and `0`.
 export value number_to_string(const value& x, const origin& = {});
-/// The positions of the strings, row by row, behind those of `before`.   Shapes: those of x -> int64.
+/// Row-major positions of the strings, after those of `before`.   Shapes: that of x -> int64.
 export value string_positions(const value& x, view<const value> before = {}, const origin& = {});
-/// The strings at positions among those of all `pools`, which share memory with them.   Shapes: those of the positions.
-/// Errors:  value_error where a run finds a position outside.
+/// The strings at positions in the concatenated `pools`, whose memory they share.   Shapes: that of the positions.
+/// Errors:  value_error in a run with a position out of range.
 export value take_strings(view<const value> pools, const value& positions, const origin& = {});
-/// The rank of each string among the different ones, int64, and the different ones, in order.
+/// The rank of each string among the distinct ones, int64, and the sorted distinct strings.
 export std::vector<value> string_ranks(const value& x, const origin& = {});
-/// How often n-grams of a pool are found in rows (ONNX TfIdfVectorizer). Operands: those of `op::tf_idf`.
+/// Counts of a pool's n-grams in rows (ONNX TfIdfVectorizer). Operands: those of `op::tf_idf`.
 /// Shapes:  [C] -> [width]; [N, C] -> [N, width].
 export value tf_idf(const value& x, const value& pool, const value& begins, const value& numbers, const value& weights,
                     tf_idf_attributes a, const origin& = {});

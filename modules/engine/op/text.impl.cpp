@@ -27,7 +27,7 @@ constexpr std::size_t max_bytes = std::size_t(1) << 31;
 
 strings strings_of(const host_call& c, std::size_t i) { return c.tensor(i).elements<std::string_view>(); }
 
-// Counts what a result takes. Errors: value_error.
+// Limits the memory of a result. Errors: value_error.
 class budget {
  public:
   explicit budget(const host_call& c) : c_(c) {}
@@ -45,7 +45,7 @@ class budget {
   std::size_t used_ = 0;
 };
 
-// Views as a tensor, which keeps alive what they refer to.
+// A tensor of string views that keeps their sources alive.
 any_tensor of_views(const shape& s, std::vector<std::string_view> all, std::vector<any_tensor> sources) {
   struct kept {
     std::vector<std::string_view> all;
@@ -61,14 +61,14 @@ template <class T> any_tensor of_numbers(const shape& s, const std::vector<T>& a
   if (!all.empty()) std::memcpy(made.mutable_data(), all.data(), all.size() * sizeof(T));
   return made;
 }
-// The one string of an operand.
+// The only string of an operand.
 std::string_view single(const host_call& c, std::size_t i) {
   const strings all = strings_of(c, i);
   if (all.size() == 1) return all[0];
   c.fail(error_kind::value, text() << "operand " << i << " holds " << all.size() << " strings, and one is expected");
 }
 
-// Walks over a broadcast of two shapes: f(position in a, position in b).
+// Iterates over a broadcast of two shapes: f(position in a, position in b).
 template <class F> shape each_pair(const host_call& c, const F& f) {
   const shape a = c.tensor(0).shape(), b = c.tensor(1).shape();
   shape s;
@@ -270,7 +270,7 @@ template <class T> std::string spelled(T v) {
     }
   }
 }
-// Whether all of a string spells a number.
+// Parses a number; false unless it is the whole string.
 template <class T> bool read_number(std::string_view s, T& to) {
   while (!s.empty() && white.find(s.front()) != std::string_view::npos) s.remove_prefix(1);
   while (!s.empty() && white.find(s.back()) != std::string_view::npos) s.remove_suffix(1);
@@ -285,11 +285,11 @@ template <class T> bool read_number(std::string_view s, T& to) {
   } else {
     const auto [at, why] = std::from_chars(s.data(), end, to);
     if (at == end && why == std::errc()) return !s.empty();
-    if constexpr (std::is_floating_point_v<T>) {  // too large or too small: what it rounds to
+    if constexpr (std::is_floating_point_v<T>) {  // out of range: rounds to infinity or 0
       if (at != end || why != std::errc::result_out_of_range) return false;
       const double v = std::strtod(std::string(s).c_str(), nullptr);
       return to = static_cast<T>(v), true;
-    } else {  // towards zero, where it is no whole number
+    } else {  // truncates a fraction
       double v = 0;
       if (why == std::errc::result_out_of_range || !read_number(s, v)) return false;
       v = std::trunc(v);
@@ -331,13 +331,13 @@ void op::string_to_number::run(host_call& c) {
 namespace {
 using code_ranges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// A machine of states that are all walked along at once: no pattern takes longer than its size times the string's.
+// An NFA whose states are simulated in parallel: matching takes at most its size times the string's length.
 struct machine {
   enum class kind : std::uint8_t { letter, fork, jump, begin, end, done, boundary, no_boundary };
   struct state {
     kind is;
     std::size_t next = 0, other = 0;
-    std::size_t letters = 0;  // of the list of sets
+    std::size_t letters = 0;  // index in `sets`
   };
   std::vector<state> states;
   std::vector<code_ranges> sets;
@@ -396,7 +396,7 @@ class pattern_reader {
     left_.remove_prefix(s.size());
     return true;
   }
-  // A state before those from `at` on, which move.
+  // Inserts a state before those from `at` on, which move.
   void insert(std::size_t at, machine::state s) {
     add({kind::jump});
     auto& all = made_.states;
@@ -431,14 +431,14 @@ class pattern_reader {
       while (!left_.empty() && repeat(from)) {}
     }
   }
-  // What follows an atom; whether there is something.
+  // Parses the repetition after an atom; returns whether there is one.
   bool repeat(std::size_t from) {
     std::size_t least = 0, max = static_cast<std::size_t>(-1);
     if (take("*")) {
     } else if (take("+")) least = 1;
     else if (take("?")) max = 1;
     else if (!bounds(least, max)) return false;
-    take("?");  // which of the matches is found does not matter
+    take("?");  // a lazy match accepts the same strings
     const std::vector<machine::state> body(made_.states.begin() + static_cast<std::ptrdiff_t>(from),
                                            made_.states.end());
     made_.states.resize(from);
@@ -508,7 +508,7 @@ class pattern_reader {
           else if (left_[0] == 's') dot_all_ = on;
           else fail("has a group that is not known");
         }
-        if (take(")")) return;  // until the group around it ends
+        if (take(")")) return;  // until the enclosing group ends
         if (!take(":")) fail("has a group without an end");
       }
     }
@@ -615,7 +615,7 @@ class pattern_reader {
   bool fold_ = false, dot_all_ = false;
 };
 
-// States that a machine is in, each once.
+// The set of states that a machine is in.
 class walk {
  public:
   explicit walk(const machine& m) : m_(m), seen_(m.states.size(), 0) {}
@@ -644,7 +644,7 @@ class walk {
   }
 
  private:
-  // Between two characters: whether the string begins or ends there, and whether one side alone is a letter of a word.
+  // Position between two characters: whether the string begins or ends there, and whether it is a word boundary.
   struct place {
     bool begins, ends, boundary;
   };
@@ -698,7 +698,7 @@ void op::regex_full_match::run(host_call& c) {
 // ---- n-grams --------------------------------------------------------------------------------------------------------
 
 namespace {
-// N-grams as paths in a tree of elements, which are numbers.
+// N-grams as paths in a trie of element numbers.
 class gram_tree {
  public:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -739,7 +739,7 @@ gram_tree tree_of(const host_call& c, const std::vector<std::size_t>& pool, std:
   return made;
 }
 
-// Adds what one row has.
+// Adds the counts of one row.
 void count_grams(const tf_idf_attributes& a, gram_tree& tree, view<const std::size_t> row, float* to) {
   const auto size = static_cast<std::int64_t>(row.size());
   const auto look = [&](std::int64_t from, std::int64_t step, std::int64_t least, std::int64_t max) {
@@ -750,7 +750,7 @@ void count_grams(const tf_idf_attributes& a, gram_tree& tree, view<const std::si
       if (n >= least && tree.number(node) != gram_tree::none) to[tree.number(node)] += 1;
     }
   };
-  if (a.shortest == 1)  // elements that nothing stands between
+  if (a.shortest == 1)  // single elements
     for (std::int64_t i = 0; i < size; ++i) look(i, 1, 1, 1);
   const std::int64_t least = std::max<std::int64_t>(a.shortest, 2);
   if (a.longest < least) return;

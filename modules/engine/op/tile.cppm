@@ -1,4 +1,4 @@
-// Tensors made larger: tiles, repeated elements, borders of one number.
+// Operations that enlarge tensors: tiling, repeated elements, constant padding.
 export module lamina:op.tile;
 import :core;
 import :dtype;
@@ -28,7 +28,7 @@ struct repeat_attributes {
   static constexpr void members(auto& a, auto&& f) { f("count", a.count), f("axis", a.axis); }
   bool operator==(const repeat_attributes&) const = default;
 };
-/// Positions before and after those of an axis, filled with a number.
+/// Positions added before and after those of an axis, filled with a number.
 export struct pad_attributes {
   std::int64_t axis = 0, before = 0, after = 0;
   double value = 0;
@@ -39,12 +39,12 @@ export struct pad_attributes {
 };
 
 namespace detail {
-/// Whether extents are such a multiple, as far as both are known.
+/// Whether `whole` is a multiple of `part`, as far as both are known.
 constexpr bool multiple_of(dim whole, dim part) {
   if (!whole.is_number() || !part.is_number()) return true;
   return part.code ? whole.code % part.code == 0 : whole.code == 0;
 }
-/// Whether a shape is one of tiles of another, trailing axes aligned.
+/// Whether `all` is a tiling of `one`, with trailing axes aligned.
 constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
   if (all.rank < one.rank) {
     out.why << "the rank of " << all << " is less than that of the operand";
@@ -57,7 +57,7 @@ constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
     }
   return true;
 }
-/// Whether a shape is that of another one with the elements along an axis repeated.
+/// Whether `all` is the shape of `one` with the elements along an axis repeated.
 constexpr bool repeats_fit(const shape& one, const shape& all, std::int64_t at, inference& out) {
   const int axis = normal_axis(at, one.rank);
   if (axis < 0) {
@@ -118,7 +118,7 @@ struct tile_to {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand as tiles of the second, whose shape alone is read.
+/// The first operand tiled to the shape of the second; only the shape of the second is read.
 struct tile_like {
   static constexpr std::string_view name = "tile_like";
   static constexpr int operands = 2;
@@ -161,7 +161,7 @@ struct repeat {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The adjoint of repeat, and its adjoint again: the second operand's shape says how often.
+/// The adjoint of repeat: sums repeated elements; the second operand's shape, that of the result, gives the count.
 struct repeat_grad {
   static constexpr std::string_view name = "repeat_grad";
   static constexpr int operands = 2;
@@ -237,9 +237,9 @@ struct tile_to {
 };
 }  // namespace rule
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
-/// x side by side with itself, repeats[i] times along axis i; axes that one of both lacks lead, with 1 (as numpy.tile).
+/// x tiled repeats[i] times along axis i; the shorter of shape and repeats is extended by leading ones (as numpy.tile).
 /// Shapes: [2, 3] by {2, 1} -> [4, 3]; [3] by {2, 1} -> [2, 3].   Types: any.   Errors: shape_error.
 export template <Symbolic X> requires accepted<diagnostic<run_time_check<"tile(x, {2, 1})", X>>()>
 constexpr auto tile(const X& x, const shape& repeats, origin_of<X> = {}) {
@@ -250,26 +250,26 @@ requires accepted<diagnostic<applying_of_rank<op::tile, rank_at_least<N>, X>>()>
 constexpr auto tile(const X& x, const T (&repeats)[N], origin_of<X> = {}) {
   return apply_of_rank<op::tile, rank_at_least<N>>({detail::shape_of_list(repeats)}, x);
 }
-/// The same with the numbers in the type.
+/// The same with the repeats as template parameters.
 export template <std::int64_t... Repeats, Symbolic X>
 requires(sizeof...(Repeats) > 0) &&
         accepted<diagnostic<applying_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}, X>>()>
 constexpr auto tile(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::tile, tile_attributes{shape{dim(Repeats)...}}>(x);
 }
-/// x side by side with itself up to a shape whose extents are multiples of its own; `new_axes` names the axes of that
-/// shape which x does not have: the leading ones if none is named.
+/// x tiled to a shape whose extents are multiples of its own; `new_axes` names the axes of that shape which x does not
+/// have: the leading ones by default.
 /// Shapes: [2, 3] to [4, 3]; [2, 3] to [4, 2, 3]; [2, 3] to [2, 5, 3] with new axis 1.   Types: any.
 /// Errors: shape_error where an extent is no multiple.
 export template <Symbolic X> requires accepted<diagnostic<run_time_check<"tile_to(x, {4, 3})", X>>()>
 constexpr auto tile_to(const X& x, const shape& to, axes new_axes = {}, origin_of<X> = {}) {
   return new_axes.count ? apply<op::tile_to>({to}, unsqueeze(x, new_axes)) : apply<op::tile_to>({to}, x);
 }
-/// Extents of a typed operand at run time stand in a list, from which the rank is known: `tile_to(x, {4, 3})`.
+/// Run-time extents of a typed operand are given as a list, whose length is the rank: `tile_to(x, {4, 3})`.
 export template <std::size_t Rank, Typed X>
 requires accepted<diagnostic<applying_of_rank<op::tile_to, fixed_rank<Rank>, X>>()>
 auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
-  // One type, whether axes are named or not: the leading ones are new where none is.
+  // One type, whether axes are given or not: by default the leading ones are new.
   if (new_axes.count == 0)
     for (int i = x.shape().rank; i < static_cast<int>(Rank); ++i)
       new_axes.values[new_axes.count] = new_axes.count, ++new_axes.count;
@@ -277,7 +277,7 @@ auto tile_to(const X& x, const dim (&to)[Rank], axes new_axes = {}) {
   return apply_of_rank<op::tile_to, fixed_rank<Rank>>({detail::shape_of_list(to)},
                                                       apply_of_rank<op::unsqueeze, fixed_rank<Rank>>({new_axes}, x));
 }
-/// The same with extents in the type: `tile_to<extents<2, 5, 3>, 1>(x)`.
+/// The same with extents as template parameters: `tile_to<extents<2, 5, 3>, 1>(x)`.
 export template <class To, int... NewAxes, Symbolic X> requires accepted<
     diagnostic<applying_fixed<rule::tile_to, rule::tile_to_attributes{To::pattern, axes(NewAxes...)}, X>>()>
 constexpr auto tile_to(const X& x, origin_of<X> = {}) {
@@ -285,7 +285,7 @@ constexpr auto tile_to(const X& x, origin_of<X> = {}) {
   if constexpr (sizeof...(NewAxes) == 0) return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(x);
   else return apply_fixed<op::tile_to, tile_to_attributes{To::pattern}>(unsqueeze<NewAxes...>(x));
 }
-/// Each element along an axis `count` times (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
+/// Repeats each element along an axis (as numpy.repeat).   Shapes: [2, 3], 2 times along 1 -> [2, 6].   Types: any.
 export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::repeat, rank_of_rule, X>>()>
 constexpr auto repeat(const X& x, std::int64_t count, std::int64_t axis = 0, origin_of<X> = {}) {
   return apply_of_rank<op::repeat, rank_of_rule>({count, axis}, x);
@@ -295,20 +295,20 @@ requires accepted<diagnostic<applying_of_rank<op::repeat, rank_of_rule, X>>()>
 constexpr auto repeat(const X& x, A a, origin_of<X> = {}) {
   return apply_of_rank<op::repeat, rank_of_rule>(a, x);
 }
-/// The same with number and axis in the type.
+/// The same with count and axis as template parameters.
 export template <std::int64_t Count, std::int64_t Axis = 0, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::repeat, repeat_attributes{Count, Axis}, X>>()>
 constexpr auto repeat(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::repeat, repeat_attributes{Count, Axis}>(x);
 }
-/// A border of one number before and after an axis; one call for each axis.
+/// Pads before and after an axis with a number; one call for each axis.
 /// Shapes: [2, 3] with 1 before and 2 after axis 1 -> [2, 6].   Types: any.
-/// Errors: shape_error for a negative border, type_error for a number that the element type does not hold.
+/// Errors: shape_error for a negative border, type_error for a number that the element type cannot represent.
 export template <Symbolic X> requires accepted<diagnostic<applying_of_rank<op::pad, rank_of_rule, X>>()>
 constexpr auto pad(const X& x, pad_attributes a, origin_of<X> = {}) {
   return apply_of_rank<op::pad, rank_of_rule>(a, x);
 }
-/// The same with attributes in the type.
+/// The same with attributes as a template parameter.
 export template <pad_attributes A, Symbolic X> requires accepted<diagnostic<applying_fixed<op::pad, A, X>>()>
 constexpr auto pad(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::pad, A>(x);

@@ -22,8 +22,8 @@ namespace {
 
 using detail::axis_group;
 
-// Where a repetition stands in memory: runs of the operand's elements and of repetitions, outermost first; those
-// marked `reduced` are repetitions, and the adjoint sums over them.
+// Memory structure of a repetition: groups of the operand's elements and of repetitions, outermost first; `reduced`
+// marks repetitions, over which the adjoint sums.
 std::vector<axis_group> tiles_of(const shape& one, const shape& all) {
   std::vector<axis_group> g;
   for (int i = 0; i < all.rank; ++i) {
@@ -41,7 +41,7 @@ std::vector<axis_group> repeats_of(const shape& one, const shape& all, std::int6
       {one.size(0, axis + 1), false}, {size ? all.at(axis) / size : 1, true}, {one.size(axis + 1, one.rank), false}};
 }
 
-// Without axes of size 1; neighbors of one kind joined.
+// Drops groups of size 1 and merges neighbors of one kind.
 std::vector<axis_group> joined(const std::vector<axis_group>& all) {
   std::vector<axis_group> g;
   for (const auto& a : all) {
@@ -64,7 +64,7 @@ void emit_repeated(emission& e, const std::vector<axis_group>& all) {
     in[i] = g[i].reduced ? 0 : in_step;
     if (!g[i].reduced) in_step *= g[i].size;
   }
-  // A box has as many axes as a shape; those before are written out.
+  // A box has at most max_rank axes; outer ones become a loop of steps.
   const auto outside = count > max_rank ? count - max_rank : 0;
   detail::box b;
   for (auto i = outside; i < count; ++i) {
@@ -134,7 +134,7 @@ void pad::emit(emission& e) {
   detail::box b = detail::box::whole(from);
   row_major_strides(to, b.out_stride);
   b.out_first = a.before * inner;
-  if (outer <= 16) {  // the borders alone
+  if (outer <= 16) {  // fills only the borders
     for (std::int64_t o = 0; o < outer; ++o) {
       if (a.before) detail::emit_fill(e, e.out(0).at(o * row * size), a.before * inner, element, a.value);
       if (a.after)

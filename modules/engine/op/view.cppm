@@ -1,4 +1,4 @@
-// Parts of a tensor and other views of its axes: unsqueeze, squeeze, select, split, stack, and a tensor seen as a matrix.
+// Slices of a tensor and other views of its axes: unsqueeze, squeeze, select, split, stack, and the view as a matrix.
 export module lamina:op.view;
 import :core;
 import :dtype;
@@ -23,7 +23,7 @@ struct select_attributes {
   static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("index", a.index); }
   bool operator==(const select_attributes&) const = default;
 };
-/// Positions [start, start + count) of an axis that has `whole` of them.
+/// Positions [start, start + count) of an axis with extent `whole`.
 struct section_attributes {
   std::int64_t axis = 0, start = 0, count = 0, whole = 0;
   static constexpr void members(auto& a, auto&& f) {
@@ -44,7 +44,7 @@ struct matrix_attributes {
 };
 
 namespace detail {
-/// A bit for each of the named axes of a rank; false where one is outside of it or named twice.
+/// Bit mask of the given axes; false where one is out of range or given twice.
 constexpr bool named_axes(const axes& a, int rank, unsigned& bits) {
   bits = 0;
   for (int i = 0; i < a.count; ++i) {
@@ -62,7 +62,7 @@ constexpr dim product_of(const shape& s, int from, int to) {
   }
   return n;
 }
-/// Order[i] is where axis i went; the order itself where it is none.
+/// Inverse permutation: result[order[i]] == i; `order` itself where it is no permutation.
 constexpr axes inverse_of(const axes& order) {
   axes inverse = order;
   for (int i = 0; i < order.count; ++i) {
@@ -75,7 +75,7 @@ constexpr axes inverse_of(const axes& order) {
 }  // namespace detail
 
 namespace op {
-/// New axes of size 1 at the given places of the result.
+/// Adds axes of size 1 at the given positions of the result.
 struct unsqueeze {
   static constexpr std::string_view name = "unsqueeze";
   static constexpr int operands = 1, alias = 0;
@@ -99,7 +99,7 @@ struct unsqueeze {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// Without the given axes, which have size 1; without all of size 1 where none is given.
+/// Removes the given axes, which have size 1; all axes of size 1 if none is given.
 struct squeeze {
   static constexpr std::string_view name = "squeeze";
   static constexpr int operands = 1, alias = 0;
@@ -232,7 +232,7 @@ struct equal_part {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The adjoint of equal_part: zeros of the second operand's shape with the first operand where the part is.
+/// The adjoint of equal_part: zeros of the second operand's shape with the first operand at the part's positions.
 struct split_grad {
   static constexpr std::string_view name = "split_grad";
   static constexpr int operands = 2;
@@ -242,7 +242,7 @@ struct split_grad {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first `leading` axes as rows, the others as columns.
+/// Merges the first `leading` axes into rows, the others into columns.
 struct as_matrix {
   static constexpr std::string_view name = "as_matrix";
   static constexpr int operands = 1, alias = 0;
@@ -259,8 +259,8 @@ struct as_matrix {
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
-/// The first operand, once the second one is there: what reads it is not computed before, and is no equal of what reads the operand
-/// itself.
+/// The first operand, available only after the second: delays the nodes that read it, and keeps them from being merged
+/// with nodes that read the operand itself.
 struct computed_after {
   static constexpr std::string_view name = "computed_after";
   static constexpr int operands = 2, alias = 0;
@@ -279,10 +279,10 @@ using view_operations = operation_list<op::as_matrix, op::computed_after, op::eq
 template <Operation Op> requires view_operations::has<Op>
 inline constexpr const operation& record<Op> = record_in_library<Op>();
 
-// ---- spellings ------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
-/// New axes of size 1, at their places in the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
-/// Axes stand in the type, `unsqueeze<0>(x)`, or in a list, `unsqueeze(x, {0})`.
+/// Adds axes of size 1 at positions of the result.   Shapes: [2, 3] -> [1, 2, 3] for axis 0.   Cost: none, a view.
+/// Axes are template parameters, `unsqueeze<0>(x)`, or a list, `unsqueeze(x, {0})`.
 export template <int... Axes, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::unsqueeze, axes_attributes{axes(Axes...)}, X>>()>
 constexpr auto unsqueeze(const X& x, origin_of<X> = {}) {
@@ -297,10 +297,10 @@ requires accepted<diagnostic<applying_of_rank<op::unsqueeze, rank_more<N>, X>>()
 constexpr auto unsqueeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
   return apply_of_rank<op::unsqueeze, rank_more<N>>({axes::of(at)}, x);
 }
-/// Without the named axes of size 1, or without all that have size 1: `squeeze<0>(x)`, `squeeze(x, {0})`.
+/// Removes the given axes of size 1, or all axes of size 1: `squeeze<0>(x)`, `squeeze(x, {0})`.
 /// Cost:   none, a view.
 /// Errors: shape_error for an axis of another size.
-// The list comes first: of what does not compile it is said first, then.
+// The list overload comes first, so that its diagnostic is printed first.
 export template <Listed T, std::size_t N, Symbolic X>
 requires accepted<diagnostic<applying_of_rank<op::squeeze, rank_less<N>, X>>()>
 constexpr auto squeeze(const X& x, const T (&at)[N], origin_of<X> = {}) {
@@ -316,8 +316,8 @@ constexpr auto squeeze(const X& x, axes at, origin_of<X> = {}) {
   return apply<op::squeeze>({at}, x);
 }
 
-/// What stands at one position of an axis; the axis vanishes. A negative position counts from the end.
-/// Errors: shape_error for a position outside of the axis: when the operation is made, or planned where the extent is
+/// Element or slice at a position of an axis; the axis is removed. A negative position counts from the end.
+/// Errors: shape_error for a position out of range: when the operation is made, or at planning if the extent becomes
 /// known only then.
 /// `x[i]` is select(x, 0, i).
 export template <Symbolic X> requires accepted<diagnostic<applying<op::select, X>>()>
@@ -328,15 +328,15 @@ export template <Symbolic X, std::same_as<select_attributes> A = select_attribut
 requires accepted<diagnostic<applying<op::select, X>>()> constexpr auto select(const X& x, A a, origin_of<X> = {}) {
   return apply<op::select>(a, x);
 }
-/// The same with axis and position in the type.
+/// The same with axis and position as template parameters.
 export template <std::int64_t Axis, std::int64_t Index, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::select, select_attributes{Axis, Index}, X>>()>
 constexpr auto select(const X& x, origin_of<X> = {}) {
   return apply_fixed<op::select, select_attributes{Axis, Index}>(x);
 }
 
-/// Equal parts of an axis, one behind the other.   Errors: shape_error where they would not be equal.
-/// Of a typed operand a tuple: `auto [a, b] = split<2, 1>(x)`.
+/// Splits an axis into equal consecutive parts.   Errors: shape_error where they would not be equal.
+/// For a typed operand the result is a tuple: `auto [a, b] = split<2, 1>(x)`.
 export template <std::int64_t Parts, std::int64_t Axis = 0, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::equal_part, part_attributes{Axis, 0, Parts}, X>>()>
 constexpr auto split(const X& x, origin_of<X> = {}) {
@@ -355,7 +355,7 @@ constexpr auto split(const X& x, axis_attributes a, origin_of<X> = {}) {
   }(std::make_index_sequence<static_cast<std::size_t>(Parts)>{});
 }
 export std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis = 0, const origin& = {});
-/// Parts of the given sizes, which together are the whole axis: `split(x, {2, 3}, 1)`.
+/// Splits an axis into parts of the given sizes, which add up to its extent: `split(x, {2, 3}, 1)`.
 export std::vector<value> split(const value& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0,
                                 const origin& = {});
 export std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::int64_t axis = 0,
@@ -367,7 +367,7 @@ constexpr std::int64_t sum_of(const axes& a, int count) {
   return n;
 }
 }  // namespace detail
-/// The same with the sizes in the type: `split<axes(2, 3), 1>(x)`.
+/// The same with the sizes as a template parameter: `split<axes(2, 3), 1>(x)`.
 export template <auto Sizes, std::int64_t Axis = 0, Symbolic X>
 requires std::same_as<std::remove_const_t<decltype(Sizes)>, axes> &&
          accepted<diagnostic<applying_fixed<
@@ -381,20 +381,20 @@ constexpr auto split(const X& x, origin_of<X> = {}) {
   }(std::make_index_sequence<static_cast<std::size_t>(Sizes.count)>{});
 }
 
-/// Tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
+/// Stacks tensors of one shape along a new axis.   Shapes: [2, 3] [2, 3] -> [2, 2, 3].
 export template <int Axis = 0, TypedSymbolic... X> constexpr auto stack(const X&... x) {
   return concat<Axis>(apply_fixed<op::unsqueeze, axes_attributes{axes(Axis)}>(x)...);
 }
 /// The same for any number of values of a program.
 export value stack(view<const value> x, std::int64_t axis = 0, const origin& = {});
-/// Values of a program one behind the other along an axis.
+/// Concatenates values of a program along an axis.
 export value concat(view<const value> x, std::int64_t axis = 0, const origin& = {});
 export template <int Axis = 0, std::same_as<value>... X> value stack(const placed_value& first, const X&... others) {
   const origin here(first.at());
   const value all[] = {first.held(), others...};
   return stack(view<const value>(all), Axis);
 }
-// No constraint on X: Clang 22 would explain it in three notes before it comes to the overload for tensors.
+// No constraint on X: Clang 22 would explain it in three notes before it reaches the overload for tensors.
 export template <int Axis = 0, class... X, class = std::enable_if_t<(std::is_same_v<X, value> && ...)>>
 value concat(const placed_value& first, const X&... others) {
   const origin here(first.at());
@@ -402,7 +402,7 @@ value concat(const placed_value& first, const X&... others) {
   return concat(view<const value>(all), Axis);
 }
 
-/// The opposite of permute: axis order[i] of the result is axis i of x.
+/// Inverse of permute: axis order[i] of the result is axis i of x.
 export template <int... Order, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::permute, permute_attributes{axes(Order...)}, X>>()>
 constexpr auto permute_inverse(const X& x, origin_of<X> = {}) {
@@ -413,7 +413,7 @@ constexpr auto permute_inverse(const X& x, axes order, origin_of<X> = {}) {
   return apply_of_rank<op::permute, same_rank>(permute_attributes{detail::inverse_of(order)}, x);
 }
 
-/// The first `Leading` axes as rows and the others as columns.   Cost: none, a view.
+/// Merges the first `Leading` axes into rows and the others into columns.   Cost: none, a view.
 export template <std::int64_t Leading, Symbolic X>
 requires accepted<diagnostic<applying_fixed<op::as_matrix, matrix_attributes{Leading}, X>>()>
 constexpr auto as_matrix(const X& x, origin_of<X> = {}) {

@@ -39,7 +39,7 @@ void emit_axis_view(emission& e, const axis_view& v) {
 
 std::vector<value> split(const value& x, std::int64_t parts, std::int64_t axis, const origin&) {
   std::vector<value> all;
-  // None is refused as one is: with words.
+  // Zero parts are rejected like one part, with an error message.
   for (std::int64_t i = 0; i < std::max<std::int64_t>(parts, 1); ++i)
     all.push_back(apply<op::equal_part>({axis, i, parts}, x));
   return all;
@@ -50,7 +50,7 @@ std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::in
   for (auto n : sizes)
     if (__builtin_add_overflow(whole, n, &whole))
       detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
-  // A negative size is refused as such, not as the other sizes that then seem too large.
+  // Rejects a negative size as such, not as a sum of sizes that is too large.
   for (auto n : sizes)
     if (n < 0) apply<op::section>({axis, 0, n, whole}, x);
   for (auto n : sizes) {
@@ -74,7 +74,7 @@ value stack(view<const value> x, std::int64_t axis, const origin&) {
   return concat(all, axis);
 }
 
-// Members of a class that knows no operations.
+// Members of a class that does not import the operations.
 value value::operator[](const placed_position& i) const {
   const origin here(i.at());
   return lamina::select(*this, 0, i());

@@ -1,4 +1,4 @@
-// Losses of classes with weights, ignored targets and axes behind the classes, as ONNX has them.
+// Classification losses with weights, ignored targets and axes after the classes, as in ONNX.
 export module lamina:op.weighted_loss;
 import :core;
 import :dtype;
@@ -10,21 +10,21 @@ import lamina.std;
 
 namespace lamina {
 
-/// What the losses of single targets become: themselves, their sum, or their mean under the weights.
+/// Reduction of the losses of single targets: none, their sum, or their weighted mean.
 export enum class loss_reduction : std::int32_t { none, sum, mean };
-/// A target that counts nothing, and the reduction.
+/// The ignored target value, and the reduction.
 export struct weighted_loss_attributes {
   std::optional<std::int64_t> ignore_index{};
   loss_reduction reduction = loss_reduction::mean;
 };
 
 namespace detail {
-/// Losses of targets, reduced: the mean is the sum by that of the weights, or the mean where there are none. The losses are
-/// weighted already.
+/// Reduces losses that are already weighted: the mean is their sum divided by the sum of the weights, or the plain mean
+/// without weights.
 value reduced_loss(const value& losses, const value& weights, loss_reduction r);
 }  // namespace detail
 
-// Of values of programs and nets.
+// For values of programs and nets.
 
 /// Negative log likelihood of targets (ONNX NegativeLogLikelihoodLoss): -weights[target] log_probabilities[n, target, ...].
 /// Shapes:  log_probabilities [N, C, ...], target int32 or int64 [N, ...], weights [C] -> [N, ...], or [] with a reduction.
@@ -32,11 +32,11 @@ value reduced_loss(const value& losses, const value& weights, loss_reduction r);
 export value negative_log_likelihood(const value& log_probabilities, const value& target,
                                      const std::optional<value>& weights = {}, weighted_loss_attributes a = {},
                                      const origin& = {});
-/// A loss, and the logarithms of probabilities that it is of.
+/// A loss, and the log-probabilities that it was computed from.
 struct loss_and_log_probabilities {
   value loss, log_probabilities;
 };
-/// The same of logits (ONNX SoftmaxCrossEntropyLoss).   Shapes: scores [N, C, ...]; otherwise as `negative_log_likelihood`.
+/// The same for logits (ONNX SoftmaxCrossEntropyLoss).   Shapes: scores [N, C, ...]; else as `negative_log_likelihood`.
 export loss_and_log_probabilities softmax_cross_entropy(const value& scores, const value& target,
                                                         const std::optional<value>& weights = {},
                                                         weighted_loss_attributes a = {}, const origin& = {});

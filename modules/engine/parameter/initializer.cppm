@@ -1,5 +1,5 @@
-// How parameters begin: distributions over tensors of any rank, from a counter-based generator, so that the bits depend
-// on seed, name and position alone and never on threads.
+// Initial values of parameters: distributions over tensors of any rank, from a counter-based generator, so that the
+// bits depend on seed, name and position alone and never on threads.
 export module lamina:initializer;
 import :core;
 import :dtype;
@@ -14,18 +14,18 @@ namespace lamina {
 /// Which axes of a weight are its inputs and outputs.
 /// out_in: PyTorch's [out, in, receptive field...]: fan_in = size(1) * field, fan_out = size(0) * field.
 /// in_out: [in, out] for rank 2; above that fan_in = count / last extent, fan_out = count / second last extent.
-/// For both a vector of n has the fans (n, n) under out_in and (1, 1) under in_out, a single number (1, 1).
+/// A vector of n has fans (n, n) for out_in and (1, 1) for in_out; a single number has (1, 1).
 export enum class fan_layout : std::int8_t { out_in, in_out };
-/// Which fan a variance is scaled by.
+/// Fan by which a variance is scaled.
 export enum class fan_mode : std::int8_t { in, out, average };
-/// The distribution of a scaled variance. truncated: a normal one cut at two deviations, with the variance asked for.
+/// Distribution with the scaled variance. truncated: normal, cut at two deviations, with the requested variance.
 export enum class fan_distribution : std::int8_t { uniform, normal, truncated };
 
 struct fans {
   double in = 1, out = 1;
   constexpr bool operator==(const fans&) const = default;
 };
-/// The fans of a parameter's shape, which must be known.
+/// Fans of a parameter's shape, which must be known.
 constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::out_in) {
   if (s.rank == 0) return {};
   auto number = [&](int i) { return static_cast<double>(s.at(i)); };
@@ -40,7 +40,7 @@ constexpr fans fans_of(const shape& s, fan_layout layout = fan_layout::out_in) {
   return {rest * number(s.rank - 2), rest * number(s.rank - 1)};
 }
 
-/// A variance of `scale` / fan.
+/// Options for a variance of `scale` / fan.
 struct variance_options {
   double scale = 1;
   fan_mode mode = fan_mode::in;
@@ -50,7 +50,7 @@ struct variance_options {
 
 // ---- initializers ---------------------------------------------------------------------------------------------------
 
-/// How a parameter begins. Integers begin with `constant` or `uniform` only.
+/// Initialization of a parameter. Integers support only `constant` and `uniform`.
 export struct initializer {
   enum class kind : std::int32_t { constant, uniform, normal, truncated_normal, variance_scaling, orthogonal };
   kind how = kind::constant;
@@ -62,14 +62,14 @@ export struct initializer {
   fan_layout layout = fan_layout::out_in;
 
   static constexpr initializer constant(double v) { return {kind::constant, v, 0}; }
-  /// Numbers in [low, high); whole ones for integer types, as torch.randint has them.
+  /// Numbers in [low, high); integers for integer types, like torch.randint.
   static constexpr initializer uniform(double low, double high) { return {kind::uniform, low, high}; }
   static constexpr initializer normal(double mean, double deviation) { return {kind::normal, mean, deviation}; }
-  /// A normal distribution without what lies outside of [low, high].
+  /// A normal distribution truncated to [low, high].
   static constexpr initializer truncated_normal(double mean, double deviation, double low, double high) {
     return {kind::truncated_normal, mean, deviation, low, high};
   }
-  /// The same, cut at two deviations.
+  /// Same, truncated at two deviations.
   static constexpr initializer truncated_normal(double mean, double deviation) {
     return truncated_normal(mean, deviation, mean - 2 * deviation, mean + 2 * deviation);
   }
@@ -77,8 +77,8 @@ export struct initializer {
   static constexpr initializer variance_scaling(const variance_options& o) {
     return {kind::variance_scaling, o.scale, 0, 0, 0, o.mode, o.distribution, o.layout};
   }
-  /// Rows (or columns, where there are fewer of them) that are orthogonal and of length `gain`: a parameter of any rank
-  /// above 1 seen as [first extent, all others].
+  /// Orthogonal rows (or columns, if there are fewer) of length `gain`: a parameter of any rank above 1 viewed as
+  /// [first extent, all others].
   /// Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
   /// networks" (2013), arXiv:1312.6120.
   static constexpr initializer orthogonal(double gain = 1) { return {kind::orthogonal, gain, 0}; }
@@ -99,8 +99,8 @@ export struct initializer {
     return variance_scaling({2, fan_mode::in, fan_distribution::normal, layout});
   }
 
-  /// U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)) for a fan that the layer knows. PyTorch's default for linear and
-  /// convolution layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
+  /// U(-g sqrt(3 / fan_in), g sqrt(3 / fan_in)) for an explicit fan. PyTorch's default for linear and convolution
+  /// layers has gain sqrt(1 / 3): U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
   static constexpr initializer kaiming_uniform(std::int64_t fan_in, double gain = 0.57735026918962576) {
     double limit = gain * root(3.0 / static_cast<double>(fan_in));
     return uniform(-limit, limit);
@@ -126,15 +126,15 @@ export struct initializer {
   }
 };
 
-/// Fills a tensor; the stream of numbers is chosen by seed and name.
-/// Errors: value_error where low is not below high, a deviation, scale or gain is not positive, a tensor of rank below 2 is to
-/// be orthogonal, or the element type does not have a constant; type_error where integers or truths are to be drawn from what
-/// gives other numbers; state_error where the memory is const or shared.
+/// Fills a tensor; seed and name select the random stream.
+/// Errors: value_error if low is not below high, a deviation, scale or gain is not positive, an orthogonal tensor has
+/// rank below 2, or the element type cannot represent a constant; type_error for integers or bool with a distribution
+/// of other numbers; state_error if the memory is const or shared.
 export void fill(any_tensor& out, const initializer& how, std::int64_t seed, std::string_view name);
 
 // ---- the policy -----------------------------------------------------------------------------------------------------
 
-/// The kind of `initialize<Name>(how)`; the layer's own choice where nothing is said.
+/// Kind of `initialize<Name>(how)`; the layer's own choice by default.
 export template <fixed_string Name> struct initializer_kind {
   static constexpr bool given = false;
 };
@@ -147,8 +147,8 @@ template <fixed_string Name> struct initializer_policy {
 template <fixed_string Name> struct initializer_maker {
   consteval initializer_policy<Name> operator()(const initializer& how) const { return {how}; }
 };
-/// How the parameters of a name begin, as in `initialize<"weight">(initializer::xavier_uniform())`, or all of them:
-/// `initialize<>(...)`. What is said for a name goes before what is said for all, at whatever level.
+/// Initialization of the parameters with a name, as in `initialize<"weight">(initializer::xavier_uniform())`, or of
+/// all: `initialize<>(...)`. A policy for a name overrides one for all, at any level.
 export template <fixed_string Name = ""> inline constexpr initializer_maker<Name> initialize{};
 
 }  // namespace lamina

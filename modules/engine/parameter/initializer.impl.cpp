@@ -24,12 +24,12 @@ void check_positive(std::string_view name, std::string_view what, std::string_vi
   if (!(v > 0)) refuse(name, what, " needs a positive ", quantity, " but has ", v);
 }
 
-/// The standard normal distribution up to z, without loss below 0.
+/// Standard normal cumulative distribution function, without loss of precision below 0.
 double below(double z) { return 0.5 * std::erfc(-z * 0.70710678118654752); }
 
-/// The point of a standard normal distribution between two others, a share u of the way in probability.
+/// Quantile of a standard normal distribution truncated to [low, high], at probability u.
 double between(double low, double high, double u) {
-  if (low > 0) return -between(-high, -low, 1 - u);  // the lower tail has the finer numbers
+  if (low > 0) return -between(-high, -low, 1 - u);  // the lower tail has higher precision
   const double first = below(low), p = first + u * (below(high) - first);
   double l = low, h = high;
   for (int i = 0; i < 60 && l < h; ++i) {
@@ -40,15 +40,15 @@ double between(double low, double high, double u) {
   return 0.5 * (l + h);
 }
 
-/// The standard deviation of a standard normal distribution that is cut at two deviations.
+/// Standard deviation of a standard normal distribution truncated at two deviations.
 constexpr double cut_deviation = 0.87962566103423978;
 
-/// A matrix with orthogonal columns of length 1, rows >= columns: the Q of a random normal matrix by Householder's
-/// reflections, with the signs that make R's diagonal positive.
+/// A matrix with orthonormal columns, rows >= columns: the Q of a random normal matrix by Householder reflections, with
+/// signs that make R's diagonal positive.
 std::vector<double> orthogonal_columns(std::size_t rows, std::size_t columns, const philox& stream) {
   std::vector<double> a(rows * columns), q(rows * columns), sign(columns, 1);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = stream.normal<double>(i);
-  // Column by column, reflections stay below the diagonal of `a`; their heads in `head`.
+  // Reflections are stored column by column below the diagonal of `a`, their first elements in `head`.
   std::vector<double> head(columns);
   auto reflect = [&](std::vector<double>& m, std::size_t k, std::size_t from) {
     for (std::size_t c = from; c < columns; ++c) {
@@ -79,7 +79,7 @@ std::vector<double> orthogonal_columns(std::size_t rows, std::size_t columns, co
   return q;
 }
 
-/// What element i is, for every kind but orthogonal.
+/// Value of element i, for every kind but orthogonal.
 struct drawn {
   initializer how;
   philox stream;
@@ -95,7 +95,7 @@ struct drawn {
   }
 };
 
-/// A scaled variance as the distribution that it is for this shape.
+/// Converts a scaled variance to a distribution for this shape.
 initializer scaled(std::string_view name, const initializer& how, const shape& s) {
   check_positive(name, "variance_scaling", "scale", how.a);
   const fans f = fans_of(s, how.layout);
@@ -146,7 +146,7 @@ void fill(any_tensor& out, const initializer& how, std::int64_t seed, std::strin
   const shape& s = out.shape();
   check(name, how, out.type());
   if (!out.memory().unique()) detail::write_refused(s, out.memory());
-  // The stream of a parameter is chosen by its name, so adding another one changes no bits.
+  // The name selects a parameter's stream, so adding another parameter changes no bits.
   std::uint64_t site = 1469598103934665603u;
   for (char c : name) site = (site ^ static_cast<unsigned char>(c)) * 1099511628211u;
   const philox stream(seed, static_cast<std::int64_t>(site & 0x7fffffffu));

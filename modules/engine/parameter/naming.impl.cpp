@@ -25,7 +25,7 @@ name_map& name_map::add(std::string_view beginning, std::string_view to) {
 }
 
 namespace {
-/// Whether a beginning is that of a name, or all of it.
+/// Whether `beginning` is a whole name or a prefix of it that ends at a separator.
 bool begins(std::string_view name, std::string_view beginning) {
   if (!name.starts_with(beginning)) return false;
   auto parts = [](char c) { return c == '.' || c == '/'; };
@@ -55,7 +55,7 @@ void name_map::check(std::string_view root, view<const std::string> names) const
 }
 
 bool matches(std::string_view pattern, std::string_view name, std::vector<std::string_view>* stars) {
-  // The last star and what it stood for; it takes one letter more where the rest does not fit.
+  // The last star and its match, which is extended by one character whenever the rest does not match.
   std::size_t p = 0, n = 0, star = pattern.npos, begin = 0, taken = 0;
   const auto star_ends = [&] {
     if (stars && star != pattern.npos) stars->push_back(name.substr(begin, taken - begin));
@@ -158,7 +158,7 @@ std::shared_ptr<parameter> load_buffer::find(std::string_view name) const {
   return nullptr;
 }
 
-// ---- what is said at run time ---------------------------------------------------------------------------------------
+// ---- run-time settings ----------------------------------------------------------------------------------------------
 
 const initializers::exception* initializers::find(std::string_view name) const {
   for (const auto& e : exceptions_)
@@ -184,7 +184,7 @@ initializers& initializers::set(std::string name, const any_tensor& v) {
 }
 
 void initializers::check(std::string_view layer, view<const std::string> names) const {
-  if (layer.empty()) return;  // its parameters cannot be told from those of others
+  if (layer.empty()) return;  // its parameters cannot be distinguished from those of others
   names_.check(layer, names);
   std::vector<std::string> mapped;
   for (const auto& n : names) mapped.push_back(names_(n));

@@ -1,5 +1,5 @@
-// Named states that outlive a run: parameters, optimizer slots, running statistics, generators; with versions, so that
-// packed forms know when they are stale.
+// Named states that persist across runs: parameters, optimizer slots, running statistics, generators; with versions
+// that detect stale packed forms.
 export module lamina:parameter;
 import :core;
 import :dtype;
@@ -10,14 +10,14 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a state is for.
+/// Purpose of a state.
 export enum class state_role : std::uint8_t { parameter, statistic, optimizer, generator };
 
-/// A packed form of a parameter, kept once for all plans that read it.
+/// A packed form of a parameter, shared by all plans that read it.
 struct packed_form {
-  std::uint64_t version = 0;  // of the parameter that it was made of
+  std::uint64_t version = 0;  // version of the parameter when packed
   storage memory;
-  /// Writes the elements that the form was made of; empty where the form does not hold them all.
+  /// Restores the elements from the packed form; empty if it does not contain them all.
   std::function<void(const storage& packed, std::byte* elements)> unpack{};
 };
 
@@ -27,37 +27,38 @@ export class parameter {
   parameter(std::string name, any_tensor value, state_role role, bool trainable)
       : name_(std::move(name)), value_(std::move(value)), role_(role), trainable_(trainable) {}
   const std::string& name() const { return name_; }
-  /// The elements. Without memory while they are released.
+  /// The elements; without memory while released.
   const any_tensor& value() const { return value_; }
   const lamina::shape& shape() const { return value_.shape(); }
   state_role role() const { return role_; }
   /// Whether training changes it.
   bool trainable() const { return trainable_; }
   void trainable(bool on) { trainable_ = on; }
-  /// Counts the assignments; packed forms of an older version are stale.
+  /// Incremented by each assignment; packed forms of an older version are stale.
   inline std::uint64_t version() const { return version_; }
   void changed() { ++version_; }
   std::byte* mutable_data() { return value_.mutable_data(); }
-  /// Takes other elements of the same type, also where it had none. Errors: shape_error, type_error.
+  /// Replaces the elements by others of the same type, also if it had none. Errors: shape_error, type_error.
   void assign(const any_tensor& v);
-  /// The elements in memory of their own. Errors: state_error where there are none.
+  /// A copy of the elements. Errors: state_error if there are none.
   any_tensor copy() const;
-  /// Whether the elements are in this process: where a training on several processes shards its optimizer, a slot is in one of them.
+  /// Whether the elements are in this process: training on several processes may shard the optimizer, so that each slot
+  /// is in one of them.
   bool has_elements() const { return value_.data() || value_.bytes() == 0 || source(); }
-  /// Errors: state_error where they are not.
+  /// Errors: state_error if they are not.
   void require_elements() const;
-  /// Frees the elements, which are in another process.
+  /// Frees the elements, which another process has.
   void drop();
 
-  /// The packed form of a format; `memory` is empty until somebody fills it.
+  /// The packed form of a format; `memory` is empty until it is packed.
   packed_form& packed(std::uint64_t format);
   std::size_t packed_forms() const { return packed_.size(); }
-  /// From now on `release` frees the elements where a packed form holds them, until `keep`.
+  /// Lets `release` free the elements if a packed form contains them, until `keep`.
   void releasable() { releasable_ = true; }
   void keep() { restore(), releasable_ = false; }
-  /// Whether it freed them.
+  /// Frees the elements if allowed; returns whether it did.
   bool release();
-  /// Unpacks the elements where they are released. Errors: out_of_memory.
+  /// Unpacks the elements if released. Errors: out_of_memory.
   void restore();
 
  private:
@@ -70,7 +71,7 @@ export class parameter {
   std::map<std::uint64_t, packed_form> packed_;  // by format
 };
 
-// A number of its own for each set of parameters: a copy has another one, and a move takes it along.
+// A unique number for each set of parameters: a copy gets a new one, a move takes it along.
 class store_identity {
  public:
   store_identity() noexcept : number_(next()) {}
@@ -96,17 +97,17 @@ export class parameter_store {
   parameter_store& operator=(const parameter_store& o) { return *this = parameter_store(o); }
   parameter_store& operator=(parameter_store&&) = default;
 
-  /// The parameter of a name, or null.
+  /// The parameter with a name, or null.
   parameter* find(std::string_view name);
   const parameter* find(std::string_view name) const;
   parameter& add(std::string name, any_tensor value, state_role role, bool trainable = true);
-  /// Makes and initializes a parameter; bits depend on seed and name alone.
+  /// Creates and initializes a parameter; bits depend on seed and name alone.
   parameter& make(std::string name, const tensor_type& type, const initializer& how, std::int64_t seed, state_role role,
                   bool trainable = true);
   std::size_t size() const { return all_.size(); }
   parameter& operator[](std::size_t i) { return *all_[i]; }
   const parameter& operator[](std::size_t i) const { return *all_[i]; }
-  /// Walks through the parameters in the order in which they were made: `for (auto& p : net.parameters())`.
+  /// Iterates over the parameters in insertion order: `for (auto& p : net.parameters())`.
   template <class Store> struct iterator {
     Store* store = nullptr;
     std::size_t at = 0;
@@ -120,14 +121,14 @@ export class parameter_store {
   iterator<const parameter_store> end() const { return {this, size()}; }
   /// Bytes of all values that are in this process.
   std::size_t bytes() const;
-  /// How many packed forms the parameters have.
+  /// Number of packed forms of all parameters.
   std::size_t packed_forms() const;
   std::size_t index(std::string_view name) const;
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
-  /// Changes where an assignment gives the store other parameters: addresses of those before are no longer good. No two
-  /// stores ever have the same.
+  /// Changes when the store is assigned other parameters, which invalidates addresses of the old ones. Unique among all
+  /// stores.
   std::uint64_t identity() const { return identity_.number(); }
-  /// Changes the identity, for what was traced with these parameters and is to be traced again.
+  /// Changes the identity, so that programs traced with these parameters are traced again.
   void renew() { identity_ = store_identity(); }
 
  private:

@@ -1,4 +1,5 @@
-// Patterns of activations that exporters take apart: gelu, silu, sigmoid, hard swish, mish, softplus and others.
+// Patterns of decomposed activations, as exporters write them: gelu, silu, sigmoid, hard swish, mish, softplus and
+// others.
 module lamina:passes.activation_patterns;
 import :core;
 import :dtype;
@@ -12,7 +13,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-// x/2 (1 + f(u)) for a function f: u, where v is that of the type of x. The factors are x, the sum and 1/2.
+// Matches v = x/2 (1 + f(u)), where v has the type of x, for a function f. The factors are x, the sum and 1/2.
 struct half_sum {
   value_id x{}, inside{};
   double sign = 1;  // of u: the functions are odd
@@ -54,7 +55,7 @@ bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
   return true;
 }
 
-// sqrt(2 / pi) (x + 0.044715 x^3), or sqrt(2 / pi) x (1 + 0.044715 x^2), `times` as much.
+// `times` sqrt(2 / pi) (x + 0.044715 x^3), or `times` sqrt(2 / pi) x (1 + 0.044715 x^2).
 bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x, double times = 1) {
   const factors u = factors_of(g, v);
   const double scale = 0.7978845608 * times, cube = 0.044715;
@@ -137,7 +138,7 @@ std::optional<exp_polynomial> exp_polynomial_of(const pattern_graph& g, value_id
   const double sign = difference ? -1 : 1;
   return exp_polynomial{p->a + sign * q->a, p->b + sign * q->b, p->c + sign * q->c};
 }
-// Whether a value is p(e) / q(e) as `is` says of both; e is the exp of x, which the denominator's first operands have.
+// Whether `is` accepts p and q as polynomials in e = exp x; e is found through the first operands of the denominator q.
 template <class Is> bool is_rational_of_exp(const pattern_graph& g, value_id p, value_id q, value_id& x, Is is) {
   value_id e = q;
   for (int depth = 0; depth < 6 && !g.is<op::exp>(e); ++depth) {
@@ -174,7 +175,7 @@ bool match_silu(const pattern_graph& g, value_id v, pattern_match& m) {
   m.values = {x};
   return f.of.size() == 1 && f.of[0] == x && near(f.by, -1);
 }
-// x sigmoid(1.702 x); with another number it is neither that nor silu.
+// x sigmoid(1.702 x); with another number it is neither this nor silu.
 bool match_quick_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::multiply>(v)) return false;
   for (std::size_t side : {0u, 1u}) {
@@ -218,7 +219,7 @@ value_id log_of_exp_sum(const pattern_graph& g, value_id v) {
 bool is_absolute(const pattern_graph& g, value_id v, value_id x) {
   return g.is<op::abs>(v) && g.inner(v) && g.operand(v, 0) == x;
 }
-// The operand of a softplus, however it is spelled.
+// The operand of a softplus in any spelling.
 value_id softplus_operand(const pattern_graph& g, value_id v) {
   if (const value_id x = log_of_exp_sum(g, v)) return x;
   if (g.is<op::where>(v)) {  // x where it is large
@@ -272,17 +273,17 @@ bool match_softplus(const pattern_graph& g, value_id v, pattern_match& m) {
   return x && g.type(x) == g.type(v);
 }
 
-/// clamp(slope x + offset, low, high), however it is spelled.
+/// clamp(slope x + offset, low, high) in any spelling.
 struct bounded_line {
   value_id x{};
   double slope = 1, offset = 0;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  int operations = 0;  // that it is made of
+  int operations = 0;  // number of operations it consists of
   void scale(double by) { slope *= by, offset *= by, low *= by, high *= by; }
   void shift(double by) { offset += by, low += by, high += by; }
   void keep_within(double from, double to) { low = std::clamp(low, from, to), high = std::clamp(high, from, to); }
 };
-// What a node does to the line that its operand is; false where it does something else.
+// Applies node v to the line of its operand; false if v is not a step of a line.
 bool bend(const pattern_graph& g, value_id v, value_id& x, bounded_line& line) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const node& n = g.at(v);
@@ -305,7 +306,7 @@ bool bend(const pattern_graph& g, value_id v, value_id& x, bounded_line& line) {
   if (g.is<op::maximum>(v)) return line.keep_within(*by, infinity), true;
   return g.is<op::minimum>(v) && (line.keep_within(-infinity, *by), true);
 }
-// Of `until`, or of the first value that something else reads or that is no part of a line.
+// The line that starts at `until`, or at the first value that something else reads or that is not part of a line.
 bounded_line bounded_line_of(const pattern_graph& g, value_id v, value_id until = {}) {
   constexpr int max = 8;
   std::vector<value_id> chain;

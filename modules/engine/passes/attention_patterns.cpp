@@ -1,4 +1,5 @@
-// Attention that exporters take apart: with a scale, masks, transposed keys, and heads repeated for groups of queries.
+// Decomposed attention, as exporters write it: with a scale, masks, transposed keys, and heads repeated for groups of
+// queries.
 module lamina:passes.attention_patterns;
 import :core;
 import :dtype;
@@ -18,7 +19,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-// A product with a number that a value is, or the value itself.
+// Removes multiplication by a number and multiplies `scale` by it; returns v if there is none.
 value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
   if (!g.inner(v)) return v;
   const factors f = factors_of(g, v);
@@ -26,18 +27,18 @@ value_id without_scale(const pattern_graph& g, value_id v, double& scale) {
   scale *= f.by;
   return f.of[0];
 }
-// Whether a shape is another one whose axes before the last two are split or joined.
+// Whether shapes differ only in how the axes before the last two are split or joined.
 bool same_matrices(const shape& a, const shape& b) {
   return a.rank >= 2 && b.rank >= 2 && a[a.rank - 1] == b[b.rank - 1] && a[a.rank - 2] == b[b.rank - 2] &&
          a.is_static() && b.is_static() && a.size() == b.size();
 }
-// The operand of such a reshape that nothing else reads, else the value.
+// The operand of such a reshape that nothing else reads; else v.
 value_id without_view(const pattern_graph& g, value_id v) {
   const bool view = g.is<op::reshape>(v) && g.inner(v) && same_matrices(g.type(v).dims, g.type(g.operand(v, 0)).dims);
   return view ? g.operand(v, 0) : v;
 }
-// Whether a value is a product of two values that are no parameters, behind what is done to each of its elements. Keys may be an
-// input: those of a cache.
+// Whether a value is a product of two values that are not parameters, followed by elementwise operations. Keys may be
+// an input, such as a cache.
 bool is_made_of_products(const pattern_graph& g, value_id v, int depth = 0) {
   if (g.is<op::matmul>(v)) {
     const node_kind keys = g.at(g.operand(v, 1)).kind;
@@ -56,8 +57,9 @@ struct masked_scores {
   double number = 0;
   bool where_it_holds = false;
 };
-// Scores are far above the first number, so that positions that it takes the place of have no weight. Only numbers as large as the
-// second one swallow any score that is added to them: where every position is masked, all have equal weights then.
+// Scores are assumed to be far above `largest_mask`, so that positions with a lower number instead have no weight. Only
+// numbers below `swallows_scores` absorb any score added to them: then all weights are equal where every position is
+// masked.
 constexpr double largest_mask = -9999, swallows_scores = -1e30;
 std::optional<masked_scores> masked_by_condition(const pattern_graph& g, value_id v) {
   if (!g.is<op::where>(v) || !g.inner(v)) return {};
@@ -67,18 +69,19 @@ std::optional<masked_scores> masked_by_condition(const pattern_graph& g, value_i
       return masked_scores{g.operand(v, side), g.operand(v, 0), *n, side == 2};
   return {};
 }
-/// A product of queries and keys, and what is done to it: a factor, masks that are added or a condition, changes of its leading axes.
+/// A product of queries and keys, and what is applied to it: a factor, added masks or a condition, reshapes of leading
+/// axes.
 struct peeled_scores {
   value_id product{};
   double scale = 1;
   bool scaled = false;
   std::vector<value_id> masks{};
-  std::vector<shape> at{};  // of the scores where each of them is added, the condition last
+  std::vector<shape> at{};  // shapes of the scores where each of them is added, the condition last
   std::optional<masked_scores> condition{};
-  std::optional<double> least{};  // of scores with their masks
-  shape form{};                   // with the most leading axes that they have on the way
+  std::optional<double> least{};  // lower bound of scores with their masks
+  shape form{};                   // shape of the scores with the most leading axes on the way
 };
-// The scores that a condition or a least number is applied to; empty where there is none, or where it would not come to the same.
+// The scores before a condition or lower bound; empty if there is none, or if attention could not reproduce it.
 value_id without_condition(const pattern_graph& g, value_id v, peeled_scores& s) {
   if (s.scaled || s.condition) return {};
   const auto by = masked_by_condition(g, v);
@@ -106,7 +109,7 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
   if (const value_id x = without_view(g, v); x != v) return go_on(x);
   if (const value_id x = without_condition(g, v, s)) return go_on(x);
   if (const value_id x = without_least(g, v, s)) return go_on(x);
-  // A finite number that a condition puts in the place of masked scores is no sum with their mask.
+  // A finite number that a condition puts in place of masked scores is not added to their mask.
   if (g.is<op::add>(v) && !s.scaled && !(s.condition && std::isfinite(s.condition->number)))
     for (std::size_t side : {0u, 1u}) {
       const value_id x = g.operand(v, side);
@@ -121,7 +124,7 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
   s.scaled = true;
   return go_on(x);
 }
-// Whether a mask that is added to scores of one form is added to the same ones in another form: where axes differ, it has none.
+// Whether a mask for scores of shape `at` also fits the same scores of shape `form`: it has extent 1 where axes differ.
 bool is_aligned(const shape& mask, const shape& at, const shape& form) {
   int alike = 0;
   while (alike < std::min(at.rank, form.rank) && at[at.rank - 1 - alike] == form[form.rank - 1 - alike]) ++alike;
@@ -130,7 +133,7 @@ bool is_aligned(const shape& mask, const shape& at, const shape& form) {
     if (mask[i] != dim(1)) return false;
   return true;
 }
-// Why scores are no product with a number and masks.
+// Why scores are not a product with a number and masks.
 std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
   constexpr std::string_view by_condition =
       "its scores are masked by `where`, and a number up to -1e4 in their place, or a mask that is added, is expected";
@@ -146,7 +149,7 @@ std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
     return "its scale is no number, or its scores are read by something else, too";
   return "its scores are no product with a number and a mask";
 }
-/// Keys or values [..., heads, T, D] whose heads are repeated one by one for groups of queries: those before; else empty.
+/// Keys or values [..., heads, T, D] before each head is repeated for a group of queries; empty if none are repeated.
 value_id of_fewer_heads(const pattern_graph& g, value_id v) {
   const auto views = [&](value_id x) { return (g.is<op::reshape>(x) || g.is<op::unsqueeze>(x)) && g.inner(x); };
   if (!views(v)) return {};
@@ -164,7 +167,7 @@ value_id of_fewer_heads(const pattern_graph& g, value_id v) {
   }
   return few;
 }
-// A shape with the leading axes of `form`, where it has as many matrices under other ones.
+// A shape with the leading axes of `form`, if it has as many matrices; else the shape itself.
 shape in_form(const shape& s, const shape& form) {
   if (s.rank == form.rank || s.rank < 2 || !s.is_static() || s.size(0, s.rank - 2) != form.size(0, form.rank - 2))
     return s;
@@ -177,7 +180,7 @@ shape swapped_last(shape s) {
   std::swap(s[s.rank - 1], s[s.rank - 2]);
   return s;
 }
-// Whether attention takes the operands of a match, with each of its masks, and gives the type of v.
+// Whether attention accepts the operands of a match, with each of its masks, and yields the type of v.
 bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   std::vector<tensor_type> types;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -198,7 +201,7 @@ bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   m.result = g.type(v).dims;
   return true;
 }
-// The softmax of a value that a `where` keeps from being NaN.
+// The softmax inside a `where` that replaces its NaN by 0; else v.
 value_id without_guard(const pattern_graph& g, value_id v) {
   if (!g.is<op::where>(v) || !g.inner(v) || !g.is_number(g.operand(v, 1), 0)) return v;
   const value_id condition = g.operand(v, 0), x = g.operand(v, 2);
@@ -207,7 +210,7 @@ value_id without_guard(const pattern_graph& g, value_id v) {
              ? x
              : v;
 }
-/// A product of weights, which a softmax gives, and values: as it is, or both transposed.
+/// A product of softmax weights and values: as it is, or both transposed.
 struct weighted_values {
   value_id weights{}, values{};
   bool transposed = false, values_transposed = false;
@@ -223,7 +226,7 @@ std::optional<weighted_values> weighted_values_of(const pattern_graph& g, value_
   }
   return {};
 }
-// softmax(scale q k^T + masks) v, also where a condition masks.
+// softmax(scale q k^T + masks) v, also with a condition as a mask.
 bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::matmul>(v)) return false;
   const auto outer = weighted_values_of(g, v);
@@ -245,7 +248,7 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (g.at(v).attributes_as<matmul_attributes>().compute != m.compute)
     return miss("its products round their operands to ", m.compute, " and ",
                 g.at(v).attributes_as<matmul_attributes>().compute);
-  // Operands in the form of the scores.
+  // The operand before a reshape, if it has the rank of the scores there.
   const auto in_its_form = [&](value_id x) {
     const value_id whole = without_view(g, x);
     return g.type(whole).dims.rank == s->form.rank ? whole : x;
@@ -279,7 +282,7 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   return gives_attention(g, v, m);
 }
 
-// A value with its last two axes swapped: an operand that was permuted before, or a permutation.
+// A value with its last two axes swapped: composes with an earlier permutation, or adds one.
 value with_axes_swapped(const value& v) {
   const node& n = v.owner().at(v.id());
   const int rank = v.shape().rank;
@@ -291,7 +294,7 @@ value with_axes_swapped(const value& v) {
       return reshape(with_axes_swapped(of), swapped_last(v.shape()));
     return permute(v, order);
   }
-  const auto& first = n.attributes_as<permute_attributes>().order;  // one permutation of both
+  const auto& first = n.attributes_as<permute_attributes>().order;  // one permutation for both
   bool same = true;
   for (int i = 0; i < rank; ++i) {
     order.values[i] = detail::normal_axis(first[order[i]], rank);

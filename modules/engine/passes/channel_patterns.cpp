@@ -1,4 +1,5 @@
-// Shuffled channels of images, which exporters write as reshape, permute and reshape, with the concatenation before and parts behind.
+// Channel shuffles, which exporters write as reshape, permute and reshape, with a concatenation before and slices
+// after.
 module lamina:passes.channel_patterns;
 import :core;
 import :dtype;
@@ -14,7 +15,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// Whether a value permutes the axes of another as `order` says.
+/// Whether a value is a permutation of axes by `order`.
 bool permutes(const pattern_graph& g, value_id v, std::initializer_list<int> order) {
   if (!g.is<op::permute>(v)) return false;
   const auto& is = g.at(v).attributes_as<permute_attributes>().order;
@@ -25,7 +26,7 @@ bool permutes(const pattern_graph& g, value_id v, std::initializer_list<int> ord
   return true;
 }
 
-// Operands of a shuffle: a value, or those of a concatenation of channels that nothing else reads.
+// Operands of a shuffle: the value, or those of a concatenation of channels that nothing else reads.
 void shuffled_values(const pattern_graph& g, value_id x, pattern_match& m) {
   const bool joined = g.is<op::concat>(x) && g.inner(x) &&
                       detail::normal_axis(g.at(x).attributes_as<axis_attributes>().axis, g.type(x).dims.rank) == 1;
@@ -49,7 +50,8 @@ bool match_shuffle(const pattern_graph& g, value_id v, pattern_match& m) {
   return true;
 }
 
-// [N, C, H, W] as [N C / 2, 2, H W], permuted, of which one part [N, C / 2, H, W] has the even channels and one the odd ones.
+// [N, C, H, W] as [N C / 2, 2, H W], permuted and split: one part [N, C / 2, H, W] has the even channels, one the odd
+// ones.
 bool match_alternating(const pattern_graph& g, value_id v, const axis_view& part, pattern_match& m) {
   const value_id whole = g.operand(v, 0);
   if (!g.is<op::reshape>(whole) || part.axis != 0 || part.count != 1) return false;

@@ -1,5 +1,6 @@
-// Elementwise operations on images have operands of four axes, so that they may lie in channel blocks. One-dimensional convolutions run
-// as images of one row, [N, C, 1, L]: what follows them keeps that shape, and the rank that the program has is given back behind it.
+// Gives elementwise operations on images four axes, so that they can use channel blocks. One-dimensional convolutions
+// run as images of one row, [N, C, 1, L]: operations after them keep that shape, and the program's rank is restored at
+// the end.
 module lamina:passes.images;
 import :core;
 import :dtype;
@@ -12,18 +13,18 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// Whether a node gives the elements of operand 0 under another shape, however it was spelled.
+/// Whether a node is a reshape of operand 0, in any spelling.
 bool reshapes(const node& n) { return n.op && n.op->alias == 0 && n.op->identity == identity_rule::if_types_agree; }
 
-/// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L]; a number for each channel, [C, 1, 1], gets
-/// the axis that it lacks.
+/// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L]; per-channel numbers [C, 1, 1]
+/// get the missing axis.
 class image_shapes {
  public:
   explicit image_shapes(const program& p) : p_(p), copy_(p, to_) {
     to_.path = p.path;
     to_.common_subexpressions = p.common_subexpressions;
   }
-  /// The program with them moved; none where there are none.
+  /// The rewritten program; empty if there is nothing to move.
   std::optional<program> run() {
     bool any = false;
     for (const auto& n : p_.nodes())
@@ -43,25 +44,25 @@ class image_shapes {
     const node& n = p.at(v);
     return n.op && (n.op->images || n.op->layout_free) && p.type(v).dims.rank == 4;
   }
-  // The image that a value is of another shape, where that is [N, C, L]; else an empty one.
+  // The image [N, C, H, W] that a value [N, C, L] is a reshape of; else empty.
   value image_of(const value& v) {
     const node& n = to_.at(v.id());
     if (!reshapes(n) || v.shape().rank != 3 || !is_image(to_, n.inputs[0])) return {};
     value of(&to_, n.inputs[0]);
     return one_axis(of.shape(), v.shape()) < 0 ? value() : of;
   }
-  // The axis of one position, of rows or columns, without which an image has a shape; -1 where there is none.
+  // The axis of extent 1, rows or columns, whose removal turns `image` into `without`; -1 if there is none.
   static int one_axis(const shape& image, const shape& without) {
     for (int axis : {2, 3})
       if (image[axis] == dim(1) && image[5 - axis] == without[2] && image[0] == without[0] && image[1] == without[1])
         return axis;
     return -1;
   }
-  // An operand of an operation on images, of which it lacks `axis`.
+  // An operand of an operation on images, with the missing `axis` inserted.
   value as_image(const value& v, int axis, const shape& image) {
     if (value of = image_of(v); !of.empty() && of.shape() == image) return of;
     const shape& s = v.shape();
-    const int behind = 3 - axis;  // axes of an image behind that of one position
+    const int behind = 3 - axis;  // image axes after `axis`
     if (s.rank <= behind) return v;
     shape with;
     for (int i = 0; i < s.rank; ++i) {
@@ -72,7 +73,7 @@ class image_shapes {
     if (with.rank == 3) with = {dim(1), with[0], with[1], with[2]};
     return reshape(v, with);
   }
-  // Operands of an operation on images: the numbers of channels get an axis, where they do not join a convolution.
+  // An operation on images whose per-channel numbers get all axes; empty if they can be fused into a convolution.
   value with_all_axes(const node& n) {
     const auto in = copy_.operands(n);
     const shape channels{n.results[0].dims[1], dim(1), dim(1)};
@@ -106,7 +107,7 @@ class image_shapes {
     for (const auto& v : in) as_images.push_back(as_image(v, axis, image.shape()));
     return reshape(call(n, as_images), n.results[0].dims);
   }
-  // A reshape of a reshape.
+  // Merges a reshape of a reshape.
   value joined(const node& n) {
     const value in = copy_.operands(n)[0];
     const node& inner = to_.at(in.id());

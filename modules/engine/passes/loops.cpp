@@ -1,4 +1,4 @@
-// Scans: those that run as one, and those of one iteration.
+// Scans: merges those with equal carries, inlines those of one iteration.
 module lamina:passes.loops;
 import :core;
 import :op;
@@ -11,14 +11,15 @@ import lamina.std;
 
 namespace lamina {
 
-// Scans of the same operands that become one, and what each gives of its results.
+// Scans of the same operands that become one, and where their results are.
 struct joined_loop {
   std::shared_ptr<const program> body;
-  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> members;  // node, and the place of each result or -1
+  std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>>
+      members;  // node, and the merged result of each of its results or -1
 };
 
-// Scans over the same operands whose carries agree, as a scan and the one that its gradient reads from, run as one; results
-// that nobody reads are dropped. By the node that comes first.
+// Merges scans with equal operands and carries, such as a scan and the one its gradient reads; drops dead results.
+// Keyed by the first node.
 std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::vector<char>& needed) {
   std::map<std::int32_t, joined_loop> found;
   std::set<value_id> read;
@@ -75,7 +76,7 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
   return found;
 }
 
-// A scan of one iteration: the iteration takes its place.
+// Inlines a scan of one iteration.
 std::vector<value> only_turn(program& into, const node& scan, view<const value> in,
                              const std::vector<tensor_type>& inside, const program& body, pass_counters& counters) {
   std::vector<tensor_type> operands, results;

@@ -1,6 +1,6 @@
-// Like operations of one level as one: samples that are evaluated side by side, each by operations of its own, become
-// rows of one operation, or columns of sequences; samples may have different numbers of rows. Operations say in their
-// axis maps which positions are independent of each other: only those are merged, so the bits stay.
+// Auto-batching: merges similar operations of one level. Samples that are evaluated side by side, each by its own
+// operations, become rows of one operation, or columns of sequences; they may differ in their number of rows. The axis
+// maps of operations declare which positions are independent: only those are merged, so the bits stay.
 module lamina:passes.merge.impl;
 import :core;
 import :dtype;
@@ -54,28 +54,29 @@ class merger {
   }
 
  private:
-  // Positions [first, first + count) along an axis of a value that holds those of all samples.
+  // Positions [first, first + count) along an axis of a value that concatenates all samples.
   struct part {
     value of;
     int axis = 0;
     std::int64_t first = 0, count = 0;
   };
   static constexpr int shared = axis_map::shared, either = axis_map::either;
-  // Along which axes operands of merged calls are put together and their results stand, or that they are `shared`.
+  // Axes along which operands and results of merged calls are concatenated; `shared` for those that are not.
   struct joint {
     std::vector<int> in, out;
-    int axis = 0;          // that of an operand which is `either`, if it is joined
+    int axis = 0;          // for an operand that is `either`, if it is joined
     bool stacked = false;  // each call becomes a position of a new first axis
     bool worth_copies = false;
-    std::shared_ptr<const void> attributes;  // for any number of positions
+    std::shared_ptr<const void> attributes;  // of an operation on any number of positions
   };
   struct call {
     std::int32_t node;
     joint how;
     std::uint64_t key;                // of operation and attributes
-    std::vector<value_id> lies_in{};  // the values in which joined operands lie together, if those are to be the same
+    std::vector<value_id> lies_in{};  // values that contain the joined operands, if those must agree
   };
-  // How the axis of merged calls is chosen: as operands lie together already, the first one, or a new one.
+  // How the axis of merged calls is chosen: the one along which operands are contiguous already, the first one, or a
+  // new one.
   enum class way { as_operands_lie, first_axis, new_axis };
 
   static std::vector<tensor_type> operand_types(const program& p, const node& n) {
@@ -83,7 +84,7 @@ class merger {
     for (auto v : n.inputs) types.push_back(p.type(v));
     return types;
   }
-  // How calls are merged along an axis of their results, or as positions of a new one.
+  // How calls merge along an axis of their results, or as positions of a new first axis; empty where they cannot.
   static std::optional<joint> along(int axis, const program& p, const node& n, bool stacked = false) {
     if (!n.op->map_axis || !n.op->pure || n.op->may_fail || !n.subprograms.empty() || n.results.empty()) return {};
     for (const auto& r : n.results)
@@ -112,12 +113,13 @@ class merger {
     if (n.results.empty()) return {};
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (auto p = parts_.find(n.inputs[k]); p != parts_.end()) return joint_beside(n, k, p->second.axis);
-    // Sequences of several iterations have one position of each sample on the second axis.
+    // Sequences of several iterations have one position per sample on the second axis.
     const shape& out = n.results[0].dims;
     auto j = along(out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0, from_, n);
     return j ? j : along(0, from_, n);
   }
-  // Along the axis for which operand k is joined where its parts lie together; else along any.
+  // Prefers the axis of the results for which operand k joins along `part_axis`, where its parts are contiguous; else
+  // any.
   std::optional<joint> joint_beside(const node& n, std::size_t k, int part_axis) const {
     std::optional<joint> other;
     for (int i = -1; i < n.results[0].dims.rank; ++i) {
@@ -131,8 +133,8 @@ class merger {
     return other;
   }
 
-  // Calls with a subprogram: their operands that are not the same ones are those of samples, if the subprogram keeps
-  // positions of an axis apart.
+  // Calls with a subprogram: operands that differ between the calls are per sample, if the subprogram keeps positions
+  // of an axis independent.
   std::optional<joint> of_bodies(const std::vector<std::int32_t>& nodes) const {
     const node& n = from_.at(nodes[0]);
     const program& body = *n.subprograms[0];
@@ -153,7 +155,7 @@ class merger {
         j.in[k] = m.operands[k];
     std::vector<char> apart;
     const auto of_a_sample = [&](value_id v) { return apart[static_cast<std::size_t>(v.node)] != 0; };
-    // A carry that begins as one for all is each sample's own if the body makes it that.
+    // A carry with a shared initial value is per sample if the body makes it so.
     for (bool more = true; more;) {
       more = false;
       apart = of_samples(body, j);
@@ -169,7 +171,7 @@ class merger {
     if (!keeps_apart(body, apart)) return {};
     return j;
   }
-  // Whether the operations of a body that each sample has work row by row, so that they can take the rows of all samples.
+  // Whether the per-sample operations of a body work row by row, so that they can take the rows of all samples.
   static bool keeps_apart(const program& body, const std::vector<char>& of_a_sample) {
     for (std::size_t i = 0; i < of_a_sample.size(); ++i) {
       const node& n = body.nodes()[i];
@@ -183,7 +185,7 @@ class merger {
     }
     return true;
   }
-  // Which nodes of a body are there for each sample: they depend on inputs that are.
+  // Marks the per-sample nodes of a body: those that depend on per-sample inputs.
   static std::vector<char> of_samples(const program& body, const joint& how) {
     std::vector<char> apart(body.nodes().size());
     for (std::size_t k = 0; k < how.in.size(); ++k)
@@ -199,7 +201,7 @@ class merger {
   static const void* attributes_of(const node& n, const joint& how) {
     return how.attributes ? how.attributes.get() : n.attributes.get();
   }
-  // Whether types differ in nothing but their extents along an axis; none for -1.
+  // Whether types differ at most in the extent of an axis; -1 for none.
   static bool alike_but(const tensor_type& a, const tensor_type& b, int axis) {
     if (a.element != b.element || a.dims.rank != b.dims.rank) return false;
     for (int i = 0; i < a.dims.rank; ++i)
@@ -237,13 +239,13 @@ class merger {
     return std::hash<const void*>()(n.op) * 31 + n.op->hash(attributes_of(n, how));
   }
 
-  // Decides for operands that are `either`. Shared: values that another call can only share, and few values that serve
-  // many calls, as biases do. Joined: the others, such as states of samples with one row each.
+  // Resolves operands that are `either`. Shared: values that another call can only share, and few values with many
+  // readers, such as biases. Joined: the others, such as states of samples with one row each.
   void resolve(std::vector<call>& calls) const {
     struct uses {
       bool joined = false;
       std::set<value_id> shared, open;
-      std::int64_t count = 0;  // of those that are open
+      std::int64_t count = 0;  // reads of the open values
     };
     std::map<std::pair<std::uint64_t, std::size_t>, uses> all;
     for (const auto& c : calls)
@@ -293,7 +295,7 @@ class merger {
       if (left.size() > 1) left = merge_alike(left, how);
     for (auto i : left) copy(i);
   }
-  // Merges what is alike; the nodes that stay apart.
+  // Merges similar calls; returns the nodes that stay separate.
   std::vector<std::int32_t> merge_alike(const std::vector<std::int32_t>& nodes, way by) {
     std::vector<std::int32_t> left;
     std::vector<call> calls;
@@ -327,7 +329,7 @@ class merger {
       else known.push_back(groups.size()), groups.push_back({&c, {c.node}});
     }
     for (auto& g : groups) {
-      // What is read as the same operand lies together.
+      // Values that are read as the same operand become contiguous.
       std::stable_sort(g.nodes.begin(), g.nodes.end(), [&](auto a, auto b) {
         return slots_[static_cast<std::size_t>(a)] < slots_[static_cast<std::size_t>(b)];
       });
@@ -339,16 +341,16 @@ class merger {
     return left;
   }
 
-  // What lies together in one value needs no copy. Without it calls are merged where their operation gains more than
-  // the copies cost, or where at most half of the operands is copied; products on stacked operands gain less than any
-  // copy costs.
+  // Operands that are contiguous in one value need no copy. Other calls are merged where their operation gains more
+  // than the copies cost, or where at most half of the operands are copied; products on stacked operands gain less than
+  // any copy costs.
   bool worthwhile(const std::vector<std::int32_t>& nodes, const joint& how) const {
     int together = 0, apart = 0;
     for (std::size_t k = 0; k < how.in.size(); ++k)
       if (how.in[k] != shared) (whole_of(nodes, k, how.in[k]) ? together : apart) += 1;
     return together + apart > 0 && (how.worth_copies || (together > 0 && apart <= (how.stacked ? 0 : together)));
   }
-  // The type of what calls have at one place, put together.
+  // Type of one operand or result of all calls, joined along an axis.
   template <class F>
   static tensor_type joined_type(const std::vector<std::int32_t>& nodes, const joint& how, int axis, F type_in) {
     tensor_type t = type_in(nodes[0]);
@@ -363,8 +365,8 @@ class merger {
     t.dims[axis] = dim(count);
     return t;
   }
-  // Whether the operation takes the operands of all calls and gives their results: not every one broadcasts what is
-  // shared.
+  // Whether the operation accepts the joined operands and infers the joined results: not every one broadcasts shared
+  // operands.
   bool fits_together(const std::vector<std::int32_t>& nodes, const joint& how) const {
     const node& n = from_.at(nodes[0]);
     std::vector<tensor_type> in;
@@ -378,7 +380,7 @@ class merger {
         return false;
     return true;
   }
-  // The value in which operand k of the calls stands, one behind the other along an axis, and from where on.
+  // The range of one value that holds operand k of all calls, contiguous along an axis; empty if there is none.
   std::optional<part> whole_of(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) const {
     std::optional<part> all;
     for (auto i : nodes) {
@@ -390,7 +392,7 @@ class merger {
     }
     return all;
   }
-  // Operand k of all calls in one value.
+  // Operand k of all calls in one value: an existing one, a slice of it, or a concatenation.
   value together(const std::vector<std::int32_t>& nodes, std::size_t k, int axis) {
     if (auto p = whole_of(nodes, k, axis)) {
       const bool whole = p->first == 0 && p->count == p->of.shape().at(axis);
@@ -400,7 +402,7 @@ class merger {
     for (auto i : nodes) all.push_back(at(from_.at(i).inputs[k]));
     return apply_outside_patterns<op::concat>({axis}, all);
   }
-  // [a, ...] of `calls` calls, one behind the other, as [calls, a / calls, ...], and back.
+  // Reshapes [a, ...], the concatenation of `calls` calls, to [calls, a / calls, ...], and back.
   static value with_calls_in_front(const value& v, std::int64_t calls) {
     shape s{calls, v.shape().at(0) / calls};
     for (int i = 1; i < v.shape().rank; ++i) s.push_back(v.shape()[i]);
@@ -489,7 +491,7 @@ class merger {
     for (std::size_t r = 0; r < n.results.size(); ++r)
       made_[static_cast<std::size_t>(i)].emplace_back(&to_, value_id{id.node, static_cast<std::int32_t>(r)});
   }
-  // A value of one sample, cut out where it is asked for.
+  // A value of one sample, sliced from the merged value on demand.
   value at(value_id v) {
     auto p = parts_.find(v);
     if (p == parts_.end()) return made_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
@@ -501,7 +503,7 @@ class merger {
   std::int64_t& merged_;
   program to_;
   std::vector<std::vector<value>> made_;
-  std::vector<std::size_t> slots_;  // of each node the first place among the operands of what reads it
+  std::vector<std::size_t> slots_;  // of each node the smallest operand index at which it is read
   std::map<value_id, part> parts_;
 };
 

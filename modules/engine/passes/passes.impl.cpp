@@ -1,4 +1,4 @@
-// Programs whose shapes are numbers: calls in place, constants folded, rules applied.
+// Programs with static shapes: calls inlined, constants folded, rules applied.
 module lamina:passes.impl;
 import :context;
 import :core;
@@ -25,7 +25,7 @@ namespace {
 
 using rewriting::node_of;
 
-// An input in a message: operands of an expression have no names, and are counted from 1.
+// Name of an input in a message; operands of an expression have no names and are numbered from 1.
 std::string named(const node& input, std::size_t number) {
   text t;
   if (input.name.empty()) t << "input " << number;
@@ -87,7 +87,7 @@ class specializer {
   }
 
  private:
-  // Strings are held by programs, and no plan is made with them.
+  // Programs can hold strings, but no plan computes with them.
   void check_numbers(const node& n, std::size_t next_input = 0) const {
     for (const auto& t : n.results) {
       if (t.element != dtype::string) continue;
@@ -99,7 +99,7 @@ class specializer {
       fail(error_kind::unsupported, w << " is " << t << ", and strings are not computed with");
     }
   }
-  // An input with the extents that it is given, which say what its names mean.
+  // An input with its given extents, which bind its dimension names.
   value bound_input(const node& n) {
     tensor_type t = n.results[0];
     if (next_input_ >= given_.size())
@@ -130,7 +130,7 @@ class specializer {
 
   void operation(std::int32_t i, const node& n, const std::map<std::int32_t, joined_loop>& loops) {
     const auto in = copy_.operands(n);
-    to_.path = n.path.empty() ? p_.path : n.path;  // what is found wrong with these extents names the layer
+    to_.path = n.path.empty() ? p_.path : n.path;  // errors about these extents name the layer
     const auto joint = loops.find(i);
     if (joint == loops.end()) return copy_.set(i, add(n, in, names_));
     node all = n;
@@ -145,7 +145,7 @@ class specializer {
     counters_.joined_loops += static_cast<std::int64_t>(joint->second.members.size()) - 1;
   }
 
-  // What an operation on these operands becomes; `names` are those of the program in which it stands.
+  // Adds an operation on these operands, specialized; `names` are the dimension names of the program that contains it.
   std::vector<value> add(const node& n, view<const value> in, const dimension_names& names) {
     if (n.op->host)
       fail(error_kind::unsupported, text() << n.op->name
@@ -164,7 +164,7 @@ class specializer {
       }
     return add_alone(n, in, names);
   }
-  // The first of two casts that stand for one; without operands where it needs no other.
+  // The first of two casts that replace one; without operands where one cast suffices.
   node through_another(const node& cast, const value& x) const {
     const auto& a = cast.attributes_as<cast_attributes>();
     node first;
@@ -197,7 +197,7 @@ class specializer {
     detail::raise(kind, w << why);
   }
 
-  // The subprograms for these extents, which stay programs of their own but where a condition or one iteration is known.
+  // Specializes the subprograms for these extents; inlines one where the condition is known or there is one iteration.
   std::vector<value> add_control(const node& n, view<const value> in) {
     std::vector<tensor_type> inside;
     for (const auto& v : in) inside.push_back(v.type());
@@ -221,7 +221,7 @@ class specializer {
     return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
   }
 
-  // What a call is whose operands decide shapes: the elements of those operands have to be known by now.
+  // Specializes a call whose operands decide shapes; the elements of those operands must be known by now.
   std::vector<value> with_known_shapes(const node& n, view<const value> in) {
     program alone;
     std::vector<value> operands(in.begin(), in.end()), inside, arguments;
@@ -239,12 +239,12 @@ class specializer {
                                              "a program runs in segments, which one plan cannot hold");
       inside.push_back(alone.constant(node_of(operands[i])));
     }
-    (void)to_.add(*n.op, n.attributes, operands);  // says what is wrong with elements that do not fit
+    (void)to_.add(*n.op, n.attributes, operands);  // reports elements that do not fit
     alone.path = to_.path;
     alone.output({}, n.op->bind(n.attributes.get(), inside));
     return in_place_of_call(alone, n, arguments);
   }
-  // The value as a constant: as it is, or computed from constants. Empty where a run decides it.
+  // The value as a constant, evaluated from constants if necessary; empty where only a run computes it.
   value known_elements(const value& v) {
     if (node_of(v).kind == node_kind::constant) return v;
     if (!evaluate_ || !made_of_constants(v.id())) return {};
@@ -268,7 +268,7 @@ class specializer {
     return true;
   }
 
-  // The nodes of a called program take the place of the call, under their own shapes.
+  // Inlines a called program, with its own dimension names.
   std::vector<value> in_place_of_call(const program& sub, const node& n, view<const value> in) {
     rewriter inner(sub, to_);
     std::vector<tensor_type> types;
@@ -306,7 +306,7 @@ class specializer {
       }
   }
 
-  // An operation on constants, or on shapes alone, computed now.
+  // Evaluates an operation on constants, or on shapes alone.
   value folded(const node& n, view<const value> in) {
     if (!options_.fold_constants || !evaluate_ || !n.op->pure || in.empty() || n.results.size() != 1 ||
         n.results[0].dims.size() > max_folded)
@@ -323,7 +323,7 @@ class specializer {
     ++counters_.folded;
     return to_.constant(evaluate_(alone));
   }
-  // The first special case of the user's that applies.
+  // Applies the first of the user's special cases that fits.
   value special(const node& n, view<const value> in) {
     for (const auto& c : options_.cases)
       if (c.operation == n.op->name && n.results.size() == 1)
@@ -334,7 +334,7 @@ class specializer {
         }
     return {};
   }
-  // The first rule that applies.
+  // Applies the first rule that fits.
   value simplified(const node& n, view<const value> in) {
     if (!options_.simplify) return {};
     for (int k = 0; k < static_cast<int>(std::size(rewriting::rules)); ++k) {
@@ -358,7 +358,7 @@ class specializer {
   rewriter copy_;
   dimension_names names_;
   std::size_t next_input_ = 0;
-  std::set<std::int32_t> taken_;  // scans that run as part of another one
+  std::set<std::int32_t> taken_;  // scans that were merged into another one
 };
 
 }  // namespace
@@ -420,7 +420,7 @@ std::map<std::string, std::int64_t> pass_counters::recognized() const {
 
 value special_call::through(std::size_t i, std::string_view operation, std::size_t k) const {
   const node& inner = rewriting::node_of(inputs[i]);
-  const bool is_it = inner.op && inner.op->library && inner.op->name == operation;  // a user names it
+  const bool is_it = inner.op && inner.op->library && inner.op->name == operation;  // users pass a name
   return is_it && k < inner.inputs.size() ? rewriting::operand(inner, k, owner) : value();
 }
 

@@ -1,4 +1,4 @@
-// What a pattern over several operations sees of a program and hands on, and how matches take the place of what they are made of.
+// Patterns over several operations: what a matcher sees and returns, and how matches are replaced.
 module lamina:passes.pattern;
 import :core;
 import :dtype;
@@ -15,7 +15,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// A program as patterns see it: operations by value, and how often each value is read.
+/// A program as matchers see it: operations by value, and how often each value is read.
 class pattern_graph {
  public:
   explicit pattern_graph(const program& p) : p(p), uses_(p.nodes().size()) {
@@ -32,14 +32,14 @@ class pattern_graph {
   const tensor_type& type(value_id v) const { return p.type(v); }
   template <Operation Op> bool is(value_id v) const { return is_call_of<Op>(at(v)) && v.result == 0; }
   value_id operand(value_id v, std::size_t i) const { return at(v).inputs[i]; }
-  /// Whether one operation alone reads a value, `times` times.
+  /// Whether a value is read exactly `times` times; an output or assignment counts as two reads.
   bool inner(value_id v, int times = 1) const { return uses_[static_cast<std::size_t>(v.node)] == times; }
   std::optional<double> number(value_id v) const { return p.number_of(v); }
   bool is_number(value_id v, double n) const {
     const auto is = number(v);
     return is && std::abs(*is - n) <= 1e-4 * std::abs(n);
   }
-  /// The operand of a commutative operation beside `one`; empty where it is none.
+  /// The other operand of a commutative operation, beside `one`; empty if `one` is not an operand.
   value_id beside(value_id v, value_id one) const {
     const auto &a = operand(v, 0), &b = operand(v, 1);
     return a == one ? b : b == one ? a : value_id{};
@@ -49,7 +49,7 @@ class pattern_graph {
   std::vector<int> uses_;
 };
 
-/// What a match hands to the operation that takes its place.
+/// What a match passes to the operation that replaces it.
 struct pattern_match {
   std::vector<value_id> values;  // operands of the new operation
   double number = 0, offset = 0;
@@ -57,23 +57,23 @@ struct pattern_match {
   channel_shuffle_attributes shuffled{};
   int axis = 0;
   bool flag = false;
-  bool stays = false;  // it is recognized, and is what takes its place already
-  // Of an attention: what its mask adds where its condition holds, and elsewhere; the least that masks may be; the scores' form, and the
-  // result's; which of queries, keys, values and result lie with their last two axes swapped.
+  bool stays = false;  // it is recognized, but is its own replacement
+  // Attention: what its mask adds where the condition holds, and elsewhere; the lower bound of masks; the shapes of
+  // scores and result; which of queries, keys, values and result have their last two axes swapped.
   std::optional<double> kept{}, masked{}, least{};
-  product_type compute{};  // of its products
+  product_type compute{};  // rounding of its products
   shape form{}, result{};
   bool turned[4]{};
-  // Of patterns of quantized nets: the program that they are found in, the operation that they are about and those beside it, bounds of
-  // the result, and of each operand whether it stands for numbers as the result does.
+  // Patterns of quantized nets: the program, the main operation and those beside it, bounds of the result, and of each
+  // operand whether it has the result's scale and zero point.
   const program* from = nullptr;
   std::int32_t node = -1;
   std::vector<std::int32_t> nodes{};
   std::int64_t low = -128, high = 127;
   std::vector<char> same{};
-  std::string why{};  // there is no match, but nearly: what `node` is not, and what is missing
+  std::string why{};  // a near miss: what `node` is not, and what is missing
 };
-/// Notes a near miss, which names a node and what it lacks; false.
+/// Records a near miss: a node and what it lacks. Returns false.
 template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const T&... parts) {
   text t;
   ((t << parts), ...);
@@ -83,7 +83,8 @@ template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const 
 }
 constexpr std::string_view read_elsewhere = " is read by something else, too";
 
-/// A product of values and one number, as far as multiplications and divisions by numbers that nothing else reads make it.
+/// A value as a product of values and one number, through multiplications and divisions by numbers that nothing else
+/// reads.
 struct factors {
   double by = 1;
   std::vector<value_id> of;
@@ -137,7 +138,7 @@ std::optional<shifted> shifted_value(const pattern_graph& g, value_id v) {
   return {};
 }
 
-/// The value whose power `exponent` v is, however it is spelled; empty where it is none.
+/// The base of a power with this exponent, in any spelling; empty if v is no such power.
 value_id power_base(const pattern_graph& g, value_id v, double exponent) {
   if (g.is<op::pow>(v) && g.is_number(g.operand(v, 1), exponent)) return g.operand(v, 0);
   if (exponent == 2 && g.is<op::square>(v)) return g.operand(v, 0);
@@ -153,25 +154,25 @@ value_id power_base(const pattern_graph& g, value_id v, double exponent) {
 
 using operands_of_match = view<const value>;
 
-/// A pattern, what it becomes, and whether it is one of quantized nets, which are searched before all others.
+/// A pattern, its replacement, and whether it is one of quantized nets, which are matched before all others.
 struct pattern {
   rewrite as;
   bool (*match)(const pattern_graph&, value_id, pattern_match&);
   value (*make)(const pattern_match&, operands_of_match);
   bool quantized = false;
 };
-/// One operation that ends a pattern, and what takes its place.
+/// A match: the pattern and the data for its replacement.
 struct found_pattern {
   const pattern* is;
   pattern_match match;
 };
-/// The patterns of a program by their last operations, the longest ones, and the operations that only they read.
+/// The matches in a program by their last operations, longest first, and the operations that only they read.
 struct found_patterns {
   std::map<std::int32_t, found_pattern> by_root;
-  std::map<std::int32_t, rewrite> staying;  // patterns that are what would take their place
+  std::map<std::int32_t, rewrite> staying;  // patterns that are their own replacement
   std::set<std::int32_t> inside;
 
-  std::map<std::int32_t, std::string> misses;  // operations that a pattern is about, and why it does not match
+  std::map<std::int32_t, std::string> misses;  // main operations of near misses, and why they do not match
 
   found_patterns(const program& p, view<const pattern* const> of, bool (*may_end)(const node&),
                  const pass_options& options) {
@@ -206,9 +207,9 @@ struct found_patterns {
   }
 
  private:
-  // The operations between the end of a pattern and its operands that nothing outside of it reads: readers come first.
+  // Claims the operations between the end of a pattern and its operands that nothing outside reads. Readers come first.
   void claim(const pattern_graph& g, std::int32_t root, const pattern_match& m) {
-    std::map<std::int32_t, int, std::greater<>> reads;  // of each operation by those that are claimed
+    std::map<std::int32_t, int, std::greater<>> reads;  // of each operation by claimed ones
     const auto add_reads = [&](std::int32_t i) {
       for (auto v : g.p.at(i).inputs)
         if (g.at(v).kind == node_kind::operation && std::find(m.values.begin(), m.values.end(), v) == m.values.end())
@@ -225,7 +226,7 @@ struct found_patterns {
   }
 };
 
-/// The patterns that a program can have, as its operations say, the longer ones before those that are a part of them.
+/// The patterns that the program's operations declare, longer ones before those that are a part of them.
 std::vector<const pattern*> patterns_of(const program& p, bool quantized) {
   std::set<const void*> seen;
   std::map<rewrite, const pattern*> all;
@@ -238,7 +239,7 @@ std::vector<const pattern*> patterns_of(const program& p, bool quantized) {
   return found;
 }
 
-/// The program with patterns replaced, to a fixed point, or nothing where there are none; counts each, and notes those that nearly match.
+/// The program with patterns replaced, to a fixed point; empty if there are none. Counts each, and records near misses.
 std::optional<program> recognized(const program& first, bool quantized, bool (*may_end)(const node&),
                                   const pass_options& options, pass_counters& counters) {
   constexpr int max_rounds = 8;

@@ -1,5 +1,6 @@
-// Patterns over several operations, which exporters write where lamina has one operation: gelu, softmax, layer_norm, attention and
-// others. A pattern is matched from its last operation backwards; what it replaces is read by nothing else.
+// Patterns over several operations, as exporters write them, for which lamina has one operation: gelu, softmax,
+// layer_norm, attention and others. Matching starts at the last operation; nothing else may read the operations that
+// are replaced.
 module lamina:passes.patterns;
 import :core;
 import :op;
@@ -16,7 +17,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// Whether a pattern can end with an operation: what spares the others a look.
+/// Whether a pattern can end with an operation: a filter before the matchers.
 bool may_end_pattern(const node& n) {
   return n.kind == node_kind::operation &&
          is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p, op::where, op::clamp,
@@ -27,12 +28,12 @@ bool may_end_quantized_pattern(const node& n) {
   return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::matmul, op::conv2d, op::cast>(n);
 }
 
-/// The program with its patterns replaced, or nothing where there are none.
+/// The program with its patterns replaced; empty if there are none.
 std::optional<program> recognized(const program& p, const pass_options& options, pass_counters& counters) {
   if (!options.simplify) return {};
   return recognized(p, false, may_end_pattern, options, counters);
 }
-/// The same of patterns of quantized nets.
+/// The same for patterns of quantized nets.
 std::optional<program> recognized_quantized(const program& p, const pass_options& options, pass_counters& counters) {
   if (!options.simplify) return {};
   return recognized(p, true, may_end_quantized_pattern, options, counters);

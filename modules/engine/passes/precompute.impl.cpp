@@ -18,7 +18,8 @@ namespace lamina {
 
 namespace {
 
-/// Which nodes depend on constants and on states that are never assigned, and on nothing else; grows with the program.
+/// Tells which nodes depend on nothing but constants and states that are never assigned; extends itself as the program
+/// grows.
 class settled_nodes {
  public:
   settled_nodes(const program& p, const program& assigning) : p_(p) {
@@ -29,7 +30,7 @@ class settled_nodes {
     return known_[static_cast<std::size_t>(v.node)] != 0;
   }
   bool operator()(const value& v) { return (*this)(v.id()); }
-  /// The same, and a state is among what it depends on.
+  /// As above, and at least one state is among the dependencies.
   bool reads_states(value_id v) { return (*this)(v) && known_[static_cast<std::size_t>(v.node)] == from_states; }
 
  private:
@@ -53,9 +54,9 @@ class settled_nodes {
   std::vector<char> known_;
 };
 
-/// Copies a program and, on the way, moves factors and terms of channels into the product before them:
-/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t depend on parameters alone. Views between them, as a batch norm over rows and
-/// a convolution along sequences have, come after what was moved then.
+/// Copies a program and moves per-channel factors and terms into the preceding product:
+/// (x W + b) s + t = x (W s) + (b s + t), where W, b, s and t depend on parameters alone. Views in between, such as
+/// those of a batch norm over rows or of a convolution along sequences, are applied after the moved factor or term.
 class joining {
  public:
   explicit joining(const program& from) : copy_(from, to_), settled_(to_, from), uses_(from.nodes().size()) {
@@ -89,11 +90,11 @@ class joining {
     return std::move(to_);
   }
 
-  /// Products behind which factors stay, and why.
+  /// Products followed by factors that stay, and why.
   std::vector<std::string> missed{};
 
  private:
-  // Parameters that multiply the result of a product with weights: why they do not join the weights.
+  // Records why parameters that multiply the result of a product with weights are not folded into the weights.
   void note_miss(const node& n, const value& a, const value& b) {
     const bool factors = is_call_of<op::multiply>(n) || (is_call_of<op::divide>(n) && settled_(b));
     if (!factors || settled_(a) == settled_(b)) return;
@@ -116,7 +117,7 @@ class joining {
     missed.push_back(t.string());
   }
   value operand(const node& n, std::size_t i) { return {&to_, n.inputs[i]}; }
-  // A product that somebody else reads too would be computed twice.
+  // False for a value with another reader: folding would compute its product twice.
   bool read_once(const value& v) const {
     auto found = users_.find(v.id().node);
     return found == users_.end() || found->second == 1;
@@ -127,7 +128,7 @@ class joining {
     while (is_view(to_.at(v))) v = to_.at(v).inputs[0];
     return is_product(to_.at(v));
   }
-  // What stands for a value whose shape alone is read: not what it was before something was moved into it.
+  // Newest equivalent of `v`, for uses that read only its shape.
   value alike(value v) {
     for (auto at = alike_.find(v.id()); at != alike_.end(); at = alike_.find(v.id())) v = {&to_, at->second};
     return v;
@@ -138,14 +139,15 @@ class joining {
     const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
     if (is_call_of<op::multiply>(n)) return scaled(moving, still);
     if (n.op->adds)
-      return is_product_or_view_of_it(moving.id()) ? value() : shifted(moving, still);  // else nothing would change
+      return is_product_or_view_of_it(moving.id()) ? value()
+                                                   : shifted(moving, still);  // a sum after a product is final already
     if (settled_(a)) return {};
     if (is_call_of<op::divide>(n)) return scaled(moving, reciprocal(still));
     if (is_call_of<op::subtract>(n)) return shifted(moving, -still);
     return {};
   }
 
-  /// The same as a * s, with s in the weights of the product that a is made of; empty where it is made otherwise.
+  /// a * s with s folded into the weights of the product inside a; empty if a contains no such product.
   value scaled(const value& a, const value& s) {
     const node n = to_.at(a.id());  // a copy: nodes are added
     if (!read_once(a) || n.kind != node_kind::operation) return {};
@@ -170,7 +172,7 @@ class joining {
     return {&to_, to_.add(*n.op, n.attributes, in)};
   }
 
-  /// The same as a + t, as one term beside the product that a is made of; empty where it is made otherwise.
+  /// a + t with t folded into the term that is added to the product inside a; empty if a contains no such product.
   value shifted(const value& a, const value& t) {
     const node n = to_.at(a.id());
     if (is_product(n)) return a + t;
@@ -185,8 +187,8 @@ class joining {
     return {};
   }
 
-  /// What `move` makes of the value that `view` looks at and of `s`, seen by the view again; empty where the positions of
-  /// `s` are not those of one axis on both sides.
+  /// Applies `move` to the operand of `view` and to `s`, then `view` to the result; empty unless `s` varies along one
+  /// axis on both sides of the view.
   template <class F> value across(const node& view, const value& s, F move) {
     const value x = operand(view, 0);
     const shape inner = x.shape(), outer = view.results[0].dims, given = s.shape();  // copies: nodes are added
@@ -214,7 +216,7 @@ class joining {
     for (std::size_t k = 1; k < view.inputs.size(); ++k) in.push_back(alike(operand(view, k)));
     return {&to_, to_.add(*view.op, view.attributes, in, view.subprograms)};
   }
-  /// Whether two runs of extents are known to be the same, but for those of 1.
+  /// Whether two ranges of extents are known to be equal, ignoring extents of 1.
   static bool same(const shape& a, int i, int a_end, const shape& b, int k, int b_end) {
     for (;; ++i, ++k) {
       while (i < a_end && a[i] == dim(1)) ++i;
@@ -224,7 +226,7 @@ class joining {
     }
   }
 
-  /// `s`, one number or one for each position of an axis of `of`, under a shape that broadcasts along the weights.
+  /// `s`, one number or one per position of an axis of `of`, reshaped to broadcast along the weights; else empty.
   static value along(const value& s, const shape& of, int axis, const shape& weights) {
     const shape& given = s.shape();
     if (given.size() == 1) return reshape(s, shape{});
@@ -240,15 +242,15 @@ class joining {
   rewriter copy_;
   settled_nodes settled_;
   std::vector<std::int64_t> uses_;
-  std::map<std::int32_t, std::int64_t> users_;  // of the nodes of the new program
-  std::map<value_id, value_id> alike_;          // values into which something was moved, and what they became
+  std::map<std::int32_t, std::int64_t> users_;  // reads of nodes of the new program
+  std::map<value_id, value_id> alike_;          // values that something was folded into, and their replacements
 };
 
 }  // namespace
 
 precomputed_program precomputed(const program& given, bool factors) {
   precomputed_program r;
-  // Patterns of int8 show only while it can be seen what weights are made of.
+  // Int8 patterns are recognizable only while the operations that compute the weights are visible.
   pass_counters found;
   const auto in_int8 = rewriting::recognized_quantized(given, {}, found);
   const program& p = in_int8 ? *in_int8 : given;
@@ -266,7 +268,8 @@ precomputed_program precomputed(const program& given, bool factors) {
   rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);
   to_program.copy_inputs();
 
-  // The last precomputed value on each way is a state of the new program; a view of a state costs nothing and stays one.
+  // The last precomputed value on each path becomes a state of the new program; a view of a state costs nothing and
+  // stays.
   settled_nodes is_settled(joint, p);
   auto is_operation = [&](value_id v) { return joint.at(v).kind == node_kind::operation; };
   std::set<std::int32_t> placed;

@@ -1,5 +1,5 @@
-// Patterns of quantized nets as exporters write them: an operation on numbers that int8 stands for, whose result becomes int8 again, is
-// one operation on int8. They are matched before constants are folded, while it still shows what a weight is made of.
+// Patterns of quantized nets as exporters write them: dequantize, an operation, quantize become one operation on int8.
+// They are matched before constants are folded, while the operations that compute a weight are visible.
 module lamina:passes.quantized_patterns;
 import :core;
 import :dtype;
@@ -20,9 +20,9 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-// ---- what a match sees ----------------------------------------------------------------------------------------------
+// ---- matched values -------------------------------------------------------------------------------------------------
 
-/// Int8 numbers, with scale and zero point.
+/// An int8 value with its scale and zero point.
 struct int8_value {
   value_id q{}, scale{}, zero_point{};
   int axis = 0;
@@ -43,7 +43,7 @@ bool same_number(const pattern_graph& g, value_id a, value_id b) {
   return x && y && *x == *y;
 }
 
-/// How a result becomes int8: the value behind bounds, and what they are in int8.
+/// How a result becomes int8: the value before bounds, and the bounds in int8.
 struct int8_ending {
   value_id x{}, scale{}, zero_point{};
   std::int64_t low = -128, high = 127;
@@ -67,7 +67,7 @@ std::optional<int8_ending> ending_of(const pattern_graph& g, value_id v) {
   return e;
 }
 
-/// Whether a value depends on constants and states alone, as far as one looks.
+/// Whether a value depends on constants and states alone; false beyond a depth of 12.
 bool settled(const pattern_graph& g, value_id v, int depth = 0) {
   const node& n = g.at(v);
   if (n.kind == node_kind::constant || n.kind == node_kind::state) return true;
@@ -75,7 +75,7 @@ bool settled(const pattern_graph& g, value_id v, int depth = 0) {
   return std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id i) { return settled(g, i, depth + 1); });
 }
 
-// Weights that are sums of two int8 numbers: the halves of one tensor along axis 1.
+// Weights that are sums of two int8 values: the halves of one tensor along axis 1.
 std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
   if (!g.is<op::add>(v)) return {};
   const auto a = int8_behind(g, g.operand(v, 0)), b = int8_behind(g, g.operand(v, 1));
@@ -95,12 +95,12 @@ std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
   return int8_value{whole, a->scale, a->zero_point, a->axis};
 }
 
-/// A product of int8 and int8 weights, and a bias.
+/// A product of an int8 value and int8 weights, and its bias.
 struct int8_product {
-  value_id product{}, bias{}, matrix{};  // matrix: of weights, where it is not operand 1
+  value_id product{}, bias{}, matrix{};  // matrix: the weights, if not operand 1
   int8_value x{}, w{};
 };
-// The product that `v` is, or the one in a sum with a bias.
+// The product that `v` is, or that `v` adds a bias to.
 template <Operation Op> int8_product product_of(const pattern_graph& g, value_id v) {
   int8_product p;
   if (g.is<Op>(v)) p.product = v;
@@ -110,7 +110,7 @@ template <Operation Op> int8_product product_of(const pattern_graph& g, value_id
         p.product = g.operand(v, side), p.bias = g.operand(v, 1 - side);
   return p;
 }
-// Whether a bias holds one number, or one for each channel, which are axis `axis` of y.
+// Whether a bias has one number, or one per channel (axis `axis` of y).
 bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
   const shape& b = g.type(bias).dims;
   if (b.rank > y.rank || g.type(bias).element != dtype::float32) return false;
@@ -118,12 +118,12 @@ bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
     if (b[i] != dim(1) && (i + y.rank - b.rank != axis || b[i] != y[axis])) return false;
   return true;
 }
-/// Why a product of int8 numbers is not one in int8; nothing where it is one or is none of int8 numbers.
+/// Records why a product of int8 values stays in float; returns false.
 template <class... T> bool refused(pattern_match& m, const T&... parts) {
   return near_miss(m, m.node, "is in float: ", parts...);
 }
 
-// The operands of a product with weights whose channels are axis `w_axis`, and of the result's axis `axis`.
+// Reads the operands of a product whose channels are axis `w_axis` of the weights and axis `axis` of the result.
 bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis, bool any_zero_point,
                    pattern_match& m) {
   m.node = p.product.node;
@@ -143,7 +143,7 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
   if (p.bias && !is_bias(g, p.bias, y, axis))
     return refused(m, "what is added, ", g.type(p.bias), ", is no bias of its channels");
   p.x = *x, p.w = *w;
-  // Two products for each channel alone are slower than float32.
+  // Depthwise filters that are sums of two int8 values: two products per channel are slower than float32.
   if (!g.is<op::dequantize>(weights) && ws.rank == 4 && ws.at(1) == 2 &&
       g.at(p.product).attributes_as<conv2d_attributes>().groups > 1)
     return refused(m, "the zero points of its weights, one filter for each channel, are not 0");
@@ -152,13 +152,13 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-// What reads the values: x, its scale and zero point, weights, their scales, scale and zero point of the result, and a bias.
+// Operands: x, its scale and zero point, weights, their scales, scale and zero point of the result, bias.
 void take_product(const int8_product& p, const int8_ending& e, pattern_match& m) {
   m.values = {p.x.q, p.x.scale, p.x.zero_point, p.w.q, p.w.scale, e.scale, e.zero_point};
   if (p.bias) m.values.push_back(p.bias);
   m.low = e.low, m.high = e.high;
 }
-// Borders of zeros in front of the product are borders of int8 numbers that stand for 0.
+// Zero padding before the product becomes padding of int8 numbers with the zero point.
 value_id without_borders(const pattern_graph& g, value_id v, std::vector<std::int32_t>& borders) {
   while (g.is<op::pad>(v) && g.inner(v) && g.at(v).attributes_as<pad_attributes>().value == 0) {
     borders.push_back(v.node);
@@ -197,7 +197,7 @@ bool is_matrix_product(const pattern_graph& g, const int8_product& p, pattern_ma
     return refused(m, "it is a batch of products, not one with a matrix");
   return true;
 }
-// The matrix behind a transposition, or the value itself.
+// The matrix before a transposition, or the value itself.
 value_id matrix_behind(const pattern_graph& g, value_id v, bool& transposed) {
   if (!g.is<op::permute>(v) || g.type(v).dims.rank != 2) return v;
   if (detail::normal_axis(g.at(v).attributes_as<permute_attributes>().order[0], 2) == 1) transposed = !transposed;
@@ -212,7 +212,7 @@ bool read_linear(const pattern_graph& g, int8_product& p, bool any_zero_point, p
   m.flag = !rows;  // weights are [in, out]
   return read_operands(g, p, rows ? 0 : 1, g.type(p.product).dims.rank - 1, any_zero_point, m);
 }
-// Int8 numbers with one scale, behind what moves elements: those operations, the first one first.
+// An int8 value with one scale, before operations that move its elements; `moves`: those operations, in order.
 std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::vector<std::int32_t>& moves) {
   std::vector<std::int32_t> found;
   while (!g.is<op::dequantize>(v)) {
@@ -224,7 +224,7 @@ std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::ve
   moves.assign(found.rbegin(), found.rend());
   return one_int8_behind(g, v);
 }
-// A product of int8 numbers that are no parameters, each with one scale.
+// A product of two int8 values that are not parameters, each with one scale.
 bool read_matrices(const pattern_graph& g, value_id v, pattern_match& m) {
   const value_id left = g.operand(v, 0), right = g.operand(v, 1);
   if (settled(g, right)) return false;
@@ -247,7 +247,7 @@ bool match_quantized_matmul(const pattern_graph& g, value_id v, pattern_match& m
   m.low = e->low, m.high = e->high;
   return true;
 }
-// The same whose result stays float.
+// The same with a float result.
 bool match_integer_matmul(const pattern_graph& g, value_id v, pattern_match& m) {
   return g.is<op::matmul>(v) && read_matrices(g, v, m);
 }
@@ -259,7 +259,7 @@ bool match_quantized_linear(const pattern_graph& g, value_id v, pattern_match& m
   take_product(p, *e, m);
   return true;
 }
-// A product whose result stays float, or with zero points of weights: the sums are integers.
+// A product with a float result, or with zero points of weights: the sums are integers.
 bool match_integer_linear(const pattern_graph& g, value_id v, pattern_match& m) {
   int8_product p;
   p.product = v;
@@ -268,14 +268,14 @@ bool match_integer_linear(const pattern_graph& g, value_id v, pattern_match& m) 
   if (!g.is_number(p.w.zero_point, 0)) m.values.push_back(p.w.zero_point);
   return true;
 }
-// A convolution whose result stays float, where its sums are worth a pass of their own.
+// A convolution with a float result, where its integer sums are worth a separate pass.
 bool match_integer_conv2d(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!g.is<op::conv2d>(v)) return false;
   int8_product p;
   p.product = v;
   if (!read_operands(g, p, 0, 1, false, m)) return false;
   const shape& w = g.type(p.w.q).dims;
-  constexpr std::int64_t least = 32;  // products of a sum
+  constexpr std::int64_t least = 32;  // products per sum
   if (g.at(v).attributes_as<conv2d_attributes>().groups != 1 || w.size(1, 4) < least ||
       w != g.type(g.operand(v, 1)).dims)
     return refused(m, "its result does not become int8 before something else reads it");
@@ -296,7 +296,7 @@ bool match_both(const pattern_graph& g, value_id v, bool sum, pattern_match& m) 
   const shape& y = g.type(v).dims;
   const bool swapped = g.type(a->q).dims != y;
   if (swapped) std::swap(a, b);
-  if (difference) m.axis = swapped ? 1 : 4;  // the scale that is taken negative
+  if (difference) m.axis = swapped ? 1 : 4;  // index of the scale that is negated
   m.values = {a->q, a->scale, a->zero_point, b->q, b->scale, b->zero_point, e->scale, e->zero_point};
   std::vector<tensor_type> types;
   for (value_id i : m.values) types.push_back(g.type(i));
@@ -321,7 +321,7 @@ bool match_quantized_average(const pattern_graph& g, value_id v, pattern_match& 
   return true;
 }
 
-// What moves elements moves int8 numbers.
+// An operation that moves elements can move int8 numbers.
 bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto e = ending_of(g, v);
   if (!e || e->bounded() || !g.inner(e->x) || e->x.result != 0) return false;
@@ -330,7 +330,7 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
   std::vector<tensor_type> types;
   m.node = e->x.node;
   m.values = {e->scale, e->zero_point};
-  if (n.inputs.size() == 1 && !g.is<op::dequantize>(n.inputs[0])) {  // several ones that each move one value
+  if (n.inputs.size() == 1 && !g.is<op::dequantize>(n.inputs[0])) {  // several operations that each move one value
     const auto x = moved_int8(g, e->x, m.nodes);
     if (!x) return false;
     m.values.insert(m.values.end(), {x->q, x->scale, x->zero_point});
@@ -356,7 +356,7 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
   return found.why.empty() && found.results[0].element == dtype::int8 && found.results[0].dims == n.results[0].dims;
 }
 
-// The operations between the end and one int8 value, in order; false where there is something else.
+// Collects the elementwise operations between the end and one int8 value, in order; false if there is anything else.
 bool add_function(const pattern_graph& g, value_id v, value_id& from, std::vector<std::int32_t>& nodes) {
   constexpr std::size_t max = 32;
   if (g.number(v) || std::find(nodes.begin(), nodes.end(), v.node) != nodes.end()) return true;
@@ -386,7 +386,7 @@ bool match_quantized_table(const pattern_graph& g, value_id v, pattern_match& m)
   return true;
 }
 
-// uint8 numbers less 128 that are int8 numbers and 128, with what moves them in between.
+// u - 128 for a uint8 value u = q + 128, with operations in between that move elements.
 bool match_same_bytes(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto cast_from = [&](value_id at, dtype to, dtype from) {
     return g.is<op::cast>(at) && g.type(at).element == to && g.type(g.operand(at, 0)).element == from ? g.operand(at, 0)
@@ -414,11 +414,11 @@ bool match_same_bytes(const pattern_graph& g, value_id v, pattern_match& m) {
   return false;
 }
 
-// ---- what takes their place -----------------------------------------------------------------------------------------
+// ---- replacements ---------------------------------------------------------------------------------------------------
 
 value constant_of(const value& beside, any_tensor t) { return beside.owner().constant(std::move(t)); }
 value as_type(const value& v, dtype to) { return v.type().element == to ? v : value(apply<op::cast>({.to = to}, v)); }
-// The bias in units of the product of both scales.
+// The bias in units of the product of both scales, as int32.
 value integer_bias(operands_of_match in, std::int64_t channels) {
   if (in.size() < 8) return constant_of(in[0], any_tensor({dtype::int32, {channels}}));
   constexpr double max = 1 << 30;
@@ -442,13 +442,13 @@ value make_quantized_linear(const pattern_match& m, operands_of_match in) {
   const value bias = integer_bias(in, in[3].shape().at(m.flag ? 1 : 0));
   return quantized_linear(in[0], {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {m.low, m.high, m.flag});
 }
-// The operation of a node that has one operand, on another one.
+// Applies the operation of a node with one operand to x.
 value applied_to(const program& from, std::int32_t i, const value& x) {
   const node& n = from.at({i, 0});
   const value operands[] = {x};
   return {&x.owner(), x.owner().add(*n.op, n.attributes, operands)};
 }
-// Both operands of a product behind what moves their elements; the first one as it is multiplied.
+// Both operands of a product after their elements are moved; the first one transposed if the product does so.
 std::pair<value, value> moved_operands(const pattern_match& m, operands_of_match in) {
   value a = in[0], b = in[3];
   for (int i = 0; i < static_cast<int>(m.nodes.size()); ++i) {
@@ -486,7 +486,7 @@ value make_integer_linear(const pattern_match& m, operands_of_match in) {
 value make_quantized_add(const pattern_match& m, operands_of_match in) {
   const auto scale = [&](std::size_t i) {
     return static_cast<int>(i) == m.axis ? value(-in[i]) : in[i];
-  };  // of a difference
+  };  // negated for a difference
   return quantized_add(in[0], {scale(1), in[2]}, in[3], {scale(4), in[5]}, {in[6], in[7]}, {m.low, m.high});
 }
 value make_quantized_multiply(const pattern_match& m, operands_of_match in) {

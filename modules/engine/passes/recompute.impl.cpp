@@ -1,4 +1,4 @@
-// Passes over programs of training: products in half precision, and forward values that the backward part computes again.
+// Passes over training programs: products in half precision, and forward values that the backward part recomputes.
 module lamina:passes.recompute.impl;
 import :core;
 import :dtype;
@@ -40,7 +40,7 @@ namespace {
 
 constexpr std::int32_t kept = -1;
 
-// The forward part of a program of training, and which of its values later nodes read.
+// The forward part of a training program, and which of its values later nodes read.
 class forward_part {
  public:
   forward_part(const program& p, std::int32_t count)
@@ -60,13 +60,13 @@ class forward_part {
   std::int32_t count() const { return count_; }
   bool is_operation(std::int32_t i) const { return needed_[at(i)] && p_.at(i).kind == node_kind::operation; }
   bool read_later(std::int32_t i) const { return read_later_[at(i)]; }
-  /// The last forward node that reads one, or -1.
+  /// The last forward node that reads a node, or -1.
   std::int32_t last_reader(std::int32_t i) const { return last_reader_[at(i)]; }
   template <class F> static void each_read(const node& n, F f) {
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (n.reads_data(k)) f(n.inputs[k]);
   }
-  /// Bytes of a node's results for some number of samples; a view has none.
+  /// Bytes of a node's results, with 32 for an unknown extent; 0 for a view.
   double bytes(std::int32_t i) const {
     const node& n = p_.at(i);
     double all = 0;
@@ -90,11 +90,11 @@ class forward_part {
   std::vector<char> read_later_;
 };
 
-// Cuts the forward part where few bytes pass on: of each node its segment, the last of which is kept.
+// Cuts the forward part where few bytes cross, and assigns a segment to each node. The last segment is kept.
 class segmentation {
  public:
   explicit segmentation(const forward_part& f) : f_(f), saved_(size() + 1), passing_(size() + 1) {
-    // Values are those that views show.
+    // A view counts as the value that it aliases.
     std::vector<std::int32_t> base(size()), last(size(), -1);
     std::vector<char> later(size());
     for (std::size_t i = 0; i < size(); ++i) {
@@ -121,7 +121,7 @@ class segmentation {
 
   std::vector<std::int32_t> best() const {
     std::vector<std::size_t> cuts, found;
-    double least = saved_.back();  // nothing is computed again
+    double least = saved_.back();  // the cost without recomputation
     const int max = static_cast<int>(2 * std::sqrt(static_cast<double>(size()))) + 2;
     for (int parts = 2; parts <= max; ++parts) {
       const double bound = saved_.back() / parts, needs = cheapest(bound, found) + bound;
@@ -139,11 +139,12 @@ class segmentation {
 
  private:
   std::size_t size() const { return forward_part::at(f_.count()); }
-  // The cuts of which the fewest bytes pass on in all, where no segment saves more than `bound`; a single node may.
+  // The cuts with the fewest crossing bytes in all, where no segment saves more than `bound`, unless it is a single
+  // node.
   double cheapest(double bound, std::vector<std::size_t>& cuts) const {
     const std::size_t n = size();
     std::vector<double> cost(n + 1);
-    std::vector<std::size_t> before(n + 1), window;  // begins of segments, of rising cost
+    std::vector<std::size_t> before(n + 1), window;  // starts of segments, of rising cost
     std::size_t front = 0;
     for (std::size_t end = 1; end <= n; ++end) {
       while (window.size() > front && cost[window.back()] >= cost[end - 1]) window.pop_back();
@@ -159,18 +160,18 @@ class segmentation {
   }
 
   const forward_part& f_;
-  std::vector<double> saved_;    // bytes of the nodes before one that later nodes read
-  std::vector<double> passing_;  // bytes from the nodes before one to forward nodes from it on
+  std::vector<double> saved_;    // by node: bytes of earlier nodes that later parts of the program read
+  std::vector<double> passing_;  // by node: bytes that pass from earlier nodes to it or to later forward nodes
 };
 
-// The path of a layer that a node's path names: "sublayer `encoder.0` (linear)".
+// The layer's path in a node's path: `encoder.0` for "sublayer `encoder.0` (linear)".
 std::string_view layers_in(std::string_view path) {
   const auto begin = path.find('`');
   if (begin == std::string_view::npos) return path;
   path.remove_prefix(begin + 1);
   return path.substr(0, path.find('`'));
 }
-// The layer of a path that a pattern fits, the outermost one, or nothing.
+// The outermost layer of a path that a pattern matches, or empty.
 std::string_view layer_of(std::string_view path, std::string_view pattern) {
   for (std::size_t end = path.find('.');; end = path.find('.', end + 1)) {
     const auto layer = path.substr(0, end);
@@ -206,7 +207,7 @@ std::vector<std::int32_t> segments_of_layers(const forward_part& f, const std::v
   return segment;
 }
 
-// Copies a program and computes values of segments again where the first of their later readers stands.
+// Copies a program and recomputes values of a segment before the first later node that reads one.
 class recomputer {
  public:
   recomputer(const forward_part& f, std::vector<std::int32_t> segment, program& to)
@@ -233,7 +234,7 @@ class recomputer {
   bool is_dropped(std::int32_t i) const {
     return i < f_.count() && f_.is_operation(i) && segment_[forward_part::at(i)] != kept;
   }
-  // What other segments read, or a run gives, is there.
+  // Keeps values that other segments read or that are outputs or assigned.
   void keep_what_passes() {
     std::vector<char> passes(segment_.size());
     for (std::int32_t i = 0; i < f_.count(); ++i)
@@ -278,7 +279,7 @@ class recomputer {
       if (first == n.inputs.size() || is_better(n.inputs[k], n.inputs[first])) first = k;
     }
     if (!differs) {
-      if (first == n.inputs.size()) return;  // computed of nothing: equal to itself
+      if (first == n.inputs.size()) return;  // no operands: the copy would equal the original
       if (after_.empty()) after_ = copy_.at(p_.outputs()[0].value);
       copy_.to.path = n.path;
       operands[first] = apply<op::computed_after>({}, operands[first], after_);
@@ -290,7 +291,7 @@ class recomputer {
       results.emplace_back(&copy_.to, value_id{id.node, id.result + r});
     copy_.to.path = p_.path;
   }
-  // Values rather than states, which plans know more about.
+  // Ranks operands for `computed_after`: operations and inputs before states, about which plans know more.
   bool is_better(value_id v, value_id than) const {
     const auto rank = [&](value_id of) {
       const auto kind = p_.at(of).kind;
@@ -303,9 +304,9 @@ class recomputer {
   const program& p_;
   std::vector<std::int32_t> segment_;
   rewriter copy_;
-  std::vector<std::vector<value>> again_;  // of each forward node
-  std::set<std::int32_t> done_;            // segments
-  value after_;                            // of the backward part, the latest
+  std::vector<std::vector<value>> again_;  // by forward node
+  std::set<std::int32_t> done_;            // segments that are recomputed already
+  value after_;                            // the latest value of the backward part
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Rotary positions that exporters take apart: x cosines + turned(x) sines, with pairs in halves or beside each other.
+// Decomposed rotary embeddings, as exporters write them: x cosines + rotated(x) sines, pairs in halves or interleaved.
 module lamina:passes.rotary_patterns;
 import :core;
 import :dtype;
@@ -16,7 +16,7 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// A part of the last axis of a value.
+/// A slice of the last axis of a value.
 struct last_axis_part {
   value_id x{};
   std::int64_t start = 0, count = 0, step = 1;
@@ -30,14 +30,14 @@ std::optional<last_axis_part> part_of_last_axis(const pattern_graph& g, value_id
                      start = a.start < 0 ? std::max<std::int64_t>(a.start + extent, 0) : a.start;
   return last_axis_part{g.operand(v, 0), start, part.back().code, a.step};
 }
-/// Which numbers of the last axis are the first of pairs, or the second ones: x in halves or one by one.
+/// The slice of x's last axis that holds the first or the second numbers of pairs: a half, or every other number.
 std::optional<last_axis_part> pair_part(const pattern_graph& g, value_id v, bool second, bool interleaved) {
   const auto p = part_of_last_axis(g, v);
   if (!p || 2 * p->count != g.type(p->x).dims.back().code) return {};
   const std::int64_t start = second ? (interleaved ? 1 : p->count) : 0;
   return p->start == start && (p->step == (interleaved ? 2 : 1) || p->count == 1) ? p : std::nullopt;
 }
-/// The two operands that a last axis is made of: in halves, or one number of each in turn.
+/// Two operands that are joined along the last axis: as halves, or interleaved.
 struct joined_pair {
   value_id first{}, second{};
   bool interleaved = false;
@@ -56,7 +56,7 @@ std::optional<joined_pair> joined_of(const pattern_graph& g, value_id v) {
   for (int i = 0; i < whole.rank - 1; ++i)
     if (g.type(pairs).dims[i] != whole[i]) return {};
   value_id of[2];
-  for (std::size_t i : {0u, 1u}) {  // behind an axis of one number
+  for (std::size_t i : {0u, 1u}) {  // each with a trailing axis of extent 1
     const value_id one = g.operand(pairs, i);
     if (!(g.is<op::reshape>(one) || g.is<op::unsqueeze>(one)) || !g.inner(one)) return {};
     of[i] = g.operand(one, 0);
@@ -68,7 +68,7 @@ value_id negated(const pattern_graph& g, value_id v) {
   const factors f = factors_of(g, v);
   return f.of.size() == 1 && f.by == -1 ? f.of[0] : value_id{};
 }
-// x, where v has its pairs (a, b) as (-b, a).
+// x, if v is x with its pairs (a, b) as (-b, a); else empty.
 value_id turned_value(const pattern_graph& g, value_id v, bool& interleaved) {
   const auto both = joined_of(g, v);
   if (!both || !g.inner(both->first)) return {};
@@ -78,7 +78,7 @@ value_id turned_value(const pattern_graph& g, value_id v, bool& interleaved) {
   interleaved = both->interleaved;
   return a && b && a->x == b->x ? a->x : value_id{};
 }
-// Whether rotary positions take what a match has.
+// Whether rotary_embedding accepts the operands of a match.
 bool takes_tables(const pattern_graph& g, value_id v, const tensor_type& table, pattern_match& m) {
   const tensor_type in[] = {g.type(m.values[0]), table, table};
   inference found;
@@ -86,7 +86,7 @@ bool takes_tables(const pattern_graph& g, value_id v, const tensor_type& table, 
   if (!found.why.empty()) return near_miss(m, v.node, "is no rotary_embedding: ", found.why.view());
   return found.results[0] == g.type(v);
 }
-// x cos + turned(x) sin.
+// x cos + rotated(x) sin.
 bool match_rotary_sum(const pattern_graph& g, value_id v, pattern_match& m) {
   for (std::size_t side : {0u, 1u}) {
     const value_id straight = g.operand(v, side), across = g.operand(v, 1 - side);
@@ -107,11 +107,11 @@ bool match_rotary_sum(const pattern_graph& g, value_id v, pattern_match& m) {
   }
   return false;
 }
-// One of two products in a sum or difference that `a` is a factor of, and the other factor.
+// The other factor of a product that has the factor `a`; else empty.
 value_id factor_beside(const pattern_graph& g, value_id product, value_id a) {
   return g.is<op::multiply>(product) && g.inner(product) ? g.beside(product, a) : value_id{};
 }
-// (a cos - b sin, b cos + a sin), whose tables are half as deep.
+// (a cos - b sin, b cos + a sin), with tables of half the depth.
 bool match_rotary_halves(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto both = joined_of(g, v);
   if (!both || !g.is<op::subtract>(both->first) || !g.is<op::add>(both->second) || !g.inner(both->first) ||
@@ -143,7 +143,7 @@ bool match_rotary(const pattern_graph& g, value_id v, pattern_match& m) {
   return g.is<op::add>(v) ? match_rotary_sum(g, v, m) : match_rotary_halves(g, v, m);
 }
 
-// A table with one number for each pair as one with a number for both.
+// Expands a table with one number per pair to one number per element.
 value whole_table(const value& half, bool interleaved) {
   const int rank = half.shape().rank;
   const value twice[] = {interleaved ? value(unsqueeze(half, axes(rank))) : half,

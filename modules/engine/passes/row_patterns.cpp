@@ -1,4 +1,4 @@
-// Patterns over rows that exporters take apart: softmax, layer and RMS normalization.
+// Decomposed patterns over rows, as exporters write them: softmax, layer and RMS normalization.
 module lamina:passes.row_patterns;
 import :core;
 import :dtype;
@@ -15,13 +15,13 @@ import lamina.std;
 
 namespace lamina::rewriting {
 
-/// The operand of a reduction that keeps its axes, and what they are: bits of axes, and the single one `axis`.
+/// The operand of a reduction that keeps its axes, the axes as bits, and the axis if it is a single one.
 struct reduced {
   value_id x{};
   unsigned over = 0;
   int axis = -1;
 };
-// A reduction that dropped its axes, and what gives them back, count as one.
+// Accepts a reduction that drops its axes together with the reshape that restores them.
 template <Operation R> std::optional<reduced> reduced_of(const pattern_graph& g, value_id v) {
   const bool restored =
       (g.is<op::reshape>(v) || g.is<op::unsqueeze>(v)) && g.is<R>(g.operand(v, 0)) && g.inner(g.operand(v, 0));
@@ -39,7 +39,7 @@ template <Operation R> std::optional<reduced> reduced_of(const pattern_graph& g,
     if (kept[i] != (found.over >> i & 1u ? dim(1) : whole[i])) return {};
   return found;
 }
-// A mean, also as a sum over its number of elements.
+// A mean, also as a sum divided by the number of elements.
 std::optional<reduced> mean_of(const pattern_graph& g, value_id v) {
   if (const auto mean = reduced_of<op::reduce_mean>(g, v)) return mean;
   if (!g.is<op::multiply>(v) && !g.is<op::divide>(v)) return {};
@@ -75,7 +75,7 @@ bool match_softmax(const pattern_graph& g, value_id v, pattern_match& m) {
   return true;
 }
 
-/// Rows, along any axes, that are divided by their deviation or root mean square.
+/// Rows, along any axes, divided by their standard deviation or root mean square.
 struct normalized {
   value_id x{};
   unsigned over = 0;  // bits of axes
@@ -87,13 +87,13 @@ struct normalized_miss {
   bool centered = false;
   std::string_view reason{};
 };
-// x where v is x - mean(x) over these axes.
+// x, if v is x - mean(x) over these axes; else empty.
 value_id centered_value(const pattern_graph& g, value_id v, unsigned over) {
   if (!g.is<op::subtract>(v)) return {};
   const auto mean = mean_of(g, g.operand(v, 1));
   return mean && mean->x == g.operand(v, 0) && mean->over == over ? mean->x : value_id{};
 }
-/// mean(u^2), or mean(x^2) - mean(x)^2 for u = x - mean(x), held above 0 or not.
+/// mean(u^2), or mean(x^2) - mean(x)^2 for u = x - mean(x), clamped at 0 or not.
 struct variance {
   value_id of{}, mean{};
   unsigned over = 0;
@@ -114,8 +114,7 @@ std::optional<variance> variance_of(const pattern_graph& g, value_id v) {
   return variance{x, v, center->over, true,
                   g.inner(g.operand(v, 0)) && g.inner(squares->x) && g.inner(g.operand(v, 1))};
 }
-// numerator / sqrt(variance + epsilon), also with a product of the reciprocal.
-// `why`: a near miss, if it is one.
+// numerator / sqrt(variance + epsilon), also as a product with the reciprocal. `why` receives a near miss.
 std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v, normalized_miss* why = nullptr) {
   value_id d{}, root{}, squared{};
   if (g.is<op::divide>(v)) d = g.operand(v, 0), root = g.operand(v, 1), squared = power_base(g, root, 0.5);
@@ -137,7 +136,7 @@ std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v, no
     return {};
   }
   if (is->of_x ? centered_value(g, d, is->over) != is->of : is->of != d) {
-    // The same distance to the mean, computed twice.
+    // The same x - mean(x), computed twice.
     const value_id x = is->of_x ? value_id{} : centered_value(g, d, is->over);
     if (!x || centered_value(g, is->of, is->over) != x) return {};
   }
@@ -148,7 +147,7 @@ std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v, no
   if (const value_id x = centered_value(g, d, is->over)) return normalized{x, is->over, shift->by, true};
   return normalized{d, is->over, shift->by, false};
 }
-/// The axes of rows as the last ones: empty where they are that already.
+/// The permutation that moves the axes of rows to the end; empty if they are there already.
 axes rows_last(unsigned over, int rank) {
   axes order;
   for (const unsigned in_rows : {0u, 1u})
@@ -158,7 +157,7 @@ axes rows_last(unsigned over, int rank) {
     if (order[i] != i) return order;
   return {};
 }
-// Whether a weight or bias that broadcasts to x has one number for each position of a row.
+// Whether a weight or bias that broadcasts to x has one number per position of a row.
 bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
   const shape &w = g.type(weight).dims, &x = g.type(n.x).dims;
   for (int i = 0; i < x.rank; ++i) {
@@ -167,7 +166,7 @@ bool fits_rows(const pattern_graph& g, value_id weight, const normalized& n) {
   }
   return w.rank <= x.rank;
 }
-// What an operand behind the rows is, in `pattern_match::same`.
+// Role of an operand after the rows, in `pattern_match::same`.
 enum operand_of_rows : char { weight_of_rows, bias_of_rows, factor, term };
 
 bool take_rows(const pattern_graph& g, const normalized& n, std::optional<value_id> weight,
@@ -178,7 +177,7 @@ bool take_rows(const pattern_graph& g, const normalized& n, std::optional<value_
   m.axis = std::popcount(n.over);
   m.number = n.epsilon;
   m.flag = n.centered;
-  bool in_rows = true;  // all before
+  bool in_rows = true;  // all operands so far
   if (weight) {
     in_rows = fits_rows(g, *weight, n);
     m.values.push_back(*weight);
@@ -190,7 +189,7 @@ bool take_rows(const pattern_graph& g, const normalized& n, std::optional<value_
   }
   return true;
 }
-// 1 / sqrt(variance of x + epsilon), which this operation alone reads: rows of x, over the axes of its mean.
+// 1 / sqrt(variance of x + epsilon) without other readers: rows of x, over the axes of its mean.
 std::optional<normalized> rows_of_root(const pattern_graph& g, value_id root, const reduced& center) {
   const value_id squared = power_base(g, root, -0.5);
   const auto shift = squared ? shifted_value(g, squared) : std::nullopt;
@@ -219,7 +218,7 @@ bool match_rows_by_factor(const pattern_graph& g, value_id v, value_id scaled, v
   }
   return false;
 }
-// The rows, then perhaps a weight and a bias.
+// The rows, then an optional weight and bias.
 bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern_match& m) {
   const auto weighted = [&](value_id w, value_id& weight) -> std::optional<normalized> {
     if (!g.is<op::multiply>(w)) return {};
@@ -251,7 +250,7 @@ bool match_layer_norm(const pattern_graph& g, value_id v, pattern_match& m) { re
 bool match_rms_norm(const pattern_graph& g, value_id v, pattern_match& m) { return match_normalized(g, v, false, m); }
 
 value make_softmax(const pattern_match& m, operands_of_match in) { return softmax(in[0], softmax_attributes{m.axis}); }
-// Rows along other axes than the last are brought there and back.
+// Rows along other axes than the last are permuted to the end and back.
 value make_normalized(const pattern_match& m, operands_of_match in) {
   const bool moves = m.order.count > 0;
   std::vector<value> rows{moves ? value(permute(in[0], m.order)) : in[0]};

@@ -1,4 +1,4 @@
-// The rewriting rules of `pass_options::simplify`: each gives the value that an operation becomes, or an empty one.
+// The rewrite rules of `pass_options::simplify`: each returns the value that replaces an operation, or an empty one.
 module lamina:passes.rules;
 import :core;
 import :dtype;
@@ -58,7 +58,7 @@ value log_of(const node& n, view<const value> in, program& p) {
   return inner.op && inner.op->logarithm ? inner.op->logarithm(inner.attributes.get(), operand(inner, 0, p)) : value();
 }
 
-/// The same operation of other operands and attributes.
+/// The same operation with other operands and attributes.
 template <class A> value again(const node& n, const A& attributes, view<const value> in, program& p) {
   return {&p, p.add(*n.op, std::make_shared<const A>(attributes), in)};
 }
@@ -84,13 +84,13 @@ value composed_permutation(const node& n, view<const value> in, program& p) {
 value composed_reshape(const node& n, view<const value> in, program& p) {
   const shape& becomes = n.results[0].dims;
   if (!reshapes(n) || std::count(becomes.dims, becomes.dims + becomes.rank, dim(dyn)) > 1)
-    return {};  // which `in` may not imply
+    return {};  // `in` cannot determine several unknown extents
   const node& inner = node_of(in[0]);
   if (reshapes(inner)) {
     value from = operand(inner, 0, p);
     return from.type() == n.results[0] ? from : reshape(from, n.results[0].dims);
   }
-  // One spelling for all: a reshape to known extents.
+  // One canonical form: a reshape to known extents.
   return is_call_of<op::reshape>(n) && n.attributes_as<reshape_attributes>().to == n.results[0].dims
              ? value()
              : reshape(in[0], n.results[0].dims);
@@ -110,7 +110,7 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     }
     return true;
   };
-  // Of products that transpose their second matrix alone.
+  // For products that can transpose only their second matrix.
   const auto with_second = [&](std::size_t at, auto attributes) {
     if (!swaps_last(in[at])) return value();
     attributes.transpose_b = !attributes.transpose_b;
@@ -158,7 +158,7 @@ value joined_scale(const node& n, view<const value> in, program& p) {
   if (is_call_of<op::negate>(of)) return operand(of, 0, p) * p.number(-outer.by, element);
   scaled inner = scaled_by_number(outer.x);
   if (!inner) return {};
-  // Where both shrink or both grow, x * a leaves the range of numbers only if x * a * b does.
+  // If both shrink or both grow, x * a leaves the range of numbers only if x * a * b does.
   double a = std::abs(inner.by), b = std::abs(outer.by), both = a * b;
   bool alike = (a <= 1 && b <= 1) || (a >= 1 && b >= 1);
   double least = element == dtype::float32 ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
@@ -175,7 +175,7 @@ value power_of_number(const node& n, view<const value> in, program&) {
   return exponent == -1 ? value(reciprocal(in[0])) : value();
 }
 
-// Zeros that are padded around the rows or columns of images.
+// Zero padding around the rows or columns of images.
 value joined_padding(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::conv2d>(n)) return {};
   const node& around = node_of(in[0]);
@@ -190,7 +190,7 @@ value joined_padding(const node& n, view<const value> in, program& p) {
   return again(n, a, operands, p);
 }
 
-// (u / y) * y is what the gradient of log y makes, for y a softmax or an exp.
+// (u / y) * y, from the gradient of log y, for y a softmax or an exp.
 value gradient_of_log(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::multiply>(n)) return {};
   auto bare = [&](const value& v) { return reshapes(node_of(v)) ? operand(node_of(v), 0, p) : v; };

@@ -1,4 +1,4 @@
-// Who reads what in a program.
+// Readers of the values of a program.
 module lamina:plan.analyze.impl;
 import :core;
 import :plan.phases;
@@ -33,7 +33,7 @@ bool depends_on_parameters_alone(const program& p, const usage& u, const node& n
   return true;
 }
 
-// Readers of each value, one value after the other.
+// Readers of each value, grouped by value.
 void collect_readers(const program& p, usage& u) {
   const auto each = [&](auto f) {
     for (std::size_t i = 0; i < p.nodes().size(); ++i) {

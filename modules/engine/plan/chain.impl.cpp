@@ -1,4 +1,4 @@
-// Chains of elementwise operations: one pass over memory, or a call for each where what they compute fits into one tile.
+// Chains of elementwise operations: one pass over memory, or one call per operation if the work fits into one tile.
 module;
 #include "../kernels/compile_chain.h"
 #include "../kernels/families.h"
@@ -21,7 +21,7 @@ namespace lamina {
 
 kernels::map_function map_function_of(const request& r, const node& n) {
   const auto& map = n.op->map(r.isa);
-  // The last operand has the type that counts: the first one may be a condition.
+  // The last operand determines the type: the first one may be a condition.
   const dtype element = r.of.type(n.inputs.back()).element;
   kernels::map_function f = nullptr;
   if (map.casts) {
@@ -45,12 +45,13 @@ kernels::map_function emitter::low_latency_function_of(const node& n) const {
   return fast ? fast : map_function_of(r_, n);
 }
 
-// What a chain reads and writes, and the space that it walks through.
+// Operands and results of a chain, and its iteration space.
 struct emitter::chain {
   shape space;
-  bool blocked = false, by_channels = false;  // an operand has a number for each channel of blocked images
+  bool blocked = false, by_channels = false;  // an operand has one number per channel of blocked images
   std::vector<chain_slot> slots;
-  // Neighboring axes of the space that every operand walks alike, as one: their extents, and the innermost axis of each or -1.
+  // Neighboring axes of the space that all operands traverse alike, merged: extents, and the innermost axis of each or
+  // -1.
   std::vector<std::int64_t> extent;
   std::vector<int> axis_of;
 
@@ -90,7 +91,7 @@ void emitter::emit_chain() {
   }
   find_slots(c);
   c.merge_axes();
-  // What fits in one tile needs no chain.
+  // A space that fits into one tile needs no chain.
   if (!c.by_channels && c.extent.size() == 1 && (nodes_.size() == 1 || c.extent[0] <= kernels::chain_tile))
     emit_calls(c);
   else emit_tiles(c, steps_of(c));
@@ -124,7 +125,7 @@ std::size_t emitter::slot_of(chain& c, value_id v, bool written) const {
   return c.slots.size() - 1;
 }
 
-// Results that are read outside get memory; the others live in the first cache.
+// Results with outside readers get memory; the others live in the first-level cache.
 void emitter::find_slots(chain& c) {
   for (auto m : nodes_)
     for (auto in : p_.at(m).inputs)
@@ -142,7 +143,8 @@ void emitter::find_slots(chain& c) {
     }
 }
 
-// Where a call finds a value, and whether it moves along it; a result that stays inside lives in the arena.
+// Buffer of a value for a single call, and whether the call advances along it; an inner result gets memory in the
+// arena.
 std::pair<buffer_ref, bool> emitter::place_in(chain& c, value_id v, bool written) {
   for (std::size_t i = c.slots.size(); i-- > 0;)
     if (c.slots[i].v == v && (written || !c.slots[i].written || in_chain(v)))
@@ -182,7 +184,7 @@ void emitter::emit_calls(chain& c) {
   }
 }
 
-// The steps of a chain. Temporaries are handed out and taken back as their last reader passes.
+// The steps of a chain. A temporary is released after its last reader.
 kernels::chain_args emitter::steps_of(chain& of) {
   kernels::chain_args c{};
   c.operand_count = static_cast<std::int32_t>(of.slots.size());
@@ -234,7 +236,7 @@ kernels::chain_args emitter::steps_of(chain& of) {
   return c;
 }
 
-// The innermost axis runs in tiles, three more in the kernel; whatever is left is written out.
+// The innermost axis runs in tiles, three more in the kernel; the remaining axes are unrolled into calls.
 void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
   const std::size_t axes = of.extent.size(), inside = std::min(axes, walked), outside = axes - inside;

@@ -1,4 +1,4 @@
-// The phases one after the other, and what each of them decided as text.
+// Runs the phases one after the other, and describes their decisions as text.
 module lamina:plan.describe.impl;
 import :core;
 import :dtype;

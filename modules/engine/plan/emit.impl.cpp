@@ -1,4 +1,4 @@
-// Steps: what operations, chains and reorders become, and what operations see of the plan.
+// Steps: emits operations, chains and reorders, and implements the interface that an `emit` sees.
 module;
 #include "../kernels/families.h"
 module lamina:plan.emit.impl;
@@ -74,7 +74,7 @@ const tensor_type& emitter::operand_type(value_id v) const {
   return p_.type(v);
 }
 
-// Memory that an `emit` asks for may have any size.
+// An `emit` may request any number of bytes.
 void emitter::check_bytes(std::size_t bytes) const {
   if (bytes <= std::size_t(1) << 47) return;
   text t;
@@ -108,7 +108,7 @@ buffer_ref emitter::counter(std::string_view message, const std::optional<first_
 
 buffer_ref emitter::packed(value_id v, std::uint64_t format, std::size_t bytes,
                            const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) {
-  operand_type(v);  // refuses what there is not
+  operand_type(v);  // rejects a value that is not an operand
   const value_id base = d_.views[v].base;
   const node& from = p_.at(base);
   if (p_.type(base).dims.size() != p_.type(v).dims.size()) return {};
@@ -123,7 +123,7 @@ buffer_ref emitter::packed(value_id v, std::uint64_t format, std::size_t bytes,
   return {known->second, 0, layout::plain};
 }
 
-// The steps that pack a state stand apart from those of a run.
+// Steps that pack a state are separate from those of a run.
 std::int32_t emitter::add_pack(value_id v, std::uint64_t format, std::size_t bytes, const pack_maker& make,
                                bool moves) {
   const auto base = d_.views[v].base.node;
@@ -148,7 +148,7 @@ std::vector<plan_step> emitter::packing_steps(value_id v, std::int32_t to, const
   return std::exchange(pending_, std::move(kept));
 }
 
-// The packed form of a constant is a constant: its steps run here, and leave nothing behind in the plan.
+// The packed form of a constant is a constant: its steps run here and are then removed from the plan.
 std::int32_t emitter::pack_constant(value_id v, std::size_t bytes, const pack_maker& make) {
   const auto base = d_.views[v].base;
   const auto arguments = plan_.arguments_.size(), relocations = plan_.relocations_.size(), code = plan_.code_.size(),
@@ -182,7 +182,7 @@ std::int32_t emitter::pack_constant(value_id v, std::size_t bytes, const pack_ma
   return external(buffer_kind::constant, static_cast<std::int32_t>(plan_.constants_.size()) - 1, bytes);
 }
 
-// The results of an item that runs once stay for all runs.
+// The results of an item that runs once persist across runs.
 void emitter::keep_once() {
   plan_.once_stages_ = plan_.stages_.size();
   note_ = "once";
@@ -205,7 +205,8 @@ void emitter::stage() {
   }
 }
 
-// A program may ask for any number of kernel calls, as many as a product has matrices, and steps find their arguments by 32 bits.
+// A program may need any number of kernel calls, e.g. one per matrix of a product, but steps address arguments with 32
+// bits.
 std::uint32_t emitter::more_arguments(std::size_t bytes) {
   constexpr std::size_t limit = std::size_t(256) << 20;
   auto& all = plan_.arguments_;
@@ -274,7 +275,7 @@ void emitter::emit_item() {
   stage();
 }
 
-// What a user's `emit` leaves out would be memory that nothing has written.
+// A result that a user's `emit` does not write would be uninitialized memory.
 void emitter::check_written(bool steps) const {
   for (std::size_t r = 0; r < of().results.size(); ++r)
     if (used(r) && of().results[r].dims.size() > 0 && !(steps && written_ >> r & 1u)) {
@@ -316,7 +317,7 @@ void emitter::emit_items() {
   if (d_.places.commit_item == never) plan_.commit_stage_ = plan_.stages_.size();
 }
 
-// Steps of each stage begin with those that take longest, so that no thread waits for one that began late.
+// Steps of each stage are sorted by work, longest first, so that no thread waits for one that started late.
 void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   const auto first_stage = parts[0].first;
   const std::vector<plan_step> steps(pending_.begin() + static_cast<std::ptrdiff_t>(first_step), pending_.end());
@@ -393,14 +394,14 @@ void emitter::emit_reorder() {
   converted_[{v, current_->to}] = b;
   touch(b);
   buffer_ref to{b, 0, current_->to};
-  if (from.form == layout::uniform || current_->to == layout::uniform) {  // one element spread over all
+  if (from.form == layout::uniform || current_->to == layout::uniform) {  // one element broadcast to all
     const bool numbers_change = current_->to == layout::blocked && p_.type(v).element == dtype::int8;
     const layout spread = numbers_change ? layout::plain : current_->to;
     const buffer_ref all{numbers_change ? new_block(bytes_of(v, spread)) : b, 0, spread};
     kernels::copy_args a{};
     a.axes = 1;
     a.size = static_cast<std::int32_t>(size_of(p_.type(v).element));
-    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, spread)) / a.size;  // of a blocked image, padding too
+    a.extent[0] = static_cast<std::int64_t>(bytes_of(v, spread)) / a.size;  // including the padding of a blocked image
     a.out_stride[0] = 1;
     touch(all.buffer);
     if (s.size()) step(kernels::copies_of(r_.isa).copy, a, {{&a.in, from}, {&a.out, all}});
@@ -428,7 +429,7 @@ void emitter::emit_reorder() {
   };
   const std::int64_t map = s.size(2, 4) * size, width = kernels::lanes(static_cast<kernels::isa>(r_.isa)),
                      all = s.at(0) * s.at(1);
-  // Where blocks follow each other in both layouts, all images are one run of blocks.
+  // Where blocks are consecutive in both layouts, all images form one run of blocks.
   if (s.at(0) == 1 || s.at(1) % width == 0)
     return emission::cut((all + width - 1) / width, static_cast<double>(s.size(2, 4) * width) * 2,
                          [&](std::int64_t first, std::int64_t count) {
@@ -461,17 +462,17 @@ void emitter::copy_whole(value_id v, buffer_ref from, buffer_ref to) {
 void emitter::emit_copies() {
   const plan_item copies{.what = plan_item::kind::reorder};
   begin_item(copies);
-  copy_outputs();  // old values first: an output may show a state as it was
+  copy_outputs();  // outputs first: one may be the old value of a state
   copy_assignments();
   current_ = nullptr;
 }
 
-// Turns a blocked result into plain layout, where no item does.
+// Converts a blocked result to plain layout, unless an item does.
 void emitter::make_plain(value_id v) {
   if (form(v) != layout::blocked || converted_.contains({v, layout::plain})) return;
   const plan_item change{.what = plan_item::kind::reorder, .to = layout::plain, .result = v};
   begin_item(change);
-  stage();  // copies before it may read what its result lies over
+  stage();  // earlier copies may read memory that the converted result takes
   ++now_;
   const auto steps = pending_.size();
   emit_reorder();
@@ -499,7 +500,7 @@ void emitter::copy_assignments() {
   };
   for (std::size_t k = 0; k < all.size(); ++k)
     if (is_left(k)) make_plain(all[k].value);
-  // What takes the old value of a state that gets a new one, too, is set aside first.
+  // The old value of a state that is itself assigned is saved first, if another state takes it.
   std::map<std::int32_t, std::int32_t> aside;
   for (std::size_t k = 0; k < all.size(); ++k) {
     const auto& a = all[k];

@@ -1,4 +1,4 @@
-// Makes the kernel calls of a plan from what the phases decided: memory as it is touched, steps, stages.
+// Emits the kernel calls of a plan from the decisions of the phases: memory blocks, steps, stages.
 module;
 #include "../kernels/families.h"
 module lamina:emitter;
@@ -26,7 +26,7 @@ inline bool is_elementwise(const node& n) {
 /// The kernel of an elementwise operation. Errors: type_error where there is none for its element type.
 kernels::map_function map_function_of(const request& r, const node& n);
 
-/// Lets the operations of a program emit their steps into a plan.
+/// Runs the `emit` of a program's operations, which add steps to a plan.
 class emitter final : public emission {
  public:
   emitter(plan& result, const request& r)
@@ -50,10 +50,10 @@ class emitter final : public emission {
   bool compact() const override { return r_.options.compact; }
   const lamina::epilogue& epilogue() const override;
   buffer_ref operand(value_id v) override {
-    operand_type(v);  // refuses what there is not
+    operand_type(v);  // rejects a value that is not an operand
     return read(v, v == epilogue().residual ? form(current_->result) : layout::plain);
   }
-  // Operands and results that an `emit` asks for, which may be a user's.
+  // Operands and results that an `emit`, possibly a user's, requests.
   value_id operand_at(std::size_t i) const {
     if (i >= of().inputs.size()) no_such("operand", i, of().inputs.size());
     return of().inputs[i];
@@ -77,9 +77,9 @@ class emitter final : public emission {
            view<const code_field> code, std::size_t scratch) override;
 
  private:
-  // Makes room for the arguments of kernels, 64-byte aligned; where it begins. Errors: out_of_memory beyond 256 MiB.
+  // Reserves 64-byte aligned room for kernel arguments; returns its position. Errors: out_of_memory beyond 256 MiB.
   std::uint32_t more_arguments(std::size_t bytes);
-  // Memory before it has an offset: lives over the items that touch it.
+  // Memory without an offset yet; alive during the items that touch it.
   struct block {
     buffer_kind kind;
     std::int32_t index;
@@ -114,13 +114,13 @@ class emitter final : public emission {
   void emit_item();
   void check_written(bool steps) const;
   void check_bytes(std::size_t bytes) const;
-  unsigned written_ = 0;  // bit i: the current `emit` asked for result i
-  // What an item of a level became: stages, and how much each of their steps computes.
+  unsigned written_ = 0;  // bit i: the current `emit` requested result i
+  // The stages of one item of a level, and the work of each of their steps.
   struct part {
     std::size_t first, last;
     double weight;
   };
-  // The stages of a level's items, side by side.
+  // Merges the stages of a level's items, so that they run side by side.
   void merge_stages(std::vector<part> parts, std::size_t first_step);
 
   void record(std::size_t steps);
@@ -128,9 +128,9 @@ class emitter final : public emission {
 
   void emit_reorder();
 
-  // A scan: the plan of its body becomes part of this one.
+  // A scan: embeds the plan of its body.
   void emit_loop();
-  // A cond: so do the plans of both its programs, each behind a gate.
+  // A cond: embeds the plans of both branches, each behind a gate.
   void emit_branches();
   struct loop_form;
   struct loop_part;
@@ -141,7 +141,7 @@ class emitter final : public emission {
   buffer_ref counter(std::string_view message, const std::optional<first_counted>& first);
   void tell(const plan& body, const std::string& when, double times);
 
-  // Of a plan whose results are waited for: less accurate where that is faster.
+  // A kernel for low-latency plans: less accurate where that is faster.
   kernels::map_function low_latency_function_of(const node& n) const;
 
   // An operand or result of a chain, with its strides over the iteration space in elements.
@@ -158,7 +158,7 @@ class emitter final : public emission {
   std::int64_t lanes_of_blocks() const { return kernels::lanes(static_cast<kernels::isa>(r_.isa)); }
   struct chain;
   void emit_chain();
-  // Whether a value is computed by the current chain.
+  // Whether the current chain computes a value.
   bool in_chain(value_id v) const { return d_.groups.group_of[static_cast<std::size_t>(v.node)] == current_->group; }
   std::size_t slot_of(chain& c, value_id v, bool written) const;
   void find_slots(chain& c);
@@ -181,7 +181,7 @@ class emitter final : public emission {
   const request r_;
   const program& p_;
   const decisions d_;
-  std::string note_;  // of the item whose steps are being made
+  std::string note_;  // on the item that is being emitted
   bool packing_ = false;
   std::map<std::pair<value_id, layout>, std::int32_t> converted_;  // blocks
   std::vector<block> virtual_;
@@ -191,13 +191,13 @@ class emitter final : public emission {
   std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> pack_of_;  // blocks, by node and format
   std::set<std::int32_t> once_states_;
   std::vector<plan_step> pending_, pack_steps_, loop_steps_;
-  std::vector<tensor_type> types_;  // of the operands of the node that is recorded
+  std::vector<tensor_type> types_;  // of the operands of the node that is being recorded
   std::size_t stage_first_ = 0;
   std::int32_t now_ = 0;  // time: the level, from 1
   std::int32_t at_ = 0;   // the current item
   std::int32_t status_ = -1;
   std::size_t status_bytes_ = 0;
-  std::vector<std::int32_t> check_order_;  // of the item of each check
+  std::vector<std::int32_t> check_order_;  // order of each check's item
   const plan_item* current_ = nullptr;
   view<const std::int32_t> nodes_;  // of the current item
 };

@@ -1,4 +1,4 @@
-// Memory of the arena as it is touched, and what is left to do when all steps are there.
+// Blocks of the arena, created when first touched, and the work that remains after all steps are emitted.
 module lamina:plan.finish.impl;
 import :context;
 import :core;
@@ -37,7 +37,7 @@ std::int32_t emitter::root_block(std::int32_t b) const {
   return b;
 }
 
-// The block of a value that has memory of its own, made when it is first asked for.
+// The block of a value that has its own memory, created on first use.
 std::int32_t emitter::block_for(value_id v) {
   const node& n = p_.at(v);
   switch (n.kind) {
@@ -91,7 +91,7 @@ buffer_ref emitter::write(value_id v) {
   return r;
 }
 
-// Offsets of all blocks of the arena, now that their lives are known.
+// Sets the offsets of all blocks of the arena, whose lifetimes are known by now.
 void emitter::place_memory() {
   if (status_ >= 0) {
     auto& s = virtual_[static_cast<std::size_t>(status_)];
@@ -119,7 +119,7 @@ void emitter::place_memory() {
   }
   if (status_ < 0) return;
   for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
-  // The first to fail is the same whatever runs at the same time.
+  // Sorts the checks, so that the first to fail does not depend on what runs in parallel.
   std::vector<std::size_t> order(plan_.checks_.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::stable_sort(order.begin(), order.end(),
@@ -145,12 +145,12 @@ void emitter::finish() {
   plan_.cost_.scratch = plan_.scratch_bytes_;
   plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size() - loop_steps_.size();
   plan_.cost_.stages = plan_.stages_.size();
-  // Addresses of one buffer stand together, so that binding one is one run over its addresses.
+  // Addresses of one buffer are adjacent, so that binding it is one run over its addresses.
   std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(),
                    [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
 }
 
-// Of steps that pack the arguments are known; what else holds the address of a state reads or writes its elements.
+// Arguments of packing steps are known; any other address of a state reads or writes its elements.
 void emitter::find_touched_states() {
   std::map<std::uint32_t, std::uint32_t> packing;  // first byte of arguments, and the one after them
   for (const auto& s : pack_steps_) packing[s.arguments] = s.arguments + s.bytes;

@@ -1,4 +1,4 @@
-// What runs as one: a product with what its epilogue does, elementwise operations in one pass over memory.
+// Fusion: a product with its epilogue, elementwise operations in one pass over memory.
 module;
 #include "../kernels/families.h"
 module lamina:plan.group.impl;
@@ -44,7 +44,7 @@ bool takes_residual(const request& r, const layouts& forms, value_id v, const no
   return product.op->channels(product.attributes.get(), y, r.of.type(product.inputs[1]).dims).result == y.rank - 1;
 }
 
-// Whether a value can be ready before node `n`: it does not depend on it.
+// Whether a value does not depend on node `n`, so that it can be computed before it.
 bool before(const program& p, std::int32_t v, std::int32_t n) {
   if (v < n) return true;
   std::vector<std::int32_t> stack{v};
@@ -59,14 +59,15 @@ bool before(const program& p, std::int32_t v, std::int32_t n) {
   return true;
 }
 
-// What one operation alone reads is no part of its other operand, but for shapes that are read.
+// The other operand cannot depend on a result with a single reader, except through its shape.
 bool is_ready(const program& p, const usage& u, value_id other, const group& g) {
   const bool by_shape = std::any_of(g.nodes.begin(), g.nodes.end(),
                                     [&](auto m) { return u.shape_read[static_cast<std::size_t>(m)] != 0; });
   return !by_shape || before(p, other.node, g.nodes[0]);
 }
 
-// Takes an operation that adds another tensor to a product's result, both in blocks of channels, into its epilogue; whether it can.
+// Fuses a sum of a product's result with another tensor, both in channel blocks, into the epilogue; returns whether it
+// could.
 bool absorb_sum(const request& r, const usage& u, const layouts& forms, const grouping& groups, group& g) {
   if (u.root[g.result] || u.reader_count[g.result] != 1) return false;
   const auto next = u.readers_of(g.result)[0];
@@ -84,16 +85,16 @@ bool absorb_sum(const request& r, const usage& u, const layouts& forms, const gr
   return true;
 }
 
-// Takes the operation that alone reads a product's result into its epilogue; whether it can.
+// Fuses the only reader of a product's result into the epilogue; returns whether it could.
 bool absorb(const request& r, const usage& u, layouts& forms, const grouping& groups, group& g) {
   const program& p = r.of;
   const node& product = p.at(g.nodes[0]);
   if (u.root[g.result] || u.reader_count[g.result] != 1) return false;
   const auto next = u.readers_of(g.result)[0];
-  if (groups.of(next)) return false;  // it ends another product already
+  if (groups.of(next)) return false;  // it is in the group of another product already
   const node& c = p.at(next);
   const bool blocked = forms.form[{g.nodes[0], 0}] == layout::blocked;
-  // What joins a blocked convolution becomes blocked with it.
+  // An operation that joins a blocked convolution becomes blocked too.
   if (c.results[0] != product.results[0] || (!blocked && forms.form[{next, 0}] != forms.form[g.result])) return false;
   std::optional<float> beyond = blocked ? padding_of(r, forms, g.result) : std::nullopt;
   if (c.op->adds) {
@@ -128,7 +129,7 @@ void add_group(grouping& groups, group g) {
   groups.groups.push_back(std::move(g));
 }
 
-// Forgets a group whose operations are those of another one now.
+// Removes a group whose operations were moved to another one.
 void remove_group(grouping& groups, std::int32_t at) {
   auto& all = groups.groups;
   const auto last = static_cast<std::int32_t>(all.size()) - 1;
@@ -139,7 +140,8 @@ void remove_group(grouping& groups, std::int32_t at) {
   all.pop_back();
 }
 
-// Takes the pool or depthwise convolution that alone reads a convolution's result, and its bias and bounds, into its pass, band by band.
+// Fuses the pool or depthwise convolution that alone reads a convolution's result, with its bias and bounds, band by
+// band.
 void join_windows(const request& r, const usage& u, const layouts& forms, grouping& groups, std::int32_t i) {
   const node& n = r.of.at(i);
   const group* before = groups.of(i);
@@ -195,7 +197,7 @@ void group_products(const request& r, const usage& u, layouts& forms, grouping& 
 
 // ---- chains of elementwise operations ----
 
-// What a chain reads and gives, while it grows from its last operation to its first.
+// Operands and number of results of a chain, while it grows from its last operation to its first.
 struct chain_extent {
   std::vector<value_id> operands;
   std::size_t results;
@@ -206,9 +208,9 @@ void add_operands(std::vector<value_id>& operands, const node& n) {
     if (std::find(operands.begin(), operands.end(), in) == operands.end()) operands.push_back(in);
 }
 
-// How many temporaries the steps of a chain need at once.
+// Number of temporaries that a chain needs at once.
 int max_temporaries(const usage& u, const grouping& groups, const std::vector<std::int32_t>& nodes) {
-  std::vector<int> ends(nodes.size());  // how many temporaries are read last by each node
+  std::vector<int> ends(nodes.size());  // number of temporaries whose last reader is each node
   int alive = 0, max = 0;
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     if (groups.stays_inside(u, nodes[k])) {
@@ -227,7 +229,7 @@ class chain_builder {
   chain_builder(const request& r, const usage& u, const layouts& forms, grouping& groups)
       : r_(r), u_(u), forms_(forms), groups_(groups), first_(groups.groups.size()) {}
 
-  // From the last operation to the first: one joins the chain that has all its readers.
+  // From the last operation to the first: one joins the chain that contains all its readers.
   void add(std::int32_t i) {
     const auto into = r_.options.fuse_elementwise ? chain_of_readers(i) : none;
     if (into != none && fits(i, into)) {
@@ -236,7 +238,7 @@ class chain_builder {
       ++groups_.fused_elementwise;
     } else begin(i);
   }
-  // Chains that need more temporaries than there are become a pass for each operation.
+  // Chains that need too many temporaries are split into one pass per operation.
   void finish() {
     const auto count = groups_.groups.size();
     for (std::size_t g = first_; g < count; ++g) {

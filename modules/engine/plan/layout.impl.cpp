@@ -1,4 +1,4 @@
-// The layout of each value: images of convolutions lie in channel blocks, and so does what elementwise operations make of them.
+// Layout of each value: images of convolutions are in channel blocks, and so are elementwise results of them.
 module;
 #include "../kernels/families.h"
 module lamina:plan.layout.impl;
@@ -20,7 +20,7 @@ namespace {
 std::int64_t lanes_of(const request& r) { return kernels::lanes(static_cast<kernels::isa>(r.isa)); }
 bool has_partial_block(const request& r, const tensor_type& t) { return t.dims.at(1) % lanes_of(r) != 0; }
 
-// What an operation on images says of their layouts.
+// The layouts that an operation on images requests.
 image_layouts images_of(const request& r, const usage& u, const layouts& all, std::int32_t at) {
   const node& n = r.of.at(at);
   std::vector<tensor_type> in;
@@ -32,13 +32,13 @@ image_layouts images_of(const request& r, const usage& u, const layouts& all, st
   return n.op->images({n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks});
 }
 
-// Whether operand k of a blocked result has a number for each channel: such a one is blocked too, and 0 beyond the channels where
-// it was plain.
+// Whether an operand of a blocked result has one number per channel: it is read in blocks too, with 0 beyond the
+// channels if it was plain.
 bool reads_channels(const request& r, const layouts& all, const node& n, value_id in) {
   return all.form[in] != layout::uniform && is_for_channels(r.of.type(in), n.results[0]);
 }
 
-// What an elementwise operation makes of the numbers beyond the channels of its operands.
+// The number beyond the channels of an elementwise result, computed from those of its operands.
 std::optional<float> padding_after(const request& r, const layouts& all, const node& n) {
   float in[3]{}, out = 0;
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
@@ -55,7 +55,7 @@ std::optional<float> padding_after(const request& r, const layouts& all, const n
   return std::isfinite(out) ? std::optional(out) : std::nullopt;
 }
 
-// Whether operands are blocked images of the result's shape, at least one, numbers of channels, and single numbers.
+// Whether operands are blocked images of the result's shape, at least one, per-channel numbers, and single numbers.
 bool reads_blocked_images(const request& r, const layouts& all, const node& n) {
   bool any = false;
   for (auto in : n.inputs) {
@@ -70,7 +70,7 @@ bool reads_blocked_images(const request& r, const layouts& all, const node& n) {
 bool is_image(const tensor_type& t) {
   return (t.element == dtype::float32 || t.element == dtype::int8) && t.dims.rank == 4 && t.dims.size() != 0;
 }
-// Products of int8 do not mind what is beyond the channels.
+// Products of int8 ignore the numbers beyond the channels.
 bool has_free_padding(const tensor_type& t) { return t.element == dtype::int8; }
 
 }  // namespace
@@ -117,7 +117,7 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
       if (!accepts(c)) return false;
     return true;
   };
-  // Whether a node reads a value among the operands that it takes in this layout, and nowhere else.
+  // Whether a node reads a value only among the operands that it accepts in this layout.
   const auto takes = [&](std::int32_t at, value_id v) {
     const node& n = r.of.at(at);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)

@@ -1,6 +1,6 @@
-// Loops: the plan of a scan's body becomes part of the plan around it. The iteration's memory is one block of the arena, its
-// carries lie where the scan's results go, and the addresses of slices move on with each iteration. Each program of a cond is a
-// loop of one iteration that runs where the predicate says so.
+// Loops: the plan of a scan's body becomes part of the enclosing plan. The memory of an iteration is one block of the
+// arena, its carries are the scan's results, and the addresses of slices advance with each iteration. Each branch of a
+// cond is a loop of one iteration that runs if the predicate selects it.
 module;
 #include "../kernels/families.h"
 module lamina:plan.loop.impl;
@@ -41,13 +41,13 @@ void run_loop(const void* p, void* scratch) noexcept {
     for (std::int64_t i = 0; i < a.count && !(stop && stop->requested()); ++i)
       a.steps[i].run(a.steps[i].arguments, scratch);
     if (stop && stop->requested()) [[unlikely]]
-      break;  // the executor asks again, and gives up the run
+      break;  // the executor checks the request, too, and aborts the run
     move(1);
   }
   move(-t);
 }
 
-// The iteration as a program whose carries are states.
+// The loop body as a program whose carries are states.
 program with_states(const program& body, std::size_t carries) {
   program p;
   std::vector<value> given, states;
@@ -65,10 +65,10 @@ program with_states(const program& body, std::size_t carries) {
 
 }  // namespace
 
-// How a plan runs inside this one: how often, what it carries and walks along, and whether a predicate must be `open` for it.
+// How an embedded plan runs: iterations, carries, sequences, and the predicate that must equal `open`.
 struct emitter::loop_form {
   std::int64_t count = 1;
-  std::size_t first_operand = 0, carries = 0, sequences = 0;  // of the node's operands, carries are before the first
+  std::size_t first_operand = 0, carries = 0, sequences = 0;  // of the node's operands; carries come before the first
   bool reverse = false;
   buffer_ref gate{};
   bool open = false;
@@ -105,7 +105,7 @@ void emitter::emit_branches() {
   }
 }
 
-// Adds what the iteration costs and its lines to those of this plan.
+// Adds the cost and the lines of an embedded plan to this plan.
 void emitter::tell(const plan& body, const std::string& when, double times) {
   plan_.cost_.flops += times * body.cost_.flops;
   plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(body.cost_.bytes));
@@ -119,16 +119,16 @@ void emitter::tell(const plan& body, const std::string& when, double times) {
 }
 
 namespace {
-// Whether a message begins with a place in the user's code, "main.cpp:12: ".
+// Whether a message begins with a source location, "main.cpp:12: ".
 bool has_place(const std::string& message) {
   const std::string first = message.substr(0, message.find(": "));
   const auto line = first.rfind(':');
   return line != first.npos && line + 1 < first.size() && first.find_first_not_of("0123456789", line + 1) == first.npos;
 }
-// A message of a subprogram that does not say where in the user's code it is about says where the subprogram runs.
+// Prefixes a subprogram's message that has no source location with the location of the operation that runs it.
 std::string placed(const std::string& message, const std::string& place) {
   if (place.empty() || has_place(message)) return message;
-  for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {  // they may have the layer in common
+  for (std::size_t k = 0; k != place.npos; k = place.find(": ", k)) {  // both may name the layer
     if (k > 0) k += 2;
     if (message.starts_with(place.substr(k) + ": ")) return place.substr(0, k) + message;
   }
@@ -136,15 +136,15 @@ std::string placed(const std::string& message, const std::string& place) {
 }
 }  // namespace
 
-// A plan that becomes part of this one: where each of its buffers lies here, and how far it moves with each iteration; where
-// its arguments begin.
+// An embedded plan: where each of its buffers is in this plan, how far it advances per iteration, and the position of
+// its arguments.
 struct emitter::loop_part {
   const plan& body;
   const loop_form& how;
   std::int32_t status;  // the buffer of its counters
   std::vector<buffer_ref> to{};
   std::vector<std::int64_t> stride{};
-  std::map<std::int64_t, buffer_ref> counters{};  // by their offset in the arena of the iteration
+  std::map<std::int64_t, buffer_ref> counters{};  // by their offset in the arena of the body
   std::uint32_t base = 0;
 
   plan_step moved(const plan_step& s) const { return {s.run, base + s.arguments, s.bytes}; }
@@ -154,7 +154,7 @@ void emitter::take_over(const plan& body, const loop_form& how, std::int32_t sta
   loop_part part{body, how, status};
   place_buffers(part);
   for (const auto& c : body.checks_) part.counters[c.offset] = counter(placed(c.message, of().path), c.first);
-  // Arguments as they are, addresses as the buffers lie.
+  // Copies the arguments; addresses are relocated to the buffers of this plan.
   part.base = more_arguments(body.arguments_.size());
   std::ranges::copy(body.arguments_, plan_.arguments_.begin() + part.base);
   if (pack_invariants(part)) stage();
@@ -181,7 +181,8 @@ void emitter::place_buffers(loop_part& part) {
   const loop_form& how = part.how;
   part.to.resize(body.buffers_.size());
   part.stride.resize(body.buffers_.size());
-  const buffer_ref arena = temporary(body.arena_bytes_);  // of no bytes too: tensors without elements lie there
+  const buffer_ref arena =
+      temporary(body.arena_bytes_);  // even without bytes: tensors without elements need an address
   const auto walk = [&](std::size_t i, buffer_ref all, std::size_t bytes) {
     const auto slice = static_cast<std::int64_t>(bytes);
     part.stride[i] = how.count == 1 ? 0 : how.reverse ? -slice : slice;
@@ -205,12 +206,13 @@ void emitter::place_buffers(loop_part& part) {
                       layout::plain};
         plan_.constants_.push_back(body.constants_[at]);
         break;
-      case buffer_kind::packed: break;  // by `pack_invariants`
+      case buffer_kind::packed: break;  // placed by `pack_invariants`
     }
   }
 }
 
-// What is the same in every iteration is packed once: with its parameter, or before the first iteration. Whether the latter.
+// Packs loop-invariant operands once: with their parameter, or before the first iteration. Returns whether any is of
+// the latter.
 bool emitter::pack_invariants(loop_part& part) {
   bool in_every_run = false;
   for (const auto& k : part.body.packs_) {
@@ -221,7 +223,7 @@ bool emitter::pack_invariants(loop_part& part) {
     const value_id v = of().inputs[part.how.first_operand + static_cast<std::size_t>(~k.state)];
     auto& to = part.to[static_cast<std::size_t>(k.buffer)];
     bool made = false;
-    // What packs a constant runs at once, and the addresses of these steps are not known yet.
+    // Packing steps of a constant run during planning, when the addresses of these steps are still unknown.
     if (p_.at(d_.views[v].base).kind != node_kind::constant)
       to = packed(v, k.format, k.bytes, [&](buffer_ref, buffer_ref) { run(), made = true; }, k.moves);
     if (to || made) continue;

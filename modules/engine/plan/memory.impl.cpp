@@ -1,4 +1,4 @@
-// Offsets for blocks of memory that live over ranges of time.
+// Offsets for memory blocks that are alive over ranges of time.
 module lamina:plan.memory.impl;
 import :core;
 import :passes;
@@ -11,8 +11,8 @@ namespace {
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// What orders blocks for placing, largest first. `pressure` is the most bytes alive at any time of the block's life: where
-// it is tight, there is the least choice, so those go first in half of the orders.
+// Sort keys for placing blocks, largest first. `pressure` is the largest number of bytes alive during the block's life.
+// Blocks under high pressure have the least choice, so half of the orders place them first.
 struct urgency {
   std::size_t bytes, length, pressure;
   std::int32_t first;
@@ -32,8 +32,8 @@ struct urgency {
   }
 };
 
-// Blocks that have offsets, by these. Of those that begin at one offset no two live at once, so that chunks of neighbors
-// live over short times, and a search skips most of them.
+// Placed blocks, sorted by offset. Blocks with the same offset are never alive at once, so chunks of neighbors span
+// short times, and a search skips most of them.
 class placed_blocks {
  public:
   void add(const memory_block& b) {
@@ -50,8 +50,8 @@ class placed_blocks {
     *at = chunk(whole.entries.begin() + half, whole.entries.end());
     chunks_.emplace(at, whole.entries.begin(), whole.entries.begin() + half);
   }
-  // The offset of the smallest gap of so many bytes over the life of a block, the first of equal ones; above all others
-  // where there is none.
+  // Offset of the smallest sufficient gap during the life of a block, the first of equal ones; above all other blocks
+  // if there is none.
   std::int64_t gap_for(const memory_block& b, std::int64_t size) {
     std::int64_t at = 0, chosen = -1, gap = 0;
     for (const auto& c : chunks_) {
@@ -69,7 +69,7 @@ class placed_blocks {
     }
     return chosen >= 0 ? chosen : at;
   }
-  // What all searches have looked at.
+  // Number of entries that all searches visited.
   std::size_t visited() const { return visited_; }
 
  private:
@@ -94,12 +94,12 @@ class placed_blocks {
   std::size_t visited_ = 0;
 };
 
-// How much placing may look at for one plan: what is tried beyond the first way is less where blocks are very many. Counts,
-// not times, so that a program has one plan.
+// Limits of the placement work for one plan: with very many blocks fewer alternatives are tried. Counts, not times, so
+// that planning is deterministic.
 constexpr std::size_t max_visited = 200'000'000, max_choices = 100'000'000;
 
-// A block takes the smallest gap that is large enough; in the given order. Gives the bytes that are needed, and adds to
-// `visited` what that took.
+// Best fit in the given order: a block takes the smallest sufficient gap. Returns the required bytes, and adds the
+// search work to `visited`.
 std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size_t>& order, std::size_t& visited) {
   std::int64_t bytes = 0;
   placed_blocks placed;
@@ -114,9 +114,9 @@ std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size
   return static_cast<std::size_t>(bytes);
 }
 
-// Dynamic programming over the blocks in order of time: each takes the memory of blocks that are over, which grows if need
-// be, or memory of its own. Of the assignments so far those of the fewest bytes are kept, up to 64; fewer where blocks are
-// so many that `together` live at once.
+// Dynamic programming over the blocks in order of time: each takes the memory of dead blocks, which grows if necessary,
+// or its own. Keeps up to 64 partial assignments with the fewest bytes; fewer if there are very many blocks, of which
+// `together` are alive at once.
 std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   struct room {
     std::size_t bytes;
@@ -129,7 +129,7 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   struct choice {
     std::size_t bytes;
     std::uint32_t from;
-    std::int32_t room;  // -1: one of its own
+    std::int32_t room;  // -1: a new one
     auto operator<=>(const choice&) const = default;
   };
   const std::size_t kept =
@@ -139,7 +139,7 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t x, std::size_t y) { return blocks[x].first < blocks[y].first; });
   std::vector<assignment> all(1), next;
-  std::vector<std::vector<choice>> taken;  // of each block, by assignment
+  std::vector<std::vector<choice>> taken;  // by block and assignment
   std::vector<choice> choices;
   for (auto i : order) {
     const auto& b = blocks[i];
@@ -155,7 +155,7 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
     const std::size_t count = std::min(kept, choices.size());
     std::partial_sort(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(count), choices.end());
     choices.resize(count);
-    std::vector<std::size_t> left(all.size());  // how many more go on from each
+    std::vector<std::size_t> left(all.size());  // how many choices still extend each
     for (const auto& c : choices) ++left[c.from];
     next.clear();
     for (auto& c : choices) {
@@ -188,7 +188,7 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   return static_cast<std::size_t>(at);
 }
 
-// The largest of neighboring numbers, for any range of them.
+// Maximum of any range of an array, in constant time.
 class range_maximum {
  public:
   explicit range_maximum(std::vector<std::size_t> all) : levels_{std::move(all)} {
@@ -208,7 +208,7 @@ class range_maximum {
   std::vector<std::vector<std::size_t>> levels_;
 };
 
-// What lives at each time: bytes, and the most blocks at once.
+// Bytes alive at each time, and the largest number of blocks alive at once.
 std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_t& together) {
   std::int32_t end = 0;
   for (const auto& b : blocks) end = std::max(end, b.last + 1);
@@ -217,14 +217,14 @@ std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_
     if (b.last < b.first) continue;
     const auto first = static_cast<std::size_t>(b.first), behind = static_cast<std::size_t>(b.last) + 1;
     alive[first] += rounded(b.bytes), ++count[first];
-    alive[behind] -= rounded(b.bytes), --count[behind];  // sums come out right where differences wrap around
+    alive[behind] -= rounded(b.bytes), --count[behind];  // unsigned wraparound cancels in the sums
   }
   for (std::size_t t = 1; t < alive.size(); ++t) alive[t] += alive[t - 1], count[t] += count[t - 1];
   together = *std::max_element(count.begin(), count.end());
   return alive;
 }
 
-// Of several orders, and where none of them needs the least that there is, dynamic programming: what needs the fewest bytes.
+// Picks the best of several best-fit orders, and of dynamic programming if none of them reaches the lower bound.
 std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>& alive, std::size_t live_peak,
                        std::size_t together, bool greedy) {
   const range_maximum max(alive);

@@ -1,6 +1,6 @@
-// Where results live: what leaves the plan is written where it belongs, an output into the caller's memory, an assigned value
-// into its state if no item reads the old value afterwards; what is joined is written where it lies in the result; a chain may write
-// over an operand that no item reads later.
+// Chooses the memory of results. An output is written directly into the caller's memory, an assigned value into its
+// state if no item reads the old value afterwards, and an operand of a concatenation into its place in the result. A
+// chain may overwrite an operand that no item reads later.
 module lamina:plan.place.impl;
 import :core;
 import :emission;
@@ -59,7 +59,7 @@ class placer {
     }
   }
 
-  // Of each state the last item that reads its old value.
+  // For each state the last item that reads its old value.
   std::vector<std::int32_t> last_readers() const {
     std::vector<std::int32_t> last(p_.nodes().size(), none);
     for (std::size_t i = 0; i < order_.items.size(); ++i)
@@ -75,7 +75,7 @@ class placer {
     std::int32_t last_failure = none;
     for (std::size_t i = 0; i < order_.items.size(); ++i)
       if (order_.items[i].may_fail) last_failure = static_cast<std::int32_t>(i);
-    // States that are shown, or copied into others, when all items have run.
+    // States that are read after all items, as outputs or copied into other states.
     std::vector<char> read_at_the_end(p_.nodes().size());
     for (const auto& o : p_.outputs()) read_at_the_end[static_cast<std::size_t>(views_[o.value].base.node)] = 1;
     for (const auto& a : p_.assignments()) read_at_the_end[static_cast<std::size_t>(views_[a.value].base.node)] = 1;
@@ -84,7 +84,7 @@ class placer {
       if (!may_leave(a.value)) continue;
       const auto mine = order_.item_of[static_cast<std::size_t>(a.value.node)];
       const auto state = static_cast<std::size_t>(a.state);
-      // From here on no item may read the old value, and no run may fail.
+      // The item overwrites the state: no later item may read the old value, and no run may fail afterwards.
       if (last_failure >= mine || last_reader[state] > mine || read_at_the_end[state] ||
           reads_old_value(order_.items[static_cast<std::size_t>(mine)], a))
         continue;
@@ -95,8 +95,8 @@ class placer {
     }
   }
 
-  // Whether the item that computes a state's new value reads the old one where it is gone; in the chain that replaces it,
-  // reading up to the step that does is no harm.
+  // Whether the item that computes a state's new value reads the old one after it was overwritten; in the chain that
+  // replaces it, reads up to the step that does so are harmless.
   bool reads_old_value(const plan_item& it, const assignment& a) const {
     const auto reads = [&](value_id v) { return views_[v].base.node == a.state; };
     for (auto m : order_.nodes(groups_, it)) {
@@ -117,7 +117,7 @@ class placer {
     return found;
   }
 
-  // Who reads a value: the item of the highest level, that level, and the highest one of the others.
+  // Readers of a value: the item of the highest level, that level, and the highest level of the others.
   struct reader_list {
     std::int32_t item = none, level = none, other_level = none;
     bool viewed = false;
@@ -138,7 +138,7 @@ class placer {
     return all;
   }
 
-  // Operands of a concatenation that are made shortly before it: the result takes memory from the first of them on.
+  // Only operands that are made shortly before the concatenation: its result occupies memory from the first of them on.
   static constexpr std::int32_t max_levels = 8;
 
   void write_inside_results() {
@@ -168,7 +168,7 @@ class placer {
     const auto offset = offset_inside(r_, forms_, whole, part, at);
     if (!offset || *offset % line != 0) return;
     made_.homes[part] = {.in = home::place::inside, .over = whole, .offset = *offset};
-    taken_[whole] = 1;  // nothing is written over it while its parts are read
+    taken_[whole] = 1;  // nothing overwrites it while its parts are read
   }
 
   void write_over_operands() {

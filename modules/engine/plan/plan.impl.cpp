@@ -23,7 +23,7 @@ bool multiplies_weights(const program& p) {
                                                    [](const auto& s) { return multiplies_weights(*s); });
   });
 }
-constexpr double few_flops = 4096;  // of formulas that take as long as it takes to set how a thread rounds
+constexpr double few_flops = 4096;  // below this, setting a thread's rounding mode takes as long as the formulas
 }  // namespace
 
 plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
@@ -48,8 +48,8 @@ std::size_t plan::bytes() const {
 }
 
 namespace {
-// Whether a step of elementwise operations reads through the address at `read`, in its arguments, each element just where it
-// writes one through that at `write`, and writes it last.
+// Whether an elementwise step reads, through the address at `read` in its arguments, each element exactly where it
+// writes one through the address at `write`, and writes it last.
 bool reads_where_it_writes(const kernels::elementwise_functions& functions, step_function run,
                            const std::byte* arguments, std::size_t read, std::size_t write) {
   if (run == functions.map) {
@@ -96,7 +96,7 @@ bool plan::in_place(std::size_t i, std::size_t o) const {
            reads_where_it_writes(kernels::elementwise_of(isa_), s.run, arguments_.data() + s.arguments, r.at, w.at);
   };
   const auto reads = uses(buffer_kind::input, i), writes = uses(buffer_kind::output, o);
-  // A step that reads what it writes touches nothing of the other steps that write parts of the result.
+  // A step that overwrites its operand touches nothing of other steps that write parts of the result.
   const auto own = [&](const use& r) {
     return std::any_of(writes.begin(), writes.end(),
                        [&](const use& w) { return r.step == w.step && r.offset == w.offset && each_apart(r, w); });

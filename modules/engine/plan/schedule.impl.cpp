@@ -1,4 +1,4 @@
-// Which results are memory of others, and the order of what runs.
+// Finds results that alias others, and the order of items.
 module;
 #include "../kernels/families.h"
 module lamina:plan.schedule.impl;
@@ -40,7 +40,7 @@ std::optional<std::int64_t> offset_inside(const request& r, const layouts& forms
   if (form != forms.form[part] || (form != layout::plain && form != layout::blocked) || dims.size(0, at.axis) != 1 ||
       at.count * dims.size(at.axis + 1, dims.rank) != r.of.type(part).dims.size())
     return {};
-  // Whole blocks of one image's channels lie side by side; beyond the last channel both have zeros.
+  // Whole blocks of one image's channels are contiguous; beyond the last channel both values have zeros.
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(r.isa));
   const bool whole_blocks =
       at.axis == 1 && at.first % lanes == 0 &&
@@ -68,14 +68,14 @@ view_table find_views(const request& r, const usage& u, const layouts& forms, co
 
 namespace {
 
-// Says of each node which item runs it.
+// Records the item that runs each node.
 void number_items(const grouping& groups, item_order& order) {
   for (std::size_t i = 0; i < order.items.size(); ++i)
     for (auto m : order.nodes(groups, order.items[i]))
       order.item_of[static_cast<std::size_t>(m)] = static_cast<std::int32_t>(i);
 }
 
-// The order in which items are added: each after what it depends on.
+// Orders items by dependency: each comes after its operands.
 class scheduler {
  public:
   scheduler(const request& r, const usage& u, const layouts& forms, const grouping& groups, const view_table& views)
@@ -92,8 +92,9 @@ class scheduler {
       is_late[static_cast<std::size_t>(a.value.node)] = 1;
     }
     for (const auto& o : p_.outputs()) visit(o.value.node);
-    // Everything that the assigned values need comes before the first of them: assignments run last. In the order of the program,
-    // as gradients of weights are found where the reverse walk meets them: what they read is not kept for later ones.
+    // All values that assigned values need come before the first of them: assignments run last. They follow program
+    // order, in which gradients of weights appear as the reverse pass reaches them, so their operands need not be kept
+    // for later ones.
     std::set<std::int32_t> needed;
     for (auto n : late)
       each_dependency(n, [&](value_id d) {
@@ -110,9 +111,9 @@ class scheduler {
   }
 
  private:
-  static constexpr std::size_t max_once_bytes = 64 * 1024;  // of a result that every executor keeps for itself
+  static constexpr std::size_t max_once_bytes = 64 * 1024;  // of a result, of which every executor keeps a copy
 
-  // What the item that runs a node reads of other items.
+  // Values that the item of a node reads from other items.
   template <class F> void each_dependency(std::int32_t n, F f) const {
     if (p_.at(n).kind != node_kind::operation) return;
     const auto take = [&](std::int32_t member, auto wants) {
@@ -188,7 +189,7 @@ class scheduler {
     made_.items.push_back({.what = plan_item::kind::reorder, .to = to, .late = late_, .result = v});
   }
 
-  // What depends on states alone is computed when they change, not in every run.
+  // Items that depend on states alone come first: they run when states change, not in every run.
   void put_once_first() {
     bool any = false;
     for (auto& it : made_.items) any = (it.once = runs_once(it)) || any;
@@ -233,9 +234,9 @@ class scheduler {
   bool late_ = false;
 };
 
-// Puts items that do not depend on each other into one level. An item runs as soon as its operands are there, but one that
-// needs no other item just before the first that needs it. What is for assigned values alone comes after everything else; a
-// state is written after those that read it, and after everything that may fail.
+// Puts independent items into one level. An item runs as soon as its operands are available; one without operands from
+// other items runs just before the first that needs it. Items for assigned values alone come last. A state is written
+// after all items that read it, and after all that may fail.
 class leveler {
  public:
   leveler(const request& r, const grouping& groups, const view_table& views, item_order& order)
@@ -278,7 +279,7 @@ class leveler {
   }
 
   void as_soon_as_possible() {
-    std::vector<std::int32_t> last_reader(p_.nodes().size(), none);  // its level, by state
+    std::vector<std::int32_t> last_reader(p_.nodes().size(), none);  // level of the last reader, by state
     std::int32_t begin = 0, last = -1, last_failure = -1;
     for (std::size_t i = 0; i < items_.size(); ++i) {
       plan_item& it = items_[i];
@@ -323,8 +324,8 @@ class leveler {
   item_order& order_;
   std::vector<plan_item>& items_;
   std::vector<std::vector<std::int32_t>> assigned_by_;  // states, by item
-  std::vector<std::int32_t> needs_, first_need_;        // items that must have run, by item
-  std::vector<char> takes_time_;                        // a view of another result takes none
+  std::vector<std::int32_t> needs_, first_need_;        // operands' items, by item
+  std::vector<char> takes_time_;                        // false for a view of another result
 };
 
 }  // namespace

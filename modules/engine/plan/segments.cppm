@@ -1,4 +1,4 @@
-// Programs whose shapes become known only while they run, cut into programs that are planned one after the other.
+// Programs with shapes that only a run determines, cut into segments that are planned one after the other.
 export module lamina:segments;
 import :core;
 import :program;
@@ -8,52 +8,52 @@ import lamina.std;
 
 namespace lamina {
 
-/// What a segment reads: an input of the whole program, a slot, which is a value that an earlier segment left, or of an
-/// operation on the host the node of a state or constant, whose elements it reads where they are.
+/// What a segment reads: an input of the whole program; a slot, that is, a value of an earlier segment; or, for an
+/// operation on the host, the node of a state or constant, whose elements it reads in place.
 struct segment_source {
   enum class kind : std::uint8_t { slot, input, state, constant };
   kind is = kind::slot;
   std::size_t at = 0;
 };
-/// A value that outlives its segment: one that later segments read, or an output of the whole program.
+/// A value that outlives its segment: later segments read it, or it is an output of the whole program.
 struct segment_slot {
   tensor_type type;                  // as far as it is known before a run
-  std::vector<std::size_t> outputs;  // of the whole program, which it is
+  std::vector<std::size_t> outputs;  // outputs of the whole program with this value
   bool kept = false;                 // an operation on the host reads it, and may keep its memory
 };
-/// The rows of a value whose number is read once its segment has run.
+/// A value whose number of rows is read after its segment has run.
 struct counted_rows {
   segment_source rows, count;
-  std::size_t slot = 0;  // what they are from then on
+  std::size_t slot = 0;  // of the truncated rows
   std::string what;      // the operation, for messages
 };
 /// An operation that runs on the host.
 struct host_step {
-  std::int32_t node = -1;  // of the program that was cut
-  std::size_t number = 0;  // among these steps
+  std::int32_t node = -1;  // in the program that was cut
+  std::size_t number = 0;  // among all host steps
   std::vector<segment_source> operands;
   std::vector<std::size_t> results;  // slots
 };
 using segment_end = std::variant<counted_rows, host_step>;
 struct program_segment {
-  std::shared_ptr<const program> body;  // null: nothing is computed
+  std::shared_ptr<const program> body;  // null: computes nothing
   std::vector<segment_source> inputs;   // of the body
-  std::vector<std::size_t> known;       // those of them whose elements decide shapes: they are known when it is planned
+  std::vector<std::size_t> known;       // inputs whose elements decide shapes: they are known at planning time
   std::vector<std::size_t> outputs;     // the slots that its outputs fill
-  std::vector<segment_end> ends;        // what is read, or runs on the host, after it has run
+  std::vector<segment_end> ends;        // counts to read, and host operations to run, after the segment
 };
-/// A program as a row of others. Each is planned for the extents that those before it have found. What is needed of states
-/// alone stands in every segment that reads it; states are assigned in the last.
+/// A program as a sequence of segments. Each is planned for the extents that earlier ones determined. Values that
+/// depend on states alone are repeated in every segment that reads them; the last segment assigns states.
 struct segmented_program {
-  std::shared_ptr<const program> whole;  // with calls in their place
+  std::shared_ptr<const program> whole;  // with calls inlined
   std::vector<program_segment> segments;
   std::vector<segment_slot> slots;
   std::size_t host_steps = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> passed;  // inputs that are no tensors, and outputs that they are
+  std::vector<std::pair<std::size_t, std::size_t>> passed;  // non-tensor inputs that are outputs: both indices
 };
-/// Cuts a program behind every `truncate`, around operations that run on the host, and before operations whose operands decide
-/// shapes and are computed in a run.
-/// Errors: unsupported_error where one stands in the program of a `cond`, `loop` or `scan`.
+/// Cuts a program after every `truncate`, around operations that run on the host, and before operations whose operands
+/// decide shapes and are computed in a run.
+/// Errors: unsupported_error for such an operation inside the program of a `cond`, `loop` or `scan`.
 segmented_program segmented(const program& p);
 
 }  // namespace lamina

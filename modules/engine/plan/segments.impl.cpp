@@ -1,5 +1,5 @@
-// Where a program is cut. An operation belongs to the first segment in which all of its operands are known; a value that a
-// later one reads becomes an output here and an input there.
+// Cuts programs into segments. An operation belongs to the first segment in which all of its operands are known. A
+// value that a later segment reads becomes an output of its segment and an input of the later one.
 module lamina:segments.impl;
 import :core;
 import :dtype;
@@ -19,13 +19,13 @@ namespace {
 
 bool counts(const node& n) { return is_call_of<op::truncate>(n); }
 bool runs_on_host(const node& n) { return n.op && n.op->host; }
-// Whether it runs once the plan of its segment has.
+// Whether an operation runs after the plan of its segment.
 bool ends(const node& n) { return counts(n) || runs_on_host(n); }
 bool is_call(const node& n) { return is_call_of<op::call>(n); }
 
 value named_input(program& to, const node& n) { return to.input(n.name, n.results[0], n.uniform); }
 
-// Adds an operation of another program on these operands.
+// Copies an operation of another program, with these operands.
 std::vector<value> copied(program& to, const node& n, view<const value> in) {
   to.path = n.path;
   const value_id id = to.add(*n.op, n.attributes, in, n.subprograms);
@@ -35,7 +35,7 @@ std::vector<value> copied(program& to, const node& n, view<const value> in) {
   return results;
 }
 
-// The program with the nodes of calls in their place.
+// The program with calls inlined.
 std::shared_ptr<const program> without_calls(const program& p) {
   return with_calls_inlined(p, [](const node& n) {
     for (const auto& sub : n.subprograms)
@@ -72,8 +72,9 @@ class cutter {
   const node& at(std::size_t i) const { return p_.nodes()[i]; }
   static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
 
-  // The segment that computes each operation; of what ends a segment the next one. What needs states and
-  // constants alone is in each segment: it costs little or is computed once, and a packed weight is one only beside its product.
+  // Assigns each operation to the segment that computes it; one that ends a segment, to the next. Operations on states
+  // and constants alone (`loose_`) are repeated in each segment: they are cheap or computed once, and a weight can be
+  // packed only beside its product.
   void number() {
     reached_ = p_.reachable();
     level_.assign(size_, 0);
@@ -101,13 +102,13 @@ class cutter {
     }
     bodies_.resize(static_cast<std::size_t>(last) + 1);
   }
-  // Whether a value that a plan does not know is computed by an operation, whose segment has to have run before its elements
-  // can decide a shape. What ends a segment is there in the next.
+  // Whether an operation computes a value that no plan knows, so that its segment must run before its elements can
+  // decide a shape. A result of an operation that ends a segment is available in the next.
   bool is_computed(std::size_t i) const {
     const node& n = at(i);
     return !known_[i] && ((n.kind == node_kind::operation && !ends(n)) || n.kind == node_kind::state);
   }
-  // The segments that read each operation that is computed again there.
+  // Finds the segments that need each repeated operation.
   void place_loose() {
     wanted_.resize(size_);
     const std::size_t last = bodies_.size() - 1;
@@ -120,20 +121,20 @@ class cutter {
       const node& n = at(i);
       if (!reached_[i] || n.kind != node_kind::operation) continue;
       if (!loose_[i]) wanted_[i] = {segment_of(i)};
-      for (std::size_t o = 0; o < n.inputs.size(); ++o)  // what states decide is read once the first segment has run
+      for (std::size_t o = 0; o < n.inputs.size(); ++o)  // states that decide shapes are read after the first segment
         if (n.op->decides_shape(o) && !known_[of(n.inputs[o])]) want(n.inputs[o], 0);
       for (auto v : n.inputs)
         for (std::size_t k : wanted_[i]) want(v, k);
     }
   }
-  // Which segment computes it, or ends with it.
+  // The segment that computes an operation, or ends with it.
   std::size_t segment_of(std::size_t i) const { return static_cast<std::size_t>(level_[i]) - (ends(at(i)) ? 1 : 0); }
 
   void build(std::size_t i) {
     const node& n = at(i);
     if (ends(n)) return end_segment(i);
     for (std::size_t k : wanted_[i]) {
-      // Attributes may name dimensions of inputs that the segment does not read; inputs say what they mean.
+      // Attributes may name dimensions of inputs that the segment does not read; adding those inputs binds the names.
       if (n.op->bound)
         for (auto input : p_.inputs())
           if (const auto& type = p_.at(input).results[0]; type.is_tensor() && names(type.dims)) read(k, {input, 0});
@@ -149,19 +150,19 @@ class cutter {
     }
   }
 
-  // Whether the plan of segment k knows the elements of a value by itself.
+  // Whether the plan of segment k knows the elements of a value itself.
   bool is_planned(std::size_t k, value_id v) const {
     const std::size_t i = of(v);
     return known_[i] && (loose_[i] || segment_of(i) == k);
   }
-  // A value of an earlier segment, or an input, as segment k has it: its elements are known when the segment is planned.
+  // A value of an earlier segment, or an input, in segment k, with elements that are known when the segment is planned.
   value read_known(std::size_t k, value_id v) {
     const node& n = p_.at(v);
     auto& s = bodies_[k];
     auto [made, fresh] = known_here_.try_emplace({k, v});
     if (!fresh) return made->second;
     if (n.kind == node_kind::input || (n.kind == node_kind::operation && !loose_[of(v)])) made->second = read(k, v);
-    else {  // made of states: computed in the first segment
+    else {  // depends on states: computed in the first segment
       made->second = s.body->input(n.kind == node_kind::state ? n.name : std::string(n.op->name), p_.type(v));
       made_.segments[k].inputs.push_back(source_of(0, v));
     }
@@ -175,7 +176,7 @@ class cutter {
     return std::any_of(s.dims, s.dims + s.rank, [](dim d) { return d.is_name(); });
   }
 
-  // A value as segment k has it.
+  // A value in segment k.
   value read(std::size_t k, value_id v) {
     auto& s = bodies_[k];
     if (auto known = s.here.find(v); known != s.here.end()) return known->second;
@@ -202,7 +203,7 @@ class cutter {
     return static_cast<std::size_t>(std::find(all.begin(), all.end(), node) - all.begin());
   }
 
-  // What runs, or is counted, once the plan of a segment has run. Results have slots.
+  // Appends a row count or a host operation to the end of a segment. Results have slots.
   void end_segment(std::size_t i) {
     const node& n = at(i);
     const std::size_t k = segment_of(i);
@@ -222,7 +223,7 @@ class cutter {
     }
     made_.segments[k].ends.push_back(std::move(step));
   }
-  // An operand of an operation on the host. States are not copied.
+  // An operand of a host operation. States are read in place, not copied.
   segment_source operand_of(std::size_t k, value_id v) {
     const node_kind kind = p_.at(v).kind;
     if (kind == node_kind::state) return {from::state, of(v)};
@@ -231,7 +232,7 @@ class cutter {
     if (source.is == from::slot) made_.slots[source.at].kept = true;
     return source;
   }
-  // Rows that were counted are memory of what they were counted of.
+  // Truncated rows alias the memory of their source, so a kept slot also keeps its source.
   void keep_memory() {
     for (std::size_t k = made_.segments.size(); k-- > 0;)
       for (std::size_t e = made_.segments[k].ends.size(); e-- > 0;)

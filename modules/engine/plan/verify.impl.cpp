@@ -1,4 +1,4 @@
-// What the steps of a plan touch: whether its memory is in order, and when its outputs are finished.
+// Memory that the steps of a plan touch: checks for overlaps, and finds when outputs are final.
 module lamina:plan.verify.impl;
 import :core;
 import :plan;
@@ -8,7 +8,7 @@ namespace lamina {
 
 namespace {
 
-// Where a step touches a buffer of the arena.
+// An access of a step to a buffer of the arena.
 struct touch {
   std::int32_t stage;
   std::uint32_t step;
@@ -24,7 +24,7 @@ struct life {
   }
 };
 
-// The step in whose arguments an address stands: of a run, also where the step is one of a loop. -1: of packing alone.
+// Finds the step of a run whose arguments contain an address; for a step inside a loop, the loop. -1: only packing.
 class step_finder {
  public:
   explicit step_finder(const plan& p) : steps_(p.steps()), parent_(steps_.size(), -1) {
@@ -54,7 +54,7 @@ class step_finder {
   std::vector<std::int32_t> parent_, stage_;
 };
 
-// In a stage where a buffer is written over another one, each step reads what it writes over, and nothing else.
+// In a stage where one buffer overwrites another, each step reads exactly the addresses that it overwrites.
 bool in_place(const life& a, const life& b, std::int32_t stage) {
   auto in = [&](const life& l) {
     std::set<std::pair<std::uint32_t, std::int64_t>> all;
@@ -83,7 +83,7 @@ std::string memory_clash(const plan& p) {
   }
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (lives[i].last < 0) continue;
-    // What is computed once and read in runs stays for those to come; checks are reset before a run and read behind it.
+    // Results that are computed once persist for later runs; checks are reset before a run and read after it.
     const auto once = static_cast<std::int32_t>(p.once_stages());
     bool stays = lives[i].first < once && lives[i].last >= once;
     const auto begin = buffers[i].offset, over = begin + static_cast<std::int64_t>(buffers[i].bytes);

@@ -1,4 +1,4 @@
-// How a node becomes kernel calls: what an operation's `emit` sees of the plan that is being made.
+// Lowering of nodes to kernel calls: an `emit` function's interface to the plan being built.
 export module lamina:emission;
 import :context;
 import :core;
@@ -11,15 +11,15 @@ import lamina.std;
 
 namespace lamina {
 
-/// How a buffer's elements lie in memory.
+/// Memory layout of a buffer's elements.
 export enum class layout : std::uint8_t {
-  plain,  ///< row-major
-  blocked,  ///< [N, ceil(C / lanes), H, W, lanes], zeros in the channels beyond C; of int8 each number plus 128, there any
-  uniform,     ///< one element stands for all
-  rows_first,  ///< of [..., heads, rows, columns]: row-major as [..., rows, heads, columns]
+  plain,       ///< row-major
+  blocked,     ///< [N, ceil(C / lanes), H, W, lanes], zeros beyond channel C; int8: numbers plus 128, anything beyond C
+  uniform,     ///< one element, broadcast to all
+  rows_first,  ///< [..., heads, rows, columns] stored row-major as [..., rows, heads, columns]
 };
 
-/// A place in a buffer of the plan; addresses follow when the plan is bound.
+/// An offset in a buffer of the plan; becomes an address when the plan is bound.
 struct buffer_ref {
   std::int32_t buffer = -1;
   std::int64_t offset = 0;  // bytes
@@ -28,19 +28,19 @@ struct buffer_ref {
   buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
 };
 
-/// Whether both begin at the same byte.
+/// Whether both refer to the same byte.
 inline bool same_place(const buffer_ref& a, const buffer_ref& b) {
   return a.buffer == b.buffer && a.offset == b.offset;
 }
 
-/// A field of an argument struct that is to hold an address.
+/// A field of an argument struct that receives an address.
 export struct address {
   const void* field;
   buffer_ref to;
 };
 
-/// A field of an argument struct that holds a function or a table; where `numbers` is a field that holds the address of
-/// floating-point numbers, the function is called only for such as are not all finite.
+/// A field of an argument struct that holds a function or a table. If `numbers` is set, it is a field with the address
+/// of floating-point numbers, and the function is called only if they are not all finite.
 struct code_field {
   const void* field;
   const void* numbers = nullptr;
@@ -48,32 +48,33 @@ struct code_field {
 
 using step_function = void (*)(const void* arguments, void* scratch) noexcept;
 
-/// What a counter notes beside its number: the first element that it counted, and where among elements of shape `of`.
+/// Data that a counter records besides its value: the first element that it counted, and its position among elements of
+/// shape `of`.
 struct first_counted {
   shape of;
-  bool samples = false;    // each element is of a sample, which messages say
-  std::int64_t begin = 0;  // where among them the elements of this counter's step begin
+  bool samples = false;    // elements belong to samples, which messages name
+  std::int64_t begin = 0;  // position of the first element of this counter's step
 };
 
-/// The epilogue that later nodes left to a matrix product or convolution.
+/// Later nodes fused into a matrix product or convolution.
 struct epilogue {
   value_id bias, residual;    // node -1: none
-  const node* sum = nullptr;  // the operation, with `sums`, that adds `residual`, if it is not a plain sum
+  const node* sum = nullptr;  // operation with `sums` that adds `residual`, if not a plain sum
   bool clamp = false;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   const node* windows =
-      nullptr;              // the operation, with `windows`, that alone reads the result and gives that of the whole
-  value_id windows_bias{};  // what follows it; node -1: none
+      nullptr;              // operation with `windows`, the only reader of the result, that computes the final result
+  value_id windows_bias{};  // bias added after it; node -1: none
   std::optional<value_bounds> windows_bounds{};
-  /// The operands of `windows` beside that result.
+  /// Operands of `windows` other than that result.
   view<const value_id> windows_operands() const {
     return windows ? view<const value_id>(windows->inputs).subview(1, windows->inputs.size() - 1)
                    : view<const value_id>();
   }
 };
 
-/// One node's view of the plan being made. Steps of one stage do not depend on each other and may run at the same time;
-/// work is cut into steps by its size alone.
+/// One node's interface to the plan being built. Steps of one stage are independent and may run at the same time; work
+/// is split into steps by its size alone.
 export class emission {
  public:
   virtual const node& of() const = 0;
@@ -81,44 +82,44 @@ export class emission {
   virtual const tensor_type& out_type(std::size_t i) const = 0;
   virtual buffer_ref in(std::size_t i) = 0;
   virtual buffer_ref out(std::size_t i) = 0;
-  /// Whether anybody reads result i.
+  /// Whether result i is read.
   virtual bool used(std::size_t i) const = 0;
   virtual lamina::isa isa() const = 0;
-  /// Whether the sums of a single row may be added in another order than those of a batch.
+  /// Whether sums of a single row may be computed in another order than those of a batch.
   virtual bool relaxed_summation() const = 0;
-  /// Whether convolutions may take fewer multiplications with larger errors.
+  /// Whether convolutions may use fewer multiplications at the cost of larger errors.
   virtual bool fast_convolutions() const = 0;
-  /// What the operands of float32 products with weights are rounded to: float32 or bfloat16.
+  /// Type to which operands of float32 products with weights are rounded: float32 or bfloat16.
   virtual product_type compute() const = 0;
-  /// Whether one thread runs the plan, and kernels of less code are taken where they need little more time.
+  /// Whether one thread runs the plan and smaller kernels are preferred if they are only slightly slower.
   virtual bool compact() const = 0;
-  /// What follows in the same pass over the result.
+  /// Operations fused into the same pass over the result.
   virtual const lamina::epilogue& epilogue() const = 0;
-  /// The buffer of a value that the epilogue names.
+  /// Buffer of a value that the epilogue names.
   virtual buffer_ref operand(value_id v) = 0;
   virtual const tensor_type& operand_type(value_id v) const = 0;
-  /// Memory that lives while this node runs.
+  /// Temporary memory, valid while this node runs.
   virtual buffer_ref temporary(std::size_t bytes) = 0;
-  /// A counter of int64 that is zero before a run; a run in which it is not zero afterwards fails with `message`, and
-  /// no state is assigned.
+  /// An int64 counter, zero before a run. If it is nonzero afterwards, the run fails with `message`, and no state is
+  /// assigned.
   virtual buffer_ref status(std::string_view message) = 0;
-  /// The same with two words of int64 behind the counter, written when it becomes 1: an element, and its position in row-major
-  /// order, counted from `first.begin`. The error says both.
+  /// Same, with two int64 words after the counter, written when it becomes 1: an element, and its row-major position,
+  /// counted from `first.begin`. The error reports both.
   virtual buffer_ref status_with_first(std::string_view message, const first_counted& first) = 0;
-  /// The packed form of a value that is a state or a view of one, kept with its parameter: `make` is called if the plan does not know the format yet.
-  /// Empty where the value is no state or the plan does not pack. `moves`: the form holds each element as it is, so that the
-  /// parameter's own memory may be freed.
+  /// Packed form of a state or a view of one, cached with its parameter; `make` is called if the plan does not know the
+  /// format yet. Empty if the value is no state or the plan does not pack. `moves`: the form contains every element
+  /// unchanged, so that the parameter's own memory may be freed.
   virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes,
                             const std::function<void(buffer_ref from, buffer_ref to)>& make, bool moves) = 0;
-  /// Adds a word to the node's line in `explain()`: which of its special cases was taken.
+  /// Adds a note to the node's line in `explain()`: the chosen special case.
   virtual void note(std::string_view words) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
-  /// A kernel call: `addresses` are fields of the arguments that hold memory, `code` those that hold functions or tables.
+  /// Adds a kernel call: `addresses` are argument fields that receive addresses, `code` those with functions or tables.
   virtual void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
                    view<const code_field> code, std::size_t scratch) = 0;
 
-  /// Elements that a buffer of a type holds: in channel blocks, those beyond the last channel too.
+  /// Number of elements in a buffer of a type; channel-blocked, includes padding channels.
   std::int64_t stored(const buffer_ref& b, const tensor_type& t) const {
     const std::int64_t lanes = isa() == lamina::isa::avx512 ? 16 : isa() == lamina::isa::avx2 ? 8 : 4;
     if (b.form != layout::blocked || t.dims.size() == 0) return t.dims.size();
@@ -134,10 +135,11 @@ export class emission {
     if constexpr (requires { a.each_code(found); }) a.each_code(found);
     add(run, {reinterpret_cast<const std::byte*>(&a), sizeof a}, addresses, code, scratch);
   }
-  /// Cost units that are worth a part: some microseconds.
+  /// Minimum cost units per part: some microseconds.
   static constexpr double usual_grain = 100e3;
-  /// Cuts `items` into 1, 2, 4, 8 or 16 runs of at least `grain` cost units and calls f(first, count) for each: powers of
-  /// two, so that any usual number of threads gets equal shares, which differ by at most one `unit`. Depends on sizes alone.
+  /// Splits `items` into 1, 2, 4, 8 or 16 ranges of at least `grain` cost units and calls f(first, count) for each.
+  /// Powers of two give any usual number of threads equal shares, which differ by at most one `unit`. Depends on sizes
+  /// alone.
   template <class F>
   static void cut(std::int64_t items, double cost_per_item, F f, double grain = usual_grain, std::int64_t unit = 1) {
     if (items <= 0) return;
@@ -150,8 +152,8 @@ export class emission {
       f(first, std::min((i + 1) * units / parts * unit, items) - first);
     }
   }
-  /// The same where one part has the bits of many: a compact plan, which one thread runs, has one part, of which fewer kernels
-  /// are linked.
+  /// Same, for work whose results do not depend on the split: a compact plan, which one thread runs, uses one part and
+  /// so links fewer kernels.
   template <class F> void cut_for_threads(std::int64_t items, double cost_per_item, F f, double grain = usual_grain,
                                           std::int64_t unit = 1) const {
     if (!compact()) return cut(items, cost_per_item, f, grain, unit);

@@ -1,4 +1,4 @@
-// Operations that run on the host, between plans: what they are given.
+// Host operations, which run between plans: their interface.
 export module lamina:host;
 import :any_value;
 import :core;
@@ -10,7 +10,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Runs subprograms of a node: what a session hands to the call of an operation.
+/// Runs subprograms of a node; provided by a session.
 class subprogram_runner {
  public:
   virtual void run(std::size_t which, view<const any_value> operands, std::vector<any_value>& results) = 0;
@@ -23,8 +23,8 @@ class subprogram_runner {
 ///
 ///     static void run(host_call& c) { c.result(0, any_tensor(sorted(c.tensor(0)))); }
 ///
-/// Results are checked against what `infer` said: kind, element type, rank, known extents. Memory of operands is shared and
-/// must not be written; a result may be an operand, or hold one.
+/// Results are checked against the types from `infer`: kind, element type, rank, known extents. Memory of operands is
+/// shared and must not be written; a result may be or contain an operand.
 export class host_call {
  public:
   host_call(const node& of, view<const any_value> operands, std::vector<any_value>& results, subprogram_runner& runner)
@@ -34,22 +34,22 @@ export class host_call {
   /// The node, with the types of its results.
   const node& of() const { return of_; }
   view<const any_value> operands() const { return operands_; }
-  /// Errors: value_error for an operand that there is not, as of what follows.
+  /// Operand i. Errors of this and the following: value_error for a nonexistent operand.
   const any_value& operator()(std::size_t i) const;
-  /// Operand i, which is a tensor. Errors: type_error.
+  /// Operand i, a tensor. Errors: type_error.
   const any_tensor& tensor(std::size_t i) const { return (*this)(i).as_tensor(); }
   /// The one element of operand i, a tensor of integers or bool. Errors: value_error, type_error.
   std::int64_t number(std::size_t i) const;
-  /// Sets a result. Each has to be set.
+  /// Sets a result. Every result must be set.
   void result(std::size_t i, any_value v);
-  /// The results, for a subprogram whose results they are.
+  /// The results, to be filled directly by a subprogram.
   std::vector<any_value>& results() { return results_; }
-  /// Runs a subprogram of the node. Results that have the type and memory of their own keep it, so that a loop which runs on two
-  /// lists in turn allocates nothing. Plans are found by extents, as of any session.
+  /// Runs a subprogram of the node. Results of matching type with unshared memory are reused, so that a loop that
+  /// alternates between two lists allocates nothing. Plans are cached by extents, as in any session.
   void run(std::size_t subprogram, view<const any_value> operands, std::vector<any_value>& results) {
     runner_.run(subprogram, operands, results);
   }
-  /// Raises an error that names place and operation.
+  /// Raises an error that names the operation and its place.
   [[noreturn]] void fail(error_kind kind, const text& why) const;
 
  private:

@@ -1,4 +1,4 @@
-// Programs as JSON, for `read_program` to read back.
+// Writes programs as JSON, for `read_program`.
 module lamina:program.json.impl;
 import :core;
 import :dtype;
@@ -13,11 +13,11 @@ namespace lamina {
 
 namespace {
 
-// Constants with more elements are written as the hexadecimal digits of their bytes.
+// Larger constants are written as hexadecimal bytes.
 constexpr std::int64_t max_numbers = 64;
 
 text& quoted(text& t, std::string_view s) { return detail::quoted(t, s, "to_json"); }
-// JSON has no numbers that are not finite: they are strings.
+// Writes non-finite numbers as strings, since JSON lacks them.
 text& number(text& t, double v) {
   if (std::isnan(v)) return t << "\"nan\"";
   if (std::isinf(v)) return t << (v < 0 ? "\"-inf\"" : "\"inf\"");
@@ -57,7 +57,7 @@ text& attribute(text& t, const attribute_value& v) {
   return t;
 }
 
-// Whether a number is one that JSON has, and that is read back as it is.
+// Whether JSON can represent a number exactly.
 template <class T> bool is_plain(const T& v) {
   if constexpr (std::same_as<T, std::uint64_t>) return v <= std::uint64_t(std::numeric_limits<std::int64_t>::max());
   else return std::isfinite(static_cast<double>(v));
@@ -91,7 +91,7 @@ text& elements(text& t, const any_tensor& c) {
   return t << "]";
 }
 
-// Programs in an order in which each stands behind its subprograms, every one once.
+// All programs, each once, after its subprograms.
 struct collection {
   std::vector<const program*> all;
   std::map<const program*, std::size_t> place;

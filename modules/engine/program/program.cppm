@@ -1,5 +1,5 @@
-// The one program that every door leads to: inputs, states, constants and operations as a directed graph of nodes, each
-// with one or more results; outputs and assignments of states as its roots.
+// The program IR that every interface produces: inputs, states, constants and operations as a directed graph of nodes,
+// each with one or more results; its roots are outputs and assignments of states.
 export module lamina:program;
 import :context;
 import :core;
@@ -11,9 +11,9 @@ import lamina.std;
 
 namespace lamina {
 
-// What authors of operations, layers and passes write, and who trains a model seldom names, stands in a namespace of its own:
-// `value` and `program` are names that users have themselves. The library's code has them as they are; these declarations are
-// not exported, so that `using namespace lamina` does not bring them.
+// Names for authors of operations, layers and passes are in their own namespace, because users are likely to have their
+// own `value` and `program`. Library code uses them unqualified through declarations that are not exported, so that
+// `using namespace lamina` does not bring them in.
 export namespace ir {
 class program;
 class value;
@@ -21,11 +21,11 @@ class value;
 using ir::program;
 using ir::value;
 
-export class emission;  // how a node becomes kernel calls, in :emission
+export class emission;  // lowers a node to kernel calls; in :emission
 export struct node;
-export struct gradient_call;  // how a node passes its gradient on
-export struct axis_map;       // how calls on several samples become one
-export class host_call;       // what an operation sees that runs on the host, in :host
+export struct gradient_call;  // call of a gradient rule
+export struct axis_map;       // how calls on several samples are batched
+export class host_call;       // interface of an operation that runs on the host; in :host
 
 /// One result of one node.
 export struct value_id {
@@ -35,35 +35,35 @@ export struct value_id {
   constexpr explicit operator bool() const { return node >= 0; }
 };
 
-/// What an operation's rule finds: the types of its results, or the reason why there are none.
+/// Result of an operation's inference rule: the types of its results, or why they do not exist.
 export struct inference {
   static constexpr int max_results = 4;
   tensor_type results[max_results];
   int count = 0;
   text why;
-  bool of_elements = false;  // the reason lies in the element types: the error is a type_error and names them
-  view<const any_tensor* const> known{};  // operands whose elements the rule may use; null where they are not known yet
-  /// The elements of operand i, which is one of the operation's `shape_operands`, or null while they are not known.
+  bool of_elements = false;               // the element types are at fault: the error is a type_error that names them
+  view<const any_tensor* const> known{};  // operands with elements that the rule may use; null if not known yet
+  /// Elements of operand i, one of the operation's `shape_operands`; null while unknown.
   constexpr const any_tensor* elements_of(std::size_t i) const { return i < known.size() ? known[i] : nullptr; }
   constexpr void result(dtype element, const shape& dims, value_kind kind = value_kind::tensor) {
     if (count < max_results) results[count] = {element, dims, kind};
     ++count;
   }
-  /// Refuses an element type: `refuse(in[0].element, "float32 or float64", "float")` says what is taken, what was given,
-  /// and to which type a cast helps.
+  /// Rejects an element type: `refuse(in[0].element, "float32 or float64", "float")` reports the accepted types, the
+  /// given one, and a type to cast to.
   constexpr void refuse(dtype given, std::string_view taken, std::string_view cast_to) {
     of_elements = true;
     why << "takes " << taken << ", not " << given << "; cast first, as in cast<" << cast_to << ">(x)";
   }
 };
 
-/// What the named dimensions of inputs are, found where the inputs meet shapes.
+/// Values of the named dimensions of inputs, bound when inputs get shapes.
 export class dimension_names {
  public:
-  /// Takes the names of `pattern` to mean what stands at their places in `given`. The name that means two numbers, or a
-  /// dimension that is no name where all is well.
+  /// Binds the names in `pattern` to the extents in `given`. Returns the name bound to two numbers, or a dimension that
+  /// is no name on success.
   dim bind(const shape& pattern, const shape& given);
-  /// What a dimension means; itself where it is no name that is known.
+  /// Value of a dimension; the dimension itself if it is not a bound name.
   dim operator()(dim d) const;
   shape operator()(shape s) const;
 
@@ -71,7 +71,7 @@ export class dimension_names {
   std::vector<std::pair<dim, dim>> known_;
 };
 
-/// One attribute of an operation, whatever member of the attributes holds it; narrower numbers are the wider ones here.
+/// One attribute of an operation, independent of the member's C++ type; numbers are widened.
 export struct attribute_value {
   enum class form : std::uint8_t { integer, real, boolean, element, product, dims, axes };
   form is = form::integer;
@@ -81,31 +81,31 @@ export struct attribute_value {
   product_type product{};
   shape dims;
   lamina::axes list;
-  bool omitted = false;  // at the default of a member that files of earlier versions lack: it is not written
+  bool omitted = false;  // equals the default of a member that earlier versions lack: not written to files
   bool operator==(const attribute_value&) const = default;
 };
-/// Is told an attribute's name and value, which it may change for another one of the same form.
+/// Receives an attribute's name and value, and may replace the value by one of the same form.
 using attribute_visitor = std::function<void(std::string_view name, attribute_value& v)>;
 
-/// When the result of an operation is its first operand unchanged.
+/// When an operation's result equals its first operand.
 export enum class identity_rule : std::uint8_t { never, if_types_agree, always };
-/// Of which operands being 0 an elementwise operation gives 0.
+/// Which operands must be 0 for an elementwise operation to give 0.
 export enum class zero_rule : std::uint8_t { none, all, any };
-/// A number that changes nothing: `x op number == x` where it is on the right, `number op x == x` where on the left.
+/// Neutral element: `x op number == x` if `right`, `number op x == x` if `left`.
 export struct neutral_number {
   double number = 0;
   bool left = false, right = false;
 };
-/// The numbers between which an operation holds its first operand.
+/// Bounds to which an operation clamps its first operand.
 export struct value_bounds {
   double low, high;
 };
-/// Of a product of operand 0 and weights, operand 1: the axis of the result and that of the weights that are its channels.
-/// The result is linear in the weights of each channel.
+/// Channel axes of a product of operand 0 with weights (operand 1), in the result and in the weights. The result is
+/// linear in the weights of each channel.
 export struct channel_axes {
   int result, weights;
 };
-/// The two operands of an operation, by number, that it adds in one way or another: tensors of the result's type.
+/// Indices of two operands, of the result's type, that an operation adds.
 export struct summed_operands {
   int first = -1, second = -1;
 };
@@ -115,23 +115,24 @@ export struct axis_view {
   std::int64_t first, count;
 };
 
-/// What decides in which layout an operation takes and gives images [N, C, H, W] of float32 or int8 (`layout`, in :emission).
+/// Call of an operation on images [N, C, H, W] of float32 or int8, from which it chooses layouts (`layout`, in
+/// :emission).
 export struct image_call {
   const void* attributes;
   view<const tensor_type> in, out;
   bool blocked;     // operand 0 is channel-blocked
-  bool first_only;  // of several results only result 0 is read
+  bool first_only;  // only result 0 is read
   lamina::isa isa;
-  view<const char> in_blocks{};  // of each operand, whether it is channel-blocked
+  view<const char> in_blocks{};  // for each operand, whether it is channel-blocked
 };
-/// What an operation makes of the windows of each channel's map: nothing such, their maxima, their means, or sums with one filter for
-/// each channel. The attributes are those of a pool, or of a convolution.
+/// What an operation computes per window of each channel's map: nothing, maximum, mean, or a sum weighted by one filter
+/// per channel. The attributes are those of a pool or a convolution.
 export enum class window_rule : std::uint8_t { none, maximum, mean, filter };
-/// The answer: whether the result is channel-blocked, whether operand 0 is to be, and others of the result's type with it, or all
-/// operands whatever their type.
+/// Chosen layouts: whether result and operand 0 are channel-blocked; `others` adds operands of the result's type,
+/// `every_operand` all operands of any type.
 export struct image_layouts {
   bool result = false, operand = false, others = false, every_operand = false;
-  bool zero_padding = false;  // zeros are written beyond the channels of the result, whatever operands have there
+  bool zero_padding = false;  // padding channels of the result are zeroed, whatever the operands contain there
 };
 
 namespace rewriting {
@@ -143,98 +144,102 @@ struct map_functions;
 }
 }
 
-/// The run-time record of an operation: everything the rooms below need to know of it.
+/// Run-time descriptor of an operation: everything the lower layers need.
 export struct operation {
   std::string_view name;
-  std::string_view type;  // the class that defines it: two operations may have one name
-  const void* id;         // of that class: its `operation_id`
-  bool library;           // one of the library's own
+  std::string_view type;  // the defining class; operation names need not be unique
+  const void* id;         // `operation_id` of that class
+  bool library;           // defined by the library
   int version = 1;
   int operands;             // -1: any number
-  bool pure = true;         // equal calls are one node
+  bool pure = true;         // equal calls are merged into one node
   unsigned shape_only = 0;  // bit i: only the shape of operand i is read
   int alias = -1;           // the result may be a view of this operand; -1: never
-  bool layout_free;         // elementwise: runs in whatever layout its operands have
+  bool layout_free;         // elementwise: runs in any layout of its operands
   void (*infer)(const void* attributes, view<const tensor_type> in, inference& out);
   void (*gradient)(gradient_call&) = nullptr;  // null: not differentiable
   void (*emit)(emission&) = nullptr;
   void (*host)(host_call&) = nullptr;  // instead of `emit`: runs on the host, between plans
-  /// The micro-operation of an elementwise operation, or null.
+  /// Micro-operation of an elementwise operation, or null.
   const kernels::map_functions& (*map)(lamina::isa) = nullptr;
   std::uint64_t (*hash)(const void* attributes);
   bool (*equal)(const void* a, const void* b);
-  /// Tells all attributes, and makes new ones of what the visitor leaves: of the defaults where there are none to begin with.
+  /// Visits all attributes, and returns new ones with the visitor's changes; starts from the defaults if `attributes`
+  /// is null.
   std::shared_ptr<const void> (*visit)(const void* attributes, const attribute_visitor& each);
   double (*flops)(const void* attributes, view<const tensor_type> in, view<const tensor_type> out);
-  bool may_fail = false;  // a run may find its operands wrong: an index out of range
-  /// The attributes with names replaced by what they mean, or null for attributes without shapes.
+  bool may_fail = false;  // a run may reject its operands, such as an index out of range
+  /// The attributes with dimension names replaced by their values; null for attributes without shapes.
   std::shared_ptr<const void> (*bound)(const void* attributes, const dimension_names&) = nullptr;
-  /// Of an operation with a subprogram: what the subprogram's inputs are for the node's operands, and the node's results
-  /// for the subprogram's outputs. Null: the same. Several subprograms take and give the same types.
+  /// For operations with a subprogram: maps the node's operands to the subprogram's inputs, and the subprogram's
+  /// outputs to the node's results. Null: identical. Several subprograms have the same signature.
   void (*inside)(const void* attributes, std::vector<tensor_type>& operands, text& why) = nullptr;
   void (*outside)(const void* attributes, view<const tensor_type> operands, std::vector<tensor_type>& results,
                   text& why) = nullptr;
-  int subprograms = 0;  // how many a node has
+  int subprograms = 0;  // number per node
 
-  // ---- what passes may rely on, each from a member of the definition; the defaults claim nothing ----
+  // ---- properties for passes, each from a member of the definition; the defaults claim nothing ----
 
   identity_rule identity = identity_rule::never;
   zero_rule zeros = zero_rule::none;
   neutral_number neutral{};
-  bool involution = false;  // applied twice it changes nothing
+  bool involution = false;  // applying it twice is the identity
   bool stops_gradient = false;
-  bool keeps_elements = false;  // each result element is one of operand 0, or of any operand of an operation of many
-  bool adds = false;            // the sum of both operands: a product may end with it as its bias or residual
-  summed_operands sums{};       // of an operation that `joins_sums` may end with
-  bool joins_sums = false;      // in blocks of channels `emit` computes the emission's `epilogue().sum`, too
-  /// What each result makes of a window of the map of its own channel alone, so that bands of rows can be taken one by one.
+  bool keeps_elements = false;  // each result element is an element of operand 0, or of any operand if variadic
+  bool adds = false;            // sum of both operands: can be fused into a product as bias or residual
+  summed_operands sums{};       // operands that it adds, for fusion into an operation with `joins_sums`
+  bool joins_sums = false;      // channel-blocked, `emit` can fuse the emission's `epilogue().sum`
+  /// How each result element depends on a window of its own channel alone, so that bands of rows can be computed
+  /// separately.
   window_rule (*windows)(const image_call&) = nullptr;
-  /// Whether `emit` of a product in blocks of channels takes its result band by band through the emission's `epilogue().windows`, an
-  /// operation of this rule and call.
+  /// Whether `emit` of a channel-blocked product can apply the emission's `epilogue().windows`, an operation of this
+  /// rule and call, band by band.
   bool (*joins_windows)(const image_call&, window_rule, const image_call& windows) = nullptr;
-  bool plain_images = false;  // a plan in which it stands keeps images in the plain layout
-  int updates = -1;           // the result may be written over this operand, element by element or row by row
-  /// The logarithm of its result, made of operand 0 more exactly or in less time than of the result.
+  bool plain_images = false;  // plans with this operation keep images in the plain layout
+  int updates = -1;           // the result may overwrite this operand, element by element or row by row
+  /// Computes the logarithm of its result from operand 0, more exactly or faster than from the result.
   value (*logarithm)(const void* attributes, const value& operand) = nullptr;
-  /// The steps of `emit` read an operand of a result's type only where they write that result: the two may be one memory.
+  /// The steps of `emit` read an operand of a result's type only at the position they write: the two may share memory.
   bool by_element = false;
   bool takes_kinds = false;   // operands and results may be sequences and optionals
-  bool results_vary = false;  // subprograms of a node may give results of different extents
-  /// What subprogram `s` of a node is, in drawings.
+  bool results_vary = false;  // subprograms of a node may have results of different extents
+  /// Name of subprogram `s` of a node in drawings.
   std::string_view (*subprogram_name)(int s) = nullptr;
-  /// The channels of a product with weights, whose `emit` applies the emission's `epilogue` to each of them.
+  /// Channel axes of a product with weights whose `emit` applies the emission's `epilogue` per channel.
   channel_axes (*channels)(const void* attributes, const shape& result, const shape& weights) = nullptr;
-  /// The bounds of an operation that limits operand 0, from the numbers that its other operands are, where they are constants.
+  /// Bounds of an operation that clamps operand 0, from the constants among its other operands.
   std::optional<value_bounds> (*bounds)(view<const std::optional<double>> operands) = nullptr;
-  /// Of a product of float32 operands: its attributes where it rounds them to a half type before it multiplies; null: it does not.
+  /// For a product of float32 operands: attributes that round them to a half type before multiplying; null if
+  /// unsupported.
   std::shared_ptr<const void> (*rounded)(const void* attributes, product_type to) = nullptr;
-  /// The neighboring positions of operand 0, which has these extents, that the result is.
+  /// The contiguous positions of operand 0, whose extents are `whole`, that the result is a view of.
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
-  /// The positions of the result that operand i is, as it is: `emit` copies nothing that lies there already.
+  /// Positions of the result that are an unchanged copy of operand i: `emit` skips the copy if it is already there.
   axis_view (*operand_place)(const void* attributes, view<const tensor_type> in, std::size_t i) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;
-  /// How many of the first operands `emit` reads where they lie with rows before heads (`layout::rows_first`); if there are any, it
-  /// writes its result so, too.
+  /// Number of leading operands that `emit` can read with rows before heads (`layout::rows_first`); if nonzero, it also
+  /// writes its result so.
   int rows_first = 0;
-  /// Whether all it does is to swap the third axis from the end, heads, and the second, rows.
+  /// Whether it only swaps the third axis from the end (heads) with the second (rows).
   bool (*swaps_heads_and_rows)(const void* attributes) = nullptr;
-  /// The patterns of several operations that have this one in them: a program is searched for those of its operations.
+  /// Rewrite patterns that contain this operation: a program is searched for the patterns of its operations.
   view<const rewriting::pattern* const> patterns{};
-  /// How calls on several samples become one; null: positions of every axis see each other.
+  /// How calls on several samples are batched; null: positions of all axes depend on each other.
   void (*map_axis)(const void* attributes, axis_map&) = nullptr;
-  /// Whether a run may find operands of this node wrong; `may_fail` where there is none.
+  /// Whether a run may reject operands of this node; defaults to `may_fail`.
   bool (*node_may_fail)(const program&, const node&) = nullptr;
 
-  /// Bit i: the elements of operand i decide the extents of a result, as the target shape of a reshape does. They are known
-  /// when a plan is made, from constants and shapes, or the program is cut there and the rest planned once they are.
+  /// Bit i: the elements of operand i determine the extents of a result, like the target shape of a reshape. They come
+  /// from constants and shapes at planning time; otherwise the program is split there and the rest is planned once they
+  /// are known.
   unsigned shape_operands = 0;
-  /// Replacement of a call in a plan once those elements are known: written with operations, in a program whose shapes are
+  /// Replaces a call in a plan once those elements are known; built with operations, in a program whose shapes are
   /// numbers and in which those operands are constants.
   value (*bind)(const void* attributes, view<const value> operands) = nullptr;
 
   /// Whether the elements of operand i are read, or only its shape.
   constexpr bool reads_data(std::size_t i) const { return !(shape_only >> (i < 31 ? i : 31) & 1u); }
-  /// Whether the elements of operand i decide the extents of a result.
+  /// Whether the elements of operand i determine the extents of a result.
   constexpr bool decides_shape(std::size_t i) const { return i < 32 && (shape_operands >> i & 1u); }
 };
 
@@ -246,16 +251,16 @@ export struct node {
   std::shared_ptr<const void> attributes;
   std::vector<value_id> inputs;
   std::vector<tensor_type> results;
-  std::string name;  // of an input or a state
+  std::string name;  // name of an input or a state
   any_tensor constant;
   std::vector<std::shared_ptr<const program>> subprograms;
-  std::string path;              // of the layer that an operation belongs to, for messages
-  std::uint64_t hash = 0;        // of structure: names of operations, attributes, edges, types
-  std::uint64_t digest[2] = {};  // of a constant's elements
-  bool uniform = false;          // an input whose memory holds one element for all
+  std::string path;              // path of the operation's layer, for messages
+  std::uint64_t hash = 0;        // structural hash: operation names, attributes, edges, types
+  std::uint64_t digest[2] = {};  // digest of a constant's elements
+  bool uniform = false;          // an input whose memory is one element, broadcast to all
   /// Whether the elements of operand i are read, or only its shape.
   bool reads_data(std::size_t i) const { return op->reads_data(i); }
-  /// The attributes of a call, as the class of its operation's.
+  /// Attributes of a call, as the operation's attribute class.
   template <class A> const A& attributes_as() const { return *static_cast<const A*>(attributes.get()); }
 };
 
@@ -266,26 +271,26 @@ struct program_output {
 struct assignment {
   std::int32_t state;
   value_id value;
-};  // state: node of the state
+};  // `state`: index of the state's node
 
-/// 128 bits over operation names, attributes, edges and types: equal programs, equal ids.
+/// 128-bit hash of operation names, attributes, edges and types: equal programs have equal ids.
 export struct program_id {
   std::uint64_t words[2]{};
   bool operator==(const program_id&) const = default;
 };
 
-/// Where in the user's code an operation is added to a program. The functions of the library end with a parameter of this
-/// kind, which is left out; of calls inside of each other the outermost counts, and those that the library makes by itself
-/// do not. Only messages read it.
+/// RAII: the place in the user's code that adds operations to a program. Library functions end with a defaulted
+/// parameter of this type; of nested calls the outermost counts, not the library's internal ones. Used only by
+/// messages.
 export class origin {
  public:
   origin(std::source_location at = std::source_location::current()) noexcept;
   ~origin();
   origin(const origin&) = delete;
   origin& operator=(const origin&) = delete;
-  /// That of the outermost call which this thread is in, or null.
+  /// Location of the outermost active call of this thread, or null.
   static const std::source_location* current() noexcept;
-  /// How messages begin that know no program: "main.cpp:12: " of the current one, or nothing.
+  /// Prefix for messages outside a program: "main.cpp:12: ", or empty without a current location.
   static std::string prefix();
 
  private:
@@ -296,10 +301,10 @@ export class origin {
 class placed_value;
 class value_or_number;
 namespace detail {
-/// Raises the value_error for a value that is none.
+/// Raises the value_error for an empty value.
 [[noreturn]] void empty_value(const std::source_location* at = nullptr);
 }  // namespace detail
-/// A position in brackets, and where in the user's code they stand.
+/// A subscript with its source location.
 class placed_position {
  public:
   template <std::integral T> placed_position(T i, std::source_location at = std::source_location::current())
@@ -311,7 +316,7 @@ class placed_position {
   std::int64_t i_;
   std::source_location at_;
 };
-/// A value while a program is being built; the run-time evaluation mode of operations.
+/// A value of a program under construction; the run-time evaluation mode of operations.
 struct program_mode;
 export class ir::value : public operand_base {
  public:
@@ -320,7 +325,7 @@ export class ir::value : public operand_base {
   value(program* owner, value_id id) : owner_(owner), id_(id) {}
   const tensor_type& type() const;
   const lamina::shape& shape() const { return type().dims; }
-  /// Errors: value_error for an empty value, as of all operations on one.
+  /// Errors: value_error for an empty value, as for all operations on one.
   program& owner() const {
     if (!owner_) [[unlikely]]
       detail::empty_value();
@@ -328,11 +333,11 @@ export class ir::value : public operand_base {
   }
   value_id id() const { return id_; }
   bool empty() const { return owner_ == nullptr; }
-  /// What stands at a position of the first axis. Errors: shape_error for a position outside of it.
+  /// Element or slice at a position of the first axis. Errors: shape_error for a position out of bounds.
   value operator[](const placed_position& i) const;
   bool same(const value& o) const { return owner_ == o.owner_ && id_ == o.id_; }
 
-  // What the operators of typed expressions are; defined with the elementwise operations.
+  // Operators as for typed expressions; defined with the elementwise operations.
   friend value operator-(const placed_value& x);
   friend value operator!(const placed_value& x);
   friend value operator&&(const placed_value& a, const placed_value& b);
@@ -354,7 +359,7 @@ export class ir::value : public operand_base {
   value_id id_;
 };
 
-/// A value as an operand, and where in the user's code it stands: for what has no room for a last parameter that says so.
+/// A value operand with its source location, for operators, which have no room for a last parameter.
 /// Errors: value_error for an empty value.
 class placed_value {
  public:
@@ -369,7 +374,7 @@ class placed_value {
   value value_;
   std::source_location at_;
 };
-/// The same, or a number beside a value.
+/// Same, or a number combined with a value.
 class value_or_number {
  public:
   value_or_number(const value& v, std::source_location at = std::source_location::current()) : value_(v), at_(at) {
@@ -385,8 +390,8 @@ class value_or_number {
   /// Empty for a number.
   const value& held() const { return value_; }
   const std::source_location& at() const { return at_; }
-  /// The number as a constant of a program, for an operation; itself for a value. Errors: value_error where an integer type
-  /// does not hold it.
+  /// The number as a constant of `p`, for operation `op`; a value is returned as it is. Errors: value_error if an
+  /// integer type cannot represent the number.
   value in(program& p, dtype element, std::string_view op) const;
 
  private:
@@ -396,22 +401,22 @@ class value_or_number {
 };
 
 namespace detail {
-/// A copy of attributes that are plain bytes.
+/// Copies trivially copyable attributes.
 std::shared_ptr<const void> copy_of(const void* attributes, std::size_t bytes);
-/// Raises the value_error for a number that an attribute's type does not hold.
+/// Raises the value_error for a number that an attribute's type cannot represent.
 [[noreturn]] void attribute_out_of_range(std::string_view name);
 }  // namespace detail
 
-/// What JSON of programs says it is.
+/// Format name in programs' JSON.
 inline constexpr std::string_view program_format = "lamina program";
 inline constexpr std::int64_t program_format_version = 1;
-/// The kinds of values, as it writes them.
+/// Names of value kinds in JSON.
 inline constexpr std::string_view kind_names[] = {"tensor", "sequence", "optional", "optional_sequence"};
 
-// As a base, what has functions of `lamina` found without their namespace for an argument of a class in an inner one.
+// Base class that makes ADL find functions of `lamina` for classes in inner namespaces.
 struct found_in_lamina {};
 
-/// Nodes are only added; operands stand before their users.
+/// Nodes are append-only; operands precede their users.
 class ir::program : found_in_lamina {
  public:
   program() = default;
@@ -421,24 +426,24 @@ class ir::program : found_in_lamina {
   program& operator=(program&&) = default;
 
   value input(std::string_view name, const tensor_type& type, bool uniform = false);
-  /// The state of a name; asked for twice it is the same. Errors: shape_error, type_error if the types differ.
+  /// The state with a name, created on first use. Errors: shape_error, type_error if the types differ.
   value state(std::string_view name, const tensor_type& type);
   value constant(any_tensor data);
-  /// The constant that a node of any program is.
+  /// Copies a constant node of any program.
   value constant(const node& of);
-  /// A number as a rank-0 constant. Errors: value_error where an integer type does not hold it.
+  /// A number as a rank-0 constant. Errors: value_error if an integer type cannot represent it.
   value number(double v, dtype element);
   value number(std::int64_t v, dtype element);
   value number(std::uint64_t v, dtype element);
-  /// Adds an operation, or finds the equal one unless `common_subexpressions` is off. Errors: shape_error, type_error naming operation and
-  /// operand types; value_error for a wrong number of operands or subprograms.
+  /// Adds an operation, or returns an equal existing one unless `common_subexpressions` is off. Errors: shape_error,
+  /// type_error naming operation and operand types; value_error for a wrong number of operands or subprograms.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
   /// Errors: state_error for a value of another program.
   void output(std::string_view name, const value& v);
-  /// Gives output `i` another value. Errors: state_error for a value of another program.
+  /// Replaces the value of output `i`. Errors: state_error for a value of another program.
   void replace_output(std::size_t i, const value& v);
-  /// Gives a state its value for the next run; once per state. Errors: state_error, shape_error, type_error.
+  /// Assigns a state's value for the next run; once per state. Errors: state_error, shape_error, type_error.
   void assign(const value& state, const value& v);
 
   const std::vector<node>& nodes() const { return nodes_; }
@@ -456,42 +461,43 @@ class ir::program : found_in_lamina {
   /// The node of an input, or -1.
   std::int32_t find_input(std::string_view name) const;
 
-  /// The number that all elements of a constant are; empty for values that are no such constant.
+  /// The number that all elements of a constant equal; empty for other values.
   std::optional<double> number_of(value_id v) const;
-  /// Between which numbers a node holds its operand 0, where it does nothing else; empty where one of them is NaN.
+  /// Bounds of a node that only clamps its operand 0; empty if a bound is NaN.
   std::optional<value_bounds> bounds_of(const node& n) const;
-  /// Whether a run may find an operand of a node wrong, or one of a node in its subprograms.
+  /// Whether a run may reject an operand of a node, or of a node in its subprograms.
   bool may_fail(const node& n) const;
 
-  /// Which nodes the roots reach.
+  /// For each node, whether a root reaches it.
   std::vector<char> reachable() const;
   program_id id() const;
-  /// A listing, one line a node, numbered in the order in which the roots reach them.
+  /// A listing, one line per node, numbered in the order in which the roots reach them.
   std::string dump() const;
   std::string to_dot() const;
-  /// What `read_program` reads: nodes with all attributes, subprograms, constants, every number exactly.
+  /// JSON for `read_program`: nodes with all attributes, subprograms and constants, every number exact.
   std::string to_json() const;
 
-  /// Path of the layer being traced; errors begin with it, and the nodes that are added keep it.
+  /// Path of the layer being traced; errors begin with it, and added nodes store it.
   std::string path;
-  /// Whether nodes also keep where in the user's code they were added: `main.cpp:12: encoder`.
+  /// Whether nodes also store their source location: `main.cpp:12: encoder`.
   bool origins = false;
-  /// What a node that is added now keeps as its path.
+  /// Path that a node added now stores.
   std::string place() const;
-  /// Is told of each node that is added.
+  /// Called for each added node.
   std::function<void(std::int32_t node)> added;
-  /// What messages call it where values of two programs are mixed up.
+  /// Name in messages about mixing values of two programs.
   std::string title;
-  /// Whether an operation that is equal to one that is there is that one.
+  /// Whether equal operations are merged (CSE).
   bool common_subexpressions = true;
-  /// How often an operation was found instead of added.
+  /// Number of operations found instead of added.
   std::int64_t joined() const { return joined_; }
-  /// Randomness: each call site has its own number, so that two never merge.
+  /// Number for the next call site of a random operation; unique, so that two are never merged.
   std::int64_t next_site() { return sites_++; }
-  /// How many sites there are.
+  /// Number of sites.
   std::int64_t sites() const { return sites_; }
   void sites(std::int64_t count) { sites_ = count; }
-  /// Moves a value's program into this one as a copy of the reachable part, with inputs replaced; used by `call` and passes.
+  /// Inlines a copy of the part of `sub` that its roots reach, with inputs replaced by `arguments`; used by `call` and
+  /// passes.
   std::vector<value> inlined(const program& sub, view<const value> arguments);
 
  private:
@@ -510,7 +516,7 @@ class ir::program : found_in_lamina {
   std::int64_t sites_ = 0, joined_ = 0;
 };
 
-/// While it lives, what is added to a program belongs to a path that says already where it comes from.
+/// RAII: nodes added to the program store this path, which already includes their origin.
 class path_of {
  public:
   path_of(program& p, std::string path);
@@ -524,41 +530,40 @@ class path_of {
   bool origins_;
 };
 
-/// Whether a value of a type may stand where another type is expected: the same kind, element type and rank, and extents that
-/// may be equal.
+/// Whether a value of type `given` is acceptable as `wanted`: same kind, element type and rank, and compatible extents.
 constexpr bool accepts(const tensor_type& wanted, const tensor_type& given) {
   return wanted.kind == given.kind && wanted.element == given.element && fits(wanted.dims, given.dims);
 }
-/// The extents that two shapes of one rank have in common; `dyn` where they differ.
+/// The equal extents of two shapes of one rank; `dyn` where they differ.
 constexpr shape common_extents(shape a, const shape& b) {
   for (int i = 0; i < a.rank; ++i)
     if (a[i] != b[i]) a[i] = dyn;
   return a;
 }
 
-/// What the names of a subprogram mean for these operands; its names that no input has are unknown outside.
-/// Errors: shape_error where a name would mean two numbers.
+/// Binds the names of a subprogram for these operands; names of no input are unknown outside.
+/// Errors: shape_error if a name would be bound to two numbers.
 dimension_names names_of(const program& subprogram, view<const tensor_type> operands, std::string_view op,
                          std::string_view path);
 
 namespace detail {
-/// Raises the value_error of a definition that asks for an operand or result which there is not.
+/// Raises the value_error for a definition that uses a nonexistent operand or result.
 [[noreturn]] void no_such_part(std::string_view op, std::string_view member, std::string_view what, std::size_t i,
                                std::size_t count);
-// What a definition says for passes, checked where it enters. Errors: value_error, which names operation and member.
+// Validation of a definition's answers for passes. Errors: value_error, which names operation and member.
 channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights);
 axis_view checked_part(std::string_view op, axis_view said, const shape& whole);
 image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call);
 void check_map(const axis_map& said);
 }  // namespace detail
 
-/// The call of a gradient rule: the gradients of the results, the node's operands and results, and what is wanted.
+/// Call of a gradient rule: the gradients of the results, the node's operands and results, and the wanted gradients.
 export struct gradient_call {
   program& owner;
   const node& of;
-  view<const value> inputs, results, gradients;  // gradients: an empty value where a result has none
+  view<const value> inputs, results, gradients;  // gradients: an empty value for a result without one
   view<const bool> wanted;
-  view<value> out;  // to be filled where wanted
+  view<value> out;  // filled by the rule if wanted
   std::vector<value> (*reverse)(program&, view<const value> of, view<const value> start,
                                 view<const value> with_respect_to) = nullptr;
 
@@ -570,7 +575,7 @@ export struct gradient_call {
   template <class F> void operator()(std::size_t i, F rule) {
     if (wanted[checked("operand", i, wanted.size())]) out[i] = rule();
   }
-  /// Sets the gradient of the only operand: of operations that have one, no rule is called where it is not wanted.
+  /// Sets the gradient of the only operand: unary operations' rules run only if it is wanted.
   void operator()(const value& of_operand) { out[0] = of_operand; }
 
  private:
@@ -581,34 +586,34 @@ export struct gradient_call {
   }
 };
 
-/// How operands and results of a call take part in one axis of its first result. An operation says in `static void
-/// map_axis(const attributes&, axis_map&)` whether positions of that axis are independent; calls on samples, which may have
-/// different numbers of positions, are then merged into one call on the positions of all. Nothing is independent by default.
-/// Of an operation with a subprogram, `axis` is one of the subprogram's operands, and the answer says where it lies in the
-/// operands and results of the call.
+/// How operands and results of a call relate to one axis of its first result. An operation's `static void
+/// map_axis(const attributes&, axis_map&)` states whether positions of that axis are independent; calls on samples,
+/// possibly with different numbers of positions, are then batched into one call on all positions. The default is not
+/// independent. For an operation with a subprogram, `axis` is one of the subprogram's operands, and the answer is its
+/// axis in the call's operands and results.
 export struct axis_map {
-  static constexpr int shared = -1;  ///< of an operand: all merged calls have the same one
-  static constexpr int either = -2;  ///< it has one position, as the result does: shared, or joined along `axis`
+  static constexpr int shared = -1;  ///< for an operand: all merged calls share it
+  static constexpr int either = -2;  ///< it has one position, like the result: shared, or concatenated along `axis`
 
   axis_map(int along, view<const tensor_type> operand_types, view<const tensor_type> result_types);
   int axis;
-  view<const tensor_type> in, out;  ///< types of the call
-  std::string_view operation;       ///< its name, for messages
-  bool independent = false;  ///< positions do not see each other, and the bits of one do not depend on their number
-  std::vector<int> operands, results;  ///< the axis along which each is joined, `axis` at first; or `shared`, `either`
-  bool leading_axes = false;  ///< operands of equal rank may have one more axis in front: calls become its positions
-  bool worth_copies = false;  ///< one call gains more than copying its operands together costs
-  std::int64_t carried = 0;   ///< of a subprogram: its first results are its first operands when it runs again
-  std::shared_ptr<const void> attributes;  ///< those for any number of positions, where the call's name that number
+  view<const tensor_type> in, out;     ///< types of the call
+  std::string_view operation;          ///< operation name, for messages
+  bool independent = false;            ///< positions are independent, and the bits of one do not depend on their number
+  std::vector<int> operands, results;  ///< axes of concatenation, initially `axis`; or `shared`, `either`
+  bool leading_axes = false;           ///< operands of equal rank may get a leading axis whose positions are the calls
+  bool worth_copies = false;           ///< one call saves more than concatenating its operands costs
+  std::int64_t carried = 0;  ///< subprogram: number of leading results that are its next run's leading operands
+  std::shared_ptr<const void> attributes;  ///< valid for any number of positions, if the call's are not
 
-  /// Whether the axis stands before one of the first operand; negative ones count from its end.
+  /// Whether the axis precedes axis `other` of the first operand; negative ones count from its end.
   bool before(std::int64_t other) const;
-  /// Whether it is another one.
+  /// Whether it differs from `other`.
   bool beside(std::int64_t other) const;
   void share(std::size_t operand) { operands[checked(operand)] = shared; }
-  /// An operand that broadcasts to the first result; false where the axis is a different one of the operand.
+  /// Handles an operand that broadcasts to the first result; false if the axis is a different one of the operand.
   bool broadcast(std::size_t operand);
-  /// Of an operation on elements at the same position, with operands that broadcast.
+  /// Handles an elementwise operation with broadcasting operands.
   void elementwise();
 
  private:
@@ -619,7 +624,7 @@ export struct axis_map {
   }
 };
 
-/// The words of a mismatch: "matmul: the inner sizes differ: [2x3] [4x5]". Element types stand there where they matter.
+/// Message of a mismatch: "matmul: the inner sizes differ: [2x3] [4x5]". Includes element types if relevant.
 constexpr text mismatch_diagnostic(std::string_view op, const inference& found, view<const tensor_type> in) {
   text t;
   t << op << ": " << found.why << ":";

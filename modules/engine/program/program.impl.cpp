@@ -28,7 +28,7 @@ std::uint64_t hash_bytes(std::uint64_t h, const void* data, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) last = last << 8 | p[i];
   return mix(h, last);
 }
-/// Two words of many bytes, from chains that do not wait for each other.
+/// 128-bit digest of bytes, from independent chains.
 void digest(const void* data, std::size_t n, std::uint64_t (&words)[2]) {
   constexpr std::size_t lanes = 4;
   std::uint64_t chain[2][lanes];
@@ -61,14 +61,14 @@ std::vector<program_id> ids_of(const std::vector<std::shared_ptr<const program>>
   return ids;
 }
 
-// Another operation of the same name is another one. Classes without a name of their own beyond a file differ by place.
+// Distinguishes operations of the same name by their type. Types local to a file differ by address.
 std::uint64_t hash_of_users(std::uint64_t h, const operation& op) {
   h = hash_text(h, op.type);
   const bool local = op.type.find("(anonymous") != op.type.npos || op.type.find("::(lambda") != op.type.npos;
   return local ? mix(h, reinterpret_cast<std::uintptr_t>(&op)) : h;
 }
 
-// The hash of a node from those of its operands and subprograms; `place` is the number of an input among the inputs.
+// Hash of a node from those of its operands and subprograms; `place` is the index of an input.
 std::uint64_t hash_node(const node& n, const std::vector<program_id>& subprograms, std::uint64_t seed,
                         std::int64_t place, const std::function<std::uint64_t(std::int32_t)>& operand) {
   std::uint64_t h = mix(seed, static_cast<std::uint64_t>(n.kind));
@@ -103,7 +103,7 @@ bool same_node(const node& a, const node& b) {
   return true;
 }
 
-// The beginning of an error: the layer, or the place in the user's code, that it is about, if it is known.
+// Prefix of an error: the layer, or the location in the user's code, if known.
 text begin_at(std::string_view place) {
   text t;
   if (!place.empty()) t << place << ": ";
@@ -162,19 +162,19 @@ void detail::empty_value(const std::source_location* at) {
   raise(error_kind::value, t << "an operand is an empty value, which no program has");
 }
 
-// ---- where operations come from -------------------------------------------------------------------------------------
+// ---- origins of operations ------------------------------------------------------------------------------------------
 
 namespace {
 constinit thread_local const std::source_location* outermost = nullptr;
 
-// The folder that the library's own sources are compiled in.
+// Folder of the library's own sources.
 constexpr std::string_view library_folder() {
   constexpr std::string_view here = std::source_location::current().file_name(),
                              inside = "engine/program/program.impl.cpp";
   static_assert(here.ends_with(inside));
   return here.substr(0, here.size() - inside.size());
 }
-// Whether a call stands in the library itself, which is nobody's place.
+// Whether a call is in the library itself, which is no user's location.
 bool of_library(std::string_view file) noexcept { return file.starts_with(library_folder()); }
 }  // namespace
 origin::origin(std::source_location at) noexcept : at_(at), outer_(outermost) {
@@ -205,7 +205,7 @@ path_of::~path_of() {
 }
 
 namespace {
-// A number of rank 0, or nothing where its type does not hold it.
+// A rank-0 number, or an empty tensor if its type cannot represent it.
 template <class V> any_tensor rank_0_of(V v, dtype element) {
   any_tensor t(tensor_type{element, {}});
   const bool holds = with_type(element, [&]<class T>() {
@@ -225,7 +225,7 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
         any_tensor t = rank_0_of(n, element);
         if (!t) {
           text words = begin_at(p.place());
-          if (p.origins) words << op << ": ";  // else the words are those of typed expressions
+          if (p.origins) words << op << ": ";  // otherwise the message equals that of typed expressions
           detail::raise(error_kind::value, words << detail::number_mismatch(n, element));
         }
         return p.constant(std::move(t));
@@ -335,7 +335,7 @@ void detail::attribute_out_of_range(std::string_view name) {
 }
 
 namespace {
-// What is asked of every node with subprograms; functions that users call say more.
+// Checks common to all nodes with subprograms; functions that users call report more detail.
 void check_subprogram(const program& sub, view<const tensor_type> operands, text& why) {
   if (!sub.states().empty() || !sub.assignments().empty()) why << "a subprogram has no states of its own";
   else if (sub.inputs().size() != operands.size())
@@ -344,7 +344,7 @@ void check_subprogram(const program& sub, view<const tensor_type> operands, text
     if (const auto& wanted = sub.at(sub.inputs()[i]).results[0]; !accepts(wanted, operands[i]))
       why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
 }
-// The results of a subprogram, with the names of its extents replaced by what its operands make of them.
+// Result types of a subprogram, with extents' names replaced by their values for the operands.
 std::vector<tensor_type> output_types(const program& sub, view<const tensor_type> operands, std::string_view op,
                                       std::string_view place) {
   const dimension_names names = names_of(sub, operands, op, place);
@@ -366,7 +366,7 @@ std::vector<tensor_type> inferred_types(const operation& op, const void* attribu
   return {found.results, found.results + found.count};
 }
 
-// The constants among the operands that decide shapes.
+// Constants among the operands that determine shapes; null for all others.
 std::vector<const any_tensor*> known_elements(const operation& op, view<const value> operands) {
   std::vector<const any_tensor*> known;
   if (op.shape_operands == 0) return known;
@@ -377,7 +377,7 @@ std::vector<const any_tensor*> known_elements(const operation& op, view<const va
   return known;
 }
 
-// The one place that keeps sequences and optionals from operations that do not say that they take them.
+// Rejects sequences and optionals for operations that do not declare support for them.
 void check_kinds(const operation& op, view<const tensor_type> types, std::string_view what, std::string_view place) {
   if (op.takes_kinds) return;
   for (std::size_t i = 0; i < types.size(); ++i)
@@ -386,7 +386,7 @@ void check_kinds(const operation& op, view<const tensor_type> types, std::string
                                                       << ", and the operation takes and gives tensors");
 }
 
-// Refuses numbers of operands and subprograms that an operation does not take.
+// Rejects wrong numbers of operands and subprograms.
 void check_counts(const operation& op, std::size_t operands, std::size_t subprograms, std::string_view place) {
   const bool fits = op.operands < 0 ? operands != 0 : operands == static_cast<std::size_t>(op.operands);
   if (fits && subprograms == static_cast<std::size_t>(op.subprograms)) return;
@@ -399,7 +399,7 @@ void check_counts(const operation& op, std::size_t operands, std::size_t subprog
 }
 }  // namespace
 
-// Of an operation that runs one of several subprograms: the results of another one are those of the first.
+// For an operation that runs one of several subprograms: checks that `other` has the results of the first.
 void program::same_results(const program& other, view<const tensor_type> inside, const operation& op, text& why,
                            view<tensor_type> results) const {
   check_subprogram(other, inside, why);
@@ -459,7 +459,7 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
 }
 
 void program::check_owner(const value& v, std::string_view what) const {
-  if (&v.owner() == this) return void(v.type());  // refuses a value of what was moved away
+  if (&v.owner() == this) return void(v.type());  // rejects a value of a moved-from program
   text t = begin_at(place());
   t << what << " belongs to ";
   if (title.empty() || v.owner().title.empty()) t << "another program";
@@ -541,7 +541,7 @@ program_id program::id() const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     std::int64_t mine = nodes_[i].kind == node_kind::input ? place++ : 0;
     if (!needed[i]) continue;
-    // once for both words: with each level of subprograms the work would double
+    // once for both words: otherwise the work would double with each level of subprograms
     const auto subprograms = ids_of(nodes_[i].subprograms);
     for (std::size_t w = 0; w < 2; ++w)
       h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, mine,
@@ -707,7 +707,7 @@ std::string program::dump() const {
 
 namespace {
 
-/// A drawing: programs that operations run are clusters beside the one that they stand in, each drawn once.
+/// A drawing: subprograms are clusters beside the program that uses them, each drawn once.
 class drawing {
  public:
   explicit drawing(const program& p) {
@@ -761,7 +761,7 @@ class drawing {
     for (std::size_t o = 0; o < p.outputs().size(); ++o) {
       text label, name;
       quoted(label, "output " + p.outputs()[o].name);
-      if (k > 0) name << output_name(k, o);  // names are of their own program
+      if (k > 0) name << output_name(k, o);  // names are unique only within a program
       else name << label.view();
       all_ << indent << name.view() << " [";
       if (k > 0) all_ << "label=" << label.view() << ", ";

@@ -1,4 +1,4 @@
-// Copies a program into another one, node by node, and knows what became of each value: what all passes share.
+// Copies a program into another, node by node, and maps each value to its copy; shared by all passes.
 module lamina:rewriter;
 import :program;
 import :tensor;
@@ -17,7 +17,7 @@ class rewriter {
   program& to;
 
   bool has(value_id v) const { return static_cast<bool>(made_[place(v)]); }
-  /// What a value became, which must be known.
+  /// The copy of a value; must exist.
   value at(value_id v) const { return {&to, made_[place(v)]}; }
   std::vector<value> operands(const node& n) const {
     std::vector<value> in;
@@ -25,13 +25,13 @@ class rewriter {
     return in;
   }
   void set(value_id v, const value& becomes) { made_[place(v)] = becomes.id(); }
-  /// The results of a node, of which passes may leave out those that nothing reads.
+  /// Sets the copies of a node's results; empty ones, which nothing reads, are skipped.
   void set(std::int32_t node, view<const value> results) {
     for (std::size_t r = 0; r < results.size(); ++r)
       if (!results[r].empty()) set({node, static_cast<std::int32_t>(r)}, results[r]);
   }
 
-  /// Copies a node as it is, an operation on what its operands became.
+  /// Copies a node unchanged; an operation gets the copies of its operands.
   void copy(std::int32_t i) {
     const node& n = from.at(i);
     switch (n.kind) {
@@ -44,7 +44,7 @@ class rewriter {
   void copy_inputs() {
     for (auto i : from.inputs()) copy(i);
   }
-  /// Copies an operation on other operands.
+  /// Copies an operation with other operands.
   void copy(std::int32_t i, view<const value> operands) {
     const node& n = from.at(i);
     to.path = n.path;
@@ -54,7 +54,7 @@ class rewriter {
     to.path = from.path;
   }
 
-  /// A value, copied with what it needs and is not there yet.
+  /// Copies a value and its dependencies as far as missing.
   value reach(value_id v) {
     std::vector<std::int32_t> stack{v.node};  // deep nets would overflow recursion
     while (!stack.empty()) {
@@ -69,8 +69,8 @@ class rewriter {
     }
     return at(v);
   }
-  /// Copies all inputs, what the roots reach, and the roots. `rewrite(i, n)` says of each operation whether it has set what it
-  /// became; else it is copied.
+  /// Copies all inputs, all nodes that the roots reach, and the roots. `rewrite(i, n)` returns whether it has set the
+  /// copy of operation i; otherwise it is copied.
   template <class F> void run(F rewrite) {
     const auto needed = from.reachable();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(from.nodes().size()); ++i) {
@@ -91,11 +91,11 @@ class rewriter {
   std::size_t place(value_id v) const {
     return first_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result);
   }
-  std::vector<std::size_t> first_;  // of each node, the place of result 0
+  std::vector<std::size_t> first_;  // index of each node's result 0 in `made_`
   std::vector<value_id> made_;
 };
 
-/// A program with the calls for which `inline_it(n)` holds replaced by what they call, calls in there too.
+/// Inlines calls for which `inline_it(n)` holds, recursively.
 template <class F> std::shared_ptr<program> with_calls_inlined(const program& p, F inline_it) {
   auto flat = std::make_shared<program>();
   flat->common_subexpressions = p.common_subexpressions;

@@ -1,4 +1,4 @@
-// Which part of a range int8 numbers are to stand for, from a histogram of it.
+// Chooses the part of a range that int8 numbers cover, from its histogram.
 module lamina:quantize.calibration.impl;
 import :core;
 import :quantize;
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t levels = 256;  // of int8
 
-// A histogram whose bins have a middle each.
+// A histogram; the middle of a bin represents its values.
 struct histogram {
   const value_range& range;
   double width;
@@ -18,11 +18,11 @@ struct histogram {
   std::size_t size() const { return range.counts.size(); }
   double count(std::size_t i) const { return static_cast<double>(range.counts[i]); }
   double middle(std::size_t i) const { return range.low + (static_cast<double>(i) + 0.5) * width; }
-  /// The part between -t and t, with 0.
+  /// The part of the range within [-t, t], extended to contain 0.
   value_range within(double t) const {
     return {range.name, std::max(std::min(range.low, 0.0), -t), std::min(std::max(range.high, 0.0), t)};
   }
-  /// The number of a level, 0 to 255, that stands for x in a range.
+  /// The level, 0 to 255, that represents x in a range.
   static std::size_t level(double x, const value_range& r) {
     const double at = (std::clamp(x, r.low, r.high) - r.low) / (r.high - r.low) * static_cast<double>(levels - 1);
     return static_cast<std::size_t>(std::nearbyint(at));
@@ -43,10 +43,10 @@ value_range of_percentile(const histogram& h, double percentile) {
   return r;
 }
 
-// Of the values in a range, those beyond it counted at its ends, from what 256 levels make of it: sum of p log(p / q).
+// Divergence, sum of p log(p / q), of the values clamped to a range (p) from their quantization to 256 levels (q).
 double divergence(const histogram& h, const value_range& r) {
   struct level {
-    double count = 0, bins = 0;  // of values, and bins that have some
+    double count = 0, bins = 0;  // of values, and of nonempty bins
   };
   std::vector<level> of_level(levels);
   std::vector<double> inside(h.size());
@@ -70,7 +70,7 @@ double divergence(const histogram& h, const value_range& r) {
   for (std::size_t i = 0; i < h.size(); ++i) {
     if (inside[i] == 0) continue;
     const level& l = of_level[histogram::level(h.middle(i), r)];
-    // Where values at an end have no level of their own, they cost as if one of them in all had it.
+    // Clamped values without a level of their own cost as much as if a single value had that level.
     const double p = inside[i] / all, q = l.bins > 0 ? l.count / l.bins / kept : 1 / all;
     sum += p * std::log(p / q);
   }
@@ -83,14 +83,15 @@ double squared_error(const histogram& h, const value_range& r) {
   for (std::size_t i = 0; i < h.size(); ++i) {
     if (h.count(i) == 0) continue;
     const double x = h.middle(i), error = x - (r.low + static_cast<double>(histogram::level(x, r)) * step);
-    // The middle of a bin that is wider than a step tells nothing of the others in it.
+    // If a bin is wider than a step, its middle does not represent its other values: uses the mean error of a uniform
+    // distribution.
     const bool inside = x >= r.low && x <= r.high;
     sum += h.count(i) * (inside && h.width > step ? step * step / 12 : error * error);
   }
   return sum;
 }
 
-// The least of a cost over the ranges from -t to t, cut to what there is.
+// The range of least cost among [-t, t], each cut to the range of the values.
 template <class Cost> value_range least(const histogram& h, Cost cost) {
   const double max = std::max(-h.range.low, h.range.high);
   value_range best = h.within(max);

@@ -1,4 +1,4 @@
-// What quantizing finds in a program: products with parameters, and what follows them in the same pass.
+// Finds what quantization needs in a program: products with parameters, and the operations fused into their pass.
 module lamina:quantize.products;
 import :context;
 import :core;
@@ -21,30 +21,30 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// A product with parameters. `result` is what its pass gives, behind bias and clamp.
+/// A product with parameters. `result` is the result of its pass, after bias and clamp.
 struct product_site {
-  std::string name, why;  // why: it cannot be quantized
+  std::string name, why;  // why: the reason that it cannot be quantized
   std::int32_t node = -1;
   value_id x, weight, bias, result;
-  std::vector<std::int32_t> inside;  // the nodes of the pass but the last
+  std::vector<std::int32_t> inside;  // nodes of the pass except the last
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   std::int64_t channels = 0;
   std::string in() const { return name + ":in"; }
   std::string out() const { return name + ":out"; }
 };
 
-/// A sum of two values that can be int8, or an average of one, made of products. `result` of a sum is behind a relu that
-/// alone reads it.
+/// A sum of two values, or an average of one, that can be int8 and derives from products. `result` of a sum is after
+/// the relu that alone reads it, if any.
 struct mean_site {
   std::string name;
   std::int32_t node = -1;
   value_id result;
-  std::optional<pool2d_attributes> window;  // of an average
+  std::optional<pool2d_attributes> window;  // for an average
   bool relu = false;
   std::string out() const { return name + ":out"; }
 };
 
-/// Errors: value_error and type_error for samples that are no inputs of a program.
+/// Errors: value_error and type_error for samples that do not fit the inputs of a program.
 void check_samples(std::string_view who, const program& p, view<const std::vector<any_tensor>> samples) {
   text t;
   for (std::size_t k = 0; k < samples.size(); ++k) {
@@ -61,7 +61,7 @@ void check_samples(std::string_view who, const program& p, view<const std::vecto
   }
 }
 
-/// A program made ready to be quantized: calls in place, batch norms folded, products found.
+/// A program prepared for quantization: calls inlined, batch norms folded, products found.
 class product_finder {
  public:
   product_finder(const program& p, const parameter_store& all) {
@@ -99,7 +99,7 @@ class product_finder {
   const std::vector<product_site>& sites() const { return sites_; }
   const std::vector<mean_site>& means() const { return means_; }
   const std::vector<char>& needed() const { return needed_; }
-  /// Copies what outputs and assignments need into another program of the same inputs.
+  /// Copies the nodes that outputs and assignments need into another program with the same inputs.
   void copy_whole(rewriter& copy) const {
     copy.copy_inputs();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_->nodes().size()); ++i)
@@ -108,7 +108,8 @@ class product_finder {
   /// Whether a node depends on parameters and constants alone.
   bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
 
-  /// Whether a node takes int8 as it takes float where `int8` holds of its operands: it moves numbers, or bounds them.
+  /// Whether a node works on int8 as on float, given that `int8` is true for its operands: it moves numbers, or clamps
+  /// them.
   template <class F> bool stays_int8(const node& n, F int8) const {
     if (n.inputs.empty() || !int8(n.inputs[0])) return false;
     if (program_->bounds_of(n)) return true;
@@ -121,7 +122,7 @@ class product_finder {
     return true;
   }
 
-  /// What depends on parameters alone.
+  /// Evaluates a value that depends on parameters alone.
   any_tensor compute(value_id v) {
     const node& n = program_->at(v);
     if (n.kind == node_kind::state) return states_.find(n.name)->value();
@@ -140,7 +141,7 @@ class product_finder {
   }
 
  private:
-  // The name of the state of most elements that a value is made of: of weights, not of the factors that joined them.
+  // Name of the largest state that a value derives from: the weights, not factors that were folded into them.
   static std::string weight_behind(const program& values, value_id v) {
     std::vector<value_id> stack{v};
     std::string name;
@@ -200,7 +201,7 @@ class product_finder {
     return limits && limits->low == 0 && limits->high == std::numeric_limits<double>::infinity();
   }
 
-  // What comes of quantized products alone can be int8: through maxima, averages and what moves numbers.
+  // Finds values derived from quantized products alone, which can be int8: through maxima, averages and moves.
   void find_means(std::map<std::string, int>& named) {
     const program& p = *program_;
     std::set<value_id> can;
@@ -281,7 +282,7 @@ class product_finder {
     }
     return s;
   }
-  // The one node that reads a value, which nothing else does; 0, which is no operation's, where there is none.
+  // The single reader of a value; 0, which is never an operation, if there are none or several.
   std::int32_t only_user(value_id v) const {
     const auto& u = users_[static_cast<std::size_t>(v.node)];
     return root_[static_cast<std::size_t>(v.node)] || u.size() != 1 ? 0 : u[0];
@@ -296,12 +297,12 @@ class product_finder {
   }
   std::shared_ptr<program> program_;
   parameter_store states_;
-  std::map<std::string, std::string> folded_;  // of what was computed, the weights that it was made of
+  std::map<std::string, std::string> folded_;  // from the name of a folded state to that of its weights
   std::vector<product_site> sites_;
   std::vector<mean_site> means_;
   std::vector<char> needed_, settled_, root_;
   std::vector<std::vector<std::int32_t>> users_;
-  std::set<value_id> read_;  // by an operation, or as an output
+  std::set<value_id> read_;  // values read by an operation, or output
 };
 
 }  // namespace lamina::detail

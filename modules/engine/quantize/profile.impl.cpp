@@ -1,4 +1,4 @@
-// Ranges of values on samples, and the files that they are kept in.
+// Ranges of values on samples, and their files.
 module lamina:quantize.profile.impl;
 import :context;
 import :core;
@@ -41,7 +41,7 @@ bool read_id(std::string_view s, program_id& id) {
   return true;
 }
 
-// Which value each range of a profile is of.
+// The value that each range of a profile belongs to.
 struct observed {
   std::string name;
   value_id of;
@@ -54,7 +54,7 @@ std::vector<observed> observed_values(const detail::product_finder& found) {
   return all;
 }
 
-// A program of the same inputs with the extrema of each value as its outputs.
+// A program with the same inputs whose outputs are the extrema of each value.
 program with_extrema(const detail::product_finder& found, const std::vector<observed>& all) {
   program to;
   rewriter copy(found.of(), to);
@@ -66,7 +66,7 @@ program with_extrema(const detail::product_finder& found, const std::vector<obse
   return to;
 }
 
-// A program of the same inputs with some values as its outputs.
+// A program with the same inputs whose outputs are some of the values.
 std::shared_ptr<const program> with_values(const detail::product_finder& found, view<const observed> some) {
   const auto to = std::make_shared<program>();
   rewriter copy(found.of(), *to);
@@ -82,7 +82,7 @@ void count(const any_tensor& x, value_range& r) {
     ++r.counts[std::min(last, static_cast<std::size_t>(std::max(0.0, (static_cast<double>(v) - r.low) * per_bin)))];
 }
 
-// Counts the numbers of each value in equal parts of its range, some values at a time, so that their tensors do not take too much memory.
+// Fills the histogram of each value, some values at a time, so that their tensors do not take too much memory.
 void count_values(detail::product_finder& found, view<const observed> values, int bins,
                   view<const std::vector<any_tensor>> samples, quantization_profile& to) {
   constexpr std::size_t max = std::size_t(256) << 20;

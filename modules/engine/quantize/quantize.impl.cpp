@@ -1,4 +1,4 @@
-// The pass: a program written again, with its products in int8.
+// Rewrites a program with its products in int8.
 module lamina:quantize.impl;
 import :core;
 import :dtype;
@@ -26,7 +26,7 @@ namespace {
 using detail::mean_site;
 using detail::product_site;
 
-// A quantized value and what it stands for.
+// A quantized value with its scale and zero point.
 struct quantized_value {
   value q;
   quantization_numbers numbers;
@@ -39,8 +39,8 @@ class quantizing {
     made_->common_subexpressions = found.of().common_subexpressions;
   }
 
-  // The float program, with two outputs for each product that can be quantized: the sum of squared errors of its int8 form, whose
-  // operands are the float ones, and the sum of the squares of its results.
+  // The float program, with two outputs for each product that can be quantized: the sum of squared errors of its int8
+  // form on the float operands, and the sum of squares of its results.
   struct measured_program {
     std::shared_ptr<const program> program;
     std::vector<std::string> products;
@@ -102,7 +102,7 @@ class quantizing {
     }
     return all;
   }
-  // Which products are quantized, and why the others are not.
+  // Decides which products are quantized, and records why the others are not.
   void choose() {
     std::vector<std::string_view> names;
     for (const auto& s : found_.sites()) names.push_back(s.name);
@@ -124,11 +124,11 @@ class quantizing {
       }
       report_.products.push_back(std::move(r));
     }
-    // Profiles that know nothing of a sum or an average leave it float.
+    // A sum or average without a range in the profile stays float.
     for (const auto& s : found_.means())
       if (ranges_.find(s.out())) mean_at_[s.node] = &s;
   }
-  // A name is that of a product, or of the layer whose parameter that is.
+  // A name is that of a product, or of the layer that owns its parameter.
   static bool keeps(std::string_view given, std::string_view product) {
     return product == given ||
            (product.starts_with(given) && (product[given.size()] == '.' || product[given.size()] == '#'));
@@ -152,7 +152,7 @@ class quantizing {
       copy_.copy(v.node);
       return copy_.at(v);
     }
-    if (found_.settled_at(v)) {  // of parameters, and read by what stays float
+    if (found_.settled_at(v)) {  // parameter-only, and read by a float operation
       in_float(v.node, found_.of().at(v));
       return copy_.at(v);
     }
@@ -165,7 +165,7 @@ class quantizing {
     const auto numbers = numbers_of(name);
     return int8_[v] = {quantize(as_float(v), scalars(numbers)), numbers};
   }
-  // The int8 number that stands for a bound.
+  // A bound as an int8 number.
   static std::int64_t rounded(double v, const quantization_numbers& as) {
     return static_cast<std::int64_t>(
         std::clamp(std::nearbyint(v / static_cast<double>(as.scale)) + as.zero_point, -128.0, 127.0));
@@ -192,7 +192,7 @@ class quantizing {
     value weight, scale;
     std::vector<float> scales;
   };
-  // Each output channel has a scale of its own, and no zero point.
+  // One scale per output channel, no zero points.
   const weights& weights_of(const product_site& s, bool conv) {
     const node& n = found_.of().at(s.node);
     const bool columns = !conv && !static_cast<const matmul_attributes*>(n.attributes.get())->transpose_b;
@@ -235,7 +235,7 @@ class quantizing {
     if (s.bias) {
       const any_tensor b = found_.compute(s.bias);
       const auto all = b.elements<float>();
-      constexpr double max = 1 << 30;  // so that sums of a few thousand products stay within int32 beside it
+      constexpr double max = 1 << 30;  // leaves room in int32 for sums of a few thousand products
       for (std::size_t o = 0; o < q.size(); ++o)
         q[o] = static_cast<std::int32_t>(
             std::clamp(std::nearbyint(static_cast<double>(all[o]) /
@@ -263,7 +263,7 @@ class quantizing {
     int8_[s.result] = {q, y};
   }
 
-  // A sum or an average in int8, where its operands are; a relu behind a sum is a bound of it.
+  // A sum or an average in int8, if its operands are int8; a relu after a sum becomes a bound.
   void mean(const mean_site& s) {
     const node& n = found_.of().at(s.node);
     const auto a = int8_.find(n.inputs[0]), b = s.window ? a : int8_.find(n.inputs[1]);
@@ -282,7 +282,7 @@ class quantizing {
 
   // ---- everything else ------------------------------------------------------------------------------------------------
 
-  // Operations that take int8 as they take float, if their operands are int8 and stand for numbers alike.
+  // Operations that work on int8 as on float, if their operands are int8 with the same scale and zero point.
   bool in_int8(std::int32_t i, const node& n) {
     if (!found_.stays_int8(n, [&](value_id v) { return int8_.contains(v); })) return false;
     const auto [q, numbers] = int8_.at(n.inputs[0]);
@@ -304,7 +304,7 @@ class quantizing {
     made_->path.clear();
     return true;
   }
-  // Of an operand whose shape alone is read.
+  // For an operand of which only the shape is read: either form.
   value any_form(value_id v) {
     if (auto q = int8_.find(v); q != int8_.end() && !copy_.has(v)) return q->second.q;
     return as_float(v);
@@ -321,12 +321,12 @@ class quantizing {
   const quantization_options& options_;
   std::shared_ptr<program> made_;
   rewriter copy_;
-  std::map<std::int32_t, const product_site*> site_at_;  // by the last node of their pass
+  std::map<std::int32_t, const product_site*> site_at_;  // by the last node of the product's pass
   std::map<std::int32_t, const mean_site*> mean_at_;
   std::set<std::int32_t> inside_;
   std::map<value_id, quantized_value> int8_;
   std::map<std::pair<value_id, bool>, weights> weights_;
-  parameter_store states_;  // that are new
+  parameter_store states_;  // new states
   quantization_report report_;
 };
 
@@ -334,18 +334,18 @@ class quantizing {
 
 namespace {
 
-// Three significant digits.
+// Rounds to three significant digits.
 double short_number(double x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(x))) - 2);
   return std::nearbyint(x / unit) * unit;
 }
-// The root of a sum of squared errors over that of squares; 0 where there is no error.
+// The root of squared errors divided by squares; 0 if there is no error.
 double relative(double errors, double squares) {
   return errors == 0 ? 0 : squares == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(errors / squares);
 }
 
-// The error of each product on samples, by its name.
+// The error of each product on samples, by name.
 std::map<std::string, double> errors_of(detail::product_finder& found, const quantization_profile& ranges,
                                         const quantization_options& o, view<const std::vector<any_tensor>> samples) {
   auto made = quantizing(found, ranges, o).errors();

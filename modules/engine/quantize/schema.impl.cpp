@@ -1,4 +1,4 @@
-// From ranges to scales and zero points, and what is not quantized at all.
+// Converts ranges to scales and zero points, and rejects programs that cannot be quantized.
 module lamina:quantize.schema.impl;
 import :core;
 import :op.sized;
@@ -14,7 +14,7 @@ constexpr std::string_view schemas[] = {"asymmetric", "symmetric", "symmetric_wi
                                         "symmetric_with_power2_scale"},
                            calibrations[] = {"extrema", "percentile", "entropy", "squared_error"};
 
-// The place of a name among all. Errors: value_error with the names that there are.
+// Index of a name in a list. Errors: value_error that lists the valid names.
 std::size_t place_of(std::string_view name, view<const std::string_view> all, std::string_view kind) {
   const auto at = std::find(all.begin(), all.end(), name);
   if (at == all.end()) {
@@ -26,7 +26,7 @@ std::size_t place_of(std::string_view name, view<const std::string_view> all, st
   return static_cast<std::size_t>(at - all.begin());
 }
 
-// A scale that float holds, and by which can be divided.
+// Clamps a scale to normal floats, so that division by it is safe.
 float held(double scale) {
   return static_cast<float>(std::clamp(scale, static_cast<double>(std::numeric_limits<float>::min()),
                                        static_cast<double>(std::numeric_limits<float>::max())));

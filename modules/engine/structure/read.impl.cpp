@@ -1,5 +1,5 @@
-// Reads programs from JSON. Every number of the text is checked before it is used; the graph is built by
-// `program::add`, whose rules then find in it what they find in a program that is built by hand.
+// Reads programs from JSON. Every number of the text is validated before use; the graph is built by `program::add`,
+// whose rules check it like a program built by hand.
 module lamina:structure.read.impl;
 import :core;
 import :dtype;
@@ -25,9 +25,9 @@ namespace {
 using detail::json_kind;
 using detail::json_value;
 
-// Extents, and elements of one tensor: products of a few of them stay in 64 bits.
+// Limit of extents and of elements per tensor: products of a few of them fit 64 bits.
 constexpr std::int64_t largest_extent = std::int64_t(1) << 40;
-// Nodes after every subprogram has taken its place in every node that calls it, twice for each level that it lies deep.
+// Limit of nodes after inlining every subprogram into each caller, counted twice per nesting level.
 constexpr double max_unfolded = 1e8;
 
 class program_reader {
@@ -53,7 +53,7 @@ class program_reader {
   }
 
  private:
-  // ---- what is wrong, and where
+  // ---- diagnostics
 
   template <class... T> text diagnostic(const T&... parts) const {
     text t;
@@ -83,7 +83,7 @@ class program_reader {
     return need(of[name], kind, text("`") << name << "`");
   }
   json_value need(const json_value& v, json_kind kind, const text& what) const { return need(v, kind, what.view()); }
-  // That an object has no other members than these.
+  // Checks that an object has no other members than these.
   void known(const json_value& of, std::initializer_list<std::string_view> names, std::string_view what) const {
     of.each_member([&](std::string_view name, const json_value&) {
       if (std::find(names.begin(), names.end(), name) != names.end()) return;
@@ -143,11 +143,11 @@ class program_reader {
     names_.insert(d.code);
     return d;
   }
-  // That a tensor of this type can be held: unknown extents count as 1.
+  // Checks that a tensor of this type is representable: unknown extents count as 1.
   void check_size(const tensor_type& t) const {
     std::int64_t elements = 1;
     for (int i = 0; i < t.dims.rank; ++i) {
-      // Names are negative numbers: one that nobody wrote is a negative extent that a rule has come to.
+      // Names are negative codes: one that is not in the file is a negative extent computed by a rule.
       if (t.dims[i].is_name() && !names_.contains(t.dims[i].code))
         fail("dimension ", i, " of ", t.dims.rank, " of a result is negative");
       if (!t.dims[i].is_number() || t.dims[i].code == 0) continue;
@@ -201,7 +201,7 @@ class program_reader {
     });
     return made;
   }
-  // Whether a byte is one of an element type of fewer bits.
+  // Whether a byte is a valid value of an element type narrower than a byte.
   static bool fits_in_byte(dtype element, unsigned byte) {
     if (element == dtype::float4_e2m1) return byte < 16;
     return with_type(element, [&]<class T>() {
@@ -272,7 +272,7 @@ class program_reader {
         break;
     }
   }
-  // An attribute that an earlier version of the operation did not have is its default.
+  // Attributes that an earlier version of the operation lacks get their defaults.
   std::shared_ptr<const void> attributes(const operation& op, std::int64_t version, const json_value& given) {
     std::vector<std::string_view> names;
     op.visit(nullptr, [&](std::string_view name, attribute_value&) { names.push_back(name); });
@@ -359,7 +359,7 @@ class program_reader {
     need(p, json_kind::object, "a program");
     known(p, {"nodes", "outputs", "assignments", "sites"}, "a program");
     made_ = std::make_shared<program>();
-    made_->common_subexpressions = false;  // nodes keep their numbers
+    made_->common_subexpressions = false;  // keeps node numbers
     values_.clear();
     unfolded_ = 0;
     node_ = 0;
@@ -393,7 +393,7 @@ class program_reader {
     weights_.push_back(unfolded_ + static_cast<double>(values_.size()));
     programs_.push_back(std::move(made_));
   }
-  // What the rules of operations say is wrong with the file.
+  // Reports errors of operations' rules as errors of the file.
   template <class F> void rules(F f) const {
     try {
       f();
@@ -409,8 +409,8 @@ class program_reader {
   std::vector<std::shared_ptr<const program>> programs_;
   std::vector<double> weights_;
   std::shared_ptr<program> made_;
-  std::vector<value_id> values_;  // of nodes by their numbers
-  std::set<std::int64_t> names_;  // of dimensions, as their codes
+  std::vector<value_id> values_;  // by node number
+  std::set<std::int64_t> names_;  // codes of dimension names
   double unfolded_ = 0;
   std::int64_t node_ = -1;
   std::string operation_;
@@ -422,7 +422,7 @@ std::shared_ptr<const program> read_program(std::string_view json, view<const op
                                             std::string_view file) {
   return program_reader(own, file).read(json);
 }
-/// The same of a part of a document.
+/// Same, for a part of a document.
 std::shared_ptr<const program> detail::read_program(const json_value& v, view<const operation* const> own,
                                                     std::string_view file) {
   return program_reader(own, file).read(v);

@@ -1,4 +1,4 @@
-// The records of all operations, and the one list of them by name: a plain table, so that no linker can lose an entry.
+// Records of all operations, and the list of them by name: a plain table, so that the linker cannot drop an entry.
 module lamina:structure.registry.impl;
 import :core;
 import :op;
@@ -56,7 +56,7 @@ struct named_record {
 template <class... Op> consteval auto records_of(operation_list<Op...>) {
   return std::array{named_record{Op::name, &library_record<Op>::is}...};
 }
-// By name; two operations with one name do not compile.
+// Sorted by name; duplicate names fail to compile.
 template <class... List> consteval auto by_name() {
   std::array<named_record, (List::count + ...)> named{};
   std::size_t count = 0;

@@ -1,4 +1,4 @@
-// Programs from files: the registry of operations by name, and the reader of what `program::to_json` writes.
+// Serialization: the registry of operations by name, and the reader of JSON from `program::to_json`.
 export module lamina:structure;
 import :core;
 import :program;
@@ -6,16 +6,16 @@ import lamina.std;
 
 namespace lamina {
 
-/// The operations of the library, in the order of their names.
+/// The library's operations, sorted by name.
 export view<const operation* const> operations();
-/// The operation of a name, of the library or among `own`; null where there is none.
+/// The operation with a name, from the library or `own`; null if there is none.
 export const operation* find_operation(std::string_view name, view<const operation* const> own = {});
 
-/// Reads a program that `program::to_json` wrote: the same nodes, constants, names and id. `own` are operations that the
-/// library does not know, as in `{&record<cube_op>}`; `file` is what messages begin with.
-/// Errors: file_error naming file, node and operation, what was expected and what stands there; unsupported_error for a
-/// version, an operation, an operation's version or an attribute that this library does not know, with the nearest names.
-/// Nothing is allocated beyond a multiple of the text's length.
+/// Reads a program written by `program::to_json`: the same nodes, constants, names and id. `own` lists operations
+/// outside the library, as in `{&record<cube_op>}`; messages begin with `file`.
+/// Errors: file_error naming file, node and operation, expected and actual value; unsupported_error for an unknown
+/// version, operation, version of an operation or attribute, with the nearest names.
+/// Allocates no more than a multiple of the text's length.
 export std::shared_ptr<const program> read_program(std::string_view json, view<const operation* const> own = {},
                                                    std::string_view file = "program");
 

@@ -13,13 +13,13 @@ namespace {
 
 enum class stream : std::int64_t { crop, flip, rotation, cutout, jitter, mixup, cutmix };
 
-// Four words for a position, of a stream far from those of operations and of shuffles.
+// Four random words for a position, from a stream distinct from those of operations and shuffles.
 philox::words words_at(const position& at, stream s) {
   const std::int64_t site = 0xff000000 + at.site * 16 + static_cast<std::int64_t>(s);
   return philox(at.seed, site, at.epoch).block(static_cast<std::uint64_t>(at.index));
 }
 double unit(std::uint32_t word) { return static_cast<double>(word) * 0x1p-32; }
-// A number of 0..n-1.
+// A number in 0..n-1.
 std::int64_t below(std::uint32_t word, std::int64_t n) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(n) >> 32);
 }
@@ -43,7 +43,7 @@ struct pixels_of {
   explicit pixels_of(const shape& s) : channels(s.at(0)), height(s.at(1)), width(s.at(2)) {}
 };
 
-// What makes a picture of the same size: f(plane, out) for each channel.
+// Applies f(plane, out) to each channel of a new image [channels x height x width].
 template <class T, class F>
 picture_tensor<T> by_channel(const picture_tensor<T>& x, std::int64_t height, std::int64_t width, F&& f) {
   const pixels_of p(x.shape());
@@ -54,7 +54,7 @@ picture_tensor<T> by_channel(const picture_tensor<T>& x, std::int64_t height, st
   return out;
 }
 
-// The part that begins at (top, left) of the picture, which may be negative.
+// The crop at (top, left) of the image, which may be negative.
 template <class T> picture_tensor<T> part(const picture_tensor<T>& x, std::int64_t height, std::int64_t width,
                                           std::int64_t top, std::int64_t left) {
   const pixels_of p(x.shape());
@@ -67,7 +67,7 @@ template <class T> picture_tensor<T> part(const picture_tensor<T>& x, std::int64
       }
   });
 }
-// How many places there are for a part, along each axis.
+// Number of crop positions along each axis.
 std::pair<std::int64_t, std::int64_t> places(std::string_view who, const shape& s, const crop_options& o) {
   constexpr double max = 1e18;
   check_range(who, "height", static_cast<double>(o.height), 1, max);
@@ -83,7 +83,7 @@ std::pair<std::int64_t, std::int64_t> places(std::string_view who, const shape& 
   return {rows, columns};
 }
 
-// A sample of a plane between pixels; outside is zero.
+// Bilinear sample of a plane; zero outside.
 template <class T> float between(const T* plane, const pixels_of& p, double y, double x) {
   const double top = std::floor(y), left = std::floor(x);
   const double fy = y - top, fx = x - left;
@@ -161,7 +161,7 @@ template <class T> picture_tensor<T> random_flip(const picture_tensor<T>& x, con
 template <class T> picture_tensor<T> rotate(const picture_tensor<T>& x, double degrees) {
   check_range("rotate", "degrees", degrees, -1e6, 1e6);
   const pixels_of p(x.shape());
-  // Whole quarters are exact.
+  // Multiples of 90 degrees are exact.
   const double turns = std::fmod(degrees, 360.0) / 90;
   const bool quarter = turns == std::nearbyint(turns);
   const double angle = turns * 1.57079632679489661923;

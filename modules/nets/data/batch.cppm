@@ -1,4 +1,4 @@
-// Batches of samples: in which order they come, and the memory that they are read into.
+// Batches of samples: their order and their memory.
 export module lamina:data.batch;
 import :context;
 import :core;
@@ -10,31 +10,31 @@ import lamina.std;
 
 namespace lamina {
 
-/// How samples make batches.
+/// How samples are grouped into batches.
 export struct batch_options {
   std::int64_t batch = 32;
-  /// Leaves out batches of fewer samples.
+  /// Drops incomplete batches.
   bool drop_last = false;
-  /// Whether samples of different extents are padded; where not, they are a shape_error.
+  /// Pads samples of different extents; if false, they are a shape_error.
   bool pad = true;
-  /// The bucket of sample i: a batch has samples of one bucket. Empty: all are one.
+  /// Bucket of sample i: a batch has samples of one bucket. Empty: one bucket.
   std::function<std::int64_t(std::int64_t)> bucket_by = {};
-  /// What shorter samples are filled up with, a number for each field; 0 for fields without one.
+  /// Padding value of shorter samples, per field; 0 for fields without one.
   std::vector<std::optional<double>> fill = {};
 };
 
-/// Which samples make which batch.
+/// Assignment of samples to batches.
 export class batch_plan {
  public:
   batch_plan() = default;
-  /// Samples 0 to n - 1 in order, or those of `order`. A batch of a bucket comes when its last sample does; smaller ones come
-  /// at the end, by bucket.   Errors: value_error for a batch below 1.
+  /// Samples 0 to n - 1 in order, or those of `order`. A full batch is placed where its last sample is; incomplete ones
+  /// come at the end, by bucket.   Errors: value_error for a batch below 1.
   batch_plan(std::int64_t n, const batch_options& o);
   batch_plan(view<const std::int64_t> order, const batch_options& o);
   /// Adds a batch at the end.
   void add(view<const std::int64_t> samples);
   std::int64_t size() const { return static_cast<std::int64_t>(ends_.size()); }
-  /// The indices of the samples of a batch.
+  /// Sample indices of a batch.
   view<const std::int64_t> operator[](std::int64_t batch) const;
 
  private:
@@ -42,42 +42,42 @@ export class batch_plan {
   std::vector<std::size_t> ends_;
 };
 
-/// The samples of a batch in memory, one block for each field. The memory is used again for the next batch, unless a tensor
-/// of this one still shares it: once the largest batch was read, tensors and numbers allocate nothing.
+/// The samples of a batch in memory, one block per field. Memory is reused for the next batch, unless a tensor of this
+/// one still shares it: after the largest batch, reading tensors and numbers allocates nothing.
 export class sample_batch {
  public:
-  /// Reads samples, each once; those whose extents are all known by the threads of a pool.
-  /// Errors: as of `sample_source::read`; shape_error where samples differ and `pad` is false.
+  /// Reads samples, each once; the threads of `pool` read them in parallel if all extents are known.
+  /// Errors: as `sample_source::read`; shape_error if samples differ and `pad` is false.
   void read(const sample_source& source, view<const std::int64_t> indices, bool pad = true,
             thread_pool* pool = nullptr);
 
-  /// The indices of its samples in the data set.
+  /// Indices of its samples in the data set.
   view<const std::int64_t> indices() const { return indices_; }
   std::int64_t size() const { return static_cast<std::int64_t>(indices_.size()); }
   std::size_t fields() const { return blocks_.size(); }
-  /// Element type and shape: the samples first, then the largest extents.
+  /// Element type and shape: number of samples, then the largest extents.
   const tensor_type& type(std::size_t field) const { return at(field).type; }
   /// The elements in row-major order.   Errors: type_error for a field of strings.
   const void* data(std::size_t field) const;
   /// The same as a tensor, which shares the memory.
   any_tensor tensor(std::size_t field) const;
   template <Element T, class E> void to(std::size_t field, lamina::tensor<T, E>& x) const { x = tensor(field); }
-  /// The extent of each sample along the first axis that is open, or along the first where none is.
+  /// Extent of each sample along the first axis with a dynamic extent, else along the first axis.
   view<const std::int64_t> lengths(std::size_t field) const { return at(field).lengths; }
-  /// Gives a field other elements, one row for each sample, also of another type.
+  /// Replaces the elements of a field, one row per sample; the type may change.
   /// Errors: shape_error for another number of rows; type_error for strings.
   void set(std::size_t field, const any_tensor& x);
   /// Errors: type_error for a field of numbers.
   view<const std::string> strings(std::size_t field) const;
-  /// The shape of a sample's field as it came.
+  /// Shape of a sample's field before padding.
   shape sample_shape(std::size_t field, std::size_t position) const;
-  /// Where the sample at a position comes from, as of `sample_source`.
+  /// Origin of the sample at a position, as in `sample_source`.
   std::string location(std::size_t position, std::size_t field = detail::no_field, std::int64_t element = -1) const;
 
  private:
   struct block {
     tensor_type type;
-    storage memory, padded;  // samples as they came, one after another; the same padded
+    storage memory, padded;  // unpadded samples, one after another; the same padded
     std::size_t used = 0;    // bytes of `memory`
     bool ragged = false;
     std::vector<shape> shapes;
@@ -89,11 +89,11 @@ export class sample_batch {
   void finish(const sample_source& source, std::size_t field, bool pad);
   std::vector<block> blocks_;
   std::vector<std::int64_t> indices_;
-  std::shared_ptr<const detail::sample_reader> reader_;  // that they were read from
+  std::shared_ptr<const detail::sample_reader> reader_;  // source of the samples
 };
 
-/// The batches of a data set, one after another: `for (auto& b : batches(data, {.batch = 32}))`.
-/// The batch is read into the same memory each time.
+/// The batches of a data set in sequence: `for (auto& b : batches(data, {.batch = 32}))`. Each batch reuses the memory
+/// of the previous one.
 class batch_range {
  public:
   batch_range(sample_source source, batch_plan plan, bool pad)
@@ -131,7 +131,7 @@ class batch_range {
 
 export namespace dataset {
 
-/// Errors: value_error for a batch below 1, and as of `sample_source::filled_with`.
+/// Errors: value_error for a batch below 1, and as `sample_source::filled_with`.
 template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 batch_range batches(const D& data, const batch_options& o = {}) {
   sample_source source = source_of(data).filled_with(view<const std::optional<double>>(o.fill));

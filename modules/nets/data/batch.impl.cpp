@@ -18,7 +18,7 @@ std::vector<std::int64_t> counted(std::int64_t n) {
   return all;
 }
 
-// Memory for `bytes`, of which the first `kept` stay: what there is, if it is large enough and nothing else looks into it.
+// Ensures `bytes` of memory and preserves the first `kept`: reuses the block if it is large enough and not shared.
 void reserve(storage& s, std::size_t bytes, std::size_t kept) {
   if (s && s.unique() && s.bytes() >= bytes) return;
   storage more(kept ? std::max(bytes, 2 * s.bytes()) : std::max(bytes, std::size_t(1)));
@@ -172,7 +172,7 @@ void sample_batch::finish(const sample_source& source, std::size_t field, bool p
 }
 
 namespace {
-// Reads samples of known extents to where `to` and `lengths` have room, runs of them side by side.
+// Reads samples of known extents into `to` and `lengths`, in runs that are read in parallel.
 void read_known(const sample_source& source, view<const std::int64_t> indices, view<void* const> to,
                 view<std::int64_t* const> lengths, thread_pool* pool) {
   static constexpr std::size_t run = 32;

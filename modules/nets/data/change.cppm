@@ -1,4 +1,4 @@
-// Changes of whole batches in training, as mixing their samples.
+// Transformations of whole training batches, such as mixing of samples.
 export module lamina:data.change;
 import :core;
 import :data.augment;
@@ -11,9 +11,10 @@ import lamina.std;
 
 namespace lamina {
 
-/// What is done with each batch of `fit` before its step: a function of the batch, whose fields are the inputs of the model and then the targets, and of
-/// where it draws random numbers: seed and epoch, and as index the sample that the batch begins with. Several threads call it at once.
-/// A class that makes other types of fields says them by a member `types(std::vector<tensor_type>)`, of one sample each.
+/// Transformation of each batch of `fit` before its step: a function of the batch, whose fields are the model's inputs
+/// and then the targets, and of the position for random draws: seed, epoch, and as index the first sample of the batch.
+/// Several threads call it at once. If the function changes field types, it has a member
+/// `types(std::vector<tensor_type>)` that maps the types of one sample.
 export class batch_change {
  public:
   batch_change() = default;
@@ -24,9 +25,9 @@ export class batch_change {
       types_ = [f](std::vector<tensor_type> fields) -> std::vector<tensor_type> { return f.types(std::move(fields)); };
   }
   explicit operator bool() const { return static_cast<bool>(change_); }
-  /// The types of the fields of a sample after the change.
+  /// Field types of a sample after the transformation.
   std::vector<tensor_type> types(view<const tensor_type> fields) const;
-  /// Errors: type_error where the batch is not of the types that `types` has given.
+  /// Errors: type_error if the batch does not match `types`.
   void operator()(sample_batch& batch, const augment::position& at, view<const tensor_type> types) const;
 
  private:
@@ -36,18 +37,19 @@ export class batch_change {
 
 export namespace augment {
 
-/// `mixup` of the batches of `fit`: `{.change_batches = augment::batch_mixup{.classes = 10}}`, for a loss that takes probabilities.
-/// Errors: type_error for an input that is not float32, and for targets that are neither classes nor rows of float32; value_error for a class outside
-/// 0..classes - 1.
+/// `mixup` for batches of `fit`: `{.change_batches = augment::batch_mixup{.classes = 10}}`, for a loss that takes
+/// probabilities.
+/// Errors: type_error for an input that is not float32, and for targets that are neither classes nor rows of float32;
+/// value_error for a class outside 0..classes - 1.
 struct batch_mixup {
-  /// How many classes there are: targets become rows of so many shares. 0: they are such rows.
+  /// Number of classes: targets become rows of that many probabilities. 0: targets already are such rows.
   std::int64_t classes = 0;
-  /// The fields that are mixed.
+  /// Indices of the mixed fields.
   std::size_t input = 0, target = 1;
   std::vector<tensor_type> types(std::vector<tensor_type> fields) const;
   void operator()(sample_batch& batch, const position& at) const;
 };
-/// `cutmix` of the batches of `fit`, of pictures [channels x height x width]. Options and errors: as `batch_mixup`.
+/// `cutmix` for batches of `fit`, for images [channels x height x width]. Options and errors: as `batch_mixup`.
 struct batch_cutmix {
   std::int64_t classes = 0;
   std::size_t input = 0, target = 1;

@@ -61,7 +61,7 @@ std::vector<tensor_type> mixed_types(std::string_view who, std::vector<tensor_ty
   return fields;
 }
 
-// Classes as rows with a 1 each.
+// One-hot rows of classes.
 matrix<float> rows_of_classes(std::string_view who, const sample_batch& b, std::size_t target, std::int64_t classes) {
   auto rows = matrix<float>(b.size(), classes);
   auto to = rows.writable();
@@ -83,7 +83,7 @@ matrix<float> rows_of_classes(std::string_view who, const sample_batch& b, std::
   return rows;
 }
 
-// Mixes the samples of a batch by `mix`, which takes and gives pictures of any extents.
+// Mixes the samples of a batch with `mix`, which maps images of any extents.
 template <class Mix> void mix_batch(std::string_view who, sample_batch& b, std::size_t input, std::size_t target,
                                     std::int64_t classes, Mix mix) {
   const tensor_type type = b.type(input);

@@ -1,4 +1,4 @@
-// Data sets made of data sets, lazily: nothing is read before a sample is asked for.
+// Lazy data set adapters: nothing is read before a sample is accessed.
 export module lamina:data.compose;
 import :core;
 import :data.set;
@@ -11,7 +11,7 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-/// Indices of a data set: a range, or a list that copies share.
+/// Indices of a data set: a range, or a list shared by copies.
 class selection {
  public:
   selection(std::int64_t first, std::int64_t count) : first_(first), count_(count) {}
@@ -38,13 +38,13 @@ selection without_first_of(std::int64_t count, std::int64_t size);
 selection checked_list(std::vector<std::int64_t> indices, std::int64_t size);
 /// Errors: value_error unless 0 <= ratio <= 1.
 std::pair<selection, selection> halves(std::int64_t size, double ratio, std::int64_t seed);
-/// For each of k folds the samples outside and inside of it. Errors: value_error unless 2 <= k <= size.
+/// For each of k folds, the samples outside and inside it. Errors: value_error unless 2 <= k <= size.
 std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed);
-/// The same, with as many of each class in all.
+/// The same, stratified by class.
 std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::int64_t k, std::int64_t seed,
                                                         view<const std::int64_t> classes);
 void check_sizes(std::int64_t a, std::int64_t b);
-/// The types of fields of which each sample is of one or the other type.
+/// Field types that cover samples of both types.
 std::vector<tensor_type> merged_types(view<const tensor_type> a, view<const tensor_type> b);
 
 template <class D>
@@ -53,7 +53,7 @@ template <class D>
 concept HasRead =
     HasTypes<D> && requires(const D& d, view<const std::int64_t> i, view<void* const> to) { d.read(i, to); };
 template <class D> std::int64_t size_of_data(const D& d) { return static_cast<std::int64_t>(d.size()); }
-/// A sample; those that a data set holds are copied, and share the memory of their tensors.
+/// Returns a sample; stored samples are copied and share the memory of their tensors.
 template <class D> sample_of<D> sample_at(const D& d, std::int64_t i) {
   if constexpr (requires { typename D::size_type; }) return d[static_cast<typename D::size_type>(i)];
   else return d[i];
@@ -61,7 +61,7 @@ template <class D> sample_of<D> sample_at(const D& d, std::int64_t i) {
 
 // ---- views ----------------------------------------------------------------------------------------------------------
 
-/// Some samples of a data set in an order.
+/// Selected samples of a data set, in a given order.
 template <class D> class selected {
  public:
   selected(D data, selection which) : data_(std::move(data)), which_(std::move(which)) {
@@ -93,10 +93,10 @@ template <class D> class selected {
  private:
   D data_;
   selection which_;
-  std::array<std::size_t, max_fields> bytes_{};  // of the fields of a sample, where batches are read as a whole
+  std::array<std::size_t, max_fields> bytes_{};  // bytes per field of a sample, for batch reads
 };
 
-/// What a function is called with: a sample, its fields, a sample and its index, or a sample and where it draws.
+/// Operands of a function: a sample; its fields; a sample and its index; or a sample and its random position.
 template <class S> consteval bool has_fields() {
   if constexpr (TupleLike<S>) return true;
   else if constexpr (std::is_aggregate_v<S> && !std::is_array_v<S>) return member_count<S> > 0;
@@ -123,14 +123,14 @@ decltype(auto) apply_to(const F& f, const S& s, std::int64_t i, std::int64_t see
 template <class F, class D> using applied =
     std::remove_cvref_t<decltype(apply_to(std::declval<const F&>(), std::declval<const sample_of<D>&>(), 0))>;
 
-/// What a function makes of each sample.
+/// Applies a function to each sample.
 template <class D, class F> class mapped {
  public:
   mapped(D data, F f, std::int64_t seed) : data_(std::move(data)), f_(std::move(f)), seed_(seed) {}
   std::int64_t size() const { return size_of_data(data_); }
   applied<F, D> operator[](std::int64_t i) const { return apply_to(f_, sample_at(data_, i), i, seed_); }
-  std::string location(std::int64_t i) const { return location_in(data_, i); }  // its fields are others
-  /// Those that the function says of the names before it, or those of what it gives.
+  std::string location(std::int64_t i) const { return location_in(data_, i); }  // its fields differ
+  /// Names from the function's `field_names(names)`, or the member names of its results.
   std::vector<std::string> field_names() const {
     if constexpr (requires { f_.field_names(std::vector<std::string>()); })
       return f_.field_names(field_names_of(data_));
@@ -148,7 +148,7 @@ template <class A, class B> auto joined(const A& a, const B& b) {
   return with_fields(
       a, [&](const auto&... x) { return with_fields(b, [&](const auto&... y) { return as_tuple(x..., y...); }); });
 }
-/// The fields of two data sets side by side.
+/// Fields of two data sets combined into one sample.
 template <class A, class B> class zipped {
  public:
   zipped(A a, B b) : a_(std::move(a)), b_(std::move(b)) { check_sizes(size_of_data(a_), size_of_data(b_)); }
@@ -167,7 +167,7 @@ template <class A, class B> class zipped {
     for (const auto& t : b_.sample_types()) all.push_back(t);
     return all;
   }
-  /// Of a name that both have the second one is left out.
+  /// If both have the same name, the second field is unnamed.
   std::vector<std::string> field_names() const {
     auto all = named_or_not(a_);
     for (auto& name : named_or_not(b_)) {
@@ -187,7 +187,7 @@ template <class A, class B> class zipped {
   B b_;
 };
 
-/// The samples of a data set, whose fields have names.
+/// A data set with field names.
 template <class D> class named_fields {
  public:
   named_fields(D data, std::vector<std::string> names) : data_(std::move(data)), names_(std::move(names)) {}
@@ -205,7 +205,7 @@ template <class D> class named_fields {
   std::vector<std::string> names_;
 };
 
-/// One data set after another.
+/// Concatenation of two data sets.
 template <class A, class B> class concatenated {
  public:
   concatenated(A a, B b) : a_(std::move(a)), b_(std::move(b)) {}
@@ -230,7 +230,7 @@ template <class A, class B> class concatenated {
   B b_;
 };
 
-/// Samples that are made once and kept.
+/// Caches each sample after its first access.
 template <class D> class cached {
  public:
   explicit cached(D data) : data_(std::make_shared<kept>(std::move(data))) {}
@@ -243,7 +243,7 @@ template <class D> class cached {
       const std::lock_guard lock(mutex);
       if (place) return *place;
     }
-    // Made without the lock: of two threads that make a sample the first one's stays.
+    // Made without the lock: if two threads make a sample, the first one's result stays.
     auto made = sample_at(data_->data, i);
     const std::lock_guard lock(mutex);
     if (!place) place.emplace(std::move(made));

@@ -89,7 +89,8 @@ std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::
     raise(error_kind::value, t << "dataset::folds: there are " << static_cast<std::int64_t>(classes.size())
                                << " classes and " << size << " samples; expected one for each");
   }
-  // The samples by their classes, dealt out one by one: neither classes nor folds differ by more than one.
+  // Samples are sorted by class and dealt out one by one, so neither class counts nor fold sizes differ by more than
+  // one.
   const auto order = permutation(size, seed, 0);
   auto dealt = order;
   std::stable_sort(dealt.begin(), dealt.end(), [&](std::int64_t a, std::int64_t b) {

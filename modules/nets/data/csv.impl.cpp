@@ -13,7 +13,7 @@ namespace lamina {
 
 namespace {
 
-// A field of a row, without quotes and without spaces around it where it has none.
+// A field of a row, without its quotes or, if unquoted, trimmed.
 struct cell {
   std::string_view text;
   bool quoted = false;
@@ -23,7 +23,7 @@ struct cell {
 struct csv_cells {
   std::size_t columns = 0;
   std::vector<cell> cells;
-  std::vector<std::int64_t> lines;  // on which each row begins
+  std::vector<std::int64_t> lines;  // line on which each row begins
   std::deque<std::string> unescaped;
 
   std::size_t rows() const { return lines.size(); }
@@ -38,7 +38,7 @@ std::string at_line(const std::string& file, std::int64_t line, std::string_view
   detail::raise(error_kind::file, at_line(file, line, what));
 }
 
-/// Rows that are left out, and what is wrong with the first ones.
+/// Number of skipped rows, and the reasons for the first ones.
 struct rows_left_out {
   static constexpr std::int64_t told = 100;
   std::int64_t count = 0;
@@ -58,7 +58,7 @@ std::string_view trimmed(std::string_view s) {
 /// Splits text into fields.
 class csv_scanner {
  public:
-  /// Rows of another number of fields than the first are added to `left_out`, or an error where that is null.
+  /// Rows whose number of fields differs from the first row are added to `left_out`, or are an error if it is null.
   csv_scanner(std::string_view source, const std::string& file, char separator, rows_left_out* left_out)
       : text_(source), file_(file), separator_(separator), left_out_(left_out) {
     if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
@@ -165,9 +165,9 @@ std::optional<double> number_of(const cell& c) {
   return number_in(s);
 }
 
-/// A column, and where its values go.
+/// A column and its position in the file.
 struct column : csv_column {
-  std::size_t place = 0;  // in the file
+  std::size_t place = 0;  // position in the file
   bool mostly_numbers = false;
   std::vector<std::string> words;
   std::map<std::string, std::int64_t, std::less<>> number_of_word;
@@ -179,11 +179,11 @@ struct column : csv_column {
       if (number_of_word.emplace(word, static_cast<std::int64_t>(words.size())).second) words.push_back(word);
   }
   bool is_number() const { return kind == column_kind::number; }
-  // The field of a sample: numbers, integers, the targets of both.
+  // Field of a sample: numbers, integers, the targets of both.
   int group() const { return (target ? 2 : 0) + (is_number() ? 0 : 1); }
 };
 
-/// Makes a table of the fields of a file.
+/// Builds a table from the fields of a file.
 class table_builder {
  public:
   table_builder(csv_cells cells, const std::string& file, const csv_options& o, rows_left_out left_out)
@@ -257,7 +257,7 @@ class table_builder {
       c.give_words(words);
     }
   }
-  // Those of a table that was read before, in its order.
+  // Selects the columns of an earlier table, in its order.
   void choose_columns(const csv_schema& like) {
     std::vector<column> chosen;
     std::size_t targets = 0, found_targets = 0;
@@ -301,7 +301,7 @@ class table_builder {
     columns_[c].mostly_numbers = numbers > 0 && numbers < all && numbers > all / 2;
     columns_[c].kind = numbers == all || columns_[c].mostly_numbers ? column_kind::number : column_kind::category;
   }
-  // Whether a value is missing for which the rule has no substitute. An empty word is a word where rows are not left out.
+  // Whether a value is missing and the rule has no substitute. An empty word counts as a word unless rows are skipped.
   bool lacks(std::size_t row, std::size_t c) const {
     const column& of = columns_[c];
     if (of.kind == column_kind::ignored || !is_missing(at(row, c), of.kind != column_kind::category)) return false;
@@ -333,7 +333,7 @@ class table_builder {
     while (c < columns_.size() && !lacks(row, c)) ++c;
     return c;
   }
-  // What filling a row would find wrong with a value.
+  // Raises the error that filling a row would raise for a value.
   void check(std::size_t row, std::size_t c) const {
     const column& of = columns_[c];
     if (of.is_number()) value_at(row, c);
@@ -393,7 +393,7 @@ class table_builder {
     if (const auto found = of.number_of_word.find(word); found != of.number_of_word.end()) return found->second;
     text t;
     t << "`" << printable(word, 40) << "` is none of its words";
-    // Of as many as are told: each costs a look at all words.
+    // Only for messages that are kept: a suggestion compares all words.
     if (left_out_.count < rows_left_out::told) {
       const std::vector<std::string_view> known(of.words.begin(), of.words.end());
       suggest_names(t, word, known);

@@ -1,4 +1,4 @@
-// Data sets: images and labels that stay as compact as they came and become tensors when they are asked for.
+// Image data sets: images and labels are stored as bytes and become tensors on access.
 export module lamina:data;
 import :core;
 import :dtype;
@@ -8,10 +8,10 @@ import lamina.std;
 
 namespace lamina {
 
-/// The two splits that a data set is published in.
+/// The two published splits of a data set.
 export enum class data_split { train, test };
 
-/// How bytes become numbers: (x / 255 - mean) / deviation.
+/// Conversion of bytes: (x / 255 - mean) / deviation.
 export struct normalization {
   double mean = 0, deviation = 1;
 };
@@ -40,22 +40,22 @@ template <class Dataset> class example_iterator {
   std::int64_t index_, step_;
 };
 
-/// Images of bytes with a class each. Copies share memory; reading from several threads is safe.
+/// Images of bytes, each with a class. Copies share memory; reading from several threads is safe.
 export class image_dataset {
  public:
   using images_type = tensor<std::uint8_t, extents<dyn, dyn, dyn, dyn>>;  // [examples x channels x height x width]
 
-  /// Errors: shape_error if the numbers of images and labels differ; value_error for a label without a class name, or
-  /// for a deviation that is not positive.
+  /// Errors: shape_error if the numbers of images and labels differ; value_error for a label without a class name, or a
+  /// deviation that is not positive.
   image_dataset(images_type images, vector<std::int64_t> labels, std::vector<std::string> class_names,
                 normalization n = {});
 
   std::int64_t size() const { return images_.extent(0); }
   /// Shape of one image: [channels x height x width].
   lamina::shape image_shape() const { return {images_.shape()[1], images_.shape()[2], images_.shape()[3]}; }
-  /// Errors: state_error for a data set that was moved.
+  /// Errors: state_error for a moved-from data set.
   const std::vector<std::string>& class_names() const;
-  /// The bytes as they came.
+  /// The original bytes.
   const images_type& bytes() const { return images_; }
   view<const std::int64_t> labels() const { return labels_.data(); }
 
@@ -63,10 +63,11 @@ export class image_dataset {
   tensor<float, extents<dyn, dyn, dyn>> image(std::int64_t i) const;
   std::int64_t label(std::int64_t i) const;
   example operator[](std::int64_t i) const { return {image(i), label(i)}; }
-  /// Writes the normalized images of `indices` to `images` [count x channels x height x width] and their classes to `labels`.
+  /// Writes the normalized images of `indices` to `images` [count x channels x height x width], their classes to
+  /// `labels`.
   /// Errors: value_error for an index outside 0..size() - 1, before anything is written.
   void batch(view<const std::int64_t> indices, float* images, std::int64_t* labels) const;
-  /// What every example is, and the form of `batch` that a `sample_source` reads by.
+  /// Types of a sample's fields, and the batch read for `sample_source`.
   std::array<tensor_type, 2> sample_types() const { return {{{dtype::float32, image_shape()}, {dtype::int64, {}}}}; }
   void read(view<const std::int64_t> indices, view<void* const> destinations) const {
     batch(indices, static_cast<float*>(destinations[0]), static_cast<std::int64_t*>(destinations[1]));
@@ -80,10 +81,10 @@ export class image_dataset {
   images_type images_;
   vector<std::int64_t> labels_;
   std::shared_ptr<const std::vector<std::string>> class_names_;
-  std::array<float, 256> values_;  // of each byte
+  std::array<float, 256> values_;  // normalized value of each byte
 };
 
-/// The part of a data set that one of several workers takes: examples worker, worker + workers, ...
+/// The part of a data set for one of several workers: examples worker, worker + workers, ...
 template <class Dataset> class shard_view {
  public:
   shard_view(Dataset dataset, std::int64_t worker, std::int64_t workers)
@@ -100,7 +101,7 @@ template <class Dataset> class shard_view {
 namespace detail {
 void check_shard(std::int64_t worker, std::int64_t workers);
 }
-/// Splits a data set over workers, which together see every example once.
+/// Splits a data set over workers, which together process every example once.
 /// Errors: value_error unless 0 <= worker < workers.
 export template <class Dataset>
 shard_view<Dataset> shard(const Dataset& dataset, std::int64_t worker, std::int64_t workers) {
@@ -110,17 +111,18 @@ shard_view<Dataset> shard(const Dataset& dataset, std::int64_t worker, std::int6
 
 export namespace datasets {
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// Where Debian's package dataset-fashion-mnist installs its files.
 inline constexpr std::string_view fashion_mnist_directory = "/usr/share/datasets/fashion-mnist";
 
-/// Images and labels of two idx files: bytes [n x height x width] or [n x channels x height x width], and bytes [n].
-/// Errors: file_error naming file, expectation and finding.
+/// Reads images and labels from two idx files: bytes [n x height x width] or [n x channels x height x width], and bytes
+/// [n].
+/// Errors: file_error with the file, what was expected and what was found.
 image_dataset from_idx(const std::string& images, const std::string& labels, std::vector<std::string> class_names,
                        normalization n = {});
 
-/// Fashion-MNIST: 60000 images for training and 10000 for testing, [1 x 28 x 28], ten classes of clothing.
-/// `directory` holds {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
-/// Errors: file_error, for missing data with the way to get it, and for files without an image.
+/// Fashion-MNIST: 60000 images for training and 10000 for testing, [1 x 28 x 28], ten classes of clothing. `directory`
+/// has {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with .gz.
+/// Errors: file_error for missing data, with how to get it, and for files without an image.
 /// Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST" (2017), arXiv:1708.07747.
 image_dataset fashion_mnist(data_split s, const std::string& directory = std::string(fashion_mnist_directory),
                             normalization n = {});

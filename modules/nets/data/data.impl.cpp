@@ -91,7 +91,7 @@ namespace {
   detail::raise(error_kind::file, t);
 }
 
-// The file of a name in a directory, plain or compressed.
+// Path of a file in a directory, plain or compressed.
 std::string present(const std::string& directory, std::string_view name) {
   std::string plain = directory + "/" + std::string(name), compressed = plain + ".gz";
   if (std::filesystem::exists(compressed)) return compressed;

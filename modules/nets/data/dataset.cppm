@@ -1,4 +1,4 @@
-// Data sets of any samples: what a sample is, and the type-erased form that batches are read from.
+// Data sets with any sample type: the sample types, and the type-erased form that batches are read from.
 export module lamina:data.set;
 import :cache.key;
 import :core;
@@ -14,23 +14,23 @@ namespace lamina {
 // ---- positions ------------------------------------------------------------------------------------------------------
 
 export namespace augment {
-/// Where random numbers are drawn: a function of these alone, so that bits do not depend on threads. Each function draws from
-/// a stream of its own; `site` tells two calls of one function apart.
+/// Key of random draws: the numbers depend only on these members, so results do not depend on threads. Each function
+/// draws from its own stream; `site` separates two calls of one function.
 struct position {
   std::int64_t seed = 0, epoch = 0, index = 0;
   std::int64_t site = 0;
-  /// For functions that take a seed and a step, as those of sound.
+  /// For functions that take a seed and a step, such as those for sound.
   constexpr operator random_state() const { return {seed + (site << 32), (epoch << 32) + index}; }
 };
 }  // namespace augment
 
 export namespace dataset {
-/// The epoch, from 0, that this thread reads a sample for: `fit` and `loader` say which; 0 elsewhere.
+/// Epoch, from 0, for which this thread reads a sample: set by `fit` and `loader`; 0 elsewhere.
 std::int64_t epoch();
 }  // namespace dataset
 
 namespace detail {
-/// Says for which epoch this thread reads while it lives.
+/// Sets the epoch for which this thread reads, during its lifetime.
 class epoch_scope {
  public:
   explicit epoch_scope(std::int64_t epoch);
@@ -46,12 +46,12 @@ class epoch_scope {
 // ---- samples --------------------------------------------------------------------------------------------------------
 
 namespace detail {
-/// A field of one sample, where it lies: numbers in row-major order, or one std::string.
+/// A field of one sample, without a copy: numbers in row-major order, or one std::string.
 struct field_view {
   tensor_type type;
   const void* data = nullptr;
 };
-/// What a C++ type says of a field. `known` is false of tensors whose element type and rank only a sample tells.
+/// Field type deduced from a C++ type. `known` is false for tensors whose element type and rank only a sample has.
 struct field_pattern {
   bool known = true;
   tensor_type type;
@@ -100,7 +100,7 @@ concept Field = requires { field_traits<std::remove_cvref_t<F>>::pattern; };
 template <class S>
 concept TupleLike = requires { std::tuple_size<S>::value; };
 
-/// Fields of a sample, at most.
+/// Maximum number of fields of a sample.
 inline constexpr std::size_t max_fields = max_members;
 
 }  // namespace detail
@@ -131,7 +131,7 @@ struct list_fields {
 };
 template <class S> using fields_of = decltype(with_fields(std::declval<const S&>(), list_fields{}));
 
-// Of a member of an object that is never made its address alone is taken: the compiler spells its name.
+// An object that is never constructed: only the addresses of its members are used, whose names the compiler spells.
 template <class T> union unmade {
   char none;
   T object;
@@ -145,7 +145,7 @@ template <class S, std::size_t I> constexpr auto address_of_member() {
 }
 template <class P, P p> consteval std::string_view spelled() { return __PRETTY_FUNCTION__; }
 template <auto> struct constant_of;
-/// The name of a member of an aggregate; empty where one of them has no address, as a bit-field.
+/// Name of a member of an aggregate; empty if a member has no address, such as a bit-field.
 template <class S, std::size_t I> consteval std::string_view member_name() {
   if constexpr (requires { typename constant_of<address_of_member<S, I>()>; }) {
     constexpr auto p = address_of_member<S, I>();
@@ -154,7 +154,7 @@ template <class S, std::size_t I> consteval std::string_view member_name() {
     return all.substr(begin, all.size() - 1 - begin);
   } else return {};
 }
-/// The names of the fields of a sample, where it is an aggregate; else none.
+/// Field names of a sample if it is an aggregate; else none.
 template <class S> std::vector<std::string> member_names() {
   if constexpr (Field<S> || TupleLike<S> || is_any_sample<S> || !std::is_aggregate_v<S> || std::is_array_v<S>)
     return {};
@@ -166,7 +166,7 @@ template <class S> std::vector<std::string> member_names() {
 
 template <class D> using sample_of = std::remove_cvref_t<decltype(std::declval<const D&>()[std::int64_t(0)])>;
 
-// What is wrong with the fields of a sample.
+// Message about invalid fields of a sample.
 template <class D, class List> struct fields_check;
 template <class D, class... F> struct fields_check<D, field_list<F...>> {
   static consteval text message() {
@@ -182,7 +182,7 @@ template <class D, class... F> struct fields_check<D, field_list<F...>> {
     return t;
   }
 };
-// What is wrong with a sample.
+// Message about an invalid sample.
 template <class D, class S> consteval text sample_message() {
   text t;
   if constexpr (Field<S>) return t;
@@ -201,7 +201,8 @@ template <class D, class S> consteval text sample_message() {
              << "`; expected a tensor, a number, a list of numbers, a std::string, or an aggregate, std::tuple or "
                 "std::pair of those";
 }
-/// What is wrong with something whose samples may be of any type, also such that `dataset::map` makes fields of.
+/// Message about a type that has no samples; samples may be of any type, also ones that `dataset::map` turns into
+/// fields.
 template <class D> struct samples_check {
   static consteval text message() {
     text t;
@@ -227,32 +228,35 @@ template <class D> struct dataset_check {
 };
 }  // namespace detail
 
-/// What can be trained on: `size()` samples, `operator[](i)` gives one: a tensor, a number, a std::vector or std::array of
-/// numbers, a std::string, or an aggregate of up to 16 members, a std::tuple or a std::pair of those, or `any_sample`. Its fields are counted from 0 in this order.
-/// Members more are used where a data set has them: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a range of `tensor_type`, what it knows of its
-/// fields beyond their C++ types, with `dyn` for extents that differ between samples; `field_names()`, a range of names where they are no members of an aggregate; and `read(view<const std::int64_t>
-/// indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
-/// `location(i)`, a string that says where sample i comes from, as a file, which errors name; or `location(i, field, element)` with
-/// defaults, which also says what element of a field it is.
-/// Reading is const, and several threads read at once.
+/// A data set: `size()` samples, where `operator[](i)` returns one: a tensor, a number, a std::vector or std::array of
+/// numbers, a std::string, an aggregate of up to 16 members, std::tuple or std::pair of those, or `any_sample`. Its
+/// fields are counted from 0 in this order.
+/// Optional members: `labels()`, the classes of all samples, which are checked before training; `sample_types()`, a
+/// range of `tensor_type` with details beyond the C++ types of the fields, with `dyn` for extents that differ between
+/// samples; `field_names()`, a range of names for fields that are not aggregate members; and `read(view<const
+/// std::int64_t> indices, view<void* const> destinations)`, which writes a batch whose extents are all known.
+/// `location(i)`, a string with the origin of sample i, such as a file, for error messages; or `location(i, field,
+/// element)` with defaults, which also locates an element of a field.
+/// Reading is const and is done by several threads at once.
 export template <class D>
 concept Dataset = detail::dataset_check<std::remove_cvref_t<D>>::message().empty();
 
-/// What is done with a sample that cannot be read or used: it ends all with an error, or is left out and counted.
+/// Handling of a sample that cannot be read or used: raise an error, or skip and count it.
 export enum class sample_failure : std::uint8_t { raise, skip };
 
 // ---- the type-erased form -------------------------------------------------------------------------------------------
 
 namespace detail {
-/// The element that a block has where a sample has none.
+/// Padding element of a field.
 struct filler {
   std::array<std::byte, 8> element{};
   bool given = false;  // else zeros
 };
-/// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and the filler where there are none.
+/// Copies elements of shape `s` into a block of shape `padded`, from `axis` on, and fills the rest with the padding
+/// element.
 void copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
                  const filler& fill, int axis = 0);
-/// The extent of a sample along the first axis that the pattern leaves open, or along the first axis; 1 for numbers.
+/// Extent of a sample along the first axis that is dynamic in the pattern, else along the first axis; 1 for numbers.
 std::int64_t length_of(const shape& s, const shape& pattern);
 
 /// Reads samples of any type.
@@ -264,20 +268,20 @@ class sample_reader {
   sample_reader& operator=(const sample_reader&) = delete;
   virtual ~sample_reader();
   virtual std::int64_t size() const = 0;
-  /// Calls `take` with the fields of a sample, which live until it returns.
+  /// Calls `take` with the fields of a sample, which are valid until it returns.
   virtual void sample(std::int64_t i, taker take, void* state) const = 0;
-  /// Writes a batch whose extents are all known, if the data set has a way of its own.
+  /// Writes a batch whose extents are all known, if the data set has a `read` member; returns whether it did.
   virtual bool read(view<const std::int64_t> indices, view<void* const> destinations) const = 0;
-  /// The classes of all samples, where the data set holds them.
+  /// Classes of all samples, if the data set has them.
   virtual view<const std::int64_t> labels() const { return {}; }
-  /// As of `sample_source`.
+  /// As in `sample_source`.
   virtual std::string location(std::int64_t i, std::size_t field, std::int64_t element) const;
 };
 
-/// "sample 7", and in brackets where it comes from, where that is known.
+/// Appends "sample 7", with its origin in parentheses if known.
 text& put_sample(text& t, std::int64_t index, std::string_view location, std::string_view of = {});
 
-/// Stands for no field in particular.
+/// Means no particular field.
 inline constexpr std::size_t no_field = static_cast<std::size_t>(-1);
 template <class D>
 concept Located = requires(const D& d, std::int64_t i) {
@@ -287,7 +291,7 @@ template <class D>
 concept FieldsLocated = requires(const D& d, std::int64_t i, std::size_t field) {
   { d.location(i, field, i) } -> std::convertible_to<std::string>;
 };
-/// Where a sample of a data set comes from; empty where it does not say.
+/// Origin of a sample of a data set; empty if unknown.
 template <class D>
 std::string location_in(const D& data, std::int64_t i, std::size_t field = no_field, std::int64_t element = -1) {
   if constexpr (FieldsLocated<D>) return data.location(i, field, element);
@@ -296,52 +300,54 @@ std::string location_in(const D& data, std::int64_t i, std::size_t field = no_fi
 }
 }  // namespace detail
 
-/// A data set whose type is forgotten, as trainers and loaders read it. Copies share the data; several threads may read.
+/// Type-erased data set for trainers and loaders. Copies share the data; several threads may read.
 export class sample_source {
  public:
   sample_source() = default;
   template <class D> requires(!std::same_as<D, sample_source>) && accepted<diagnostic<detail::dataset_check<D>>()>
   sample_source(const D& data);
   std::int64_t size() const { return size_; }
-  /// Element type and shape of each field of a sample. An extent that differs between samples, or may, is `dyn`.
+  /// Element type and shape of each field of a sample. An extent that may differ between samples is `dyn`.
   view<const tensor_type> fields() const { return fields_; }
-  /// Whether samples may differ in an extent of this field.
+  /// Whether an extent of this field may differ between samples.
   bool is_ragged(std::size_t field) const { return !fields_[field].dims.is_static(); }
 
-  /// The same samples, of which shorter ones are filled up with a number for each field in batches. Fields without a number, also those after the
-  /// last one, keep what they had: zeros at first.
-  /// Errors: value_error for more numbers than fields, and for a number that the element type of its field does not hold.
+  /// The same samples with a padding value per field for batches. Fields without a value, also those after the last
+  /// one, keep their padding: zeros at first.
+  /// Errors: value_error for more values than fields, and for a value that the field's element type cannot represent.
   sample_source filled_with(view<const std::optional<double>> numbers) const;
   const detail::filler& fill(std::size_t field) const { return fills_[field]; }
 
-  /// The name of each field: a member of an aggregate, what the data set or `named` says, else empty.
+  /// Name of each field: the aggregate member, or as given by the data set or `named`, else empty.
   view<const std::string> names() const { return names_; }
-  /// The same samples with names of their fields.   Errors: value_error for another number of names, and for one that comes twice.
+  /// The same samples with field names.   Errors: value_error for another number of names, and for duplicates.
   sample_source named(std::vector<std::string> names) const;
-  /// Some fields of the same samples, in this order, by their numbers or names.
-  /// Errors: value_error for none, and for fields that there are not or that come twice.
+  /// Selected fields of the same samples, in this order, by index or name.
+  /// Errors: value_error for an empty selection, and for fields that do not exist or are duplicated.
   sample_source chosen(view<const std::size_t> fields) const;
   sample_source chosen(view<const std::string> names) const;
 
-  /// The shape of each field of a batch: the number of samples, then the largest extents. Reads the samples where an extent
-  /// is open.  Errors: value_error for an index outside 0..size() - 1; shape_error and type_error naming sample and field.
+  /// Shape of each field of a batch: the number of samples, then the largest extents. Reads the samples if an extent is
+  /// dynamic.  Errors: value_error for an index outside 0..size() - 1; shape_error and type_error naming sample and
+  /// field.
   void batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const;
   std::vector<shape> batch_shapes(view<const std::int64_t> indices) const;
 
-  /// Writes the samples of a batch, one after another, into one block of memory for each field. Shorter samples are filled up to `shapes`
-  /// with zeros, or as `filled_with` says, as `batch_shapes` gives them, and found where they are left out. A field of strings goes to
-  /// that many objects of std::string. `lengths` has, where it is given, for each field null or room for one number a
-  /// sample: its extent along the first axis that is open, or along the first axis where none is; 1 for numbers.
-  /// Allocates nothing for tensors and numbers, beside what the data set does.
-  /// Errors: as `batch_shapes`; shape_error for a sample larger than `shapes`; value_error for another number of blocks.
+  /// Writes the samples of a batch, one after another, into one memory block per field. Shorter samples are padded to
+  /// `shapes`, as `batch_shapes` returns them (computed if omitted), with zeros or the values of `filled_with`. A field
+  /// of strings is written to that many std::string objects. `lengths`, if given, has for each field null or room for
+  /// one number per sample: its extent along the first axis with a dynamic extent, else along the first axis; 1 for
+  /// numbers.
+  /// Allocates nothing for tensors and numbers, except what the data set itself does.
+  /// Errors: as `batch_shapes`; shape_error for a sample larger than `shapes`; value_error for another number of
+  /// blocks.
   void read(view<const std::int64_t> indices, view<void* const> destinations, view<const shape> shapes = {},
             view<std::int64_t* const> lengths = {}) const;
 
-  /// The classes of all samples where the data set holds them; else empty.
+  /// Classes of all samples if the data set has them; else empty.
   view<const std::int64_t> labels() const { return reader_->labels(); }
 
-  /// Where sample i comes from, as a file or a line of one, and with `field` what element of that field it is; empty where the
-  /// data set does not say.
+  /// Origin of sample i, such as a file or a line of one, and with `field` the element of that field; empty if unknown.
   std::string location(std::int64_t i, std::size_t field = detail::no_field, std::int64_t element = -1) const {
     return reader_->location(i, field, element);
   }
@@ -350,7 +356,7 @@ export class sample_source {
   /// Calls `take(state, fields)` with the fields of one sample, checked against `fields()`.
   void sample(std::int64_t i, detail::sample_reader::taker take, void* state) const;
 
-  // Known types may be fewer than the C++ types leave open; `known` is empty, or has one for each field.
+  // `known` refines the types that the C++ types leave open; it is empty or has one type per field.
   sample_source(std::shared_ptr<const detail::sample_reader> reader, view<const detail::field_pattern> patterns,
                 view<const tensor_type> known);
 
@@ -398,7 +404,7 @@ template <class D> class reader_of final : public sample_reader {
   }
 
  private:
-  // Containers of the standard library count from 0 without a sign.
+  // Standard containers have unsigned indices.
   static auto index_for(std::int64_t i) {
     if constexpr (requires { typename D::size_type; }) return static_cast<typename D::size_type>(i);
     else return i;
@@ -412,14 +418,14 @@ template <class... F> struct patterns_of<field_list<F...>> {
 }  // namespace detail
 
 namespace detail {
-// What a source is made of: a data set, a shared pointer to one, or a source.
+// A source is made from a data set, a shared pointer to one, or a source.
 template <class D> struct source_check : dataset_check<D> {};
 template <class D> struct source_check<std::shared_ptr<D>> : dataset_check<std::remove_const_t<D>> {};
 template <> struct source_check<sample_source> {
   static consteval text message() { return {}; }
 };
 
-/// The names of the fields of a data set's samples; none where they have no names.
+/// Field names of a data set's samples; empty if they have none.
 template <class D> std::vector<std::string> field_names_of(const D& data) {
   if constexpr (requires { data.field_names(); }) {
     std::vector<std::string> all;
@@ -449,7 +455,7 @@ template <class D> sample_source source_at(std::shared_ptr<const D> data) {
 }
 }  // namespace detail
 
-/// A data set whose type is forgotten. It keeps a copy of the data set, or the shared pointer that it is given.
+/// Makes a type-erased data set. It keeps a copy of the data set, or the given shared pointer.
 export template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 sample_source source_of(const D& data) {
   if constexpr (std::same_as<D, sample_source>) return data;

@@ -45,17 +45,17 @@ namespace {
   detail::raise(other_element ? error_kind::type : error_kind::shape, t);
 }
 
-// Whether a sample's field is of the type that the data set promises.
+// Whether a sample's field matches the type declared by the data set.
 bool fits_field(const tensor_type& found, const tensor_type& expected) {
   return found.element == expected.element && found.dims.rank == expected.dims.rank && fits(expected.dims, found.dims);
 }
 
-// Calls f(fields) with a sample.
+// Calls f(fields) with the fields of a sample.
 template <class F> void with_sample(const detail::sample_reader& r, std::int64_t i, F&& f) {
   r.sample(i, [](void* state, view<const field_view> fields) { (*static_cast<F*>(state))(fields); }, &f);
 }
 
-// The element type and rank that a sample tells where the C++ type does not.
+// Completes element type and rank from the first sample, for C++ types without them.
 void complete(const detail::sample_reader& r, view<const field_pattern> patterns, std::vector<tensor_type>& types) {
   const bool all_known = std::all_of(patterns.begin(), patterns.end(), [](const auto& p) { return p.known; });
   if (all_known) return;
@@ -95,7 +95,7 @@ void fill_elements(std::byte* to, std::size_t bytes, std::size_t element, const 
 
 void detail::copy_padded(const std::byte* from, const shape& s, std::byte* to, const shape& padded, std::size_t element,
                          const filler& fill, int axis) {
-  // Extents that agree from `axis` on are one run of bytes.
+  // Trailing axes with equal extents are contiguous in both blocks.
   int same = s.rank;
   while (same > axis && s[same - 1] == padded[same - 1]) --same;
   const auto bytes = [element](const shape& x, int first) {
@@ -181,10 +181,10 @@ sample_source sample_source::named(std::vector<std::string> names) const {
 }
 
 namespace {
-// Some fields of the samples of another data set.
+// Selected fields of the samples of another data set.
 class chosen_fields final : public detail::sample_reader {
  public:
-  // `whole` reads samples, `reader` batches.
+  // `whole` reads samples, `reader` reads batches.
   chosen_fields(sample_source whole, std::shared_ptr<const sample_reader> reader, view<const std::size_t> fields)
       : whole_(std::move(whole)), reader_(std::move(reader)), fields_(fields.begin(), fields.end()) {}
   std::int64_t size() const override { return whole_.size(); }
@@ -199,7 +199,7 @@ class chosen_fields final : public detail::sample_reader {
         const_cast<void*>(static_cast<const void*>(&choose)));
   }
   bool read(view<const std::int64_t> indices, view<void* const> destinations) const override {
-    if (fields_.size() != whole_.fields().size()) return false;  // the others have no place
+    if (fields_.size() != whole_.fields().size()) return false;  // the other fields have no destination
     std::array<void*, detail::max_fields> all{};
     for (std::size_t k = 0; k < fields_.size(); ++k) all[fields_[k]] = destinations[k];
     return reader_->read(indices, {all.data(), fields_.size()});
@@ -279,7 +279,7 @@ void sample_source::sample(std::int64_t i, detail::sample_reader::taker take, vo
     reader_->sample(
         i, [](void* s, view<const field_view> fields) { (*static_cast<decltype(checked)*>(s))(fields); }, &checked);
   } catch (const error&) {
-    throw;  // the library's own say what they are about
+    throw;  // errors of the library are self-explanatory
   } catch (const std::bad_alloc&) { throw; } catch (const std::exception& why) {
     text t;
     detail::raise(error_kind::value, t << "data set: sample " << i << " cannot be read: " << why.what());
@@ -316,11 +316,11 @@ std::vector<shape> sample_source::batch_shapes(view<const std::int64_t> indices)
 }
 
 namespace {
-// Where the samples of a batch go.
+// Destination of the samples of a batch.
 struct placing {
   view<const tensor_type> types;
   view<void* const> destinations;
-  const shape* shapes;  // of one sample each, padded
+  const shape* shapes;  // padded shape of one sample, per field
   const detail::filler* fills;
   view<std::int64_t* const> lengths;
   std::int64_t index;

@@ -1,4 +1,4 @@
-// Files in folders, one folder for each class.
+// Files in one folder per class.
 export module lamina:data.folder;
 import :core;
 import lamina.std;
@@ -15,10 +15,11 @@ export struct files_by_class {
   std::vector<file> files;
 };
 
-/// The files `directory/<class>/<file>` that end in one of `endings`, as ".wav", in lower case, upper case or both. Classes are counted in the
-/// order of their names, and files in that of classes and of their names. What begins with a point is left out, and so are files
-/// beside the folders of classes and folders in them.
-/// Errors: file_error for a directory that cannot be read, that has no folders, or one of whose folders has no such file.
+/// Lists the files `directory/<class>/<file>` that end in one of `endings`, such as ".wav", in lower, upper or mixed
+/// case. Classes are numbered in the order of their names; files are ordered by class, then name. Names that begin with
+/// a dot, files beside the class folders and folders inside them are skipped.
+/// Errors: file_error for a directory that cannot be read, that has no folders, or that has a folder without such a
+/// file.
 export files_by_class list_by_class(const std::string& directory, const std::vector<std::string>& endings);
 
 }  // namespace lamina

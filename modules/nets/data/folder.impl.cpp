@@ -12,7 +12,7 @@ namespace lamina {
 
 namespace {
 
-/// Names in a folder that `wanted` takes by their path, in order, without those that begin with a point.
+/// Sorted names in a folder whose path satisfies `wanted`, without those that begin with a dot.
 template <class F> std::vector<std::string> names_in(const std::string& directory, F wanted) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
   if (!open) detail::system_failure(printable(directory, 300), "cannot be read", errno);

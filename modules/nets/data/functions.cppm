@@ -1,4 +1,4 @@
-// What composes data sets, as functions and in pipes: `data | dataset::map(f) | dataset::take(100)`.
+// Data set adapters, as functions and in pipes: `data | dataset::map(f) | dataset::take(100)`.
 export module lamina:data.functions;
 import :core;
 import :data.compose;
@@ -15,7 +15,7 @@ namespace detail {
 template <class D>
 concept accepted_samples = accepted<diagnostic<samples_check<D>>()>;
 
-/// A step of a pipe: what is done with the data set before it.
+/// A pipe step, applied to the data set on its left.
 template <class F> struct dataset_step {
   F f;
   template <class D> requires accepted_samples<D> friend auto operator|(const D& data, const dataset_step& step) {
@@ -50,7 +50,7 @@ template <class D, class F> struct filter_check {
 std::function<std::int64_t(std::int64_t)> length_buckets(const sample_source& data, std::size_t field,
                                                          std::int64_t width);
 
-/// The fields of a sample and then the extents of some.
+/// Fields of a sample, followed by the lengths of selected fields.
 template <std::size_t... Fields> struct fields_and_lengths {
   template <class F> static std::int64_t length(const F& f) {
     constexpr field_pattern pattern = field_traits<F>::pattern;
@@ -63,7 +63,7 @@ template <std::size_t... Fields> struct fields_and_lengths {
       return std::tuple(f..., length(std::get<Fields>(all))...);
     });
   }
-  /// A length has the name of its field and `_length`.
+  /// A length field is named after its field plus `_length`.
   static std::vector<std::string> field_names(std::vector<std::string> names) {
     if (!names.empty())
       for (const std::size_t field : {Fields...})
@@ -120,20 +120,21 @@ template <class A, class B> struct concat_check {
 
 export namespace dataset {
 
-/// `f` of each sample when it is asked for: of the sample, of its fields, of the sample and its index, or of the sample and an
-/// `augment::position` of the seed, the epoch (0 outside of `fit` and `loader`) and the index. `f` is called by several threads at once; what it
-/// draws should depend on these alone, so that bits do not depend on threads.
+/// Applies `f` to each sample on access: to the sample, its fields, the sample and its index, or the sample and an
+/// `augment::position` of seed, epoch (0 outside `fit` and `loader`) and index. Several threads call `f` at once;
+/// random draws should depend only on these arguments, so that results do not depend on threads.
 template <class D, class F> requires accepted<diagnostic<detail::map_check<D, F>>()>
 auto map(const D& data, F f, std::int64_t seed = 0) {
   return detail::mapped<D, F>(data, std::move(f), seed);
 }
-// The seed's type is deduced, so that compilers say first what is wrong with the function.
+// The seed's type is deduced, so that compilers report a problem with the function first.
 template <class F, std::integral Seed = std::int64_t> auto map(F f, Seed seed = 0) {
   return detail::dataset_step{[f, seed](const auto& data) { return map(data, f, static_cast<std::int64_t>(seed)); }};
 }
 
-/// The fields of each sample as a std::tuple, and then the lengths of some, by their numbers from 0: extents along the first axis that is open, or along the first
-/// where none is. So a model or a loss is given them: `fit(net, dataset::with_lengths<0, 1>(data), loss::ctc{}, ...)`.
+/// The fields of each sample as a std::tuple, followed by the lengths of the selected fields, by index from 0: the
+/// extent along the first axis with a dynamic extent, else along the first axis. Passes lengths to a model or a loss:
+/// `fit(net, dataset::with_lengths<0, 1>(data), loss::ctc{}, ...)`.
 template <std::size_t... Fields, class D>
 requires(sizeof...(Fields) > 0) && accepted<diagnostic<detail::lengths_check<D, Fields...>>()>
 auto with_lengths(const D& data) {
@@ -143,8 +144,8 @@ template <std::size_t... Fields> requires(sizeof...(Fields) > 0) auto with_lengt
   return detail::dataset_step{[](const auto& data) { return with_lengths<Fields...>(data); }};
 }
 
-/// The samples with names of their fields, by which `fit`, `evaluate` and `predict` give them to the inputs of a model.
-/// Errors, once batches are read: value_error for another number of names, and for one that comes twice.
+/// The samples with field names, by which `fit`, `evaluate` and `predict` match them to the inputs of a model.
+/// Errors, once batches are read: value_error for another number of names, and for duplicates.
 template <class D> requires accepted<diagnostic<detail::dataset_check<D>>()>
 auto named(const D& data, std::vector<std::string> names) {
   return detail::named_fields<D>(data, std::move(names));
@@ -152,8 +153,8 @@ auto named(const D& data, std::vector<std::string> names) {
 inline auto named(std::vector<std::string> names) {
   return detail::dataset_step{[names](const auto& data) { return named(data, names); }};
 }
-/// Some fields of samples by their names, in this order: the last step before `fit` or a loader.
-/// Errors: as of `sample_source::chosen`.
+/// Selected fields by name, in this order: the last step before `fit` or a loader.
+/// Errors: as `sample_source::chosen`.
 template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 sample_source fields(const D& data, const std::vector<std::string>& names) {
   return source_of(data).chosen(view<const std::string>(names));
@@ -162,14 +163,15 @@ inline auto fields(std::vector<std::string> names) {
   return detail::dataset_step{[names](const auto& data) { return fields(data, names); }};
 }
 
-/// Buckets for `bucket_by` of `fit`, loaders and batches: samples whose lengths of a field, as `with_lengths` has them, share one of 0..width - 1, width..2 width - 1 and so
-/// on. Each sample is read once, now.   Errors: value_error for a width below 1 or a field that there is not.
+/// Buckets for `bucket_by` of `fit`, loaders and batches: a bucket has the samples whose length of a field, as in
+/// `with_lengths`, is in 0..width - 1, width..2 width - 1 and so on. Reads each sample once, immediately.   Errors:
+/// value_error for a width below 1 or a field that does not exist.
 template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
 std::function<std::int64_t(std::int64_t)> length_buckets(const D& data, std::size_t field, std::int64_t width) {
   return detail::length_buckets(source_of(data), field, width);
 }
 
-/// The samples of which the predicate is true. It is asked once for each sample, when the filter is made.
+/// The samples for which the predicate is true. It is evaluated once per sample, when the filter is created.
 template <class D, class F> requires accepted<diagnostic<detail::filter_check<D, F>>()>
 auto filter(const D& data, F f) {
   std::vector<std::int64_t> kept;
@@ -181,21 +183,21 @@ template <class F> auto filter(F f) {
   return detail::dataset_step{[f](const auto& data) { return filter(data, f); }};
 }
 
-/// The first samples, at most all.   Errors: value_error for a negative count.
+/// The first `count` samples, or all if fewer.   Errors: value_error for a negative count.
 template <class D> requires detail::accepted_samples<D> auto take(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::first_of(count, detail::size_of_data(data), "take"));
 }
 inline auto take(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return take(data, count); }};
 }
-/// All samples but the first.   Errors: value_error for a negative count.
+/// All samples but the first `count`.   Errors: value_error for a negative count.
 template <class D> requires detail::accepted_samples<D> auto skip(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::without_first_of(count, detail::size_of_data(data)));
 }
 inline auto skip(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return skip(data, count); }};
 }
-/// The samples of these indices, in this order.   Errors: value_error for an index that the data set does not have.
+/// The samples with these indices, in this order.   Errors: value_error for an index outside the data set.
 template <class D> requires detail::accepted_samples<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
   return detail::selected<D>(data, detail::checked_list(std::move(indices), detail::size_of_data(data)));
 }
@@ -209,7 +211,7 @@ template <class D> requires detail::accepted_samples<D> auto shuffle(const D& da
 inline auto shuffle(std::int64_t seed) {
   return detail::dataset_step{[seed](const auto& data) { return shuffle(data, seed); }};
 }
-/// Two data sets that have each sample once, in an order of chance: `ratio` of the samples, and the rest.
+/// Splits the samples randomly into two data sets: a fraction `ratio` of the samples, and the rest.
 /// Errors: value_error unless 0 <= ratio <= 1.
 template <class D> requires detail::accepted_samples<D> auto split(const D& data, double ratio, std::int64_t seed) {
   auto parts = detail::halves(detail::size_of_data(data), ratio, seed);
@@ -219,8 +221,9 @@ template <class D> requires detail::accepted_samples<D> auto split(const D& data
 inline auto split(double ratio, std::int64_t seed) {
   return detail::dataset_step{[ratio, seed](const auto& data) { return split(data, ratio, seed); }};
 }
-/// Cross-validation: `k` pairs of data sets, to train on and to validate with. Each sample is in one of the second ones, whose sizes
-/// differ by one at most; the first one of a pair has all others. The order is one of chance, and samples are not copied.
+/// Cross-validation: `k` pairs of data sets for training and validation. Each sample is in exactly one validation set;
+/// their sizes differ by at most one. The training set of a pair has all other samples. The order is random, and
+/// samples are not copied.
 /// Errors: value_error unless 2 <= k <= the number of samples.
 template <class D> requires detail::accepted_samples<D> auto folds(const D& data, std::int64_t k, std::int64_t seed) {
   std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
@@ -228,8 +231,8 @@ template <class D> requires detail::accepted_samples<D> auto folds(const D& data
     all.emplace_back(detail::selected<D>(data, std::move(train)), detail::selected<D>(data, std::move(validation)));
   return all;
 }
-/// The same with classes, one for each sample: each validation set has as many of each class as the others, or one more or less
-/// (stratified folds).   Errors: value_error also for another number of classes than of samples.
+/// The same with one class per sample (stratified folds): the counts of each class in the validation sets differ by at
+/// most one.   Errors: value_error also if the numbers of classes and samples differ.
 template <class D> requires detail::accepted_samples<D>
 auto folds(const D& data, std::int64_t k, std::int64_t seed, view<const std::int64_t> classes) {
   std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
@@ -240,19 +243,19 @@ auto folds(const D& data, std::int64_t k, std::int64_t seed, view<const std::int
 inline auto folds(std::int64_t k, std::int64_t seed) {
   return detail::dataset_step{[k, seed](const auto& data) { return folds(data, k, seed); }};
 }
-/// Keeps each sample once it was made.
+/// Caches each sample after its first access.
 template <class D> requires detail::accepted_samples<D> auto cache(const D& data) { return detail::cached<D>(data); }
 inline auto cache() {
   return detail::dataset_step{[](const auto& data) { return cache(data); }};
 }
-/// The fields of both, then of all further ones: a std::tuple.   Errors: value_error for different numbers of samples.
+/// Combines the fields of all data sets into a std::tuple.   Errors: value_error for different numbers of samples.
 template <class A, class B> requires accepted<diagnostic<detail::zip_check<A, B>>()> auto zip(const A& a, const B& b) {
   return detail::zipped<A, B>(a, b);
 }
 template <class A, class B, class C, class... D> auto zip(const A& a, const B& b, const C& c, const D&... more) {
   return zip(zip(a, b), c, more...);
 }
-/// One after another.   Errors: type_error where their fields differ.
+/// Concatenates data sets.   Errors: type_error if their fields differ.
 template <class A, class B> requires accepted<diagnostic<detail::concat_check<A, B>>()>
 auto concat(const A& a, const B& b) {
   return detail::concatenated<A, B>(a, b);

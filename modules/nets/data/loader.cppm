@@ -1,4 +1,4 @@
-// Batches that threads in the background load ahead of the loop that takes them.
+// Batches that background threads load ahead of the consuming loop.
 export module lamina:data.loader;
 import :context;
 import :core;
@@ -8,13 +8,13 @@ import lamina.std;
 
 namespace lamina {
 
-/// A sample that could not be read, or cannot be used: a class that there is not, a shape that the model does not take.
+/// A sample that could not be read or cannot be used, such as an unknown class or a shape that the model does not take.
 export class sample_error : public value_error {
  public:
   sample_error(const std::string& what, std::int64_t index, std::string location, std::exception_ptr cause);
   ~sample_error() override;
-  /// Its index in the data set, where it comes from, as a file, if the data set says so, and what was thrown when it was read; of one
-  /// that was read, what is wrong with it.
+  /// Index in the data set; origin, such as a file, if the data set provides it; the exception thrown while reading or,
+  /// for a sample that was read, the error that describes the fault.
   std::int64_t index() const { return index_; }
   const std::string& location() const { return location_; }
   const std::exception_ptr& cause() const { return cause_; }
@@ -25,90 +25,91 @@ export class sample_error : public value_error {
   std::exception_ptr cause_;
 };
 
-/// A sample that was left out: its index in the data set, and what is wrong with it, which names where it comes from.
+/// A skipped sample: its index in the data set, and the reason, including its origin.
 struct left_out_sample {
   std::int64_t index = 0;
   std::string why{};
 };
 
 export struct loader_options {
-  /// As of `batch_options`.
+  /// As in `batch_options`.
   std::int64_t batch = 32;
   bool drop_last = false;
   bool pad = true;
   std::function<std::int64_t(std::int64_t)> bucket_by = {};
   std::vector<std::optional<double>> fill = {};
-  /// Whether epoch e has the samples in the order of `permutation(size, seed, e)`.
+  /// Whether epoch e uses the order `permutation(size, seed, e)`.
   bool shuffle = false;
   std::int64_t seed = 0;
-  /// Threads that load; 0: the loop itself does.
+  /// Loading threads; 0: the loop itself loads.
   int threads = 1;
-  /// How many batches are loaded before the loop takes them, at most.
+  /// Maximum number of batches loaded ahead of the loop.
   int ahead = 2;
   sample_failure on_error = sample_failure::raise;
 };
 
-/// What a loader has done since it was made.
+/// Statistics of a loader since its construction.
 struct loader_report {
   std::int64_t batches = 0, samples = 0;
-  /// Samples that could not be read, under `sample_failure::skip`.
+  /// Number of samples skipped under `sample_failure::skip`.
   std::int64_t skipped = 0;
-  /// Seconds in which the loop waited for data.
+  /// Seconds that the loop waited for data.
   double waited = 0;
-  /// Which of the skipped samples came first, and what is wrong with it; empty where none was skipped.
+  /// The first skipped sample and the reason; empty if none was skipped.
   std::string first_skipped{};
 };
 
-/// What is wrong with a sample of a batch.
+/// A fault of a sample in a batch.
 struct sample_fault {
   std::size_t position = 0;  // in the batch
   std::size_t field = detail::no_field;
-  std::int64_t element = -1;  // of the field of the sample; -1: all of it
+  std::int64_t element = -1;  // in the field of the sample; -1: all of it
   error_kind kind = error_kind::value;
   std::string why{};
 };
-/// Finds samples that were read and cannot be used, in the order of their positions, each once.
+/// Finds samples that were read but cannot be used, by increasing position, each once.
 class sample_checker {
  public:
   sample_checker() = default;
   sample_checker(const sample_checker&) = delete;
   sample_checker& operator=(const sample_checker&) = delete;
   virtual ~sample_checker();
-  /// Also for several threads at once. `numbers`: whether numbers that are not finite are faults.
+  /// Thread-safe. `numbers`: whether numbers that are not finite are faults.
   virtual std::vector<sample_fault> faults(const sample_batch& batch, bool numbers) const = 0;
 };
 
 /// How batches are read.
 struct reading {
-  int threads = 0, ahead = 2;  // as of `loader_options`
+  int threads = 0, ahead = 2;  // as in `loader_options`
   bool pad = true;
   sample_failure on_error = sample_failure::raise;
   std::string_view reader = "loader";   // in messages
-  std::string_view samples = {};        // " of the training data"
-  lamina::thread_pool* pool = nullptr;  // reads a batch together where no thread reads ahead
+  std::string_view samples = {};        // suffix, such as " of the training data"
+  lamina::thread_pool* pool = nullptr;  // reads batches in parallel if no thread reads ahead
   std::shared_ptr<const sample_checker> checks{};
-  // What is done with each batch once it is read; `first` is the sample that its plan begins with.
+  // Transforms each batch after reading; `first` is the first sample of its plan.
   std::function<void(sample_batch& batch, std::int64_t epoch, std::int64_t first)> change = {};
 };
-/// Raises the sample_error for a sample of a batch that cannot be used.
+/// Raises the sample_error for a faulty sample of a batch.
 [[noreturn]] void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong);
-/// The same of one that is left out.
+/// Record of a skipped faulty sample.
 left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_fault& wrong);
 
-/// Reads the batches of a plan, ahead of who takes them. Order and bits do not depend on the number of threads.
+/// Reads the batches of a plan ahead of the consumer. Order and results do not depend on the number of threads.
 class batch_loader {
  public:
-  /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
+  /// Errors: value_error for an option outside its range; resource_error if the system has no more threads.
   batch_loader(sample_source source, const reading& how);
   batch_loader(const batch_loader&) = delete;
   batch_loader& operator=(const batch_loader&) = delete;
   ~batch_loader();
-  /// Begins a plan of an epoch; one that is not at its end is left.
+  /// Starts the plan of an epoch; an unfinished one is abandoned.
   void begin(batch_plan plan, std::int64_t epoch = 0);
-  /// The next batch of the plan, also one whose samples were all skipped, or null at its end. It stays until the next call.
-  /// Errors: sample_error, in the turn of its batch.
+  /// The next batch of the plan, which is empty if all its samples were skipped, or null at the end. Valid until the
+  /// next call.
+  /// Errors: sample_error, when its batch is due.
   const sample_batch* next();
-  /// The samples that were left out of that batch, in its order.
+  /// The skipped samples of that batch, in order.
   view<const left_out_sample> left_out() const;
   loader_report report() const;
   const sample_source& source() const;
@@ -119,13 +120,14 @@ class batch_loader {
   std::unique_ptr<implementation> impl_;
 };
 
-/// Loads batches ahead: `for (auto& b : l.epoch(e)) step(b)`. A batch stays until the next one is taken. Order and bits do not
-/// depend on the number of threads. Memory is used again: once the largest batches were loaded, tensors and numbers
-/// allocate nothing.  One loop takes batches at a time; the data set is read by all threads at once.
-/// Errors of the loop: sample_error for a sample that cannot be read, in its turn: batches before it come first.
+/// Loads batches ahead: `for (auto& b : l.epoch(e)) step(b)`. A batch is valid until the next one is taken. Order and
+/// results do not depend on the number of threads. Memory is reused: after the largest batches, loading tensors and
+/// numbers allocates nothing.  Only one loop may take batches at a time; all threads read the data set at once.
+/// Errors of the loop: sample_error for a sample that cannot be read, when its batch is due: earlier batches come
+/// first.
 export class loader {
  public:
-  /// Errors: value_error for an option outside its range; resource_error where the system has no more threads.
+  /// Errors: value_error for an option outside its range; resource_error if the system has no more threads.
   template <class D> requires accepted<diagnostic<detail::source_check<D>>()>
   explicit loader(const D& data, const loader_options& o = {}) : loader(o, source_of(data)) {}
 
@@ -147,14 +149,14 @@ export class loader {
   class epoch_range {
    public:
     explicit epoch_range(loader* from) : from_(from) {}
-    /// The first batch, or end().
+    /// Iterator to the first batch, or end().
     iterator begin() const { return {from_, from_->next()}; }
     iterator end() const { return {from_, nullptr}; }
 
    private:
     loader* from_;
   };
-  /// Begins an epoch; one that is not at its end is left.
+  /// Starts an epoch; an unfinished one is abandoned.
   epoch_range epoch(std::int64_t e = 0) {
     begin(e);
     return epoch_range(this);

@@ -16,7 +16,7 @@ sample_checker::~sample_checker() = default;
 
 namespace {
 
-// What is thrown when a sample is read, or null. `shapes` become those of its fields.
+// The exception thrown when a sample is read, or null. `shapes` receives the shapes of its fields.
 std::exception_ptr failure_of(const sample_source& source, std::int64_t i, std::vector<shape>& shapes) {
   shapes.clear();
   try {
@@ -30,7 +30,7 @@ std::exception_ptr failure_of(const sample_source& source, std::int64_t i, std::
   return nullptr;
 }
 
-// The sample that cannot be read, and why.
+// Message about a sample that cannot be read.
 std::string unreadable(const reading& how, const sample_source& source, std::int64_t i,
                        const std::exception_ptr& cause) {
   std::string why = "an exception of a type that is no std::exception";
@@ -38,7 +38,7 @@ std::string unreadable(const reading& how, const sample_source& source, std::int
     std::rethrow_exception(cause);
   } catch (const std::exception& e) {
     why = e.what();
-    // What is no error of the library has the sample's number already.
+    // Messages for exceptions from outside the library already name the sample.
     constexpr std::string_view behind = " cannot be read: ";
     if (const auto at = why.find(behind); why.starts_with("data set: sample ") && at != why.npos)
       why.erase(0, at + behind.size());
@@ -78,7 +78,7 @@ void raise_fault(const reading& how, const sample_batch& batch, const sample_fau
 }
 
 struct batch_loader::implementation {
-  // A batch and what became of it.
+  // A batch and the outcome of reading it.
   struct slot {
     sample_batch batch;
     std::vector<left_out_sample> left_out;
@@ -89,8 +89,8 @@ struct batch_loader::implementation {
   implementation(sample_source from, const reading& o) : source(std::move(from)), options(o) {
     check_range(o.reader, "threads", o.threads, 0, 1024);
     check_range(o.reader, "ahead", o.ahead, 1, 1 << 16);
-    if (o.threads > 0) options.pool = nullptr;  // is the loop's
-    // The loop holds one batch, while the others are loaded.
+    if (o.threads > 0) options.pool = nullptr;  // the pool belongs to the loop
+    // The loop uses one batch while the others are loaded.
     slots = std::vector<slot>(o.threads == 0 ? 1 : static_cast<std::size_t>(o.ahead) + 1);
     try {
       for (int i = 0; i < o.threads; ++i) threads.emplace_back([this] { work(); });
@@ -113,7 +113,7 @@ struct batch_loader::implementation {
     threads.clear();
   }
 
-  // Reads a batch into a slot; what fails is kept for the loop.
+  // Reads a batch into a slot; an exception is stored for the loop.
   void load(slot& s, view<const std::int64_t> indices) const {
     const detail::epoch_scope scope(epoch);
     s.left_out.clear();
@@ -126,8 +126,8 @@ struct batch_loader::implementation {
       if (options.change && s.batch.size() > 0) options.change(s.batch, epoch, indices[0]);
     } catch (...) { s.failure = std::current_exception(); }
   }
-  // After an error: finds out which samples cannot be read, and reads the others, or raises the error of the first one. Where
-  // samples are not padded, those that differ from the first whole one are left out, too.
+  // After an error: finds the samples that cannot be read, and reads the others or raises the error of the first one.
+  // Without padding, samples whose shapes differ from the first readable one are skipped too.
   void read_without_failures(slot& s, view<const std::int64_t> indices, const std::exception_ptr& why) const {
     std::vector<std::int64_t> whole;
     std::vector<shape> shapes, first;
@@ -147,7 +147,7 @@ struct batch_loader::implementation {
       }
       whole.push_back(i);
     }
-    if (s.left_out.empty()) std::rethrow_exception(why);  // of the batch as a whole
+    if (s.left_out.empty()) std::rethrow_exception(why);  // error of the batch as a whole
     s.batch.read(source, view<const std::int64_t>(whole), options.pad, options.pool);
   }
   std::string of_another_shape(std::int64_t i, view<const shape> shapes, std::int64_t other,
@@ -159,7 +159,7 @@ struct batch_loader::implementation {
         << ": field " << k << " is " << shapes[k] << ", and " << expected[k] << " in ";
     return detail::put_sample(t, other, source.location(other)).string();
   }
-  // Samples that were read and cannot be used.
+  // Skips samples that were read but cannot be used, or raises the first fault.
   void leave_out_faults(slot& s) const {
     const bool skips = options.on_error == sample_failure::skip;
     const auto wrong = options.checks->faults(s.batch, skips);
@@ -189,7 +189,7 @@ struct batch_loader::implementation {
       loaded.notify_all();
     }
   }
-  // The loop still reads the batch before the one that it takes next.
+  // End of the batches that may be loaded: the loop still uses the one that it took last.
   std::int64_t free_until() const {
     return std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(slots.size());
   }
@@ -206,12 +206,12 @@ struct batch_loader::implementation {
     room.notify_all();
   }
 
-  // A lock against the threads that read, where there are any.
+  // Locks against the reader threads, if any.
   std::unique_lock<std::mutex> hold() const {
     return threads.empty() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
   }
 
-  // The slot of the next batch, loaded; null at the end.
+  // Slot of the next batch, after loading; null at the end.
   slot* take() {
     auto lock = hold();
     if (taken > 0 && taken <= last) slots[static_cast<std::size_t>(taken - 1) % slots.size()].ready = false;
@@ -247,7 +247,7 @@ struct batch_loader::implementation {
   batch_plan plan;
   std::int64_t epoch = 0;
   std::int64_t taken = 0, claimed = 0, last = 0;
-  const slot* current = nullptr;  // that the loop reads
+  const slot* current = nullptr;  // slot that the loop uses
   int busy = 0;
   bool stopped = false;
   loader_report done;
@@ -294,7 +294,7 @@ void loader::begin(std::int64_t epoch) {
 const sample_batch* loader::next() {
   for (;;) {
     const sample_batch* b = batches_.next();
-    if (!b || b->size()) return b;  // of the others each sample was skipped
+    if (!b || b->size()) return b;  // skips batches whose samples were all skipped
   }
 }
 

@@ -1,4 +1,4 @@
-// Samples that come one after another and whose number is not known, as those of a socket or of a file that is larger than memory.
+// Streams of samples of unknown number, such as from a socket or from a file larger than memory.
 export module lamina:data.stream;
 import :core;
 import :data.batch;
@@ -8,21 +8,21 @@ import lamina.std;
 
 namespace lamina {
 
-/// How samples of a stream make batches.
+/// How samples of a stream are grouped into batches.
 export struct sample_stream_options {
   std::int64_t batch = 32;
-  /// Leaves out a last batch of fewer samples.
+  /// Drops an incomplete last batch.
   bool drop_last = false;
-  /// Whether samples of different extents are padded; where not, they are a shape_error.
+  /// Pads samples of different extents; if false, they are a shape_error.
   bool pad = true;
-  /// Each sample is drawn from so many that wait; 1: they stay in their order.
+  /// Size of the shuffle buffer that samples are drawn from; 1: original order.
   std::int64_t shuffle = 1, seed = 0;
-  /// What shorter samples are filled up with, a number for each field; 0 for fields without one.
+  /// Padding value of shorter samples, per field; 0 for fields without one.
   std::vector<std::optional<double>> fill = {};
 };
 
 namespace detail {
-/// Samples in memory, and which ones of a stream they were.
+/// Samples in memory and their positions in a stream.
 template <class S> class taken_samples {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
@@ -34,7 +34,7 @@ template <class S> class taken_samples {
     samples_.push_back(std::move(sample));
     numbers_.push_back(number);
   }
-  /// Moves sample i to the end of another, and puts the last one in its place.
+  /// Moves sample i to the end of `to`, and the last sample to position i.
   void give(std::int64_t i, taken_samples& to) {
     const auto at = static_cast<std::size_t>(i);
     std::swap(samples_[at], samples_.back());
@@ -48,7 +48,7 @@ template <class S> class taken_samples {
   std::vector<S> samples_;
   std::vector<std::int64_t> numbers_;
 };
-/// What a range gives.
+/// Element type of a range.
 template <class R> using element_of = std::remove_cvref_t<decltype(*std::begin(std::declval<R&>()))>;
 template <class R> struct stream_check {
   static consteval text message() {
@@ -67,8 +67,9 @@ template <class R> struct stream_check {
 void check_stream(const sample_stream_options& o);
 }  // namespace detail
 
-/// The batches of a range of samples, of which each is read once, when its batch is due: `for (auto& b : dataset::stream(range, {.batch = 64})) step(b);`.
-/// Where samples are drawn from a window their order follows from `seed` alone. The batch is read into the same memory each time.
+/// The batches of a range of samples. Each sample is read once, when its batch is due: `for (auto& b :
+/// dataset::stream(range, {.batch = 64})) step(b);`. A shuffled order depends only on `seed`. Each batch reuses the
+/// memory of the previous one.
 export template <class R> class sample_stream {
  public:
   using sample = detail::element_of<R>;
@@ -78,8 +79,8 @@ export template <class R> class sample_stream {
         waiting_(std::make_unique<detail::taken_samples<sample>>()) {
     detail::check_stream(o);
   }
-  /// The next batch, or null at the end. It stays until the next call.
-  /// Errors: as of `sample_batch::read`; those of the range.
+  /// The next batch, or null at the end. Valid until the next call.
+  /// Errors: as `sample_batch::read`; those of the range.
   const sample_batch* next() {
     if (!at_) at_.emplace(std::begin(*range_));
     auto now = std::make_shared<detail::taken_samples<sample>>();
@@ -112,7 +113,7 @@ export template <class R> class sample_stream {
   iterator end() { return {this, nullptr}; }
 
  private:
-  // How many samples wait, once there are as many as may or the range is at its end.
+  // Fills the shuffle buffer up to its size or the end of the range; returns the number of buffered samples.
   std::int64_t wait() {
     while (waiting_->size() < options_.shuffle && *at_ != std::end(*range_)) {
       waiting_->add(**at_, taken_++);
@@ -135,13 +136,13 @@ export template <class R> class sample_stream {
 
 export namespace dataset {
 
-/// The batches of a range whose size is not known, each sample read once.
+/// The batches of a range of unknown size, each sample read once.
 /// Errors: value_error for an option outside its range.
 template <class R> requires accepted<diagnostic<detail::stream_check<R>>()>
 sample_stream<R> stream(R range, const sample_stream_options& o = {}) {
   return {std::move(range), o};
 }
-/// All samples of a range as a data set in memory, for `fit`.
+/// Collects all samples of a range as a data set in memory, for `fit`.
 template <class R> requires accepted<diagnostic<detail::stream_check<R>>()> auto collect(R&& range) {
   detail::taken_samples<detail::element_of<std::remove_reference_t<R>>> all;
   std::int64_t number = 0;

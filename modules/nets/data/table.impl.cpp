@@ -86,7 +86,7 @@ std::string csv_table::location(std::int64_t i, std::size_t field, std::int64_t 
 }
 
 namespace {
-// Some tensors of a file, by name and in the order of the names, or all.
+// Selected tensors of a file, in the order of `names`, or all.
 tensor_rows chosen(const std::string& path, view<const named_tensor> there, const std::vector<std::string>& names) {
   std::vector<any_tensor> columns;
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Adam and what was made of it.
+// Adam and its variants.
 module lamina:train.adam.impl;
 import :core;
 import :dtype;
@@ -39,9 +39,9 @@ struct moments {
     s.assign(v, second);
   }
 };
-/// 1 - beta^t in the type of a parameter.
+/// 1 - beta^t in the element type of a parameter.
 value correction(const update_scope& s, const value& w, double beta) { return 1 - exp_of(s.step(w) * std::log(beta)); }
-/// The step of Adam without its rate.
+/// Adam's direction, without the rate.
 value adam_direction(update_scope& s, const value& w, const value& g, const adam& o) {
   const moments now(s, w, g, o.beta1, o.beta2);
   value second = now.second;
@@ -84,7 +84,7 @@ value nadam::step(update_scope& s, const value& w, const value& g) const {
     return (1 - exp_of(at * (momentum_decay * std::log(0.96))) * 0.5) * beta1;
   };
   const value mu = mu_of(t), mu_next = mu_of(t + 1);
-  // 1 less the product of all mu, which begins with 0 as slots do
+  // 1 - (product of all mu), so that the zero-initialized slot is its start value
   const value slot = s.slot("product", {element, {}}), before = converted(slot, dtype::float64);
   const value missing = before + (1 - before) * (1 - mu);
   s.assign(slot, converted(missing, element));
@@ -98,7 +98,7 @@ void radam::check() const { check_adam("radam", beta1, beta2, epsilon, weight_de
 value radam::step(update_scope& s, const value& w, const value& g) const {
   check();
   const moments now(s, w, decayed(w, g, weight_decay), beta1, beta2);
-  // The length of the average is a small difference of large numbers: float64.
+  // float64, since the length of the average is a small difference of large numbers.
   const value t = s.step(), power = exp_of(t * std::log(beta2)), missing = 1 - power;
   const double longest = 2 / (1 - beta2) - 1;
   const value seen = longest - t * 2 * power / missing, known = max(seen, 5);
@@ -133,7 +133,7 @@ void lion::check() const {
 }
 value lion::step(update_scope& s, const value& w, const value& g) const {
   check();
-  // beta1 m + (1 - beta1) g by way of the next m, so that one pass computes both
+  // beta1 m + (1 - beta1) g, computed from the next m, so that one pass computes both
   const value m = s.slot("first", w.type()), off = g - m, next = m + off * (1 - beta2);
   s.assign(m, next);
   return w * (1 - s.rate(w) * weight_decay) - s.rate(w) * sign(next + off * (beta2 - beta1));

@@ -1,4 +1,4 @@
-// Batches as operands of a program, in the element types that it takes.
+// Batches as operands of a program, converted to its element types.
 module lamina:train.batch.impl;
 import :core;
 import :data.batch;
@@ -10,7 +10,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Real numbers or integers as those of another type.
+/// Converts real numbers or integers to another type.
 template <class To> void convert_numbers(dtype from, const void* in, void* out, std::int64_t count) {
   with_type(from, [&]<class From>() {
     if constexpr (std::is_arithmetic_v<From>) {
@@ -20,13 +20,14 @@ template <class To> void convert_numbers(dtype from, const void* in, void* out, 
     }
   });
 }
-/// Whether numbers of a field may stand for those that a program takes: of one type, or real for float32 and float64, as integers are too.
+/// Whether a field's numbers are accepted for an input type: the same type, or real numbers and integers for float32
+/// and float64.
 bool stands_for(dtype field, dtype taken) {
   return field == taken || (is_real(taken) && (is_real(field) || is_integer(field)));
 }
 
-/// Where a field of a batch lies in the type that a program takes, its own, float32, float64 or int64: in the batch, or converted
-/// in `room`.
+/// Address of a batch field in the type that a program takes (its own, float32, float64 or int64): in the batch, or
+/// converted in `room`.
 const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, std::vector<std::byte>& room) {
   const tensor_type& type = b.type(field);
   if (type.element == taken) return b.data(field);
@@ -42,10 +43,11 @@ const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, st
 /// The fields of a batch as operands.
 class batch_operands {
  public:
-  /// `types`: what the program takes for each field.
+  /// `types`: the program's input type for each field.
   explicit batch_operands(std::vector<dtype> types) : types_(std::move(types)) {}
 
-  /// Takes a batch, which stays where it is until the next one.   Errors: type_error for a field of strings.
+  /// Sets the operands to a batch, which must stay in place until the next call.   Errors: type_error for a field of
+  /// strings.
   void load(const sample_batch& b) {
     converted_.resize(b.fields());
     data_.resize(b.fields());
@@ -61,7 +63,7 @@ class batch_operands {
       data_[f] = operand_of(b, f, types_[f], converted_[f]);
     }
   }
-  /// Takes some samples of others, which stay where they are.
+  /// Sets the operands to a range of samples of `of`, without a copy.
   void load(const batch_operands& of, std::int64_t first, std::int64_t count) {
     shapes_ = of.shapes_;
     data_ = of.data_;

@@ -1,4 +1,4 @@
-// Observers that compare epochs: early stopping, the best weights, checkpoints of the best and the last epochs.
+// Observers that compare epochs: early stopping, best weights, checkpoints of the best and the last epochs.
 module lamina:train.best.impl;
 import :core;
 import :dtype;
@@ -30,7 +30,7 @@ std::optional<double> figure_of(const auto& epoch, monitored of) {
 class best_epoch {
  public:
   best_epoch(monitored of, double min_delta) : of_(of), min_delta_(min_delta) {}
-  // Begins again. Errors: value_error where training has no such number.
+  // Resets. Errors: value_error if the training does not have the metric.
   void begin(std::string_view owner, const training_start& s) {
     detail::check_numbers(owner, {{"min_delta", min_delta_}});
     const bool of_validation = of_ == monitored::validation_loss || of_ == monitored::validation_accuracy,
@@ -45,7 +45,7 @@ class best_epoch {
                                          << "are classes [N], and results [N, C]");
     number_ = 0;
   }
-  // Whether an epoch is better than all before it, and then the best one.
+  // Returns whether an epoch is better than all before; it then becomes the best one.
   bool take(const auto& epoch) {
     const double v = figure_of(epoch, of_).value_or(std::numeric_limits<double>::quiet_NaN());
     const bool larger = of_ == monitored::validation_accuracy || of_ == monitored::accuracy;
@@ -89,7 +89,7 @@ class stopper {
   std::int64_t without_gain_ = 0;
 };
 
-// The epoch that a file of this training holds; 0: there is none.
+// Epoch stored in a file of this training; 0: no such file.
 std::int64_t epoch_in(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path)) return 0;
   const auto metadata = safetensors_reader(path).metadata;
@@ -118,7 +118,7 @@ class keeper {
     keep(found);
   }
   bool operator()(const training_progress& p) {
-    if (!p.epoch_ended) return last_ = 0, true;  // the model is in an epoch
+    if (!p.epoch_ended) return last_ = 0, true;  // the model is inside an epoch
     last_ = p.epoch;
     if (!best_.take(p)) return true;
     keep(net_->parameters());
@@ -135,7 +135,7 @@ class keeper {
   }
 
  private:
-  // What the checkpoint holds of it: the parameters by their names, and their epoch.
+  // Tensors for the checkpoint: the parameters by name, and their epoch.
   std::string prefix() const { return "keep_best." + std::to_string(static_cast<int>(o_.of)) + "."; }
   std::vector<named_tensor> tensors() const {
     std::vector<named_tensor> all;
@@ -178,7 +178,7 @@ class keeper {
   model_core* net_ = nullptr;
   std::map<std::string, any_tensor> kept_;
   std::int64_t kept_epoch_ = 0;
-  std::int64_t last_ = 0;  // the epoch at whose end the model is; 0: at the end of none
+  std::int64_t last_ = 0;  // epoch whose end the model is at; 0: none
 };
 
 class checkpoint_writer {
@@ -232,7 +232,7 @@ class checkpoint_writer {
   keep_checkpoints o_;
   best_epoch best_;
   std::function<void(const std::string&)> write_;
-  std::deque<std::int64_t> written_;  // epochs of the last ones
+  std::deque<std::int64_t> written_;  // epochs of the last checkpoints
 };
 
 }  // namespace

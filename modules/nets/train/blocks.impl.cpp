@@ -1,4 +1,4 @@
-// Blocks of numbers, and their sums in pairs.
+// Blocks of numbers and pairwise sums.
 module lamina:train.blocks.impl;
 import :core;
 import :dtype;
@@ -7,15 +7,15 @@ import lamina.std;
 
 namespace lamina {
 
-/// Whom a sum is for, where it is for no one rank.
+/// Receiver of a sum that all ranks need.
 constexpr int everyone = -1;
 
-/// Some of the numbers of a block.
+/// A range of numbers in a block.
 struct number_range {
   std::int64_t first = 0, count = 0;
 };
 
-/// Numbers of one element type, float32 or float64, side by side.
+/// Contiguous numbers of one element type, float32 or float64.
 class number_block {
  public:
   number_block(dtype element, std::int64_t count) : element_(element) {
@@ -29,7 +29,7 @@ class number_block {
     std::fill(floats_.begin(), floats_.end(), 0.0F);
     std::fill(doubles_.begin(), doubles_.end(), 0.0);
   }
-  /// Adds numbers of another block to those at the same places.
+  /// Adds a range of another block to the same range.
   void add(const number_block& o, number_range which) {
     if (element_ == dtype::float64) add(doubles_, o.doubles_, which);
     else add(floats_, o.floats_, which);
@@ -43,7 +43,7 @@ class number_block {
     const auto is = [](auto x) { return std::isfinite(x); };
     return std::all_of(floats_.begin(), floats_.end(), is) && std::all_of(doubles_.begin(), doubles_.end(), is);
   }
-  /// `owner`: which of them alone needs the sum, or everyone.
+  /// `owner`: the only rank that needs the sum, or `everyone`.
   void begin_sum(replicas& all, number_range which, int owner = everyone) {
     if (element_ == dtype::float64) begin_sum(all, doubles_, which, owner);
     else begin_sum(all, floats_, which, owner);
@@ -64,12 +64,12 @@ class number_block {
   std::vector<double> doubles_;
 };
 
-/// Adds blocks in pairs, in the order in which they come: (0 + 1) + (2 + 3), then those of eight, and so on. It holds one block for each
-/// binary digit of their number.
+/// Adds blocks pairwise, in order of arrival: (0 + 1) + (2 + 3), then groups of eight, and so on. Stores at most one
+/// block per binary digit of their count.
 class pairwise_sum {
  public:
   pairwise_sum(dtype element, std::int64_t count) : element_(element), count_(count) {}
-  /// A block to be filled, and then handed to `add`.
+  /// Returns a block to fill and then pass to `add`.
   number_block take() {
     if (free_.empty()) return {element_, count_};
     number_block b = std::move(free_.back());
@@ -80,7 +80,7 @@ class pairwise_sum {
     add_to(b);
     take_in(std::move(b));
   }
-  /// The same in parts, for a block that is still being filled: `add_to` for each range that is, and then `take_in`.
+  /// `add` in two parts, for a block that is filled range by range: `add_to` for each finished range, then `take_in`.
   void add_to(number_block& b, number_range which) const {
     for (std::size_t level = 0; added_ >> level & 1u; ++level) b.add(levels_[level].front(), which);
   }
@@ -96,7 +96,7 @@ class pairwise_sum {
     ++added_;
   }
   std::size_t added() const { return added_; }
-  /// The sum of as many blocks as a power of two.
+  /// The sum, if the number of blocks is a power of two.
   number_block& total() { return levels_.back().front(); }
   void restart() {
     for (auto& l : levels_) {
@@ -111,7 +111,7 @@ class pairwise_sum {
   dtype element_;
   std::int64_t count_;
   std::size_t added_ = 0;
-  std::vector<std::vector<number_block>> levels_;  // of each binary digit one block or none
+  std::vector<std::vector<number_block>> levels_;  // per binary digit, one block or none
   std::vector<number_block> free_;
 };
 

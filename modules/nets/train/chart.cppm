@@ -1,4 +1,4 @@
-// Pictures of numbers: curves, and those of a training.
+// Charts: curves, and the learning curve of a training.
 export module lamina:train.chart;
 import :core;
 import :train.observe;
@@ -6,25 +6,26 @@ import lamina.std;
 
 namespace lamina {
 
-/// A line through points; points that are not finite, or beyond 1e300, are left out.
+/// A line through points; points that are not finite or beyond 1e300 are left out.
 export struct chart_curve {
   std::string name;
   std::vector<double> x, y;
 };
-/// A chart: curves over one axis.
+/// A chart: curves over one x axis.
 export struct chart_panel {
   std::string title{};
   std::vector<chart_curve> curves{};
   std::string x_title = "epoch", unit{};
-  int digits = 3;                ///< of the last number of a curve, which is written at its end
-  bool log_x = false;            ///< powers of ten are equally far apart
-  std::optional<double> mark{};  ///< a line across the chart at this place of the axis
+  int digits = 3;                ///< of the last value of a curve, which labels its end
+  bool log_x = false;            ///< logarithmic x axis
+  std::optional<double> mark{};  ///< x position of a vertical line
 };
-/// Charts side by side, as SVG.
-/// Errors: value_error for a curve whose x and y differ in number, or for an axis of logarithms with numbers that are not positive.
+/// Draws charts side by side, as SVG.
+/// Errors: value_error for a curve whose x and y differ in size, or for a logarithmic axis with numbers that are not
+/// positive.
 export std::string draw_chart(std::string_view title, std::string_view subtitle, view<const chart_panel> panels);
 
-/// Loss and accuracy by epoch, of training and validation, as SVG.
+/// Loss and accuracy of training and validation by epoch, as SVG.
 export std::string learning_curve(const training_report& report, std::string_view title = "Training",
                                   std::string_view subtitle = {}, std::string_view loss_name = "Loss");
 

@@ -14,7 +14,7 @@ struct scale {
   int digits = 0;
 };
 
-// A range with round ticks, about five of them, around the values.
+// A range around the values with about five round ticks.
 scale round_scale(double low, double high) {
   const double span = std::max(high - low, 1e-6 * std::max(1.0, std::abs(high)));
   const double power = std::pow(10.0, std::floor(std::log10(span / 4)));
@@ -29,9 +29,9 @@ scale round_scale(double low, double high) {
 struct point {
   double x, y;
 };
-// Whether a number is finite, also as a difference of two.
+// Whether a number is finite and small enough that differences are finite.
 bool is_drawn(double x) { return std::abs(x) <= 1e300; }
-// The points that can be drawn, with logarithms where the axis has them.
+// Points that can be drawn, as logarithms on a logarithmic axis.
 std::vector<point> points_of(const chart_curve& c, bool log_x) {
   ::lamina::text t;
   if (c.x.size() != c.y.size())
@@ -49,7 +49,7 @@ std::vector<point> points_of(const chart_curve& c, bool log_x) {
   return all;
 }
 
-// Where ticks of the horizontal axis are, and what they say.
+// Positions and labels of the ticks of the horizontal axis.
 std::vector<std::pair<double, std::string>> ticks_of(double first, double last, bool log_x, bool whole) {
   std::vector<std::pair<double, std::string>> ticks;
   if (log_x) {
@@ -70,7 +70,7 @@ std::vector<std::pair<double, std::string>> ticks_of(double first, double last, 
   return ticks;
 }
 
-// Moves labels apart that would cover each other.
+// Moves overlapping labels apart.
 void spread(std::vector<double>& labels, double gap) {
   std::vector<std::size_t> order(labels.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
@@ -130,7 +130,7 @@ class drawn_panel {
   double at_y(double v) const { return top_ + (y_.high - v) / (y_.high - y_.low) * height; }
 
   std::string lines() const {
-    // The name and last value of each curve stand at its end, far enough apart to be read.
+    // Labels each curve with name and last value at its end, without overlaps.
     std::vector<double> labels;
     for (const auto& c : points_) labels.push_back(c.empty() ? top_ : at_y(c.back().y));
     spread(labels, 30);

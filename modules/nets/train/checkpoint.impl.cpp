@@ -1,4 +1,4 @@
-// Checkpoints: all states of a training, where it stands, and its figures so far.
+// Checkpoints: all states of a training, its position, and its metrics so far.
 module lamina:train.checkpoint.impl;
 import :core;
 import :dtype;
@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::string_view figures_name = "report.epochs", schedule_name = "schedule.state",
                            observers_prefix = "observer.";
-constexpr std::int64_t max_observed = 1 << 20;                  // numbers of a schedule
-constexpr std::int64_t figures = 12, fewer_figures[] = {9, 7};  // of one epoch; files of earlier versions have fewer
+constexpr std::int64_t max_observed = 1 << 20;  // maximum size of a schedule's state
+constexpr std::int64_t figures = 12,
+                       fewer_figures[] = {9, 7};  // metrics per epoch; files of earlier versions have fewer
 
-// The figures of epochs as float64 [epochs x 12]; nan where there was no validation.
+// Metrics of epochs as float64 [epochs x 12]; NaN without validation.
 any_tensor table_of(const std::vector<epoch_report>& epochs) {
   any_tensor table(tensor_type{dtype::float64, shape{static_cast<std::int64_t>(epochs.size()), figures}});
   auto* out = reinterpret_cast<double*>(table.mutable_data());
@@ -65,14 +66,14 @@ std::vector<epoch_report> epochs_of(const any_tensor& table) {
 
 }  // namespace
 
-/// Writes the bytes of a state that is in another process.
+/// Writes the bytes of a state that another process keeps.
 using absent_state = std::function<void(const parameter& state, writer& out)>;
 
 void write_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path,
                       const absent_state& absent) {
   std::vector<safetensors_reader::entry> all;
   for (const auto& p : store) all.push_back({p.name(), p.value().type()});
-  // What is written after the states.
+  // Tensors written after the states.
   std::vector<any_tensor> rest;
   const auto add = [&](std::string_view name, const any_tensor& v) {
     all.push_back({std::string(name), v.type()});
@@ -102,12 +103,12 @@ void save_checkpoint(const parameter_store& store, const checkpoint_position& at
   write_checkpoint(store, at, path, {});
 }
 
-/// A checkpoint that fits a store; the store does not change before `take`.
+/// A checkpoint that matches a store; the store is unchanged until `take`.
 struct checkpoint {
   safetensors_file file;
   checkpoint_position at;
   std::vector<std::pair<parameter*, const any_tensor*>> found;
-  /// Assigns all states, or those of which `takes` says so.
+  /// Assigns all states, or those for which `takes` returns true.
   void take(const std::function<bool(const parameter&)>& takes = {}) const {
     for (auto& [p, v] : found)
       if (!takes || takes(*p)) p->assign(*v);
@@ -124,7 +125,7 @@ namespace {
   refuse(path, "state `" + printable(name) + "`", why);
 }
 
-// Where the training stood, from the metadata, without the figures of its epochs.
+// Training position from the metadata, without the metrics of its epochs.
 checkpoint_position position_in(const safetensors_file& file, const std::string& path) {
   const auto number = [&](const char* name) {
     auto f = file.metadata.find(name);
@@ -144,7 +145,7 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
   return at;
 }
 
-// The figures of the epochs up to a position.
+// Metrics of the epochs up to a position.
 std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_position& at, const std::string& path) {
   const auto rows = at.epoch + (at.batch > 0 ? 1 : 0);
   const auto has = [&](std::int64_t columns) {
@@ -168,7 +169,7 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   return epochs;
 }
 
-// What a schedule had observed.
+// State of a schedule.
 std::vector<double> schedule_in(const any_tensor& state, const std::string& path) {
   const auto& dims = state.shape();
   if (state.element() != dtype::float64 || dims.rank != 1 || dims.at(0) > max_observed)

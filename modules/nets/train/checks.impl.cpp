@@ -1,5 +1,5 @@
-// Which samples of a batch cannot be used: classes and positions that there are not, shapes that the model does not take, numbers that
-// are not finite.
+// Finds unusable samples in a batch: classes and positions out of range, shapes that the model does not take, numbers
+// that are not finite.
 module lamina:train.checks.impl;
 import :core;
 import :data.batch;
@@ -25,16 +25,16 @@ namespace lamina {
 
 namespace {
 
-/// Positions that an operation reads, and those that there are.
+/// Positions that an operation reads, and their valid range.
 struct checked_positions {
   value_id of{};
   std::int64_t least = 0, end = 0;
   bool labels = false;
   std::string path;
-  std::int64_t field = -1;  // that they are computed from, where it is one alone
-  bool given = false;       // they are that field
+  std::int64_t field = -1;  // the only field that they are computed from, or -1
+  bool given = false;       // the positions are that field itself
 };
-/// The positions that a node reads from operand 1, where the extent is known that they are in.
+/// The positions that a node reads from operand 1, if the extent that they index is known.
 std::optional<checked_positions> positions_of(const program& p, const node& n) {
   const bool labels = is_call_of<op::pick_label>(n) || is_call_of<op::pick>(n), gathers = is_call_of<op::gather>(n);
   if (!labels && !gathers) return {};
@@ -42,7 +42,7 @@ std::optional<checked_positions> positions_of(const program& p, const node& n) {
   const int axis = labels ? table.rank - 1 : detail::normal_axis(n.attributes_as<axis_attributes>().axis, table.rank);
   if (!table[axis].is_number()) return {};
   if (labels && table.rank > 1) {
-    // Rows of scores are those of the positions; where they differ a run says so.
+    // Scores and positions must have the same rows; a run reports a mismatch.
     const dim rows = p.type(n.inputs[1]).dims[0];
     if (table[0] != rows && (rows != dyn || table[0] != p.at(p.inputs()[0]).results[0].dims[0])) return {};
   }
@@ -52,11 +52,11 @@ std::optional<checked_positions> positions_of(const program& p, const node& n) {
 
 }  // namespace
 
-/// Checks the samples that a program takes, whose inputs are the fields. What positions follow from fields alone is computed for each
-/// batch, by the program's own operations.
+/// Checks the samples for a program whose inputs are the fields. Positions that depend only on fields are computed for
+/// each batch by the program's own operations.
 class sample_checks final : public sample_checker {
  public:
-  /// `inputs`: how many of the fields the model takes; `used`: and how many there are that are used.
+  /// `inputs`: number of fields that are model inputs; `used`: number of fields in use.
   sample_checks(const program& p, std::size_t inputs, std::size_t used) : inputs_(inputs), used_(used) {
     for (auto i : p.inputs()) fields_.push_back({p.at(i).results[0]});
     converted_.resize(fields_.size());
@@ -82,11 +82,11 @@ class sample_checks final : public sample_checker {
 
  private:
   struct field {
-    tensor_type type;  // of the program's input
+    tensor_type type;  // type of the program's input
     bool read = false;
   };
   void find_positions(const program& p) {
-    // Bit f of a node: it follows from field f; nothing else but constants may be under it.
+    // Bit f of a node: it depends on field f; set only for nodes that depend on fields and constants alone.
     std::vector<std::optional<std::uint64_t>> from(p.nodes().size());
     auto q = std::make_shared<program>();
     rewriter copy(p, *q);
@@ -126,18 +126,18 @@ class sample_checks final : public sample_checker {
     const tensor_type& type = p.type(found.of);
     if (!fields || *fields == 0 || type.element != dtype::int64 || type.dims.rank == 0) return;
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      if (*fields >> f & 1 && fields_[f].type.dims[0] != type.dims[0]) return;  // its rows are no samples
+      if (*fields >> f & 1 && fields_[f].type.dims[0] != type.dims[0]) return;  // rows are not samples
     if ((*fields & (*fields - 1)) == 0) found.field = std::countr_zero(*fields);
     found.given = p.at(found.of.node).kind == node_kind::input;
     if (!found.given) copy.to.output(std::to_string(computed_++), copy.reach(found.of));
     positions_.push_back(std::move(found));
   }
 
-  // Of fields whose extents are open: the model's are as they are.
+  // Checks the extents that the model fixes against each sample's shape.
   template <class F> void check_shapes(const sample_batch& batch, std::size_t f, F add) const {
     const shape& taken = fields_[f].type.dims;
     const auto differs = [&](const shape& s) {
-      if (s.rank + 1 != taken.rank) return false;  // is told of before
+      if (s.rank + 1 != taken.rank) return false;  // reported earlier
       for (int k = 0; k < s.rank; ++k)
         if (taken[k + 1].is_number() && taken[k + 1] != s[k]) return true;
       return false;
@@ -154,7 +154,7 @@ class sample_checks final : public sample_checker {
     const tensor_type& type = batch.type(f);
     if (!is_real(type.element) || type.dims.size() == 0) return;
     const std::int64_t each = type.dims.size() / batch.size();
-    // An infinite number is meant where it is a mask of the model, and none where it is a target.
+    // Infinite inputs are valid, as in masks; infinite targets are not.
     const bool target = f >= inputs_;
     with_type(type.element, [&]<class T>() {
       if constexpr (std::is_floating_point_v<T>) {
@@ -181,7 +181,7 @@ class sample_checks final : public sample_checker {
       const auto f = static_cast<std::size_t>(p.field);
       const std::int64_t count = batch.type(f).dims.size();
       if (count == 0) continue;
-      if (batch.type(f).element != dtype::int64) hold();  // it is converted
+      if (batch.type(f).element != dtype::int64) hold();  // conversion uses a shared buffer
       const void* const at = operand_of(batch, f, dtype::int64, converted_[f]);
       check_range(batch, p, {static_cast<const std::int64_t*>(at), static_cast<std::size_t>(count)}, add);
     }
@@ -234,9 +234,9 @@ class sample_checks final : public sample_checker {
   std::size_t inputs_, used_;
   std::vector<field> fields_;
   std::vector<checked_positions> positions_;
-  std::size_t computed_ = 0;        // of those that are not given
-  std::vector<std::size_t> order_;  // fields that the session takes
-  mutable std::mutex mutex_;        // of what follows
+  std::size_t computed_ = 0;        // number of positions that the session computes
+  std::vector<std::size_t> order_;  // fields that are operands of the session
+  mutable std::mutex mutex_;        // guards the members below
   mutable session session_;
   mutable std::vector<std::vector<std::byte>> converted_;
   mutable std::vector<std::vector<std::int64_t>> found_;

@@ -1,4 +1,4 @@
-// Optimizers made of optimizers: other gradients, other rates for some parameters, averages, steps in two phases.
+// Optimizer wrappers: changed gradients, per-group rates, weight averages, steps in two phases.
 export module lamina:train.compose;
 import :core;
 import :parameter;
@@ -11,33 +11,34 @@ namespace lamina {
 namespace optim {
 
 void check_clipping(double value, double norm, double p);
-/// Gradients with these limits, of each or of all together.
+/// Clips gradients, each one or, if `together`, by their global norm.
 void limit_gradients(std::vector<value>& gradients, double value, double norm, double p, bool together);
-/// Refuses an optimizer that has to see all gradients and has not.
+/// Errors: state_error for an optimizer whose `prepare` must see all gradients and was not called.
 void check_prepared(const update_scope& s, std::string_view optimizer);
-/// The average after this update, of the parameter's new value and the average before.
+/// The average after this update, from the parameter's new value and the previous average.
 value next_average(const update_scope& s, const value& w, const value& average, double decay, std::int64_t start,
                    std::int64_t every);
 void check_averaging(double decay, std::int64_t start, std::int64_t every);
-/// The parameter after an update, given what it was and what the optimizer inside makes of it.
+/// The parameter after an update, given its old value and the wrapped optimizer's new one.
 value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha);
 void check_lookahead(std::int64_t k, double alpha);
-/// Refuses an optimizer that keeps something of each step around one that takes several of a batch.
+/// Errors: value_error for a wrapper with per-step state around an optimizer that takes several steps per batch.
 void check_is_innermost(std::string_view owner, int gradients_per_batch);
-/// Which of two steps an update is.
+/// The phase of an update: uphill step or actual update.
 struct sam_phase {
   sam_phase(update_scope& s, const value& w);
   static value is_uphill(const value& step);
-  /// The scope of the optimizer inside: its slots are assigned in the second step.
+  /// Scope of the wrapped optimizer: its slots are assigned in the second step.
   update_scope second(const update_scope& s) const;
-  value result(const value& g, const value& next, double rho) const;  // of a gradient in the unit of the length of all
-  value at, uphill, before;  // the parameter; whether this is the first step; the parameter before that
+  value result(const value& g, const value& next, double rho) const;  // g: gradient divided by the global norm
+  value at, uphill, before;  // current parameter; whether this is the first step; the parameter before the first step
 };
 void check_sam(double rho);
-/// In the first step all gradients by their length, else what `inner` makes of them for the optimizer inside.
+/// First step: all gradients divided by their global norm; second step: what `inner` makes of them for the wrapped
+/// optimizer.
 void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& inner);
 
-/// An optimizer that goes uphill: of the gradient with the other sign.
+/// Gradient ascent: negates the gradient.
 export template <Optimizer O> struct maximize {
   O base{};
   double lr = base.lr;
@@ -55,8 +56,8 @@ export template <Optimizer O> struct maximize {
   value step(update_scope& s, const value& w, const value& g) const { return base.step(s, w, -g); }
 };
 
-/// An optimizer of limited gradients: elements from -value to value, then each parameter's gradient at most `norm` long by the
-/// p-norm, p above 0 and also infinite; `together` all of them, as one vector. 0 is no limit.
+/// Gradient clipping: elements are clamped to -value..value, then each parameter's gradient is scaled to a p-norm of at
+/// most `norm`, p above 0 and possibly infinite; with `together`, by the global norm of all gradients. 0 is no limit.
 export template <Optimizer O> struct clipped {
   O base{};
   double value = 0, norm = 0, p = 2;
@@ -82,26 +83,26 @@ export template <Optimizer O> struct clipped {
   }
 };
 
-/// What is different for some parameters: the rate times a factor, another decay, or no updates at all.
+/// Options of a parameter group: a factor for the rate, another weight decay, or no updates at all.
 struct group_options {
   double rate_scale = 1;
   std::optional<double> weight_decay{};
   bool frozen =
-      false;  ///< neither updated nor part of the length of all gradients, which `parameter::trainable(false)` does not compute
+      false;  ///< no updates, not in the gradient norm, but still computed, unlike with `parameter::trainable(false)`
 };
-/// Parameters whose names are of a pattern: `*.bias`, where `*` stands for any letters and `?` for one.
+/// Parameters whose names match a pattern: in `*.bias`, `*` matches any characters; `?` matches one.
 export struct parameter_group {
   std::string pattern;
   group_options options{};
 };
 void check_groups(const std::vector<parameter_group>& list, bool decays);
 void check_patterns(const std::vector<parameter_group>& list, const joint_update& all);
-/// The first group that a name belongs to, or null.
+/// First group that a name matches, or null.
 const group_options* group_of(const std::vector<parameter_group>& list, std::string_view name);
 
-/// An optimizer with groups of parameters: `groups{adamw{}, {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 10}}}}`.
-/// The first pattern that fits counts. Errors: value_error for a decay where the optimizer has none, and for a pattern that fits no
-/// parameter that is updated.
+/// Parameter groups: `groups{adamw{}, {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 10}}}}`. The first
+/// matching pattern counts. Errors: value_error for a decay if the optimizer has none, and for a pattern that matches
+/// no updated parameter.
 export template <Optimizer O> struct groups {
   O base{};
   std::vector<parameter_group> list{};
@@ -133,9 +134,9 @@ export template <Optimizer O> struct groups {
   }
 };
 
-/// An optimizer beside whose parameters averages are kept, in the slots `optimizer.<parameter>.average`: with `decay` d the
-/// average moves to d average + (1 - d) w, with decay 0 it is the mean of all w (stochastic weight averaging). Averaging begins
-/// after `start` updates and is done at every `every`th one; until then the average is w. See `swap_averages`.
+/// Keeps averages of the parameters in the slots `optimizer.<parameter>.average`: with `decay` d, the average becomes d
+/// average + (1 - d) w; with decay 0, it is the mean of all w (stochastic weight averaging). Averaging begins after
+/// `start` updates and runs at every `every`th one; until then the average is w. See `swap_averages`.
 /// Source: Polyak, Juditsky (1992); Izmailov et al. (2018), arXiv:1803.05407.
 export template <Optimizer O> struct averaged {
   O base{};
@@ -156,7 +157,7 @@ export template <Optimizer O> struct averaged {
   }
 };
 
-/// An optimizer whose parameters go back to slow ones: at every kth update slow += alpha (w - slow), w = slow.
+/// Lookahead with slow weights: at every kth update slow += alpha (w - slow), w = slow.
 /// Source: Zhang et al., "Lookahead optimizer" (2019), arXiv:1907.08610.
 export template <Optimizer O> struct lookahead {
   O base{};
@@ -175,10 +176,11 @@ export template <Optimizer O> struct lookahead {
   }
 };
 
-/// Sharpness-aware minimization by two gradients of each batch: the first step moves each parameter uphill by rho g / |all g|, by the
-/// length of all gradients together, the second one goes back and updates it by the gradient found there. `fit` and `training` take both
-/// on one batch, whose loss and figures are those before the first. Statistics of batches and random numbers go on in both. The optimizer
-/// inside counts pairs; averages and slow parameters are kept inside: `sam{averaged{o}}`. A `graph::model` takes one step in each run.
+/// Sharpness-aware minimization with two gradients per batch: the first step moves each parameter uphill by rho g /
+/// |all g|, with the global gradient norm; the second one goes back and updates it with the gradient computed there.
+/// `fit` and `training` take both on one batch, whose loss and metrics are those before the first. Batch statistics and
+/// random numbers advance in both. The wrapped optimizer counts pairs; averages and slow weights must be wrapped
+/// inside: `sam{averaged{o}}`. A `graph::model` takes one step per run.
 /// Source: Foret et al., "Sharpness-aware minimization" (2021), arXiv:2010.01412.
 export template <Optimizer O> struct sam {
   O base{};
@@ -211,9 +213,9 @@ export template <class O, class... T> sam(O, T...) -> sam<O>;
 
 }  // namespace optim
 
-/// Exchanges parameters and their averages, as `optim::averaged` and `optim::asgd` keep them: the net then computes with the
-/// averages. Called again it gives the parameters back, which has to be done before training goes on. How many there are.
-/// Errors: state_error where averages are in another process; nothing is changed then.
+/// Swaps parameters with their averages, which `optim::averaged` and `optim::asgd` keep: the net then computes with the
+/// averages. Call it again before training continues, to restore the parameters. Returns their number.
+/// Errors: state_error if another process keeps the averages; nothing is changed then.
 export std::size_t swap_averages(parameter_store& store);
 
 }  // namespace lamina

@@ -77,7 +77,7 @@ void check_averaging(double decay, std::int64_t start, std::int64_t every) {
 }
 value next_average(const update_scope& s, const value& w, const value& average, double decay, std::int64_t start,
                    std::int64_t every) {
-  // The number of this averaging; whole ones are averagings, and up to the first the average is w.
+  // Number of the current averaging; it runs when whole. Up to the first one, the average is w.
   const value count = (s.step() - static_cast<double>(start)) / static_cast<double>(every);
   const value part = decay > 0 ? w.owner().number(1 - decay, dtype::float64) : value(1 / max(count, 1));
   const value moved = where(count > 1.5, part, 1);
@@ -85,7 +85,7 @@ value next_average(const update_scope& s, const value& w, const value& average, 
   return average + (w - average) * detail::converted(by, w.type().element);
 }
 
-// ---- steps of several updates ---------------------------------------------------------------------------------------
+// ---- wrappers with steps over several updates -----------------------------------------------------------------------
 
 void check_lookahead(std::int64_t k, double alpha) {
   check_numbers("lookahead", {detail::positive("k", static_cast<double>(k)), detail::up_to_1("alpha", alpha)});

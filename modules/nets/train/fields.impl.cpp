@@ -1,4 +1,4 @@
-// Fields of samples as the inputs of a model, by their names or in their order.
+// Binding of sample fields to the inputs of a model, by name or in order.
 module lamina:train.fields.impl;
 import :core;
 import :data.set;
@@ -8,13 +8,14 @@ import lamina.std;
 
 namespace lamina {
 
-/// A data set whose fields are the inputs of a model in their order, and then the targets. Where each input is the name of a field they are bound
-/// by name, and the other fields follow in their order; where some are, they must be in their places.
-/// Errors: value_error, whose message begins with `who`, for a field that has the name of one input and the place of another.
+/// A data set whose fields are the model's inputs in order, then the targets. If every input is the name of a field,
+/// they are bound by name, and the other fields follow in order; if only some are, these must be at their input's
+/// position. Errors: value_error, whose message begins with `who`, for a field that has the name of one input and the
+/// position of another.
 sample_source bound_to_inputs(const sample_source& data, const model_definition& d, std::string_view who,
                               std::string_view name) {
   const auto names = data.names();
-  std::vector<std::size_t> fields;  // of the inputs
+  std::vector<std::size_t> fields;  // field of each input
   std::vector<std::string_view> missing;
   for (const auto& input : d.inputs) {
     const auto found = std::find(names.begin(), names.end(), std::string_view(input.name));

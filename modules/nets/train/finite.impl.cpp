@@ -1,4 +1,4 @@
-// Where numbers of a training step stop being finite: the step is run again with every result watched.
+// Finds where a training step stops being finite: runs the step again and checks every result.
 module lamina:train.finite.impl;
 import :context;
 import :core;
@@ -26,7 +26,7 @@ namespace {
 struct not_finite {
   std::int64_t nan = 0, infinite = 0;
 };
-// Of numbers in memory. Each `first` is given the place of the first one.
+// Counts non-finite numbers; `first` receives the index of the first one.
 not_finite counted(const metric::numbers& all, std::int64_t* first = nullptr) {
   not_finite n;
   for (std::int64_t i = 0; i < all.size(); ++i) {
@@ -47,7 +47,7 @@ text& operator<<(text& t, const not_finite& n) {
   return t << (n.nan + n.infinite == 1 ? " element" : " elements");
 }
 
-// Looks at each result of a program for given inputs.
+// Runs a program on given inputs and counts the non-finite elements of each result.
 class watched_run {
  public:
   watched_run(const program& p, const model_core& net, std::shared_ptr<context> where, view<const shape> extents,
@@ -76,7 +76,7 @@ class watched_run {
     run.run(extents, data, [this](std::size_t i, const tensor_type&) -> void* { return &counts_[i]; });
   }
 
-  // The first result that is NaN, or infinite though nothing was before: masks are infinite by intent.
+  // The first result with a NaN, or with infinities that no operand had: masks are infinite on purpose.
   std::string first() const {
     std::vector<char> infinite(program_.nodes().size());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.nodes().size()); ++i) {
@@ -107,7 +107,7 @@ class watched_run {
   }
 
  private:
-  // What a plan computes: with the rewritings that it is made with.
+  // The program as planned, after its optimization passes.
   static program concrete(const program& p, view<const shape> extents, pass_options o) {
     pass_counters unused;
     o.fold_constants = false;
@@ -115,21 +115,21 @@ class watched_run {
   }
   program program_;
   std::vector<value_id> of_;
-  std::vector<std::int64_t> counts_;  // NaN and infinite elements of each
+  std::vector<std::int64_t> counts_;  // NaN and infinite elements of each result
 };
 
 }  // namespace
 
-/// An element of a row of a program's input; a row of -1 is none.
+/// An element of a row of a program's input; row -1: none.
 struct input_place {
   std::int64_t row = -1;
   std::size_t input = 0;
   std::int64_t element = 0;
 };
 
-/// What of a step is not finite first: an element of its inputs, a parameter, or the result of an operation, in the words of a message;
-/// empty where all is. Output 0 of the program is the loss, and what comes after it are gradients; it assigns nothing.
-/// `at` becomes the place of an input that is named.
+/// Message about the first non-finite part of a step: an element of its inputs, a parameter, or the result of an
+/// operation; empty if all is finite. Output 0 of the program is the loss, later ones are gradients; it assigns
+/// nothing. `at` is set to the position in an input, if an input is reported.
 std::string first_not_finite(const program& step, const model_core& net, const std::shared_ptr<context>& where,
                              view<const shape> extents, view<const void* const> data, input_place& at) {
   text t;

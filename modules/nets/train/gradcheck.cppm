@@ -1,4 +1,4 @@
-// Gradients against central differences: what authors of operations, losses and layers test theirs with.
+// Gradient checks against central differences, for authors of operations, losses and layers.
 export module lamina:gradcheck;
 import :context;
 import :core;
@@ -15,13 +15,13 @@ import lamina.std;
 
 namespace lamina {
 
-/// Derivatives of one number, the only output of a program, in float64, by the elements of its inputs: central differences
-/// over five points, whose error is of fourth order.
+/// Derivatives of one number, the only output of a program, in float64, with respect to input elements: five-point
+/// central differences with a fourth-order error.
 export class central_differences {
  public:
-  /// Errors: type_error, shape_error, value_error where the program gives anything but one float64 number.
+  /// Errors: type_error, shape_error, value_error unless the program returns exactly one float64 number.
   central_differences(std::shared_ptr<const program> p, std::vector<any_tensor> inputs, double step = 2e-4);
-  /// By one element of a float64 or float32 input, in row-major order. Errors: as a run.
+  /// Derivative with respect to one element of a float64 or float32 input, in row-major order. Errors: as a run.
   double at(std::size_t input, std::size_t element);
 
  private:
@@ -34,20 +34,20 @@ export class central_differences {
   double step_, result_ = 0;
 };
 
-/// How gradients are checked.
+/// Options of `gradcheck`.
 export struct gradcheck_options {
-  double tolerance = 0;   ///< of `error` below; 0: 1e-6, or 2e-3 where an operand is float32
-  double step = 0;        ///< from one point of a difference to the next; 0: 2e-4, or 1e-2 where an operand is float32
-  std::int64_t seed = 0;  ///< of the parameters of a layer, and of the factors of results
-  bool training = true;   ///< whether a layer runs as in training
-  bool second_order = false;  ///< whether the gradients of the gradients are checked, too
+  double tolerance = 0;       ///< for `gradcheck_report::error`; 0: 1e-6, or 2e-3 if an operand is float32
+  double step = 0;            ///< distance of the difference points; 0: 2e-4, or 1e-2 if an operand is float32
+  std::int64_t seed = 0;      ///< seed of layer parameters and of the factors of results
+  bool training = true;       ///< whether a layer runs as in training
+  bool second_order = false;  ///< whether gradients of gradients are checked too
 };
-/// The derivative that is furthest off.
+/// The derivative with the largest error.
 export struct gradcheck_report {
-  double error = 0;  ///< relative to the larger of both, or to 0.01 where both are smaller
+  double error = 0;  ///< relative to the larger of the two, or to 0.01 if both are smaller
   double analytic = 0, numeric = 0;
   std::string where{};    ///< "input 0 at [2, 1]", "parameter `weight` at [0, 3]"
-  std::string message{};  ///< empty where all derivatives are within the tolerance
+  std::string message{};  ///< empty if all derivatives are within the tolerance
   explicit operator bool() const { return message.empty(); }
 };
 
@@ -70,20 +70,22 @@ template <class... X, class F> auto unpacked(const F& f, view<const value> in) {
 }
 }  // namespace detail
 
-/// Checks the gradients of a function of values, `gradcheck([](const auto& x, const auto& w) { return my_operation(x, w); }, x, w)`:
-/// the results, each element times a number of its own, are summed in float64, and the derivatives of the sum by each element
-/// of each float64 or float32 operand are compared with central differences. float64 finds smaller errors; float32 is for
-/// operations that have no other kernel. The function gives a value, or an array or vector of them. Operands of other element
-/// types are passed as they are. Elements must be 5 `step` away from kinks; a function that draws random numbers must draw the
-/// same ones in each run.
-/// Errors: value_error where no operand or no result is float64 or float32, for options that are not finite and >= 0, and for
-/// an operation without a gradient; errors of the operations.
+/// Checks the gradients of a function of values:
+/// `gradcheck([](const auto& x, const auto& w) { return my_operation(x, w); }, x, w)`.
+/// The result elements, each times its own factor, are summed in float64, and the derivatives of the sum by each
+/// element of each float64 or float32 operand are compared with central differences. float64 detects smaller errors;
+/// float32 is for operations that have no other kernel. The function returns a value, or an array or vector of them.
+/// Operands of other element types are passed unchanged. Elements must be 5 `step` away from kinks; a function that
+/// draws random numbers must draw the same ones in each run.
+/// Errors: value_error if no operand or no result is float64 or float32, for options that are not finite and >= 0, and
+/// for an operation without a gradient; errors of the operations.
 export template <class F, detail::InMemory... X> requires(!Layer<F> && !std::same_as<F, gradcheck_options>)
 gradcheck_report gradcheck(const gradcheck_options& o, const F& f, const X&... x) {
   return detail::check_gradients([&](view<const value> in) { return detail::unpacked<X...>(f, in); },
                                  {any_tensor(x)...}, o);
 }
-/// The same for a layer and all of its trainable parameters, which begin as the layer has it, in float32 where an operand is.
+/// The same for a layer and all of its trainable parameters, which are initialized as the layer specifies, in float32
+/// if an operand is.
 export template <Layer L, detail::InMemory... X>
 gradcheck_report gradcheck(const gradcheck_options& o, const L& layer, const X&... x) {
   static_assert(sizeof...(X) == detail::input_count<L>(),
@@ -97,7 +99,7 @@ gradcheck_report gradcheck(const gradcheck_options& o, const L& layer, const X&.
       },
       {any_tensor(x)...}, o);
 }
-/// With the usual options.
+/// With default options.
 export template <class F, detail::InMemory... X> requires(!std::same_as<F, gradcheck_options>)
 gradcheck_report gradcheck(const F& f, const X&... x) {
   return gradcheck(gradcheck_options{}, f, x...);

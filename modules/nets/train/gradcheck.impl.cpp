@@ -31,7 +31,7 @@ central_differences::central_differences(std::shared_ptr<const program> p, std::
     detail::raise(of.element == dtype::float64 ? error_kind::shape : error_kind::type,
                   t << "central_differences: the output is " << of << "; expected float64[]");
   for (auto& x : inputs_) {
-    x = x.copy();  // the caller's stay as they are
+    x = x.copy();  // the caller's tensors are unchanged
     extents_.push_back(x.shape());
     data_.push_back(x.data());
   }
@@ -68,7 +68,7 @@ bool any_single(const std::vector<any_tensor>& inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const any_tensor& x) { return x.element() == dtype::float32; });
 }
 
-// The options with the numbers that depend on the operands.
+// Completes options that depend on the operands.
 gradcheck_options complete(gradcheck_options o, const std::vector<any_tensor>& inputs) {
   for (const auto& [name, number] : {std::pair{"tolerance", o.tolerance}, std::pair{"step", o.step}}) {
     text t;
@@ -82,7 +82,7 @@ gradcheck_options complete(gradcheck_options o, const std::vector<any_tensor>& i
   return o;
 }
 
-// The results of a function, each element times a number of its own, summed.
+// Sum of a function's result elements, each times its own factor.
 value weighted_sum(const std::vector<value>& results, std::int64_t seed) {
   value sum;
   int site = 0;
@@ -101,11 +101,11 @@ value weighted_sum(const std::vector<value>& results, std::int64_t seed) {
   return sum;
 }
 
-// What is differentiated, and what each of its inputs is called.
+// The function to differentiate, and the names of its inputs.
 struct subject {
   const detail::gradcheck_function& f;
   const std::vector<any_tensor>& inputs;
-  const std::vector<char>& wanted;  // which inputs derivatives are taken of
+  const std::vector<char>& wanted;  // inputs to differentiate by
   const std::vector<std::string>& names;
 };
 
@@ -184,8 +184,8 @@ gradcheck_report compare(const subject& s, const gradcheck_options& o, std::stri
 gradcheck_report check_subject(const subject& s, const gradcheck_options& o) {
   auto first = compare(s, o, "the gradient");
   if (!first || !o.second_order) return first;
-  // The gradients are results of a function, too: of the sum of sin(y), so that linear functions have something to
-  // tell.
+  // Treats the gradients of the sum of sin(y) as results of a function; the sine gives linear functions a nonzero
+  // second derivative.
   const detail::gradcheck_function slopes = [&](view<const value> in) {
     value sum;
     for (const auto& y : s.f(in)) {
@@ -229,7 +229,7 @@ gradcheck_report detail::check_layer_gradients(const gradcheck_layer& f, std::ve
     names.push_back("input " + std::to_string(names.size()));
   }
   const std::size_t operands = inputs.size();
-  // A first trace finds the states of the layer, which become inputs like its operands.
+  // A first trace collects the states of the layer, which become inputs like its operands.
   traced_leaves leaves;
   {
     program p;

@@ -1,4 +1,4 @@
-// What losses, optimizers and schedules share: checks of the numbers that they are given, and parts of formulas.
+// Shared by losses, optimizers and schedules: checks of hyperparameters, and parts of formulas.
 module lamina:train.hyper;
 import :core;
 import :dtype;
@@ -9,7 +9,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// What a number may be: finite, from 0 up or above 0, and below `below` or up to it.
+/// A hyperparameter and its range: finite, >= 0 or > 0, and below or up to `below`.
 struct hyper {
   std::string_view name;
   double number;
@@ -21,7 +21,7 @@ inline hyper positive(std::string_view name, double number) {
 }
 inline hyper up_to_1(std::string_view name, double number) { return {name, number, 1, false, true}; }
 
-/// Refuses the first number that is not what it may be. Errors: value_error, whose message begins with `owner`.
+/// Checks ranges. Errors: value_error for the first number out of range, whose message begins with `owner`.
 inline void check_numbers(std::string_view owner, view<const hyper> numbers) {
   for (const auto& h : numbers) {
     const bool inside = std::isfinite(h.number) && (h.above_0 ? h.number > 0 : h.number >= 0) &&
@@ -34,7 +34,7 @@ inline void check_numbers(std::string_view owner, view<const hyper> numbers) {
     raise(error_kind::value, t);
   }
 }
-/// The same of each number of a list: "`weights[2]` is -1".
+/// The same for each number of a list: "`weights[2]` is -1".
 inline void check_list(std::string_view owner, std::string_view name, const std::vector<double>& numbers) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (std::isfinite(numbers[i]) && numbers[i] >= 0) continue;
@@ -43,15 +43,15 @@ inline void check_list(std::string_view owner, std::string_view name, const std:
   }
 }
 
-/// The largest number of a real element type.
+/// Largest number of a real element type.
 inline double largest_of(dtype element) {
   return element == dtype::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
 }
-/// Square roots and exponentials of updates, which are in no pattern.
+/// Square roots and exponentials in updates, which pattern matching ignores.
 inline value sqrt_of(const value& x) { return apply_outside_patterns<op::sqrt>(x); }
 inline value exp_of(const value& x) { return apply_outside_patterns<op::exp>(x); }
 
-/// A gradient with the decay of its parameter, and the length of a vector.
+/// A gradient plus weight decay, and the norm of a vector.
 inline value decayed(const value& w, const value& g, double weight_decay) {
   return weight_decay != 0 ? g + w * weight_decay : g;
 }

@@ -1,4 +1,4 @@
-// What is in weights, gradients and predictions.
+// Inspection of weights, gradients and predictions.
 export module lamina:train.inspect;
 import :core;
 import :data;
@@ -11,40 +11,41 @@ import lamina.std;
 
 namespace lamina {
 
-/// How numbers are distributed: their extent, sums, and how many lie in each of several ranges of one width.
+/// Distribution of numbers: range, sums, and counts in bins of equal width.
 export struct value_histogram {
-  std::int64_t count = 0;       ///< of finite numbers
-  std::int64_t not_finite = 0;  ///< NaN and infinite ones, which are in nothing else
+  std::int64_t count = 0;       ///< number of finite values
+  std::int64_t not_finite = 0;  ///< number of NaN and infinite values, which no other member includes
   double min = 0, max = 0, sum = 0, sum_of_squares = 0;
-  std::vector<double> limits{};  ///< the upper end of each range, which belongs to it; the first one begins at `min`
-  std::vector<std::int64_t> counts{};  ///< in each range
+  std::vector<double> limits{};        ///< inclusive upper end of each bin; the first one begins at `min`
+  std::vector<std::int64_t> counts{};  ///< per bin
   double mean() const { return count ? sum / static_cast<double>(count) : 0; }
   double deviation() const;
 };
-/// The histogram of a tensor or a list of numbers. Numbers that are all the same have one range; no finite number has none.
+/// Histogram of a tensor or a list of numbers. Equal numbers get one bin; without finite numbers there is none.
 /// Errors: type_error for strings; value_error unless 1 <= ranges <= 65,536.
 export value_histogram histogram_of(const metric::numbers& x, std::int64_t ranges = 64);
 
-/// What a model takes a sample for.
+/// A misclassified sample.
 export struct wrong_prediction {
   std::int64_t index = 0;  ///< in the data set
   std::int64_t label = 0, found = 0;
-  double probability = 0;  ///< of the class that was found
+  double probability = 0;  ///< of the predicted class
   double loss = 0;         ///< cross entropy
 };
 struct prediction_options {
-  bool probabilities = false;  ///< whether the model gives probabilities, and not logits
+  bool probabilities = false;  ///< whether outputs are probabilities, not logits
 };
 
 namespace detail {
-/// Adds the samples of a batch that are wrong; `first` is the index of its first one.
+/// Appends the misclassified samples of a batch; `first` is the index of its first sample.
 void add_wrong(std::vector<wrong_prediction>& to, const any_tensor& output, const any_tensor& target,
                std::int64_t first, const prediction_options& o);
 std::vector<wrong_prediction> by_loss(std::vector<wrong_prediction> all);
 }  // namespace detail
 
-/// The samples whose largest result is not that of their class, those of the largest loss first. Results are [N, C], targets int64 [N].
-/// Errors: as those of `fit`; shape_error and type_error for other results or targets; value_error for a label outside the classes.
+/// Misclassified samples, by decreasing loss. Outputs are [N, C], targets int64 [N].
+/// Errors: as for `fit`; shape_error and type_error for other outputs or targets; value_error for a label outside the
+/// classes.
 export template <class M, class D>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()>
@@ -62,17 +63,18 @@ std::vector<wrong_prediction> wrong_predictions(M& net, const D& data, const pre
 export struct sheet_options {
   std::string title = "Wrong predictions", subtitle{};
   std::int64_t columns = 8;
-  bool inverted = true;  ///< gray pictures: 0 is white, as the ground of MNIST
+  bool inverted = true;  ///< gray images: 0 is white, as the background of MNIST
 };
-/// A sheet of pictures of a data set, each with the class that was found, its probability, and the class that it is, as SVG. Colors have
+/// A sheet of images from a data set as SVG, each with its predicted class, the probability, and its label. Colors have
 /// 16 levels.
-/// Errors: value_error for an index or a class outside of the data set, for pictures of other than 1 or 3 channels, and unless 1 <=
-/// columns <= 100.
+/// Errors: value_error for an index or a class outside the data set, for images without 1 or 3 channels, and unless
+/// `columns` is 1 to 100.
 export std::string picture_sheet(const image_dataset& data, view<const wrong_prediction> shown,
                                  const sheet_options& o = {});
 
-/// A table of labels and classes that were found, each cell as dark as its part of the label, as SVG; with the names of classes where they
-/// are given.   Errors: value_error for other than 1 to 200 classes, or another number of names.
+/// A table of labels and predicted classes as SVG, each cell as dark as its fraction of the label, with class names if
+/// given.
+/// Errors: value_error unless there are 1 to 200 classes, or for another number of names.
 export std::string confusion_picture(const metric::confusion_matrix& table, view<const std::string> names = {},
                                      std::string_view title = "Confusion");
 

@@ -38,7 +38,7 @@ value_histogram histogram_of(const metric::numbers& x, std::int64_t ranges) {
   }
   if (h.count == 0) return h;
   if (!(h.max > h.min)) ranges = 1;
-  // Halves, whose difference is no infinity.
+  // Uses halves, since the full difference could overflow.
   const double low = h.min / 2, width = (h.max / 2 - low) / static_cast<double>(ranges);
   for (std::int64_t k = 1; k < ranges; ++k) h.limits.push_back(2 * (low + width * static_cast<double>(k)));
   h.limits.push_back(h.max);
@@ -85,7 +85,7 @@ void detail::add_wrong(std::vector<wrong_prediction>& to, const any_tensor& outp
   }
 }
 std::vector<wrong_prediction> detail::by_loss(std::vector<wrong_prediction> all) {
-  // NaN first: nothing is more wrong.
+  // NaN losses come first.
   const auto key = [](const wrong_prediction& p) {
     return std::isnan(p.loss) ? std::numeric_limits<double>::infinity() : p.loss;
   };
@@ -95,7 +95,7 @@ std::vector<wrong_prediction> detail::by_loss(std::vector<wrong_prediction> all)
   return all;
 }
 
-// ---- pictures -------------------------------------------------------------------------------------------------------
+// ---- images ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -108,7 +108,7 @@ std::string hex_color(int r, int g, int b) {
   return s;
 }
 
-// A picture of [channels x height x width] bytes, a path for each color: a run of equal pixels is one stroke.
+// Draws an image of [channels x height x width] bytes with one path per color; a run of equal pixels is one stroke.
 std::string pixels_of(const std::uint8_t* pixels, std::int64_t channels, std::int64_t height, std::int64_t width,
                       bool inverted) {
   const auto level = [&](std::int64_t c, std::int64_t y, std::int64_t x) {
@@ -128,7 +128,7 @@ std::string pixels_of(const std::uint8_t* pixels, std::int64_t channels, std::in
   std::string s;
   for (const auto& [at, path] : paths) {
     const int gray = inverted ? 255 - at * 235 / (shades - 1) : at * 17;
-    if (channels == 1 && gray == 255) continue;  // the ground
+    if (channels == 1 && gray == 255) continue;  // background
     const std::string stroke =
         channels == 3 ? hex_color(at / 256 * 17, at / 16 % 16 * 17, at % 16 * 17) : hex_color(gray, gray, gray);
     s += "<path stroke=\"" + stroke + "\" d=\"" + path + "\"/>\n";
@@ -204,7 +204,7 @@ std::string confusion_picture(const metric::confusion_matrix& table, view<const 
       const double part = all ? static_cast<double>(count) / static_cast<double>(all) : 0,
                    x = static_cast<double>(left + found * cell);
       const auto mixed = [part](int dark) { return static_cast<int>(std::lround(255 + part * (dark - 255))); };
-      // Right ones blue, wrong ones red.
+      // Correct predictions are blue, wrong ones red.
       const std::string color =
           label == found ? hex_color(mixed(37), mixed(99), mixed(235)) : hex_color(mixed(185), mixed(28), mixed(28));
       s += "<rect x=\"" + svg::number(x) + "\" y=\"" + svg::number(y) + "\" width=\"" + std::to_string(cell) +

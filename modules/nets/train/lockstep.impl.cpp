@@ -1,4 +1,4 @@
-// Training steps whose shards wait for each other: the program of their gradients, cut into stages at sums over shards.
+// Training steps whose shards depend on each other: the gradient program is split into stages at sums over shards.
 module lamina:train.lockstep.impl;
 import :context;
 import :core;
@@ -27,16 +27,16 @@ bool shards_wait(const program& p) {
   return false;
 }
 
-/// A shard on its way through the stages: its operands, what stages have kept for later ones, and its figures.
+/// Data of a shard between stages: its operands, values kept for later stages, and its metrics.
 struct lockstep_shard {
   std::vector<shape> extents{};
   std::vector<std::vector<std::byte>> memory{};
   std::vector<any_tensor> kept{};
   double loss = 0;                     // times the share
-  std::array<std::int64_t, 2> hits{};  // and what is left out of them
-  std::int64_t samples = 0;            // 0 where it has none, and adds nothing
+  std::array<std::int64_t, 2> hits{};  // hits and ignored targets
+  std::int64_t samples = 0;            // 0: an empty shard, which adds nothing
 
-  /// Copies samples; `share` is their share of the batch, `shift` what is added to the step of random numbers.
+  /// Copies samples; `share` is their fraction of the batch, `shift` is added to the step of random numbers.
   void take(const batch_operands& from, dtype element, const std::array<std::int64_t, 2>& shift, double share) {
     samples = from.count();
     extents = from.shapes();
@@ -57,11 +57,11 @@ struct lockstep_shard {
   }
 };
 
-/// The stages of a program with sums over shards. A stage is what can be computed once the sums of those before it are known: each one
-/// runs for all shards of this process, then its sums are added in pairs, also over the others.
+/// The stages of a program with sums over shards. A stage has all that can be computed from the sums of earlier stages:
+/// each one runs for all shards of this process, then its sums are added pairwise, across processes too.
 class lockstep_stages {
  public:
-  /// `whole` gives the loss, hits, and then numbers of a block, at `places`.
+  /// The outputs of `whole` are the loss, hits, and then numbers of a block, at `places`.
   lockstep_stages(const program& whole, const model_core& net, const std::shared_ptr<context>& where, dtype element,
                   std::vector<number_range> places, replicas* others)
       : whole_(whole), element_(element), places_(std::move(places)), others_(others), level_(whole.nodes().size(), 0) {
@@ -70,7 +70,7 @@ class lockstep_stages {
     find_crossings(needed);
     for (int s = 0; s <= last_level_; ++s) add_stage(s, net, where);
   }
-  /// Computes what all shards of this process add to a block, which holds zeros.
+  /// Computes the contributions of all shards of this process to a zeroed block.
   void run(std::vector<lockstep_shard>& shards, number_block& block) {
     for (auto& s : stages_) {
       s.sums.restart();
@@ -96,27 +96,27 @@ class lockstep_stages {
   enum class result_kind { shard_sum, kept, loss, hits, number };
   struct result {
     result_kind kind;
-    std::size_t index;       // of the sum, of what is kept, of the place in a block
-    number_range numbers{};  // in the block of the stage
+    std::size_t index;       // index of the sum, kept value or block position
+    number_range numbers{};  // position in the block of the stage
   };
   struct crossing {
     value_id from;
     bool is_sum;
-    std::size_t index;  // of the stage that has the sum, or of what a shard keeps
+    std::size_t index;  // index of the stage with the sum, or of the kept value
     number_range numbers{};
   };
   struct stage {
     session run;
-    std::vector<std::size_t> takes{};  // crossings, the inputs after those of the whole program
+    std::vector<std::size_t> takes{};  // crossings that are inputs after those of the whole program
     std::vector<result> gives{};
-    std::int64_t sum_numbers = 0;  // the first of its block are those of sums over shards
+    std::int64_t sum_numbers = 0;  // size of the sums over shards, which come first in the block
     pairwise_sum sums;
   };
   using value_order = std::pair<std::int32_t, std::int32_t>;
 
   int& level(std::int32_t node) { return level_[static_cast<std::size_t>(node)]; }
   bool is_operation(value_id v) const { return whole_.at(v).kind == node_kind::operation; }
-  // Of each node the stage that computes it; of a sum over shards the first one that has it.
+  // Finds the stage that computes each node; for a sum over shards, the first stage that can read it.
   void find_levels(const std::vector<char>& needed) {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(needed.size()); ++i) {
       if (!needed[static_cast<std::size_t>(i)]) continue;
@@ -134,7 +134,7 @@ class lockstep_stages {
       last_level_ = std::max(last_level_, level(i));
     }
   }
-  // A value that stage `in` reads and does not compute.
+  // Adds a value that stage `in` reads but does not compute.
   void add_crossing(value_id v, int in) {
     if (!is_operation(v)) return;
     const bool is_sum = is_shard_sum(whole_.at(v));
@@ -189,7 +189,7 @@ class lockstep_stages {
                        pairwise_sum(element_, numbers)});
   }
 
-  // One stage of one shard.
+  // Runs one stage for one shard.
   void run(stage& s, lockstep_shard& shard, number_block& part) {
     shard.kept.resize(kept_);
     std::vector<shape> extents = shard.extents;
@@ -233,8 +233,8 @@ class lockstep_stages {
   int last_level_ = 0;
   std::vector<crossing> crossings_;
   std::map<value_order, std::size_t> crossing_of_;
-  std::size_t kept_ = 0;                      // values that a shard keeps
-  std::vector<std::set<value_order>> reads_;  // of each stage
+  std::size_t kept_ = 0;                      // number of values that a shard keeps
+  std::vector<std::set<value_order>> reads_;  // values read by each stage
   std::vector<stage> stages_;
 };
 

@@ -1,4 +1,4 @@
-// Logs of training: a row for each epoch, as CSV or as lines of JSON.
+// Training logs: a row for each epoch, as CSV or JSON Lines.
 module lamina:train.log.impl;
 import :core;
 import :io;
@@ -12,15 +12,15 @@ namespace lamina {
 
 namespace {
 
-// A row. The names are those of the columns, in their order.
+// A row; the members are in column order.
 struct log_row {
-  std::int64_t epoch = 0, batch = 0;  // 0: of an epoch
+  std::int64_t epoch = 0, batch = 0;  // batch 0: an epoch row
   double seconds = 0;
   std::optional<double> loss{}, batch_loss{}, accuracy{}, rate{}, speed{}, validation_loss{}, validation_accuracy{};
   double waited = 0;
   std::int64_t skipped = 0;
 
-  // Calls f(name, number, whether it is whole) for each column; a number that is NaN is not there.
+  // Calls f(name, number, whether it is an integer) for each column; NaN is a missing value.
   template <class F> void each(bool every_batch, F f) const {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     f("epoch", static_cast<double>(epoch), true);
@@ -83,7 +83,7 @@ struct csv_format {
     });
     return t << "\n", t.string();
   }
-  // Epoch, batch and seconds of a line; an epoch of 0 where it is none.
+  // Parses epoch, batch and seconds of a line; epoch 0: not a log line.
   static log_row read(std::string_view line, bool every_batch) {
     std::vector<double> numbers;
     for (std::size_t at = 0; at <= line.size();) {
@@ -152,7 +152,7 @@ template <class Format> class log_writer {
   void ended(training_report&) { file_.reset(); }
 
  private:
-  // The lines of the file up to where training goes on; a last line without an end was cut.
+  // The lines of the file up to the resumed position; a last line without an end is truncated.
   std::string kept(const training_start& s) {
     const detail::mapped_file file(path_);
     const std::string_view all(reinterpret_cast<const char*>(file.data), file.size);
@@ -178,7 +178,7 @@ template <class Format> class log_writer {
   std::string path_;
   bool every_batch_;
   std::optional<append_file> file_;
-  double earlier_ = 0;  // seconds before this call
+  double earlier_ = 0;  // seconds of earlier calls
 };
 
 }  // namespace

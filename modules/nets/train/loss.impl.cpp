@@ -27,7 +27,7 @@ namespace {
 reduce_attributes last_axis(bool keepdim = false) { return {axes(-1), keepdim}; }
 value sum_of_rows(const value& x) { return reduce_sum(x, last_axis()); }
 value with_new_axis(const value& x) { return unsqueeze(x, axes(-1)); }
-/// The number of elements of a row, rank 0 or one for each row.
+/// Number of elements of a row, rank 0 or one per row.
 value row_length(const value& x) {
   if (const dim n = x.shape().back(); n.is_number())
     return x.owner().number(static_cast<double>(n.code), x.type().element);
@@ -36,7 +36,7 @@ value row_length(const value& x) {
 
 // ---- classes --------------------------------------------------------------------------------------------------------
 
-/// One number for each class, as a constant [C].
+/// One number per class, as a constant [C].
 value class_weights(std::string_view owner, const std::vector<double>& weights, const value& scores) {
   check_list(owner, "weights", weights);
   const auto n = static_cast<std::int64_t>(weights.size());
@@ -47,13 +47,13 @@ value class_weights(std::string_view owner, const std::vector<double>& weights, 
   }
   return constant_list(scores.owner(), scores.type().element, weights, {dim(n)});
 }
-/// The losses of targets under their weights, reduced; where no target counts, their mean is 0.
+/// Reduces weighted losses; the mean is 0 if no target counts.
 value reduced_under(const value& losses, const value& weights, loss_reduction r) {
   if (weights.empty() || r != loss_reduction::mean) return reduced_loss(losses, weights, r);
   const value all = reduce_sum(weights, reduce_attributes{});
   return reduced_loss(losses, {}, loss_reduction::sum) / where(all == 0, 1, all);
 }
-/// Classes, of which those that count nothing are 0.
+/// Class labels, with ignored ones replaced by 0.
 struct class_labels {
   value at, counts;
   class_labels(const value& labels, const std::optional<std::int64_t>& ignore) : at(labels) {
@@ -62,12 +62,12 @@ struct class_labels {
     at = where(counts, labels, 0);
   }
   value counted(const value& x) const { return counts.empty() ? x : value(where(counts, x, 0)); }
-  /// The weight of each target, by the weights of classes; empty where all count alike.
+  /// Weight of each target from class weights; empty if all have equal weight.
   value weights_of(const value& weights, dtype element) const {
     if (weights.empty()) return counts.empty() ? value() : converted(counts, element);
     return counted(gather(weights, at, 0));
   }
-  /// Losses of samples under the weights of their classes.
+  /// Reduces sample losses with the weights of their classes.
   value reduced(const value& losses, const value& weights, loss_reduction r) const {
     return reduced_under(counted(losses), weights_of(weights, losses.type().element), r);
   }
@@ -76,7 +76,7 @@ struct class_labels {
 value picked(const value& log_probabilities, const class_labels& labels, bool logits) {
   return apply<op::pick_label>(label_attributes{logits}, log_probabilities, labels.at);
 }
-/// The loss of classes under weights of classes. A weight counts in the loss and, for the mean, in what it is divided by.
+/// Reduces losses with class weights. A weight multiplies the loss and, for the mean, is part of the divisor.
 value weighted_classes(std::string_view owner, const value& losses, const value& scores, const class_labels& at,
                        const std::vector<double>& weights, loss_reduction r) {
   if (weights.empty()) return at.reduced(losses, {}, r);
@@ -84,7 +84,7 @@ value weighted_classes(std::string_view owner, const value& losses, const value&
   return at.reduced(losses * gather(each, at.at, 0), each, r);
 }
 
-/// The sum of the weights of classes [...] whose scores are [..., C]; empty where it is no mean under weights.
+/// Sum of the weights of classes [...] for scores [..., C]; empty unless it is a weighted mean.
 template <class Loss>
 value weight_of_classes(std::string_view owner, const Loss& o, const value& scores, const value& labels) {
   if (o.reduction != loss_reduction::mean || (o.weights.empty() && !o.ignore_index)) return {};
@@ -98,7 +98,7 @@ using log_loss_rule = rule::loss_of_classes<"log_loss", "probabilities without t
 using focal_rule = rule::loss_of_classes<"focal", "logits without their">;
 using multi_margin_rule = rule::loss_of_classes<"multi_margin", "scores without their">;
 
-/// Cross entropy of targets that are probabilities.
+/// Cross entropy for probability targets.
 value soft_cross_entropy(const cross_entropy& o, const value& logits, const value& targets) {
   obey<rule::loss_of_targets<"cross_entropy">>({}, logits, targets);
   if (o.ignore_index)
@@ -160,7 +160,7 @@ value focal::operator()(const value& logits, const value& labels) const {
   obey<focal_rule>({}, logits, labels);
   const class_labels at(labels, ignore_index);
   const value log_p = picked(log_softmax(logits), at, true);
-  // 1 - p, so that neither it nor its slope is lost where p is near 1
+  // 1 - p, accurate in value and slope where p is near 1
   const value easy = gamma == 0 ? value() : value(pow(max(-expm1(log_p), 1e-30), gamma));
   return weighted_classes("focal", easy.empty() ? value(-log_p) : value(-(easy * log_p)), logits, at, weights,
                           reduction);
@@ -174,7 +174,7 @@ value multi_margin::operator()(const value& scores, const value& labels) const {
   }
   obey<multi_margin_rule>({}, scores, labels);
   const value own = with_new_axis(pick(scores, labels)), over = max(scores - own + margin, 0);
-  // the sample's class gives margin^p to the sum and nothing to the gradient
+  // the sample's class adds margin^p to the sum and nothing to the gradient
   const value raised = p == 1 ? over : value(square(over));
   value losses = (sum_of_rows(raised) - std::pow(margin, p)) / row_length(scores);
   if (!weights.empty()) losses = losses * gather(class_weights("multi_margin", weights, scores), labels, 0);
@@ -182,7 +182,7 @@ value multi_margin::operator()(const value& scores, const value& labels) const {
 }
 
 namespace {
-/// The divergence of each sample from the teacher, times the temperature's square.
+/// Divergence of each sample from the teacher, times the squared temperature.
 value divergence_of_rows(const distillation& o, const value& logits, const value& teacher) {
   check_numbers("distillation", {positive("temperature", o.temperature), up_to_1("hard", o.hard)});
   obey<rule::loss_of_targets<"distillation">>({}, logits, teacher);
@@ -200,10 +200,10 @@ value distillation::operator()(const value& logits, const value& teacher, const 
   return reduced_loss(soft * (1 - hard) + of_classes(logits, labels) * hard, {}, reduction);
 }
 
-// ---- yes or no ------------------------------------------------------------------------------------------------------
+// ---- binary classification ------------------------------------------------------------------------------------------
 
 namespace {
-/// Targets in the type of the results, of one shape with them.
+/// Targets converted to the element type of the outputs, with the same shape.
 template <fixed_string Name> value targets_of(const value& results, const value& targets) {
   const value same = converted(targets, results.type().element);
   obey<rule::loss_of_targets<Name>>({}, results, same);
@@ -261,7 +261,7 @@ value hinge_embedding::operator()(const value& distances, const value& targets) 
   return reduced_loss(where(y > 0, distances, max(margin - distances, 0)), {}, reduction);
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- regression -----------------------------------------------------------------------------------------------------
 
 value mse::operator()(const value& results, const value& targets) const {
   return reduced_loss(square(difference<rule::loss_of_targets<"mse">>(results, targets)), {}, reduction);
@@ -295,7 +295,7 @@ value kl_divergence::operator()(const value& log_probabilities, const value& tar
 // ---- pairs and triples ----------------------------------------------------------------------------------------------
 
 namespace {
-/// Refuses operands that are not of one shape [..., D].
+/// Errors: shape_error for operands that do not have the same shape [..., D].
 void check_embeddings(std::string_view owner, const value& a, const value& b) {
   text t;
   if (a.shape().rank < 1 || !fits(a.shape(), b.shape()))
@@ -352,7 +352,7 @@ value cosine_embedding::operator()(const value& a, const value& b, const value& 
 
 value ctc::operator()(const value& log_probabilities, const value& targets, const value& input_lengths,
                       const value& target_lengths) const {
-  // A rank that is wrong is refused by `ctc_loss`.
+  // `ctc_loss` rejects a wrong rank.
   const bool moved = !time_first && log_probabilities.shape().rank == 3;
   return ctc_loss(moved ? with_axis_moved(log_probabilities, 1, 0) : log_probabilities, targets, input_lengths,
                   target_lengths, {blank, zero_infinity, reduction});
@@ -363,7 +363,7 @@ value ctc::operator()(const value& log_probabilities, const value& targets) cons
     raise(error_kind::shape, t << origin::prefix() << "ctc: log-probabilities [N, T, C] and int64 targets [N, S] are "
                                << "expected, not " << log_probabilities.shape() << " and " << targets.type());
   }
-  // What is behind the first number below 0 is no part of a target.
+  // A target ends before its first negative number.
   const value before = cumsum(converted(targets < 0, dtype::int64), cumsum_attributes{.axis = 1});
   const value target_lengths = reduce_sum(converted(before == 0, dtype::int64), last_axis());
   const value steps = select(log_probabilities, 2, 0), by_sample = time_first ? transpose(steps) : steps;

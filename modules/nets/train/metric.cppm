@@ -1,4 +1,4 @@
-// Metrics: what results of nets are measured by, added batch by batch and exact whatever the batches are.
+// Metrics of net outputs, accumulated batch by batch; the value does not depend on the batch sizes.
 export module lamina:train.metric;
 import :core;
 import :dtype;
@@ -8,7 +8,7 @@ import lamina.std;
 
 namespace lamina::metric {
 
-/// Elements that a metric reads where they lie: a tensor, or a list of numbers as one axis.
+/// Elements that a metric reads without a copy: a tensor, or a list of numbers as one axis.
 export class numbers {
  public:
   /// Errors: state_error for a tensor without memory.
@@ -30,7 +30,7 @@ export class numbers {
   /// Whether elements are integers or bool, as classes are.
   bool whole() const { return !is_floating(element_); }
   double operator[](std::int64_t i) const;
-  /// Of a whole number.
+  /// Element i of integers or bool.
   std::int64_t integer(std::int64_t i) const;
 
  private:
@@ -39,15 +39,17 @@ export class numbers {
   lamina::shape shape_;
 };
 
-// Errors of `add` of all: shape_error, type_error where output and target do not fit; value_error for an output that is NaN, a
-// class out of range and options out of range. Nothing of the batch is added then. Options are members, `top_k{.k = 5}`.
+// Errors of every `add`: shape_error, type_error if output and target do not match; value_error for an output that is
+// NaN, a class out of range or an option out of range. Then nothing of the batch is added. Options are members, as in
+// `top_k{.k = 5}`.
 
 // ---- classes --------------------------------------------------------------------------------------------------------
 //
-// Outputs are scores [..., C] of classes [...]; or numbers of the shape of the targets, which are 1 above `threshold` and 0 else;
-// or classes themselves, integers or bool, of which there are `classes`. Targets of `ignore_index` are left out.
+// Outputs are one of: scores [..., C] for target classes [...]; numbers of the shape of the targets, which mean class 1
+// above `threshold`, else class 0; or class indices, integers or bool, below `classes`. Targets equal to `ignore_index`
+// are left out.
 
-/// Samples whose class is the target, by all. 0 where there are none.
+/// Fraction of samples whose class is the target. 0 without samples.
 export struct accuracy {
   double threshold = 0.5;
   std::optional<std::int64_t> ignore_index{};
@@ -59,7 +61,7 @@ export struct accuracy {
   void merge(const accuracy& o) { hits += o.hits, samples += o.samples; }
 };
 
-/// Samples whose target is among the k classes of the largest scores. Of equal scores the first classes are larger.
+/// Fraction of samples whose target is among the k classes with the largest scores. Ties go to the lower class index.
 export struct top_k {
   std::int64_t k = 5;
   std::optional<std::int64_t> ignore_index{};
@@ -71,38 +73,39 @@ export struct top_k {
   void merge(const top_k& o) { hits += o.hits, samples += o.samples; }
 };
 
-/// How often each class was found for each.
+/// Counts of predicted classes for each label.
 export struct confusion_matrix {
-  std::int64_t classes = 0;  ///< 0: as the outputs have, or 2; at most 16,384
+  std::int64_t classes = 0;  ///< 0: the number of classes in the outputs, or 2; at most 16,384
   double threshold = 0.5;
   std::optional<std::int64_t> ignore_index{};
-  std::vector<std::int64_t> counts{};  ///< [label, found] by row
+  std::vector<std::int64_t> counts{};  ///< [label, found], row-major
   static constexpr std::string_view name() { return "confusion_matrix"; }
   void add(const numbers& output, const numbers& target);
-  /// Samples of class `label` that were found to be `found`; 0 before the first batch.
+  /// Number of samples of class `label` that were predicted as `found`; 0 before the first batch.
   std::int64_t at(std::int64_t label, std::int64_t found) const;
   /// The accuracy.
   double value() const;
   void reset() { counts.assign(counts.size(), 0); }
-  /// Errors: value_error where the numbers of classes differ.
+  /// Errors: value_error if the numbers of classes differ.
   void merge(const confusion_matrix& o);
-  /// A table, a row for each label; with the names of classes where they are given.
+  /// A table with one row per label, with class names if given.
   std::string print(view<const std::string> names = {}) const;
 };
 
-/// How the numbers of classes become one: of the sums over classes, their mean, their mean by numbers of samples, or that of
-/// class 1 alone.
+/// How per-class scores are averaged: from the sums over classes (micro), as their mean (macro), as their mean weighted
+/// by numbers of samples (weighted), or class 1 alone (binary).
 export enum class average { micro, macro, weighted, binary };
-/// What is computed of each class: true positives by those found, by those there, twice by both, or by the union.
+/// Score of each class: true positives divided by predictions (precision), by targets (recall), twice by the sum of
+/// both (F1), or by their union (IoU).
 enum class class_score { precision, recall, f1, iou };
 
-/// How samples are decided: as options of metrics of classes have it.
+/// Classification options of a metric.
 struct class_options {
   double threshold = 0.5;
   std::optional<std::int64_t> ignore_index{};
   std::int64_t classes = 0;
 };
-/// How often each class was found where it is, was found, and is there.
+/// Per class: true positives, predictions, targets.
 struct class_counts {
   std::vector<std::int64_t> right{}, found{}, there{};
   void add(std::string_view owner, const class_options& o, const numbers& output, const numbers& target);
@@ -111,11 +114,11 @@ struct class_counts {
   double value(std::string_view owner, class_score s, average over) const;
 };
 
-/// Precision, recall, F1 or intersection over union. A class that is found nowhere and is the target nowhere is left out of means over
-/// classes, as scikit-learn does with its default `labels`; one that is only found or only a target counts.
+/// Precision, recall, F1 or intersection over union. A class without predictions and targets is left out of means over
+/// classes, as in scikit-learn with its default `labels`; a class with only one of them counts.
 template <class_score Score> struct score_of_classes {
   average over = average::macro;
-  std::int64_t classes = 0;  ///< 0: as the outputs have, or 2
+  std::int64_t classes = 0;  ///< 0: the number of classes in the outputs, or 2
   double threshold = 0.5;
   std::optional<std::int64_t> ignore_index{};
   class_counts counts{};
@@ -129,7 +132,7 @@ template <class_score Score> struct score_of_classes {
   double value() const { return counts.value(name(), Score, over); }
   std::vector<double> per_class() const { return counts.per_class(Score); }
   void reset() { counts = {}; }
-  /// Errors: value_error where the numbers of classes differ.
+  /// Errors: value_error if the numbers of classes differ.
   void merge(const score_of_classes& o) { counts.merge(name(), o.counts); }
 };
 export using precision = score_of_classes<class_score::precision>;
@@ -137,7 +140,7 @@ export using recall = score_of_classes<class_score::recall>;
 export using f1 = score_of_classes<class_score::f1>;
 export using mean_iou = score_of_classes<class_score::iou>;
 
-/// e to the mean negative log likelihood of classes [...]; scores [..., C] are logits, or log-probabilities.
+/// exp of the mean negative log likelihood of classes [...]; scores [..., C] are logits, or log-probabilities.
 export struct perplexity {
   bool log_probabilities = false;
   std::optional<std::int64_t> ignore_index{};
@@ -152,15 +155,15 @@ export struct perplexity {
 
 // ---- rankings -------------------------------------------------------------------------------------------------------
 //
-// Scores and targets of 0 and 1, of one shape; scores and targets are kept. The value is NaN while targets of one kind are
-// missing.
+// Scores and targets (0 or 1) have the same shape and are stored. The value is NaN until there are targets of both
+// kinds.
 
 /// A score and whether its target is 1.
 struct ranked {
   double score;
   bool positive;
 };
-/// The part of pairs of a positive and a negative sample in which the positive has the larger score; equal ones count half.
+/// Fraction of pairs of a positive and a negative sample in which the positive has the larger score; ties count half.
 export struct roc_auc {
   std::vector<ranked> samples{};
   static constexpr std::string_view name() { return "roc_auc"; }
@@ -169,7 +172,7 @@ export struct roc_auc {
   void reset() { samples.clear(); }
   void merge(const roc_auc& o) { samples.insert(samples.end(), o.samples.begin(), o.samples.end()); }
 };
-/// The sum over falling thresholds of the gain in recall times the precision; equal scores are one threshold.
+/// Sum over falling thresholds of the increase in recall times the precision; equal scores are one threshold.
 export struct average_precision {
   std::vector<ranked> samples{};
   static constexpr std::string_view name() { return "average_precision"; }
@@ -181,7 +184,7 @@ export struct average_precision {
 
 // ---- numbers of one shape -------------------------------------------------------------------------------------------
 
-/// The mean of absolute differences.
+/// Mean of absolute differences.
 export struct mae {
   double sum = 0;
   std::int64_t samples = 0;
@@ -191,7 +194,7 @@ export struct mae {
   void reset() { sum = 0, samples = 0; }
   void merge(const mae& o) { sum += o.sum, samples += o.samples; }
 };
-/// The root of the mean of squared differences.
+/// Root of the mean squared difference.
 export struct rmse {
   double sum = 0;
   std::int64_t samples = 0;
@@ -201,9 +204,10 @@ export struct rmse {
   void reset() { sum = 0, samples = 0; }
   void merge(const rmse& o) { sum += o.sum, samples += o.samples; }
 };
-/// 1 - sum of squared differences / sum of squares of targets about their mean. NaN while all targets are equal.
+/// 1 - sum of squared differences / sum of squared deviations of the targets from their mean. NaN while all targets are
+/// equal.
 export struct r2 {
-  double residual = 0, mean = 0, spread = 0;  ///< spread: squares of targets about their mean
+  double residual = 0, mean = 0, spread = 0;  ///< spread: sum of squared deviations of the targets from their mean
   std::int64_t samples = 0;
   static constexpr std::string_view name() { return "r2"; }
   void add(const numbers& output, const numbers& target);
@@ -214,29 +218,29 @@ export struct r2 {
 
 // ---- sequences ------------------------------------------------------------------------------------------------------
 
-/// The least insertions, removals and replacements that make one list of another.
+/// Minimum number of insertions, removals and replacements that turn one list into the other.
 export std::int64_t edit_distance(view<const std::int64_t> a, view<const std::int64_t> b);
 
-/// What an edit is of: a number, a word between spaces, a character of UTF-8.
+/// Unit of an edit: a number, a word between spaces, a UTF-8 character.
 enum class edit_unit { token, word, character };
-/// Edits and lengths of targets so far.
+/// Accumulated edits and target lengths.
 struct edit_counts {
   std::int64_t edits = 0, length = 0;
   void add(std::string_view owner, const numbers& output, const numbers& target);
   void add(edit_unit unit, std::string_view output, std::string_view target);
 };
-/// Edits from outputs to targets by the lengths of targets. 0 where there are no targets.
+/// Edits from outputs to targets divided by the lengths of the targets. 0 without targets.
 template <edit_unit Unit> struct edit_rate {
   edit_counts counts{};
   static constexpr std::string_view name() {
     constexpr std::string_view names[] = {"token_error_rate", "word_error_rate", "character_error_rate"};
     return names[static_cast<int>(Unit)];
   }
-  /// One sequence of whole numbers.
+  /// Adds one sequence of integers.
   void add(const numbers& output, const numbers& target) requires(Unit == edit_unit::token) {
     counts.add(name(), output, target);
   }
-  /// One text.
+  /// Adds one text.
   void add(std::string_view output, std::string_view target) requires(Unit != edit_unit::token) {
     counts.add(Unit, output, target);
   }
@@ -250,9 +254,9 @@ export using token_error_rate = edit_rate<edit_unit::token>;
 export using word_error_rate = edit_rate<edit_unit::word>;
 export using character_error_rate = edit_rate<edit_unit::character>;
 
-// ---- your own -------------------------------------------------------------------------------------------------------
+// ---- user-defined metrics -------------------------------------------------------------------------------------------
 
-/// The mean of f(output, target), a number for each batch, by the numbers of samples, the first extent of targets.
+/// Mean of f(output, target), one number per batch, weighted by batch size, the first extent of the targets.
 template <class F> struct function_metric {
   std::string called;
   F function;
@@ -268,34 +272,35 @@ template <class F> struct function_metric {
   void reset() { sum = 0, samples = 0; }
   void merge(const function_metric& o) { sum += o.sum, samples += o.samples; }
 };
-/// A function of a batch's outputs and targets as a metric: `metric::of("bias", [](const auto& y, const auto& t) { ... })`.
+/// A function of a batch's outputs and targets as a metric:
+/// `metric::of("bias", [](const auto& y, const auto& t) { ... })`.
 export template <class F>
 requires std::convertible_to<std::invoke_result_t<const F&, const numbers&, const numbers&>, double>
 function_metric<F> of(std::string name, F f) {
   return {std::move(name), std::move(f)};
 }
 
-// ---- which output and which target ----------------------------------------------------------------------------------
+// ---- choice of output and target ------------------------------------------------------------------------------------
 
-/// An output of a net: by its position, or by its name.
+/// An output of a net, by position or by name.
 class output_choice {
  public:
   template <std::integral I> output_choice(I position) : position_(static_cast<std::int64_t>(position)) {}
   output_choice(std::string name) : name_(std::move(name)) {}
   output_choice(const char* name) : name_(name) {}
-  /// The name that was given, or the position in digits.
+  /// The given name, or the position in digits.
   std::string printed() const { return name_.empty() ? std::to_string(position_) : name_; }
-  /// Where it is among outputs of these names. Errors: value_error where there is none.
+  /// Its position among outputs with these names. Errors: value_error if there is none.
   std::size_t among(view<const std::string> outputs, std::string_view metric) const;
 
  private:
   std::int64_t position_ = 0;
   std::string name_;
 };
-/// Refuses a target that samples do not have.
+/// Errors: value_error for a target that samples do not have.
 void check_target(std::int64_t target, std::size_t targets, std::string_view metric);
 
-/// A metric of one of several outputs and targets; its name is that of the output and its own, `kind.accuracy`.
+/// A metric of one of several outputs and targets; its name is the output's name and its own, `kind.accuracy`.
 export template <class M> struct chosen {
   M measure;
   output_choice output;
@@ -306,13 +311,14 @@ export template <class M> struct chosen {
   double value() const { return measure.value(); }
   void reset() { measure.reset(); }
   void merge(const chosen& o) { measure.merge(o.measure); }
-  /// Which output and target `evaluate` gives it. Errors: value_error where there is none.
+  /// Positions of the output and target that `evaluate` passes. Errors: value_error if one does not exist.
   std::pair<std::size_t, std::size_t> operands(view<const std::string> outputs, std::size_t targets) const {
     check_target(target, targets, called);
     return {output.among(outputs, called), static_cast<std::size_t>(target)};
   }
 };
-/// A metric of an output, by position or name, and of a target, by position: `metric::of("kind", 1, metric::accuracy{})`.
+/// A metric of one output, by position or name, and one target, by position:
+/// `metric::of("kind", 1, metric::accuracy{})`.
 export template <class M> requires requires(M& m, const numbers& x) { m.add(x, x); }
 chosen<M> of(output_choice output, std::int64_t target, M m) {
   return {std::move(m), std::move(output), target};
@@ -322,8 +328,9 @@ chosen<M> of(output_choice output, std::int64_t target, M m) {
 
 namespace lamina {
 
-/// What measures results: it adds batches of outputs and targets, tells its value so far, begins again, has a name, and takes in
-/// what another one of its kind has added, in another thread or process. Most read `metric::numbers`, some texts.
+/// A metric: `add` takes a batch of outputs and targets, `value` returns the value so far, `reset` starts over, `name`
+/// is its name, and `merge` takes in what another metric of its type has added, in another thread or process. Most read
+/// `metric::numbers`, some texts.
 export template <class M, class Operand = metric::numbers>
 concept Metric = std::copyable<M> && requires(M& m, const M& other, const Operand& x) {
   m.add(x, x);

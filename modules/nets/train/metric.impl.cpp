@@ -37,7 +37,7 @@ text begun(std::string_view owner) {
   t << origin::prefix() << owner << ": ";
   return t;
 }
-/// Where an element lies: [1, 2].
+/// Appends the position of an element: [1, 2].
 text& put_position(text& t, const shape& s, std::int64_t i) {
   std::int64_t at[max_rank]{};
   for (int a = s.rank; a-- > 0; i /= s[a].code) at[a] = i % s[a].code;
@@ -45,7 +45,7 @@ text& put_position(text& t, const shape& s, std::int64_t i) {
   for (int a = 0; a < s.rank; ++a) t << (a ? ", " : "") << at[a];
   return t << "]";
 }
-/// An element of an output, which is a number.
+/// An element of an output. Errors: value_error for NaN.
 double number_at(std::string_view owner, const numbers& output, std::int64_t i) {
   const double x = output[i];
   if (!std::isnan(x)) return x;
@@ -73,7 +73,7 @@ shape rows_of(const shape& s) {
   if (rows.rank > 0) --rows.rank;
   return rows;
 }
-/// Refuses scores that are not [..., C] of targets [...]. Gives C.
+/// Checks that scores are [..., C] for targets [...], and returns C.
 std::int64_t check_scores(std::string_view owner, const numbers& output, const numbers& target) {
   check_whole(owner, target);
   const shape &x = output.shape(), &y = target.shape();
@@ -84,14 +84,14 @@ std::int64_t check_scores(std::string_view owner, const numbers& output, const n
   return x.back().code;
 }
 
-/// How samples are decided.
+/// Options for decisions on samples.
 struct decision {
   std::string_view owner;
   double threshold;
   std::optional<std::int64_t> ignore;
-  std::int64_t classes;  // 0: as the outputs have
+  std::int64_t classes;  // 0: as in the outputs; below 0: any
 };
-/// The index of the largest score of a row.
+/// Index of the largest score of a row.
 std::int64_t largest_of(std::string_view owner, const numbers& output, std::int64_t row, std::int64_t classes) {
   std::int64_t best = 0;
   double max = -std::numeric_limits<double>::infinity();
@@ -102,17 +102,18 @@ std::int64_t largest_of(std::string_view owner, const numbers& output, std::int6
     }
   return best;
 }
-/// What samples are (a label, what was found), and the number of classes. All are checked before one is given.
+/// Pairs of label and prediction, and the number of classes. All samples are checked first.
 struct decisions {
   std::int64_t classes = 2;
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
   decisions(const decision& d, const numbers& output, const numbers& target) {
     check_whole(d.owner, target);
     const shape &x = output.shape(), &y = target.shape();
-    const bool one = x == y || (x.rank == y.rank + 1 && rows_of(x) == y && x.back() == dim(1));  // number for a sample
+    const bool one =
+        x == y || (x.rank == y.rank + 1 && rows_of(x) == y && x.back() == dim(1));  // one number per sample
     if (!one) check_scores(d.owner, output, target);
     classes = !one ? x.back().code : d.classes > 0 ? d.classes : 2;
-    // classes that are found may be any where nothing says how many there are, as for an accuracy
+    // predicted classes are unrestricted if their number is unknown, as for accuracy
     const bool open = one && output.whole() && d.classes < 0;
     if (d.classes > 0 && d.classes != classes)
       raise(error_kind::shape, begun(d.owner) << "outputs are " << x << ", and `classes` is " << d.classes);
@@ -136,7 +137,7 @@ struct decisions {
 std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-/// Makes room for the classes of the first batch; refuses others later.
+/// Errors: value_error for a number of classes that differs from earlier batches.
 void fix_classes(std::string_view owner, std::size_t known, std::int64_t classes) {
   if (known == 0 || known == at_index(classes)) return;
   raise(error_kind::value, begun(owner) << "this batch has " << classes << " classes, and those before had "
@@ -172,7 +173,7 @@ void top_k::add(const numbers& output, const numbers& target) {
   samples += now;
 }
 
-// ---- which output and which target ----------------------------------------------------------------------------------
+// ---- choice of output and target ------------------------------------------------------------------------------------
 
 std::size_t output_choice::among(view<const std::string> outputs, std::string_view metric) const {
   const auto count = static_cast<std::int64_t>(outputs.size());
@@ -192,7 +193,7 @@ void check_target(std::int64_t target, std::size_t targets, std::string_view met
   raise(error_kind::value, begun(metric) << "samples have no target " << target << "; expected 0 to " << count - 1);
 }
 
-// ---- counts of classes ----------------------------------------------------------------------------------------------
+// ---- class counts ---------------------------------------------------------------------------------------------------
 
 namespace {
 constexpr std::int64_t max_classes = 16384;
@@ -374,7 +375,7 @@ constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 void roc_auc::add(const numbers& output, const numbers& target) { add_ranked(name(), samples, output, target); }
 double roc_auc::value() const {
   const double pairs = count_of(samples, true) * count_of(samples, false);
-  double above = 0, sum = 0;  // positives with a larger score
+  double above = 0, sum = 0;  // positives with larger scores
   each_threshold(samples, [&](double positives, double negatives) {
     sum += negatives * (above + positives / 2);
     above += positives;
@@ -399,7 +400,7 @@ double average_precision::value() const {
 // ---- numbers of one shape -------------------------------------------------------------------------------------------
 
 namespace {
-/// Calls f(output, target) for all elements, once they are known to be numbers.
+/// Calls f(output, target) for all elements, after checking that none is NaN.
 template <class F> void each_pair(std::string_view owner, const numbers& output, const numbers& target, F f) {
   check_one_shape(owner, output, target);
   for (std::int64_t i = 0; i < target.size(); ++i) {
@@ -423,7 +424,7 @@ void rmse::add(const numbers& output, const numbers& target) {
 }
 double rmse::value() const { return samples ? std::sqrt(sum / static_cast<double>(samples)) : 0; }
 
-// The mean and the squares about it are updated together, so that a large mean costs few digits (Welford; Chan et al., 1979).
+// Mean and squared deviations are updated together, for accuracy with a large mean (Welford; Chan et al., 1979).
 void r2::add(const numbers& output, const numbers& target) {
   each_pair(name(), output, target, [&](double x, double y) {
     residual += (x - y) * (x - y);
@@ -460,7 +461,7 @@ std::vector<std::string_view> words_of(std::string_view s) {
   }
   return all;
 }
-/// Bytes of UTF-8 that begin a character, each with those that continue it.
+/// Splits UTF-8 text into characters: a lead byte with its continuation bytes.
 std::vector<std::string_view> characters_of(std::string_view s) {
   std::vector<std::string_view> all;
   for (std::size_t at = 0; at < s.size();) {

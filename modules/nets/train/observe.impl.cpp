@@ -44,7 +44,7 @@ struct bar {
   static std::string padded(std::string s, std::size_t width) {
     return std::string(width - std::min(width, s.size()), ' ') + s;
   }
-  // Of nets that tell classes apart.
+  // For classification nets.
   static std::string accuracy(double x) { return std::isnan(x) ? "" : "  accuracy " + percent(x); }
   static std::string percent(double x) { return padded(decimals_of(100 * x, 2), 5) + " %"; }
   static int columns() {

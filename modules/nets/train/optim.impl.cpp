@@ -193,7 +193,7 @@ value rmsprop::step(update_scope& s, const value& w, const value& g) const {
   if (centered) {
     const value mean = s.slot("mean", w.type()), next_mean = mean * decay + d * (1 - decay);
     s.assign(mean, next_mean);
-    // rounding may take more from v than it has
+    // rounding may make the difference negative
     about = max(next - square(next_mean), 0);
   }
   value move = d / (epsilon_inside ? sqrt_of(about + epsilon) : sqrt_of(about) + epsilon);
@@ -229,7 +229,7 @@ value rprop::step(update_scope& s, const value& w, const value& g) const {
 }
 
 namespace {
-/// Nearly the orthogonal matrix that is nearest to m: five steps of an iteration that takes singular values toward 1.
+/// Approximates the orthogonal matrix nearest to m: five steps of an iteration that moves singular values toward 1.
 value orthogonal(const value& m, double epsilon) {
   const dim rows = m.shape()[0], columns = m.shape()[1];
   const bool tall = rows.is_number() && columns.is_number() && rows.code > columns.code;
@@ -264,11 +264,11 @@ value muon::step(update_scope& s, const value& w, const value& g) const {
 }
 
 namespace {
-/// Moving averages of yellow_fin, of numbers: one slot each.
+/// Moving averages of yellow_fin, in one slot each.
 struct averages {
   update_scope& s;
   double beta;
-  value debias;  // what a new average is multiplied by
+  value debias;  // bias correction factor of an average
   tensor_type number;
   value operator()(std::string_view name, const value& v, const tensor_type& type) const {
     const value slot = s.slot(name, type), next = slot * beta + v * (1 - beta);
@@ -287,13 +287,13 @@ value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
   const averages average{s, beta, zero_debias ? unbias : w.owner().number(1.0, element), number};
   const auto floor = [&](const value& v) { return max(v, epsilon); };
 
-  // the update, by rate and momentum as they were measured before
+  // the update, with rate and momentum as measured so far
   const value rate_slot = s.slot("rate", number), mu_slot = s.slot("mu", number), m = s.slot("momentum", w.type());
   const value rate = where(first, s.rate(w), rate_slot), mu = where(first, momentum, mu_slot);
   const value next = m * mu + g * rate;
   s.assign(m, next);
 
-  // lengths of gradients, the range of curvature over a window, variance and distance
+  // gradient norms, the curvature range over a window, variance and distance
   const value mean_g = average("mean", g, w.type()) * average.debias;
   const value norm2 = floor(reduce_sum(square(g))), norm2_mean = average("square", norm2);
   const value norm_mean = average("length", sqrt_of(norm2));
@@ -306,7 +306,7 @@ value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
   const value variance = floor(norm2_mean * average.debias - reduce_sum(square(mean_g)));
   const value distance = average("distance", norm_mean / norm2_mean) * average.debias;
 
-  // the momentum is the root of a cubic equation, or what the range of curvature needs
+  // the momentum is the root of a cubic equation, or the minimum for the curvature range
   const value ratio = sqrt_of(high / low), least = (ratio - 1) / (ratio + 1);
   const value p = square(distance * low) / (variance * 2);
   const value cube = (sqrt_of(square(p) + square(p) * p * (4.0 / 27)) + p) / 2, root = -pow(cube, 1.0 / 3);
@@ -320,7 +320,7 @@ value yellow_fin::step(update_scope& s, const value& w, const value& g) const {
 value ftrl::step(update_scope& s, const value& w, const value& g) const {
   check();
   const value n = s.slot("square", w.type()), z = s.slot("linear", w.type()), alpha = s.rate(w);
-  // At a rate of 0, which divides, nothing moves: parameter and slots stay as they are.
+  // At a rate of 0, which is a divisor, parameter and slots stay unchanged.
   const value moves = alpha > 0, by = where(moves, alpha, 1);
   const value next_n = where(moves, n + square(g), n);
   const value next_z = where(moves, z + g - (sqrt_of(next_n) - sqrt_of(n)) / by * w, z);
@@ -358,7 +358,7 @@ value regularizer::projected(const value& w) const {
   if (max_norm > 0 && constant_norm > 0)
     detail::raise(error_kind::value, "regularizer: `max_norm` and `constant_norm` are both given");
   const value size = w.shape().rank < 2 ? length(w) : value(sqrt_of(reduce_sum(square(w), all_but_first(w))));
-  if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));  // a row of zeros has no direction, and stays
+  if (constant_norm > 0) return w * (constant_norm / max(size, 1e-12));  // a zero row has no direction and stays
   return w * (max_norm / max(size, max_norm));
 }
 

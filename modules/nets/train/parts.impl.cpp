@@ -1,4 +1,4 @@
-// An optimizer in parts: each of several processes keeps the slots of some parameters, and updates those.
+// Sharded optimizer: each process keeps the slots of some parameters, and updates those.
 module lamina:train.parts.impl;
 import :core;
 import :io;
@@ -21,7 +21,7 @@ namespace detail {
 }
 }  // namespace detail
 
-/// Neighbors in blocks, as even as whole items allow: of each item the block in which its middle lies.
+/// Assigns contiguous items to blocks of nearly equal size: each item to the block that contains its middle.
 std::vector<int> even_blocks(const std::vector<std::size_t>& bytes, int blocks) {
   const double all = static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::size_t(0)));
   std::vector<int> found;
@@ -34,7 +34,7 @@ std::vector<int> even_blocks(const std::vector<std::size_t>& bytes, int blocks) 
   return found;
 }
 
-/// Of which of several things a value is made: of none, of one, or of several.
+/// Tracks whether a value depends on none, one or several of a set of sources.
 class made_of {
  public:
   explicit made_of(std::size_t nodes) : of_(nodes, none) {}
@@ -51,14 +51,15 @@ class made_of {
   std::vector<int> of_;
 };
 
-/// Who keeps which slots of an optimizer.
+/// Ownership of optimizer slots.
 class optimizer_parts {
  public:
   explicit optimizer_parts(replicas& all, std::string_view optimizer, std::size_t known_states)
       : all_(all), optimizer_(optimizer), known_states_(known_states) {}
   replicas& all() const { return all_; }
 
-  /// Shares out parameters of the types of `like`. `order`: their numbers, so that parts are neighbors in it.
+  /// Distributes parameters of the types of `like` over the processes, in contiguous parts of `order`, a list of
+  /// parameter indices.
   void split(const std::vector<std::size_t>& order, const std::vector<value>& like) {
     std::vector<std::size_t> bytes;
     for (const auto i : order) bytes.push_back(like[i].type().bytes());
@@ -68,7 +69,7 @@ class optimizer_parts {
   }
   int owner(std::size_t parameter) const { return owners_[parameter]; }
   bool is_own(std::size_t parameter) const { return owner(parameter) == all_.rank(); }
-  /// The states that the update of a parameter has added to a program are its slots.
+  /// Records the states that a parameter's update added to a program as its slots.
   void add_slots(const program& p, std::size_t first_state, std::size_t parameter, const parameter_store& store) {
     for (std::size_t i = first_state; i < p.states().size(); ++i) {
       const std::string& name = p.at(p.states()[i]).name;
@@ -78,12 +79,12 @@ class optimizer_parts {
   }
   bool has_slot(std::string_view name) const { return slot_of_.contains(name); }
 
-  /// The part of an update that this process does: its parameters and their slots, and what is no parameter's.
+  /// The part of an update for this process: its parameters and their slots, and all that belongs to no parameter.
   struct own_update {
     std::shared_ptr<program> update;
-    bool joint = false;  // a parameter is updated by gradients of others, so that each process needs all of them
+    bool joint = false;  // an update depends on gradients of other parameters, so every process needs all of them
   };
-  /// `whole` updates `parameters` by the inputs `gradients`.
+  /// `whole` updates `parameters` from the inputs `gradients`.
   own_update own_part(const program& whole, view<const value> parameters, view<const value> gradients) const {
     const auto updated = parameters_updated(whole, parameters);
     made_of of_gradients(whole.nodes().size()), of_slots(whole.nodes().size());
@@ -113,13 +114,14 @@ class optimizer_parts {
     return made;
   }
 
-  /// A value that rank 0 gives for a slot, or null.
+  /// Returns rank 0's value for a slot, or null.
   using given_slot = std::function<const any_tensor*(std::string_view name)>;
-  /// Has each slot where it belongs, and there alone: as rank 0 has it, else as another process has it since a training before, else zeros.
+  /// Moves each slot to its owner only: the value of rank 0, else that of another process from an earlier training,
+  /// else zeros.
   void distribute(parameter_store& store, const given_slot& given) const {
     enum : std::uint8_t { begins, of_first, of_another };
     std::vector<std::uint8_t> how(slots_.size(), begins);
-    std::vector<double> who;  // of each slot: how many have it, and the sum of their ranks
+    std::vector<double> who;  // per slot: the number of processes that have it, and the sum of their ranks
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const parameter& p = *store.find(slots_[i].name);
       if (given(slots_[i].name) || (p.has_elements() && !slots_[i].is_new)) how[i] = of_first;
@@ -139,7 +141,7 @@ class optimizer_parts {
     }
   }
 
-  /// On rank 0: writes a slot that another process has, while the others are in `hand_over`.
+  /// On rank 0: writes a slot of another process, while the others are in `hand_over`.
   void fetch(const parameter& slot, writer& out) const {
     ask(static_cast<std::int64_t>(slot_of_.find(slot.name())->second));
     std::vector<std::byte> piece(std::min(piece_bytes, slot.value().bytes()));
@@ -149,7 +151,7 @@ class optimizer_parts {
     });
   }
   void end_fetching() const { ask(-1); }
-  /// On the others: gives rank 0 what it asks for, until it needs no more.
+  /// On other ranks: sends the slots that rank 0 requests, until it needs no more.
   void hand_over(parameter_store& store) const {
     for (;;) {
       const std::int64_t wanted = ask(-1);
@@ -166,7 +168,7 @@ class optimizer_parts {
   struct slot {
     std::string name;
     std::size_t parameter;
-    bool is_new;  // it was made for this training
+    bool is_new;  // created for this training
   };
   static constexpr std::size_t piece_bytes = std::size_t(1) << 20;
 
@@ -179,7 +181,7 @@ class optimizer_parts {
     const std::size_t all = p.value().bytes();
     for (std::size_t at = 0; at < all; at += piece_bytes) f(at, std::min(piece_bytes, all - at));
   }
-  // Of each state the parameter that its assignment updates, itself or a slot of it.
+  // For each state, the parameter that it is or is a slot of.
   std::vector<int> parameters_updated(const program& whole, view<const value> parameters) const {
     std::vector<int> of(whole.nodes().size(), made_of::none);
     for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -189,7 +191,7 @@ class optimizer_parts {
         of[static_cast<std::size_t>(s)] = static_cast<int>(slots_[found->second].parameter);
     return of;
   }
-  // Moves a slot to its owner, from the store or from `given`; the others free it.
+  // Moves a slot to its owner, from the store or from `given`; the other processes free it.
   void move(parameter& p, int from, int owner, const any_tensor* given) const {
     const int rank = all_.rank();
     if (from != owner) {
@@ -213,8 +215,8 @@ class optimizer_parts {
 
   replicas& all_;
   std::string_view optimizer_;
-  std::size_t known_states_;  // of the store, before the optimizer added any
-  std::vector<int> owners_;   // of each parameter
+  std::size_t known_states_;  // states in the store before the optimizer added any
+  std::vector<int> owners_;   // rank that owns each parameter
   std::vector<slot> slots_;
   std::map<std::string, std::size_t, std::less<>> slot_of_;
 };

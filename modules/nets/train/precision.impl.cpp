@@ -62,7 +62,7 @@ value scaled_loss(const value& loss, const loss_scaling& how, parameter_store& s
 value unscaled_gradients(std::vector<value>& gradients, const loss_scaling& how, parameter_store& store) {
   program& p = gradients.front().owner();
   const value scale = scale_of(p, how, store), by = 1 / scale;
-  value sum;  // 0 or not a number
+  value sum;  // 0 or NaN
   for (auto& g : gradients) {
     const value own = detail::converted(reduce_sum(g * 0), dtype::float32);
     sum = sum.empty() ? own : value(sum + own);

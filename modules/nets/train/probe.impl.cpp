@@ -1,4 +1,4 @@
-// A batch looked at once more, without an update: its gradients, and what of it is not finite first.
+// Repeats a batch without an update: computes its gradients, or finds its first non-finite part.
 module lamina:train.probe.impl;
 import :context;
 import :core;
@@ -18,7 +18,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Samples of a data set, in the order of their update, and the epoch for which they are read.
+/// Samples of a data set, in the order of their update, and their epoch.
 struct batch_samples {
   view<const std::int64_t> of;
   std::int64_t epoch = 0;
@@ -26,7 +26,7 @@ struct batch_samples {
 
 class batch_probe {
  public:
-  /// `types`: what the programs take for each field.
+  /// `types`: input type of the programs for each field.
   batch_probe(std::unique_ptr<shard_steps> steps, const model_core& net, std::shared_ptr<context> where,
               std::vector<dtype> types, const sample_source& data, const reading& how, shard_slices slices)
       : steps_(std::move(steps)),
@@ -42,7 +42,7 @@ class batch_probe {
                       [this]() -> const batch_operands& { return next(); });
     return steps_->named_gradients();
   }
-  /// What is not finite first, as the end of a message; empty where that is not found.
+  /// End of a message about the first non-finite part; empty if it is not found.
   std::string not_finite(const batch_samples& samples) {
     text t;
     try {
@@ -59,7 +59,7 @@ class batch_probe {
             const auto row = static_cast<std::size_t>(slices_.first() + at.row);
             detail::put_sample(t << ", first in ", read_->indices()[row], read_->location(row, at.input, at.element));
           });
-    } catch (const error&) {}  // what is told is that training ends; this is the rest of it
+    } catch (const error&) {}  // only details of an error that is already being reported
     return t.string();
   }
 

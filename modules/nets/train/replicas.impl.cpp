@@ -7,7 +7,7 @@ namespace lamina {
 
 namespace {
 
-// Bytes as sums in which one rank alone has numbers that are not 0: words of 32 bits, which doubles hold.
+// Sends bytes as sums in which only one rank has nonzero numbers: 32-bit words, which doubles represent exactly.
 void sum_words(replicas& all, bool gives, bool takes, std::byte* bytes, std::size_t count) {
   constexpr std::size_t word = 4, max = std::size_t(1) << 18;
   std::vector<double> numbers;

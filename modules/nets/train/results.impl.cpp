@@ -1,4 +1,4 @@
-// Results of a batch for what measures them, sample by sample where it cannot take all of them.
+// Passes the outputs of a batch to metrics, sample by sample if they reject some of it.
 module lamina:train.results.impl;
 import :core;
 import :data.batch;
@@ -39,14 +39,14 @@ batch_results rows_of(const batch_results& all, view<const std::int64_t> rows) {
   return some;
 }
 
-// What is raised for results, or nothing.
+// Message of the error raised for results, if any.
 std::optional<std::string> refusal(const detail::result_taker& probe, const batch_results& of) {
   try {
     probe(of.of_outputs(), of.of_targets());
   } catch (const value_error& why) { return why.what(); }
   return {};
 }
-// The samples whose results are refused, one by one; none where rows are no samples.
+// The samples whose results are rejected; none if rows are not samples.
 std::vector<sample_fault> refused(const detail::result_taker& probe, const batch_results& all, std::int64_t count,
                                   std::size_t field) {
   const auto by_sample = [&](const any_tensor& x) { return x.shape().rank > 0 && x.shape().at(0) == count; };
@@ -62,8 +62,8 @@ std::vector<sample_fault> refused(const detail::result_taker& probe, const batch
 
 }  // namespace
 
-/// Has `f` take the results of a batch. What it refuses is an error that names the sample, or left out and added to `left_out`; `probe` finds
-/// it. `field`: the first target.
+/// Passes the results of a batch to `f`. A rejected sample, found by `probe`, is an error that names it, or is skipped
+/// and added to `left_out`. `field`: the first target.
 void take_results(const sample_batch& batch, const batch_results& all, std::size_t field, const reading& how,
                   const detail::result_taker& f, const detail::result_taker& probe,
                   std::vector<left_out_sample>& left_out) {

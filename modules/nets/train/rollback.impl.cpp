@@ -1,4 +1,4 @@
-// Updates that take several gradients of one batch: all of them, or nothing is changed.
+// Updates with several gradients per batch: all succeed, or nothing is changed.
 module lamina:train.rollback.impl;
 import :core;
 import :parameter;
@@ -9,11 +9,11 @@ namespace lamina {
 
 constexpr std::string_view step_name = "optimizer.step";
 
-/// Copies of the states of a training from before an update.
+/// Copies of the training states before an update.
 class state_copies {
  public:
-  /// Runs an update that assigns the states `parts` times. Where it fails, they are as they were. The number of updates is a multiple of
-  /// `parts` before: another optimizer may have counted it.
+  /// Runs an update that assigns the states `parts` times, and restores them if it fails. First rounds the update
+  /// counter up to a multiple of `parts`, since another optimizer may have counted it.
   template <class F> auto whole(parameter_store& store, int parts, F update) {
     if (parameter* count = store.find(step_name)) {
       auto* n = reinterpret_cast<float*>(count->mutable_data());

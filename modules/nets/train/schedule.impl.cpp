@@ -43,7 +43,7 @@ double cosine::operator()(double base, std::int64_t step, std::int64_t steps) co
   return between(base, base * floor, static_cast<double>(step - warm_up) / span);
 }
 
-// ---- rates by the number of a step: one formula for numbers and for values of a program ------------------------------
+// ---- rates by step number: one formula for numbers and for program values -------------------------------------------
 
 namespace {
 using std::cos;
@@ -93,7 +93,7 @@ template <class N> N factor_of(const alternate& p, const N& n) {
 template <class N> N factor_of(const hill& p, const N& n) {
   detail::check_numbers(
       "hill", {{"warm_up", p.warm_up}, {"start", p.start}, {"gamma", p.gamma}, {"power", p.power}, {"floor", p.floor}});
-  // before the top the second formula is of no step, but has to be a number
+  // before the top, the second formula is unused but must be a number
   const N falling = factor_of(inverse{p.gamma, p.power}, N(max(n - p.warm_up, like(n, 0))));
   return where(n < p.warm_up, line_to_1(p.start, p.warm_up > 0 ? p.warm_up : 1, n), N(max(falling, like(n, p.floor))));
 }
@@ -106,12 +106,12 @@ template <class N> N factor_of(const multi_step& p, const N& n) {
 template <class N> N factor_of(const cosine_restarts& p, const N& n) {
   detail::check_numbers("cosine_restarts",
                         {positive("period", p.period), {"growth - 1", p.growth - 1}, {"floor", p.floor}});
-  // of the period that n is in: its place among all, its beginning and its length
+  // position of n within its period
   N part = n / p.period;
   if (p.growth == 1) part = part - floor(part);
   else {
     const double ratio = p.growth - 1;
-    // A little is added, so that a period begins where it does in whole numbers.
+    // A small term is added, so that a period begins at the same step as in integer arithmetic.
     const N index = floor(log(n / p.period * ratio + 1.0) / std::log(p.growth) + 1e-9),
             length = pow(like(n, p.growth), index);
     part = (n / p.period - (length - 1.0) / ratio) / length;
@@ -155,7 +155,7 @@ value cosine_restarts::factor(const value& n) const { return factor_of(*this, n)
 double cyclic::factor(double n) const { return factor_of(*this, n); }
 value cyclic::factor(const value& n) const { return factor_of(*this, n); }
 
-// ---- schedules made of schedules ------------------------------------------------------------------------------------
+// ---- composed schedules ---------------------------------------------------------------------------------------------
 
 namespace {
 [[noreturn]] void refuse(text& t) { detail::raise(error_kind::value, t); }

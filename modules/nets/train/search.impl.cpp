@@ -28,9 +28,9 @@ void check(const find_rate_options& o) {
 }
 
 constexpr std::size_t first_points = 10,
-                      last_points = 5;  // whose largest loss is no divergence; that say together where the loss is
+                      last_points = 5;  // first ones: their losses are no divergence; last ones: a majority decides
 
-// Collects the steps, and ends training where it diverges.
+// Collects the steps, and ends training when it diverges.
 struct collector {
   const find_rate_options& o;
   rate_report& found;
@@ -45,7 +45,7 @@ struct collector {
     least = std::min(least, smoothed);
     if (found.points.size() <= first_points) usual = std::max(usual, p.batch_loss);
     const double bound = least + std::max(o.divergence * std::abs(least), usual - least);
-    // A single batch of a large loss is no divergence: most of the last ones are.
+    // One batch with a large loss is no divergence: most of the last ones must be large.
     const auto last = found.points.size() - std::min(found.points.size(), last_points);
     const auto large = std::count_if(found.points.begin() + static_cast<std::ptrdiff_t>(last), found.points.end(),
                                      [&](const rate_point& x) { return x.loss > bound; });
@@ -54,7 +54,7 @@ struct collector {
   }
 };
 
-// The slope of the least squares line through smoothed losses by the logarithm of the rate.
+// Slope of the least-squares line through smoothed losses over the logarithm of the rate.
 double slope_of(view<const rate_point> points) {
   double x = 0, y = 0, xx = 0, xy = 0;
   const auto n = static_cast<double>(points.size());
@@ -72,8 +72,8 @@ void conclude(rate_report& r, const find_rate_options& o) {
   for (std::size_t i = 0; i < r.points.size(); ++i)
     if (r.points[i].smoothed < r.points[lowest].smoothed) lowest = i;
   r.lowest = r.points[lowest].rate;
-  // Where the loss falls by at least half of the steepest slope, over windows of a tenth of the steps: the mean of the logarithms of
-  // their rates under the slopes, which depends less on chance than the steepest window.
+  // Windows of a tenth of the steps in which the loss falls at least half as steeply as in the steepest one: the mean
+  // of their log rates, weighted by slope, which is less noisy than the steepest window alone.
   const auto window = static_cast<std::size_t>(std::max<std::int64_t>(3, o.steps / 10));
   std::vector<double> slopes;
   for (std::size_t i = 0; i + window <= lowest + 1; ++i) slopes.push_back(slope_of({r.points.data() + i, window}));
@@ -121,7 +121,7 @@ std::string rate_report::table() const {
   const auto right = [](std::string x, std::size_t width) {
     return std::string(width - std::min(width, x.size()), ' ') + x;
   };
-  // The suggestion lies between two rates, or there is none.
+  // The suggestion lies between two rates, or is absent.
   const rate_point* nearest = nullptr;
   for (const auto& p : points)
     if (suggestion > 0 &&

@@ -1,4 +1,4 @@
-// Training steps in shards: the gradients of the parts of a batch, added in one order, and one update by their sum.
+// Sharded training steps: gradients of the parts of a batch, summed in a fixed order, and one update with their sum.
 module lamina:train.shards.impl;
 import :context;
 import :core;
@@ -28,7 +28,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Runs what this process does alone: where it fails, all of them end.
+/// Runs work of this process alone; if it fails, all processes end.
 template <class F> void alone(replicas* others, F f) {
   if (!others) return f();
   try {
@@ -39,7 +39,7 @@ template <class F> void alone(replicas* others, F f) {
   }
 }
 
-/// Runs what all of them do and may refuse: what all refuse is this one's error alone, what some refuse ends all.
+/// Runs a check that all processes make: a failure in all of them is an ordinary error, a failure in some ends all.
 template <class F> void together(replicas* others, F f) {
   if (!others) return f();
   std::exception_ptr error;
@@ -59,23 +59,23 @@ template <class F> void together(replicas* others, F f) {
   if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
 }
 
-/// The program of a training step without its update, and that of the update.
+/// The gradient program of a training step, and the update program.
 struct shard_programs {
   std::shared_ptr<program> gradients, update;
-  // Of each output after the hits, the numbers of a block that it takes, side by side, and the input of the update that reads them.
+  // For each output after the hits: its range of a block, and the input of the update that reads it.
   struct place {
     number_range numbers;
     std::size_t input;
-    int sum_for = everyone;  // rank that alone needs the sum
+    int sum_for = everyone;  // only rank that needs the sum, or everyone
   };
   std::vector<place> places{};
   std::int64_t numbers = 0;
-  // Of a mean under weights the place of its weight, the last one: gradients are those of sums, which the update divides.
+  // For a weighted mean, the place of its weight, the last one: gradients are sums, which the update divides.
   std::optional<place> weight{};
-  bool is_sum = false;                 // of losses: they are added, and there is no mean
+  bool is_sum = false;                 // losses are summed, without a mean
   std::vector<std::string> trained{};  // names of the parameters whose gradients are the first inputs of the update
-  // Where the optimizer is in parts: each parameter and its numbers in a block, and the rank that updates it. The numbers of a rank lie
-  // side by side, in the order of the ranks.
+  // With a sharded optimizer: each parameter, its range of a block, and the rank that updates it. The ranges of a rank
+  // are contiguous, in rank order.
   struct shared_weight {
     std::string name;
     number_range numbers;
@@ -84,7 +84,7 @@ struct shard_programs {
   std::vector<shared_weight> shared{};
 };
 
-/// Leaves of an update the part that this process does.
+/// Reduces an update to the part of this process.
 void share_update(shard_programs& made, const optimizer_parts& parts, view<const value> weights,
                   view<const value> gradients) {
   const auto own = parts.own_part(*made.update, weights, gradients.subview(0, weights.size()));
@@ -97,21 +97,22 @@ void share_update(shard_programs& made, const optimizer_parts& parts, view<const
   made.update = own.update;
 }
 
-/// Takes a traced step apart. `loss` and `hits` are values of `forward`, whose inputs are those of the model and the targets; `step`
-/// adds the update of the weights by their gradients to a program.
-/// gradients: inputs of `forward`, the share of the batch that the shard has, and what is added to the step of random numbers, int64 [2];
-///   outputs: the loss, hits, then gradients and statistics, all but hits times the share. Where a loss has weights, loss and gradients are
-///   times its weight instead, which is the last output; sums are as they are.
-/// update: inputs: gradients, statistics, the weight where there is one, the rate.
+/// Splits a traced step into the gradient and the update program. `loss` and `hits` are values of `forward`, whose inputs
+/// are those of the model and the targets; `step` adds the update of the weights by their gradients to a program.
+/// gradients: inputs: those of `forward`, the shard's share of the batch, and the increment of the step of random numbers,
+///   int64 [2]; outputs: the loss, hits, then gradients and statistics, all but hits times the share. For a loss with
+///   weights, loss and gradients are instead times its weight, which is the last output; sums are unscaled.
+/// update: inputs: gradients, statistics, the weight if there is one, the rate.
 using shard_update = std::function<void(program& p, view<const value> weights, view<const value> gradients)>;
-/// `scale` gives the loss whose gradients are taken; `recompute` says which values of the forward pass are computed again.
+/// `scale` returns the loss to differentiate; `recompute` selects the values of the forward pass to recompute.
 using loss_scale = std::function<value(const value& loss)>;
 struct step_figures {
   value_id loss, hits;
-  std::optional<value_id> weight{};  // of a mean under weights
+  std::optional<value_id> weight{};  // for a weighted mean
   bool is_sum = false;
 };
-/// Gradients of sums, divided by the sum of the weights, which is output `at` of the gradients and input `at` of the update.
+/// Divides gradients of sums by the sum of the weights, which is output `at` of the gradients and input `at` of the
+/// update.
 std::vector<value> divided_by_weight(shard_programs& made, const value& weight, std::size_t at,
                                      std::vector<value> sums) {
   made.gradients->output("weight", weight);
@@ -134,7 +135,7 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
     const parameter* of = store.find(forward.at(s).name);
     copy.copy(s);
     if (of->role() == state_role::generator) {
-      // Numbers differ between shards as they do between steps.
+      // Random numbers differ between shards as they do between steps.
       any_tensor factor(tensor_type{dtype::int64, shape{2}});
       const std::int64_t by[] = {1, shards};
       std::memcpy(factor.mutable_data(), by, sizeof by);
@@ -151,7 +152,7 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   for (const auto& a : forward.assignments()) copy.reach(a.value);
   const value of_gradients = scale(l);
   const auto forward_nodes = static_cast<std::int32_t>(p.nodes().size());
-  std::vector<value> of, sums, found;  // what the update reads, by its input
+  std::vector<value> of, sums, found;  // inputs of the update, in order
   for (const auto& g : gradients(of_gradients, view<const value>(weights))) {
     found.push_back(g);
     sums.push_back(q.input("gradient", g.type()));
@@ -173,7 +174,7 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
     found.push_back(copy.reach(a.value) * share);
     q.assign(state, q.input("statistic", s.results[0]));
   }
-  // Nodes have the order in which the reverse walk added them, last layers first: so outputs are finished one after the other.
+  // Nodes are in the order of the backward pass, last layers first, so outputs are finished one after the other.
   std::vector<std::size_t> order(found.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   const auto gradients_end = order.begin() + static_cast<std::ptrdiff_t>(weights.size());
@@ -198,10 +199,11 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   return made;
 }
 
-/// Exchanges the numbers of a block in parts, each as soon as it is there, in one order.
+/// Exchanges a block in buckets, each as soon as it is complete, in a fixed order.
 class bucket_exchange {
  public:
-  /// Places side by side make a part of `bytes` or a little more, whose sum is for one rank or for everyone; 0: one part of all those.
+  /// Adjacent places form a bucket of `bytes` or slightly more, whose sum is for one rank or everyone; 0: one bucket
+  /// for all adjacent places with the same receiver.
   bucket_exchange(view<const shard_programs::place> places, std::size_t element_bytes, std::int64_t bytes) {
     for (const auto& p : places) {
       if (buckets_.empty() || buckets_.back().sum_for != p.sum_for ||
@@ -212,19 +214,19 @@ class bucket_exchange {
       bucket_of_.push_back(buckets_.size() - 1);
     }
   }
-  /// The exchange of another block begins.
+  /// Starts the exchange of another block.
   void restart() {
     missing_.clear();
     for (const auto& b : buckets_) missing_.push_back(b.places);
     next_ = 0;
   }
-  /// Place i is there. `begin` is called with each range that may go, and whom its sum is for.
+  /// Marks place i as complete. Calls `begin` with each range that can be sent, and the receiver of its sum.
   template <class F> void ready(std::size_t i, F begin) {
     --missing_[bucket_of_[i]];
     for (; next_ < buckets_.size() && missing_[next_] == 0; ++next_)
       begin(buckets_[next_].numbers, buckets_[next_].sum_for);
   }
-  /// The same for all places.
+  /// Marks all places.
   template <class F> void all_ready(F begin) {
     for (std::size_t i = 0; i < bucket_of_.size(); ++i) ready(i, begin);
   }
@@ -236,18 +238,19 @@ class bucket_exchange {
     int sum_for;
   };
   std::vector<bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;  // of each place
-  std::vector<std::size_t> missing_;    // places of each bucket
-  std::size_t next_ = 0;                // bucket to go
+  std::vector<std::size_t> bucket_of_;  // bucket of each place
+  std::vector<std::size_t> missing_;    // incomplete places of each bucket
+  std::size_t next_ = 0;                // next bucket to send
 };
 
-/// How the samples of an update are cut: batches of `batch` samples, each in `of_batch` shards, `shards` in all, of which the last may be empty.
+/// How the samples of an update are split: batches of `batch` samples, each into `of_batch` shards; `shards` in total,
+/// the last of which may be empty.
 struct batch_cut {
   std::int64_t batch, of_batch, shards;
 };
-/// A part of a batch.
+/// A shard of an update.
 struct batch_part {
-  std::int64_t number = 0, first = 0, count = 0;  // which of all, and its samples
+  std::int64_t number = 0, first = 0, count = 0;  // index among all shards; range of samples
 };
 
 std::vector<number_range> ranges_of(const shard_programs& programs) {
@@ -256,8 +259,8 @@ std::vector<number_range> ranges_of(const shard_programs& programs) {
   return ranges;
 }
 
-/// Sums of a step over the shards of a batch, of the samples that could be read. The loss is times the weight, which is that of the loss or
-/// the number of samples.
+/// Sums of a step over the shards of a batch, for the samples that could be read. The loss is multiplied by the weight,
+/// which is that of the loss or the number of samples.
 struct shard_sums {
   double loss = 0, hits = 0, samples = 0, ignored = 0, weight = 0;
 };
@@ -284,7 +287,7 @@ class shard_steps {
         figures_(dtype::float64, 4) {}
 
   std::size_t arena_bytes() const { return arena_bytes_; }
-  /// The shards of an update of `count` samples that this process computes.
+  /// Shards that this process computes for an update of `count` samples.
   std::vector<batch_part> parts(std::int64_t count) const {
     const std::int64_t ranks = others_ ? others_->count() : 1, rank = others_ ? others_->rank() : 0,
                        each = cut_.shards / ranks;
@@ -296,19 +299,19 @@ class shard_steps {
     }
     return own;
   }
-  /// Adds the samples of each shard of this process that has any to a plan.
+  /// Adds the samples of each nonempty shard of this process to a plan.
   void add_parts(batch_plan& to, view<const std::int64_t> samples) const {
     for (const auto& s : parts(static_cast<std::int64_t>(samples.size())))
       if (s.count > 0) to.add(samples.subview(static_cast<std::size_t>(s.first), static_cast<std::size_t>(s.count)));
   }
-  /// Computes the gradients of the shards of a batch of `count` samples that are this one's, and gives what all of them have found.
-  /// `load()` gives the samples of the next shard that has any; those that were left out count nothing, but as without
-  /// a gradient where shards wait for each other.
+  /// Computes the gradients of this process's shards of a batch of `count` samples, and returns the sums over all
+  /// processes. `load()` returns the samples of the next nonempty shard. Skipped samples are left out; in lockstep they
+  /// count as samples without a gradient.
   template <class F> shard_sums gradients(std::int64_t count, F load) {
     if (lockstep_) return gradients_in_lockstep(count, load);
     sums_.restart();
     figures_.restart();
-    // Sums that are under way touch this block, also where one of the others has to be told of an error.
+    // Outlives the lambda: pending sums access this block even while an error is reported to other processes.
     number_block block = sums_.take();
     alone(others_, [&] {
       const auto own = parts(count);
@@ -331,7 +334,7 @@ class shard_steps {
   }
   /// Whether the sums of the last gradients are finite.
   bool finite() { return sums_.total().finite(); }
-  /// The sums of the last gradients, by the names of their parameters.
+  /// Sums of the last gradients, by parameter name.
   std::vector<named_tensor> named_gradients() {
     std::vector<named_tensor> all(programs_.trained.size());
     for (const auto& p : programs_.places) {
@@ -343,17 +346,19 @@ class shard_steps {
     }
     return all;
   }
-  /// The program of the gradients of a shard.
+  /// Gradient program of a shard.
   const program& gradients_program() const { return *programs_.gradients; }
-  /// Calls f(extents, data) with the operands of that program for each shard of a batch of `count` samples. `load` as of `gradients`.
+  /// Calls f(extents, data) with the operands of that program for each shard of a batch of `count` samples. `load` as
+  /// in `gradients`.
   template <class L, class F> void each_shard(std::int64_t count, L load, F f) {
     for (const auto& s : parts(count)) {
       const shard now = s.count > 0 ? shard_of(s.number, count, load()) : shard{s.number};
       if (now.count > 0) with_operands(now, f);
     }
   }
-  /// Adds the gradients of a batch to those of the batches before it, as the next shard of an update: each of `batches`, also of the others, has
-  /// as large a share. The loss of the batch. After `batches` of them comes `update`, and the next one is the first again.
+  /// Adds the gradients of a batch to those of earlier batches, as the next shard of an update: each of `batches`, in
+  /// all processes, has the same share. Returns the loss of the batch. After `batches` calls, call `update`; the next
+  /// call starts a new update.
   double add(view<const shape> extents, view<const void* const> data, std::int64_t batches) {
     const std::int64_t ranks = others_ ? others_->count() : 1,
                        first = others_ ? others_->rank() * cut_.shards / ranks : 0;
@@ -382,11 +387,11 @@ class shard_steps {
     }
     return own == 0 ? 0 : *static_cast<double*>(figures.at(0)) / own;
   }
-  /// How many batches were added since the last update.
+  /// Number of batches added since the last update.
   std::int64_t added() const { return added_; }
-  /// Who keeps the slots of the optimizer; null: each process all of them.
+  /// Ownership of optimizer slots; null: each process keeps all.
   const optimizer_parts* parts() const { return parts_.get(); }
-  /// The update by the sums of the last gradients.
+  /// Updates with the sums of the last gradients.
   void update(double rate) {
     if (!parts_) return update_own(rate);
     alone(others_, [&] {
@@ -396,7 +401,7 @@ class shard_steps {
   }
 
  private:
-  // The weight in a block; 0 where the loss has none.
+  // Weight in a block; 0 if the loss has none.
   double weight_in(number_block& block) const {
     if (!programs_.weight) return 0;
     const void* at = block.at(programs_.weight->numbers.first);
@@ -410,7 +415,8 @@ class shard_steps {
     if (element_ == dtype::float64) each(reinterpret_cast<double*>(g.mutable_data()));
     else each(reinterpret_cast<float*>(g.mutable_data()));
   }
-  // Of a batch of `count` samples some were left out, whose share nothing was added for. Gradients of sums have no share.
+  // Rescales means if some of `count` samples were skipped, since nothing was added for their share. Gradients of sums
+  // have no share.
   void share_among(double samples, std::int64_t count) {
     if (lockstep_ || samples <= 0 || samples >= static_cast<double>(count)) return;
     for (const auto& p : programs_.places) {
@@ -420,7 +426,7 @@ class shard_steps {
         sums_.total().scale(p.numbers, static_cast<double>(count) / samples);
     }
   }
-  // Ends what was begun of sums, of a batch of `count` samples.
+  // Finishes the pending sums of a batch of `count` samples.
   shard_sums found(std::int64_t count) {
     if (others_) {
       figures_.total().begin_sum(*others_, {0, 4});
@@ -433,7 +439,7 @@ class shard_steps {
     share_among(s.samples, count);
     return s;
   }
-  // The same where shards wait for each other: all of this process go through the stages of the program together.
+  // The same if shards depend on each other: all shards of this process run the stages of the program together.
   template <class F> shard_sums gradients_in_lockstep(std::int64_t count, F load) {
     sums_.restart();
     figures_.restart();
@@ -474,7 +480,7 @@ class shard_steps {
     e.bind_input(programs_.places.size(), element_ == dtype::float64 ? static_cast<const void*>(&rate) : &single);
     e.run();
   }
-  /// Gives the parameters that this process has updated to the others, and takes theirs, by way of the block of sums.
+  /// Exchanges the parameters updated by each process, by way of the block of sums.
   void share_weights() {
     number_block& block = sums_.total();
     auto& store = net_.parameters();
@@ -494,7 +500,7 @@ class shard_steps {
       p.changed();
     }
   }
-  /// A shard, and how much it counts; its samples may be none.
+  /// A shard and its share of the batch; it may be empty.
   struct shard {
     std::int64_t number;
     double share = 0;
@@ -502,12 +508,12 @@ class shard_steps {
     view<const shape> extents{};
     view<const void* const> data{};
   };
-  /// That of samples in a batch of `of` ones.
+  /// The shard of samples in a batch of `of` samples.
   static shard shard_of(std::int64_t number, std::int64_t of, const batch_operands& samples) {
     return {number, static_cast<double>(samples.count()) / static_cast<double>(of), samples.count(),
             view<const shape>(samples.shapes()), view<const void* const>(samples.data())};
   }
-  /// Runs the last shard of this process, whose gradients are added to those before them and go to the others one after the other.
+  /// Runs the last shard of this process: each gradient is added to the earlier sums and then exchanged.
   void run_last(const shard& s, number_block& block, number_block& figures) {
     const auto begin = [&](number_range which, int sum_for) {
       sums_.add_to(block, which);
@@ -520,7 +526,7 @@ class shard_steps {
       others_->progress();
     });
   }
-  // Calls f(extents, data) with the operands of the program of gradients.
+  // Calls f(extents, data) with the operands of the gradient program.
   template <class F> void with_operands(const shard& s, F f) {
     std::vector<shape> extents(s.extents.begin(), s.extents.end());
     std::vector<const void*> data(s.data.begin(), s.data.end());
@@ -560,7 +566,7 @@ class shard_steps {
   shard_programs programs_;
   model_core& net_;
   std::unique_ptr<optimizer_parts> parts_;
-  std::unique_ptr<lockstep_stages> lockstep_;  // where the program has sums over shards
+  std::unique_ptr<lockstep_stages> lockstep_;  // only if the program has sums over shards
   session gradients_, update_;
   std::size_t arena_bytes_ = 0;
   dtype element_;
@@ -568,7 +574,7 @@ class shard_steps {
   replicas* others_;
   bucket_exchange buckets_;
   pairwise_sum sums_, figures_;
-  std::int64_t added_ = 0;  // batches of an update that are added one by one
+  std::int64_t added_ = 0;  // batches added to the current update
 };
 
 }  // namespace lamina

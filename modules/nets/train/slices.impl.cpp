@@ -1,4 +1,5 @@
-// What a process reads for the updates of an epoch: shards of batches, or whole batches of which it takes its shards.
+// The samples that a process reads for the updates of an epoch: shards of batches, or whole batches of which it uses
+// its shards.
 module lamina:train.slices.impl;
 import :core;
 import :data.batch;
@@ -8,11 +9,11 @@ import lamina.std;
 
 namespace lamina {
 
-/// The batches of an epoch: those of a plan, of which some make an update.
+/// The batches of an epoch, grouped into updates.
 class epoch_updates {
  public:
   epoch_updates() = default;
-  /// `accumulate` batches of `plan` make an update; the last one may have fewer.
+  /// `accumulate` batches of `plan` are one update; the last one may have fewer.
   epoch_updates(batch_plan plan, std::int64_t accumulate) : plan_(std::move(plan)), accumulate_(accumulate) {}
   std::int64_t size() const { return (plan_.size() + accumulate_ - 1) / accumulate_; }
   /// The samples of an update, one batch after another.
@@ -21,7 +22,7 @@ class epoch_updates {
                last = plan_[std::min((update + 1) * accumulate_, plan_.size()) - 1];
     return {first.data(), static_cast<std::size_t>(last.data() - first.data()) + last.size()};
   }
-  /// How many samples the updates before one have.
+  /// Number of samples in the updates before one.
   std::int64_t samples_before(std::int64_t update) const {
     std::int64_t count = 0;
     for (std::int64_t u = 0; u < update; ++u) count += static_cast<std::int64_t>((*this)[u].size());
@@ -33,13 +34,13 @@ class epoch_updates {
   std::int64_t accumulate_ = 1;
 };
 
-/// Gives the shards of updates as they are read: one by one, or `whole`, batches of `batch` samples that are cut here, since a change of batches
-/// looks at all samples of one.
+/// Provides the shards of updates as they are read: one by one or, if `whole`, cut from batches of `batch` samples,
+/// since a batch transformation needs all samples of a batch.
 class shard_slices {
  public:
   shard_slices(std::int64_t batch, bool whole, std::vector<dtype> types)
       : batch_(batch), whole_(whole), slice_(std::move(types)) {}
-  /// Adds what is read of an update to a plan.
+  /// Adds the samples to read for an update to a plan.
   void add_to(batch_plan& plan, const shard_steps& steps, view<const std::int64_t> samples) const {
     if (!whole_) return steps.add_parts(plan, samples);
     const auto count = static_cast<std::int64_t>(samples.size());
@@ -51,7 +52,7 @@ class shard_slices {
       plan.add(samples.subview(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
     }
   }
-  /// An update of so many samples begins.
+  /// Starts an update of `count` samples.
   void begin(const shard_steps& steps, std::int64_t count) {
     parts_.clear();
     next_ = 0;
@@ -60,7 +61,7 @@ class shard_slices {
     for (const auto& p : steps.parts(count))
       if (p.count > 0) parts_.push_back(p);
   }
-  /// The samples of the next shard that has any. `load()` reads what comes next into `read`.
+  /// The samples of the next nonempty shard. `load()` reads the next samples into `read`.
   template <class F> const batch_operands& next(const batch_operands& read, F load) {
     if (!whole_) {
       load();
@@ -69,21 +70,21 @@ class shard_slices {
     const batch_part& p = parts_[next_++];
     if (p.first / batch_ != loaded_) load();
     loaded_ = p.first / batch_;
-    // Of a batch with samples that could not be read the last shards have fewer.
+    // If samples of a batch were skipped, its last shards have fewer.
     const std::int64_t first = std::min(p.first - loaded_ * batch_, read.count());
     slice_.load(read, first_ = first, std::min(p.count, read.count() - first));
     return slice_;
   }
-  /// Which sample of what was read the last shard begins with.
+  /// Index in the read samples at which the last shard begins.
   std::int64_t first() const { return first_; }
 
  private:
   std::int64_t batch_;
   bool whole_;
   batch_operands slice_;
-  std::vector<batch_part> parts_;  // of the update, that have samples
+  std::vector<batch_part> parts_;  // nonempty parts of the update
   std::size_t next_ = 0;
-  std::int64_t loaded_ = -1;  // batch of the update
+  std::int64_t loaded_ = -1;  // loaded batch of the update
   std::int64_t first_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Parts of pictures in SVG.
+// SVG elements.
 module lamina:train.svg;
 import :core;
 import lamina.std;
@@ -8,7 +8,7 @@ namespace lamina::svg {
 inline constexpr std::string_view ink = "#1f2937", faint = "#6b7280", rule = "#e5e7eb", blue = "#2563eb",
                                   orange = "#d9480f", red = "#b91c1c";
 
-/// Without zeros at the end.
+/// Formats a number without trailing zeros.
 inline std::string number(double x, int digits = 1) {
   std::string s = decimals_of(x, digits);
   if (s.find('.') != s.npos) {
@@ -18,7 +18,7 @@ inline std::string number(double x, int digits = 1) {
   return s == "-0" ? "0" : s;
 }
 
-/// Text between tags. Control characters, which no SVG may have, become spaces.
+/// Escapes text between tags. Control characters, which SVG forbids, become spaces.
 inline std::string escaped(std::string_view words) {
   std::string s;
   for (char c : words) {
@@ -31,7 +31,7 @@ inline std::string escaped(std::string_view words) {
   return s;
 }
 
-/// The opening tag, the title and a white ground.
+/// The opening tag, the title and a white background.
 inline std::string begin(std::int64_t width, std::int64_t height, std::string_view title) {
   const std::string size = "\"" + std::to_string(width) + "\" height=\"" + std::to_string(height) + "\"";
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=" + size + " viewBox=\"0 0 " + std::to_string(width) + " " +
@@ -50,7 +50,7 @@ inline std::string text(double x, double y, std::string_view words, const text_s
          std::string(s.fill) + "\" text-anchor=\"" + std::string(s.anchor) + "\"" +
          (s.bold ? " font-weight=\"bold\">" : ">") + escaped(words) + "</text>\n";
 }
-/// The title of a picture, and a line of text below it.
+/// The title of an image, and a line of text below it.
 inline std::string head(std::string_view title, std::string_view subtitle) {
   std::string s = text(40, 38, title, {.size = 20, .bold = true});
   if (!subtitle.empty()) s += text(40, 60, subtitle, {.fill = faint, .size = 13});

@@ -26,17 +26,17 @@ import lamina.std;
 
 namespace lamina {
 
-/// A loss of nets with several outputs or targets.
+/// Loss for nets with several outputs or targets.
 template <class L>
 concept LossOfLists = requires(const L& loss, view<const value> v) {
   { loss(v, v) } -> std::convertible_to<value>;
 };
-/// A loss of nets with one output and one target.
+/// Loss for nets with one output and one target.
 template <class L>
 concept LossOfPairs = requires(const L& loss, const value& v) {
   { loss(v, v) } -> std::convertible_to<value>;
 };
-/// A loss of three or four operands: the outputs in their order, then the targets.
+/// Loss with three or four operands: the outputs in order, then the targets.
 template <class L>
 concept LossOfThree = requires(const L& loss, const value& v) {
   { loss(v, v, v) } -> std::convertible_to<value>;
@@ -45,17 +45,18 @@ template <class L>
 concept LossOfFour = requires(const L& loss, const value& v) {
   { loss(v, v, v, v) } -> std::convertible_to<value>;
 };
-/// A loss: called with the output of a model and the targets of a batch, with three or four operands of outputs and targets, or
-/// with the lists of several, it gives a value of rank 0.
+/// A loss: a callable that returns a value of rank 0. Operands: the output of a model and the targets of a batch; three
+/// or four outputs and targets; or the lists of all outputs and all targets.
 export template <class L>
 concept Loss = std::copyable<L> && (LossOfPairs<L> || LossOfThree<L> || LossOfFour<L> || LossOfLists<L>);
-/// The loss of a batch, and what joins those of several. A class of losses says so by members beside its call: `weight`, which takes the
-/// same operands, gives what its mean is divided by, which results do not change; `reduction` of `loss_reduction::sum` is no mean;
-/// `ignore_index` is that of targets that count for nothing.
+/// The loss of one batch, and how losses of several batches combine. A loss class may have these members beside its
+/// call operator: `weight`, with the same operands, is the divisor of the mean and must not depend on the outputs;
+/// `reduction` equal to `loss_reduction::sum` means that there is no mean; `ignore_index` marks targets that are left
+/// out.
 struct loss_terms {
   value loss{};         // one number
   value weight{};       // one number; empty: the number of samples
-  bool is_sum = false;  // losses of batches are added
+  bool is_sum = false;  // losses of batches are summed
   std::optional<std::int64_t> ignore_index{};
   loss_terms() = default;
   loss_terms(value l) : loss(std::move(l)) {}
@@ -80,7 +81,7 @@ template <class O> struct optimizer_check {
   }
 };
 
-/// That something can be trained.
+/// Checks that `M` can be trained.
 template <class M> struct trained_check {
   static consteval text message() {
     using net = std::remove_cvref_t<M>;
@@ -94,92 +95,96 @@ template <class M> struct trained_check {
   }
 };
 
-/// A training whose loss, gradient or parameter is not finite.
+/// Thrown by training for a loss, gradient or parameter that is not finite.
 export class not_finite_error : public value_error {
  public:
   using value_error::value_error;
   ~not_finite_error() override;
 };
 
-/// How to train. Members are in the order in which they are mostly given.
+/// Options of `fit`. Members used more often come first.
 export struct fit_options {
   std::int64_t epochs = 1, batch = 64;
   optim::schedule schedule = optim::constant{};
   std::optional<sample_source> validation{};
   lamina::observer observer{};
-  std::int64_t seed = 0;     // of the order of examples
-  int threads = 0;           // 0: as the model
-  std::string checkpoint{};  // written at the end of every epoch, and when an observer ends training
-  bool resume = false;       // continue from the checkpoint if it exists; `checkpoint` must be given
-  /// Threads that read samples while others train, and how many batches they read ahead, at most. 0: the threads that train read
-  /// each batch before its step. The bits do not depend on it.
+  std::int64_t seed = 0;     // seed of the sample order
+  int threads = 0;           // 0: the thread count of the model
+  std::string checkpoint{};  // file, written after every epoch and when an observer ends training
+  bool resume = false;       // continue from `checkpoint`, which must be given, if the file exists
+  /// Number of background threads that read samples, and the maximum of batches that they read ahead. 0 threads: the
+  /// training threads read each batch before its step. The results are bitwise the same for any value.
   int read_threads = 0, read_ahead = 2;
-  /// Whether a sample that cannot be used ends training, or is left out and counted in the report: one whose reading fails, of a class
-  /// that the loss does not have, of a position outside a table, of another shape than the model takes, with a NaN, or a target that
-  /// is infinite. Samples of validation are counted apart.
+  /// Whether an unusable sample ends training, or is skipped and counted in the report. Unusable: reading fails, a
+  /// class unknown to the loss, an index outside a table, a shape that the model does not take, a NaN, or an infinite
+  /// target. Validation samples are counted separately.
   sample_failure on_error = sample_failure::raise;
-  /// Into how many shards, a power of two, each batch is cut. Their gradients are computed one after the other, which takes the memory
-  /// of one shard, and added in pairs; statistics of batches are those of shards, averaged. 0: one, and 8 with replicas.
+  /// Number of shards, a power of two, that each batch is split into. Gradients are computed shard by shard, which
+  /// takes the memory of one shard, and summed pairwise; batch statistics are computed per shard and averaged. 0: one,
+  /// or 8 with replicas.
   std::int64_t shards = 0;
-  /// Processes that train this model together: each computes a part of the shards, so that results have the bits that one process has with
-  /// as many shards. Their number divides that of the shards. Weights and the place in the checkpoint are those of rank 0, which
-  /// alone tells its observer and writes the checkpoint.
+  /// Processes that train this model together. Each computes a part of the shards, so results equal bitwise those of
+  /// one process with as many shards. The number of processes must divide the number of shards. Weights and the
+  /// checkpoint position come from rank 0, which alone notifies its observer and writes the checkpoint.
   std::shared_ptr<lamina::replicas> replicas{};
-  /// Replicas exchange gradients in parts of about so many bytes, last layers first, while the last of a process's shards still
-  /// computes. Bits do not depend on it. 0: all at once, when that shard is done.
+  /// Approximate bucket size in bytes for the gradient exchange between replicas: buckets of the last layers are sent
+  /// first, while the last shard of the process still computes. Does not affect the results. 0: one exchange after that
+  /// shard.
   std::int64_t bucket_bytes = std::int64_t(25) << 20;
-  /// How many batches make one update, 1 to 4096: their gradients are added as those of shards are, so that an update has the memory of one
-  /// batch and is that of a batch of all their samples; the last one of an epoch may be of fewer. Observers, schedules and checkpoints
-  /// count updates. With n a power of two and as many whole batches it has the bits of `.batch = n * batch, .shards = n * shards`.
+  /// Number of batches per update, 1 to 4096. Gradients are summed as those of shards, so an update takes the memory of
+  /// one batch and equals an update on one batch of all the samples; the last update of an epoch may have fewer
+  /// batches. Observers, schedules and checkpoints count updates. With n a power of two and n whole batches the result
+  /// equals bitwise `.batch = n * batch, .shards = n * shards`.
   std::int64_t accumulate = 1;
-  /// Checks the gradients of each batch before its update, too, which is another pass over them: one that is not finite ends training
-  /// as a loss does, and not at the next batch.
+  /// Also checks the gradients of each batch before its update, at the cost of another pass over them. A gradient that
+  /// is not finite then ends training at once, as a loss does, not at the next batch.
   bool check_gradients = false;
-  /// Each replica keeps the optimizer's slots of its part of the parameters alone, updates those, and gives them to the others: parts are
-  /// whole parameters, as even in bytes as those allow. Bits and checkpoints are the same; afterwards `gather_slots` brings all slots to
-  /// each process. Without replicas it changes nothing.
+  /// Each replica keeps the optimizer slots of its own part of the parameters, updates only those, and sends them to
+  /// the others. Parts consist of whole parameters and are balanced by bytes. Results and checkpoints are the same;
+  /// afterwards, `gather_slots` collects all slots in each process. No effect without replicas.
   bool shard_optimizer = false;
-  /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
+  /// Rounding of float32 operands of products, loss scaling, recomputation in the backward pass: as in `step_options`.
   product_type compute{};
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
-  /// What shorter samples are filled up with in batches, also of the validation data: a number for each field. A field without one has
-  /// zeros, or is the first target of a loss that says what it leaves out, as by `ignore_index`.
+  /// Padding value per field for shorter samples in a batch, also for validation data. Fields without one are padded
+  /// with zeros, or, for the first target, with the value that the loss ignores, such as its `ignore_index`.
   std::vector<std::optional<double>> fill{};
-  /// Leaves out the samples of an epoch, in its order, that make no whole batch.
+  /// Drops the samples at the end of an epoch that do not fill a batch.
   bool drop_last = false;
-  /// The bucket of sample i, the same in each epoch: a batch has samples of one bucket, as `dataset::length_buckets` gives them. Batches that
-  /// are not full come last, and with `accumulate` there may be none: `drop_last` leaves them out.
+  /// Bucket of sample i, the same in every epoch; a batch has samples of one bucket. `dataset::length_buckets` makes
+  /// such a function. Incomplete batches come last. With `accumulate`, there must be none: use `drop_last`.
   std::function<std::int64_t(std::int64_t)> bucket_by{};
-  /// What is done with each batch before its step, as `augment::batch_mixup{.classes = 10}`; not with those of the validation data. It looks at
-  /// whole batches, also where they have shards: each process reads the batches that it has shards of. Bits do not depend on threads.
+  /// Transforms each training batch before its step, such as `augment::batch_mixup{.classes = 10}`; validation batches
+  /// are left alone. It receives whole batches even with shards: each process reads every batch of which it has shards.
+  /// Results do not depend on the number of threads.
   batch_change change_batches{};
 };
 
-/// Has each of several processes take the optimizer's slots that others keep since a training with `.shard_optimizer`. All call it.
-/// Errors: state_error for a slot that no process has, or several but not all.
+/// Collects in each process the optimizer slots that other processes keep after training with `.shard_optimizer`.
+/// Collective: all processes must call it.
+/// Errors: state_error for a slot that no process has, or that several but not all have.
 export void gather_slots(parameter_store& store, replicas& all);
 
-/// Loss and accuracy over a data set, as of one batch, and how many of its samples were left out.
+/// Loss and accuracy over a data set, as if it were one batch, and the number of skipped samples.
 export struct evaluation {
   double loss = 0, accuracy = 0;
   std::int64_t skipped = 0;
 };
 
-/// How a data set is evaluated.
+/// Options of `evaluate` and `predict`.
 export struct evaluation_options {
   std::int64_t batch = 256;
-  /// Whether a sample that cannot be used is an error, or left out: as of `fit_options`.
+  /// Whether an unusable sample is an error or is skipped, as in `fit_options`.
   sample_failure on_error = sample_failure::raise;
 };
 
-/// The part of training that is no template.
+/// The part of training that is not a template.
 export class trainer {
  public:
   struct loss_rule {
     std::function<loss_terms(view<const value> outputs, view<const value> targets)> call{};
-    std::optional<double>
-        target_fill{};  // what shorter ones of the first target are filled up with, where the loss says it
+    std::optional<double> target_fill{};  // padding of the first target, if the loss defines one
     loss_rule() = default;
     template <class F> requires(!std::same_as<F, loss_rule>) && requires(const F& f, view<const value> v) {
       { f(v, v) } -> std::convertible_to<loss_terms>;
@@ -194,9 +199,9 @@ export class trainer {
   /// Loss and accuracy without training.
   evaluation evaluate(const sample_source& data, std::int64_t batch, int threads,
                       sample_failure on_error = sample_failure::raise);
-  /// The program of one training step; before `fit` for a class of each sample.
+  /// Program of one training step; before `fit`, for targets that are one class per sample.
   const program& step_program() const;
-  /// The plan of a training step for a batch.
+  /// Describes the plan of a training step for a batch.
   std::string explain(std::int64_t batch) const;
 
  private:
@@ -205,9 +210,9 @@ export class trainer {
 };
 
 namespace detail {
-/// Raises the value_error for a loss of operands where there are others.
+/// Raises the value_error for a number of outputs and targets that the loss does not take.
 [[noreturn]] void refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets);
-/// Calls a loss with as many operands as it takes.
+/// Calls a loss with the number of operands that it takes.
 template <class L> value loss_of_operands(const L& loss, view<const value> outputs, view<const value> targets) {
   [[maybe_unused]] const auto operand = [&](std::size_t i) -> const value& {
     return i < outputs.size() ? outputs[i] : targets[i - outputs.size()];
@@ -235,7 +240,7 @@ template <class L> struct weight_of_loss {
     return loss.weight(v...);
   }
 };
-/// What a loss has the first target filled up with, so that padding counts nothing: its `target_fill()`, or its `ignore_index`.
+/// Padding of the first target that the loss ignores: its `target_fill()`, else its `ignore_index`.
 template <class L> std::optional<double> target_fill_of(const L& loss) {
   if constexpr (requires {
                   { loss.target_fill() } -> std::convertible_to<std::optional<double>>;
@@ -261,27 +266,34 @@ template <Loss L> trainer::loss_rule loss_rule_of(const L& loss) {
   return {call, target_fill_of(loss)};
 }
 template <Optimizer O> trainer::step_rule step_rule_of(const O& o) { return update_rule::of(o); }
-/// The part of a model that is no template; that of a net from a file is the model.
+/// The part of a model that is not a template; a net from a file is a `model_core` itself.
 template <class M> auto& trained_core(M& net) {
   if constexpr (std::same_as<std::remove_const_t<M>, model_core>) return net;
   else return net.core();
 }
 }  // namespace detail
 
-/// Trains a model, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. The fields of a sample are the inputs
-/// of the model, and then the targets that the loss takes: a picture and its class, two sentences and a number. Where each input has the name of a
-/// field, inputs are found by name and all other fields are targets in their order; else the inputs come first, in their order. Real
-/// targets are given in the type of the model's output, whole numbers as int64. Parameters that are not `trainable` keep their bits. The order of examples depends on seed and epoch alone; the last, smaller batch
-/// counts too. Where a loss has weights, shards, replicas and batches of an update are joined by them, as `loss_terms` says; an update whose
-/// targets are all left out has a loss and gradients of 0; results have the same bits for any number of threads.
-/// A checkpoint of a training that is complete already brings states and report, and nothing is trained.
-/// Errors: shape_error where data and model do not fit; value_error where a field has the name of one input and the place of another; type_error where a field is of another element type than the model's input, and
-/// not both are numbers that may be real; state_error where no parameter is trainable; value_error for an operation without a gradient, for a label outside the
-/// model's classes, for a rate that is no finite number >= 0 or another number of the optimizer or schedule that is wrong, for `resume` without `checkpoint`, for options of a step that are wrong, for a checkpoint of another seed, another batch size, other shards, another number of
-/// images or more epochs, and for numbers of shards or replicas that are no powers of two or do not fit each other; not_finite_error, a value_error, for a loss or a parameter that is not
-/// finite: it names the batch and the first result that is not finite, and where that is the loss, the model is as the batch before left it; sample_error for a sample that cannot be read; file_error; stopped_error by a `stop_scope`: the model is as the last whole step left it, and the
-/// checkpoint as the last whole epoch left it.
-// The model is any type, so that one candidate says what is wrong with it.
+/// Trains a model, or a net from a file: `auto net = core_of(load_net("lenet")); fit(net, ...)`. Sample fields are the
+/// inputs of the model, then the targets of the loss: an image and its class, two sentences and a number. If every
+/// input has the name of a field, inputs are matched by name and the remaining fields are the targets, in order;
+/// otherwise inputs come first, in order. Real targets are converted to the type of the model's output, integers to
+/// int64. Parameters that are not `trainable` stay bitwise unchanged. The sample order depends on seed and epoch only;
+/// the last, smaller batch counts too. With a weighted loss, shards, replicas and the batches of an update are combined
+/// by weight (see `loss_terms`); an update whose targets are all ignored has loss and gradients of 0. Results are
+/// bitwise the same for any number of threads.
+/// If the checkpoint is of a completed training, its states and report are restored and nothing is trained.
+/// Errors: shape_error if data and model do not match; value_error if a field has the name of one input and the
+/// position of another; type_error if a field's element type cannot be converted to that of the model's input (a real
+/// type takes integers and reals); state_error if no parameter is trainable; value_error for an operation without a
+/// gradient, for a label outside the model's classes, for a rate that is not a finite number >= 0 or another invalid
+/// number of the optimizer or schedule, for `resume` without `checkpoint`, for invalid step options, for a checkpoint
+/// with another seed, batch size, number of shards, number of images or with more epochs, and for numbers of shards or
+/// replicas that are not powers of two or do not match each other; not_finite_error, a value_error, for a loss or a
+/// parameter that is not finite: its message names the batch and the first result that is not finite, and if that is
+/// the loss, the model is as the previous batch left it; sample_error for a sample that cannot be read; file_error;
+/// stopped_error by a `stop_scope`: the model is as the last whole step left it, and the checkpoint as the last whole
+/// epoch left it.
+// `M` is unconstrained, so that one candidate reports every mismatch.
 export template <class M, class D, class L, class O>
 requires accepted<diagnostic<trained_check<M>>()> && accepted<diagnostic<detail::source_check<D>>()> &&
          accepted<diagnostic<loss_check<L>>()> && accepted<diagnostic<optimizer_check<O>>()>
@@ -291,17 +303,19 @@ training_report fit(M&& net, const D& data, const L& loss, const O& optimizer, c
       .fit(source_of(data), options);
 }
 
-/// How to train step by step.
+/// Options of `training`, for custom training loops.
 export struct training_options {
-  /// How many batches make one update, 1 to 4096: each counts as much as another, and the last one updates. With batches of one size an update
-  /// is that of a batch of all their samples, with the bits of `accumulate` in `fit`.
+  /// Number of batches per update, 1 to 4096. All batches have equal weight; the update happens after the last one.
+  /// With batches of one size, an update equals one on a batch of all their samples, bitwise as with `accumulate` in
+  /// `fit`.
   std::int64_t accumulate = 1;
-  /// What products round float32 operands to, scaling of losses, and what the backward pass computes again: as of `step_options`.
+  /// Rounding of float32 operands of products, loss scaling, recomputation in the backward pass: as in `step_options`.
   product_type compute{};
   std::optional<loss_scaling> scaling{};
   recomputation recompute{};
-  /// Processes that train this model together, a power of two: each gives its own batches, which count alike, all take the same number of steps,
-  /// and an update is that of the batches of all. Before the first step they take the weights of rank 0. A process that fails ends all.
+  /// Processes that train this model together; their number is a power of two. Each passes its own batches, which have
+  /// equal weight, and takes the same number of steps; an update uses the batches of all. Before the first step, all
+  /// take the weights of rank 0. A process that fails ends all.
   std::shared_ptr<lamina::replicas> replicas{};
 };
 
@@ -309,13 +323,13 @@ class shard_steps;
 class state_copies;
 class batch_operands;
 class sample_checks;
-/// Training step by step, the part that is no template.
+/// Step-by-step training, the part that is not a template.
 class training_core {
  public:
   training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
                 const training_options& o);
-  /// One step on a batch: the model's inputs, then the targets. Gives the loss before the step. On one thread it allocates
-  /// nothing for extents that it met before, unless batches are accumulated.
+  /// One step on a batch: the model's inputs, then the targets. Returns the loss before the step. On one thread, a step
+  /// with known extents allocates nothing, unless batches are accumulated.
   double run(view<const shape> extents, view<const void* const> data, view<const dtype> targets);
   double run(const sample_batch& batch);
   double rate() const { return rate_; }
@@ -336,20 +350,20 @@ class training_core {
   std::int64_t accumulate_;
   std::shared_ptr<replicas> others_;
   std::size_t arena_bytes_ = 0;
-  std::vector<shape> extents_;        // of the last step, with the rate's
-  std::vector<tensor_type> targets_;  // that the programs were traced for
-  std::uint64_t parameters_ = 0;      // identity of those that they were traced with
+  std::vector<shape> extents_;        // of the operands of the last step, then of the rate
+  std::vector<tensor_type> targets_;  // types that the programs were traced for
+  std::uint64_t parameters_ = 0;      // identity of the parameters that they were traced with
   session session_;
-  std::shared_ptr<shard_steps> group_;    // where several batches make an update; else `session_`
-  std::shared_ptr<state_copies> before_;  // where an update takes several gradients
+  std::shared_ptr<shard_steps> group_;    // used if several batches make an update; else `session_`
+  std::shared_ptr<state_copies> before_;  // used if an update takes several gradients
   std::shared_ptr<batch_operands> operands_;
   std::shared_ptr<const sample_checks> checks_;
 };
 
-/// Trains a model step by step, for loops of one's own: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
-/// double l = step(x, labels);`. The model is changed in place and must outlive it. Another model may be assigned to it between
-/// steps: the next one goes on from there, with the slots of the optimizer that came along, or with new ones where none did, and begins
-/// an update of its own. docs/training.md has a whole program.
+/// Trains a model step by step, for custom loops: `training step(net, loss::cross_entropy{}, optim::adam{.lr = 1e-3});
+/// double l = step(x, labels);`. The model is changed in place and must outlive the `training`. Another model may be
+/// assigned to it between steps: the next step continues from that model, with its optimizer slots or, if it has none,
+/// new ones, and starts a new update. docs/training.md has a whole program.
 /// Errors: value_error for a number of the optimizer or the options that is not finite or out of range.
 export template <class Model> class training {
  public:
@@ -357,7 +371,7 @@ export template <class Model> class training {
   using traits = typename model_type::traits;
   template <class... X> static constexpr bool is_batch =
       sizeof...(X) == 1 && (std::same_as<std::remove_const_t<X>, sample_batch> && ...);
-  /// Message about operands of a step that do not fit.
+  /// Message about operands that a step does not take.
   template <class... X> struct step_check {
     static consteval text message() {
       if constexpr (is_batch<X...>) return text();
@@ -384,12 +398,14 @@ export template <class Model> class training {
       : core_(net.core(), detail::loss_rule_of(loss), detail::step_rule_of(optimizer), optimizer.lr, options) {
     detail::check_optimizer(optimizer);
   }
-  /// One step: the model's inputs in order, then the targets, one or several; or a `sample_batch`, whose fields those are:
-  /// `for (auto& b : batches) step(b)`. The loss of this batch, before the step. On one thread a
-  /// step allocates nothing, once its extents were met, unless batches are accumulated.
-  /// Errors: shape_error where extents do not fit, also targets that a loss would have to broadcast; value_error where a label is
-  /// outside the classes, naming it and its sample, for targets that the loss does not take, or of other types or ranks within an update;
-  /// sample_error for a sample of a `sample_batch` that the model or the loss cannot take; stopped_error by a `stop_scope`: nothing is changed then. A batch that fails is not counted; an update that is stopped drops its batches.
+  /// One step: the model's inputs in order, then one or several targets; or a `sample_batch` with these fields: `for
+  /// (auto& b : batches) step(b)`. Returns the loss of this batch before the step. On one thread, a step with known
+  /// extents allocates nothing, unless batches are accumulated.
+  /// Errors: shape_error for extents that do not match, including targets that a loss would have to broadcast;
+  /// value_error for a label outside the classes, naming label and sample, and for targets that the loss does not take
+  /// or that change type or rank within an update; sample_error for a sample of a `sample_batch` that the model or the
+  /// loss cannot take; stopped_error by a `stop_scope`: nothing has changed then. A failed batch is not counted; a
+  /// stopped update drops its batches.
   template <class... X> requires accepted<diagnostic<step_check<X...>>()> double operator()(const X&... x) {
     if constexpr (is_batch<X...>) return core_.run(x...);
     else {
@@ -401,11 +417,11 @@ export template <class Model> class training {
     }
   }
   double rate() const { return core_.rate(); }
-  /// The learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
+  /// Sets the learning rate from the next step on. Errors: value_error unless it is a finite number >= 0.
   void rate(double r) { core_.rate(r); }
-  /// Bytes of the results of the last step that lie in memory at once; 0 before the first.
+  /// Peak memory of the results of the last step, in bytes; 0 before the first step.
   std::size_t arena_bytes() const { return core_.arena_bytes(); }
-  /// The scale of the next step's loss, 0 where losses are not scaled, and the steps whose gradients were not finite.
+  /// Scale of the next step's loss, 0 without loss scaling; and the number of steps whose gradients were not finite.
   double loss_scale() const { return core_.scaling().scale; }
   std::int64_t skipped_updates() const { return core_.scaling().skipped; }
 
@@ -416,10 +432,11 @@ export template <class Model> class training {
 namespace detail {
 template <class O> inline constexpr bool is_evaluated_by = std::integral<O> || std::same_as<O, evaluation_options>;
 }
-/// Loss and accuracy of a model, or of a net from a file, over a data set, whatever the size of batches is: `evaluate(net, test,
-/// loss::cross_entropy{}, {.batch = 64})`. The loss is that of one batch of all samples, a mean by samples or under the weights of the loss, or a
-/// sum. The accuracy is that of classes [N] by the largest of results [N, C], without those that the loss ignores, else NaN. A number in
-/// place of options is that of samples in a batch. Errors: as those of `fit`; value_error where all samples were left out.
+/// Loss and accuracy of a model, or of a net from a file, over a data set, independent of the batch size:
+/// `evaluate(net, test, loss::cross_entropy{}, {.batch = 64})`. The loss equals that of one batch of all samples: a
+/// mean over samples or over the weights of the loss, or a sum. The accuracy is defined for classes [N] and outputs [N,
+/// C], by the largest output, without classes that the loss ignores; otherwise it is NaN. An integer in place of
+/// options is the batch size. Errors: as for `fit`; value_error if all samples were skipped.
 export template <class M, class D, class L, class Options = evaluation_options>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()> && accepted<diagnostic<loss_check<L>>()> &&
@@ -432,22 +449,23 @@ evaluation evaluate(M& net, const D& data, const L& loss, const Options& options
       .evaluate(source_of(data), o.batch, 0, o.on_error);
 }
 
-/// Results of a data set of which samples may have been left out.
+/// Outputs for a data set from which samples may have been skipped.
 struct predictions {
-  std::vector<any_tensor> outputs;  // rows are those of the samples that were used
-  /// Which those are: row r of each output is that of sample samples[r] of the data set.
+  std::vector<any_tensor> outputs;  // one row per sample that was used
+  /// Sample indices of the rows: row r of each output belongs to sample samples[r] of the data set.
   std::vector<std::int64_t> samples;
-  std::vector<left_out_sample> left_out;  // the others, in order
+  std::vector<left_out_sample> left_out;  // skipped samples, in order
 };
 
 namespace detail {
 using result_taker = std::function<void(view<const any_tensor> outputs, view<const any_tensor> targets)>;
-/// Calls f(outputs, targets) for each batch of a data set, in order: results of inference, and the fields that are no inputs. `probe`,
-/// where there is one, raises the error that `f` would, and changes nothing: it finds the samples that `f` cannot take. Those that were left out.
+/// Calls f(outputs, targets) for each batch of a data set, in order: outputs of inference, and the fields that are not
+/// inputs. `probe`, if given, raises the error that `f` would raise and changes nothing: it finds the samples that `f`
+/// cannot take. Returns the skipped samples.
 std::vector<left_out_sample> each_result(model_core& net, const sample_source& data, const evaluation_options& o,
                                          const result_taker& f, const result_taker& probe = {});
 predictions predicted(model_core& net, const sample_source& data, const evaluation_options& o);
-/// Adds a batch to a metric: the output and target that it names, else the first ones.
+/// Adds a batch to a metric: the output and target that it names, else the first of each.
 template <class M>
 void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outputs, view<const any_tensor> targets) {
   if constexpr (requires { m.operands(names, targets.size()); }) {
@@ -455,16 +473,17 @@ void add_chosen(M& m, view<const std::string> names, view<const any_tensor> outp
     m.add(outputs[output], targets[target]);
   } else m.add(outputs[0], targets[0]);
 }
-/// Errors: value_error for an output or a target that a metric names and that is not there.
+/// Errors: value_error if a metric names an output or a target that does not exist.
 template <class M> void check_chosen(const M& m, view<const std::string> names, std::size_t targets) {
   if constexpr (requires { m.operands(names, targets); }) static_cast<void>(m.operands(names, targets));
 }
-/// The names of the outputs of a model.
+/// Names of the outputs of a model.
 std::vector<std::string> output_names(const model_core& net);
-/// Has metrics take the outputs and targets of all batches that they name, else the first ones. Those samples that were left out.
+/// Adds all batches to metrics: the outputs and targets that each names, else the first ones. Returns the skipped
+/// samples.
 template <class... Metrics> std::vector<left_out_sample> measure(model_core& net, const sample_source& data,
                                                                  const evaluation_options& o, Metrics&... metrics) {
-  // What a metric names is the same for all samples: it is no fault of one.
+  // Checked once up front: a wrong name is not the fault of a sample.
   const std::size_t fields = data.fields().size(), inputs = net.definition().inputs.size();
   const auto names = output_names(net);
   const view<const std::string> named(names.data(), names.size());
@@ -482,15 +501,16 @@ template <class... Metrics> std::vector<left_out_sample> measure(model_core& net
 }
 }  // namespace detail
 
-/// What a metric has found.
+/// Name and value of a metric.
 struct metric_value {
   std::string name;
   double value = 0;
 };
 
-/// Metrics of a model, or of a net from a file, over a data set: `evaluate(net, test, metric::accuracy{}, metric::f1{})`. Each is given the
-/// first output and the first target of all batches, or those that `metric::of("kind", 1, metric::accuracy{})` names. Errors: as those of
-/// `fit`, and those of the metrics; value_error for an output or a target that is not there.
+/// Metrics of a model, or of a net from a file, over a data set: `evaluate(net, test, metric::accuracy{},
+/// metric::f1{})`. Each receives the first output and the first target of all batches, or those that it names, as
+/// `metric::of("kind", 1, metric::accuracy{})`. Errors: as for `fit` and for the metrics; value_error for an output or
+/// a target that does not exist.
 export template <class M, class D, Metric... Metrics>
 requires(sizeof...(Metrics) > 0) &&
         (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
@@ -499,13 +519,13 @@ requires(sizeof...(Metrics) > 0) &&
   detail::measure(detail::trained_core(net), source_of(data), {}, metrics...);
   return {{std::string(metrics.name()), metrics.value()}...};
 }
-/// Metrics over a data set of which samples may have been left out.
+/// Metrics over a data set from which samples may have been skipped.
 struct metric_report {
   std::vector<metric_value> values;
   std::vector<left_out_sample> left_out;
 };
-/// The same, which may leave out samples that cannot be used, also by a metric: `evaluate(net, test, {.on_error = sample_failure::skip},
-/// metric::accuracy{})`.
+/// The same with options, which may skip samples that the model or a metric cannot use: `evaluate(net, test, {.on_error
+/// = sample_failure::skip}, metric::accuracy{})`.
 export template <class M, class D, Metric... Metrics>
 requires(sizeof...(Metrics) > 0) &&
         (is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
@@ -514,15 +534,16 @@ requires(sizeof...(Metrics) > 0) &&
   auto left_out = detail::measure(detail::trained_core(net), source_of(data), o, metrics...);
   return {{{std::string(metrics.name()), metrics.value()}...}, std::move(left_out)};
 }
-/// The outputs of a model, or of a net from a file, for all samples of a data set, along the first axis; fields after the inputs are left alone.
-/// Errors: as those of `fit`; shape_error for results whose extents differ between batches.
+/// Outputs of a model, or of a net from a file, for all samples of a data set, along the first axis. Fields after the
+/// inputs are ignored.
+/// Errors: as for `fit`; shape_error for outputs whose extents differ between batches.
 export template <class M, class D>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
         accepted<diagnostic<detail::source_check<D>>()>
 std::vector<any_tensor> predict(M& net, const D& data, std::int64_t batch = 256) {
   return detail::predicted(detail::trained_core(net), source_of(data), {.batch = batch}).outputs;
 }
-/// The same, which may leave out samples that cannot be used; targets are not looked at. It says which sample each row is of:
+/// The same with options, which may skip unusable samples; targets are ignored. The result has the sample of each row:
 /// `predict(net, data, {.on_error = sample_failure::skip}).samples`.
 export template <class M, class D>
 requires(is_model<std::remove_cvref_t<M>> || std::same_as<std::remove_cvref_t<M>, model_core>) &&
@@ -531,17 +552,18 @@ predictions predict(M& net, const D& data, const evaluation_options& o) {
   return detail::predicted(detail::trained_core(net), source_of(data), o);
 }
 
-/// Everything that training needs to go on: parameters, statistics, optimizer slots, generator, position.
+/// Everything needed to resume training: parameters, statistics, optimizer slots, generator, position.
 struct checkpoint_position {
-  std::int64_t epoch = 0, batch = 0, step = 0, seed = 0;  // whole epochs, batches of the next one, batches in all
-  std::int64_t batch_size = 0, images = 0;                // of training; 0 where it is not known
-  std::int64_t shards = 1;                                // of each batch
-  std::vector<epoch_report> epochs{};                     // the figures so far; of a begun epoch, too
-  std::vector<double> schedule{};                         // what a schedule that observes had observed
-  bool ended = false;                     // an observer ended training at the end of the last whole epoch
-  std::vector<named_tensor> observers{};  // what observers keep
+  std::int64_t epoch = 0, batch = 0, step = 0,
+               seed = 0;                    // whole epochs, batches of the next one, all batches
+  std::int64_t batch_size = 0, images = 0;  // of training; 0: unknown
+  std::int64_t shards = 1;                  // of each batch
+  std::vector<epoch_report> epochs{};       // figures so far, including the current epoch
+  std::vector<double> schedule{};           // state of a schedule that observes
+  bool ended = false;                       // an observer ended training after the last completed epoch
+  std::vector<named_tensor> observers{};    // state of observers
 };
-/// Errors: file_error; state_error for slots that are in another process.
+/// Errors: file_error; state_error for slots that another process keeps.
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
 /// Errors: file_error; nothing is changed then.
 export checkpoint_position load_checkpoint(parameter_store& store, const std::string& path);

@@ -53,12 +53,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 namespace {
-// The type that a program takes a target in.
+// Input type of a program for a target.
 dtype target_type(dtype field, dtype model) {
   return is_real(field) ? model : is_integer(field) ? dtype::int64 : field;
 }
 
-// A model of which samples can be left out.
+// Errors: value_error for a model with a fixed number of samples, which cannot skip any.
 void check_open_batch(std::string_view who, const model_definition& d) {
   const auto& dims = d.inputs[0].type.dims;
   if (dims.rank == 0 || !dims[0].is_number()) return;
@@ -68,7 +68,7 @@ void check_open_batch(std::string_view who, const model_definition& d) {
                                         "expected a model whose first extent is open");
 }
 
-// The loss, one number of the model's element type, and so its weight.
+// Computes the loss. Loss and weight must be scalars of the model's element type.
 loss_terms loss_value(program& p, dtype element, view<const value> results, view<const value> targets,
                       const trainer::loss_rule& loss) {
   p.path = "loss";
@@ -90,7 +90,7 @@ loss_terms loss_value(program& p, dtype element, view<const value> results, view
   return terms;
 }
 
-// Classes that are the target, as int64 []; with a class that is left out int64 [2], and how often that is.
+// Number of correct predictions, int64 []; with an ignored class int64 [2]: correct predictions, ignored targets.
 value counted_hits(const value& scores, const value& labels, const std::optional<std::int64_t>& ignored) {
   const value right = argmax(scores) == labels;
   const auto count = [](const value& v) { return reduce_sum(cast<std::int64_t>(v)); };
@@ -101,7 +101,7 @@ value counted_hits(const value& scores, const value& labels, const std::optional
   return where(labels.owner().constant(is_first), count(where(counts, right, counts)), count(labels == *ignored));
 }
 
-// The trainable parameters that a program reads.
+// Trainable parameters that a program reads.
 std::vector<value> trainable_weights(program& p, const parameter_store& store) {
   std::vector<value> weights;
   for (auto s : p.states()) {
@@ -112,7 +112,7 @@ std::vector<value> trainable_weights(program& p, const parameter_store& store) {
   return weights;
 }
 
-// An assignment of each weight by the optimizer's rule; the learning rate is an input.
+// Assigns each weight by the optimizer's rule; the learning rate is an input.
 void add_updates(program& p, parameter_store& store, dtype element, view<const value> weights, view<const value> g,
                  const trainer::step_rule& step, const step_options& how, optimizer_parts* parts = nullptr) {
   value rate = p.input("learning rate", {element, {}});
@@ -128,7 +128,7 @@ void add_updates(program& p, parameter_store& store, dtype element, view<const v
   };
   p.assign(count, guarded(next, count));
   joint_update all{{}, {}, {}, next};
-  std::vector<std::size_t> updated;  // of the weights
+  std::vector<std::size_t> updated;  // indices of updated weights
   for (std::size_t i = 0; i < weights.size(); ++i)
     if (step.takes(all, p.at(weights[i].id()).name, weights[i], of[i])) updated.push_back(i);
   if (step.prepare) step.prepare(all);
@@ -142,12 +142,12 @@ void add_updates(program& p, parameter_store& store, dtype element, view<const v
   }
 }
 
-// The forward pass with products in half precision, where they are asked for.
+// The forward pass, with half-precision products if requested.
 std::shared_ptr<program> in_precision(std::shared_ptr<program> p, const step_options& how) {
   return how.compute == dtype::float32 ? p : with_rounded_products(*p, how.compute);
 }
 
-// Refuses what an optimizer of several gradients of a batch cannot have.
+// Errors: unsupported for options that an optimizer with several gradients per batch cannot have.
 void check_gradients_per_batch(std::string_view owner, const update_rule& step, bool scaling, std::int64_t accumulate,
                                bool others = false) {
   if (step.gradients_per_batch == 1 || (!scaling && accumulate == 1 && !others)) return;
@@ -160,10 +160,10 @@ void check_gradients_per_batch(std::string_view owner, const update_rule& step, 
   detail::raise(error_kind::unsupported, t);
 }
 
-// What of a step is checked before its update.
+// What is checked before the update of a step.
 enum class finite_checks { none, loss, gradients };
 
-// A whole step of a forward pass, whose output 0 is the loss.
+// Extends a forward pass, whose output 0 is the loss, to a whole step.
 std::shared_ptr<program> with_update(const std::shared_ptr<program>& p, const value& loss, parameter_store& store,
                                      dtype element, const trainer::step_rule& step, const step_options& how,
                                      finite_checks checks) {
@@ -181,12 +181,13 @@ std::shared_ptr<program> with_update(const std::shared_ptr<program>& p, const va
   return how.recompute ? with_recomputation(*p, forward, how.recompute) : p;
 }
 
-// Operands of a program: targets of a sample that it was traced for, the current batch, and what it gives beside the loss.
+// Operands of a program: target types per sample that it was traced for, the current batch, and its outputs besides the
+// loss.
 struct step_operands {
   std::vector<tensor_type> targets{{dtype::int64, {}}};
   batch_operands batch{{}};
   bool counts_hits = true;
-  bool has_weight = false;  // of the loss
+  bool has_weight = false;  // the loss has a weight
 };
 }  // namespace
 
@@ -200,20 +201,21 @@ struct trainer::implementation {
   double base_rate;
   std::shared_ptr<program> train_program, check_program;
   std::shared_ptr<context> where;
-  std::int64_t classes = 0;                             // that the model tells apart, where hits are counted; else 0
-  step_operands trained{}, checked{};                   // differ where a change of batches makes other targets
-  std::shared_ptr<const sample_checks> sample_check{};  // finds samples that cannot be used
-  std::uint64_t parameters = 0;                         // identity of those that the programs were traced with
-  bool in_parts = false;                                // each of several processes keeps its part of the optimizer
-  state_copies earlier{};                               // where an update takes several gradients of a batch
-  std::vector<shape> run_shapes{};                      // of the operands of a run
+  std::int64_t classes = 0;                             // number of classes of the model if hits are counted; else 0
+  step_operands trained{}, checked{};                   // differ if a batch transformation changes the targets
+  std::shared_ptr<const sample_checks> sample_check{};  // finds unusable samples
+  std::uint64_t parameters = 0;                         // identity of the parameters that the programs were traced with
+  bool in_parts = false;                                // each process keeps its part of the optimizer
+  state_copies earlier{};                               // used if an update takes several gradients of a batch
+  std::vector<shape> run_shapes{};                      // shapes of a run's operands
 
-  // How many samples the model takes at a time; `otherwise` where that is open.
+  // Batch size that the model requires, or `otherwise` if it is dynamic.
   std::int64_t batch_of_model(std::int64_t otherwise) const {
     const auto& dims = net.definition().inputs[0].type.dims;
     return dims.rank > 0 && dims[0].is_number() ? dims[0].code : otherwise;
   }
-  // A model whose number of samples is fixed takes no smaller last batch; batches of buckets may be smaller, unless those are left out.
+  // A model with a fixed batch size takes no smaller last batch; batches of buckets may be smaller, unless those are
+  // dropped.
   void check_batches(const sample_source& data, std::int64_t size, std::string_view name, bool drop_last = false,
                      bool in_buckets = false) const {
     if (data.size() == 0) return;
@@ -228,7 +230,7 @@ struct trainer::implementation {
                                        << "model whose first extent is open");
   }
 
-  // What is wrong with the model alone.
+  // Errors that concern the model alone.
   static void check_model(const model_definition& d) {
     text t;
     if (!is_real(d.element))
@@ -239,7 +241,7 @@ struct trainer::implementation {
       if (type.dims.rank == 0)
         detail::raise(error_kind::shape, t << "fit: input `" << printable(name) << "` of the model is one number");
   }
-  // The fields of samples are the model's inputs in order, then the targets.
+  // Sample fields must be the model's inputs in order, then the targets.
   void check_fields(const sample_source& data, std::string_view name) const {
     const auto& d = net.definition();
     const auto fields = data.fields();
@@ -251,7 +253,7 @@ struct trainer::implementation {
                                          << "; expected the inputs in their order, and then the targets");
     for (std::size_t i = 0; i < d.inputs.size(); ++i) {
       const auto& [input, type] = d.inputs[i];
-      text field;  // which may lie elsewhere where it has the name of the input
+      text field;  // the field may be at another position if it has the input's name
       if (data.names()[i] == input) field << "field `" << printable(input) << "`";
       else field << "field " << i;
       if (!stands_for(fields[i].element, type.element))
@@ -266,7 +268,8 @@ struct trainer::implementation {
     }
   }
 
-  // A data set whose fields are inputs and targets. Shorter samples are filled up as asked for, and the first target as the loss says otherwise.
+  // A data set whose fields are inputs and targets. Shorter samples are padded as requested, and the first target by
+  // default with the padding of the loss.
   sample_source bound(const sample_source& data, std::string_view who, std::string_view name,
                       const std::vector<std::optional<double>>& numbers = {}) const {
     using fills = view<const std::optional<double>>;
@@ -280,10 +283,10 @@ struct trainer::implementation {
     return fields.filled_with(fills(by_loss));
   }
 
-  // Inputs: those of the model, and the targets.
+  // Inputs: those of the model, then the targets.
   struct forward_pass {
     std::shared_ptr<program> made;
-    value loss, hits;  // their mean and their number
+    value loss, hits;  // mean loss; number of correct predictions
     std::optional<value_id> weight{};
     step_figures figures() const { return {loss.id(), hits.id(), weight, is_sum}; }
     bool is_sum = false;
@@ -322,17 +325,17 @@ struct trainer::implementation {
     return {p, output(0), output(1), of.has_weight ? std::optional(p->outputs()[2].value) : std::nullopt, is_sum};
   }
   bool checks_gradients = false;
-  bool is_sum = false;                    // of the loss
-  std::optional<std::int64_t> ignored{};  // targets that the loss leaves out
-  // The same with the loss and the hits as outputs, and for training with the learning rate and the update. The run of a step fails, and
-  // assigns nothing, where its loss is not finite, or a gradient, where they are checked.
+  bool is_sum = false;                    // losses are summed
+  std::optional<std::int64_t> ignored{};  // targets that the loss ignores
+  // The same with loss and hits as outputs and, for training, the learning rate and the update. A step fails and
+  // assigns nothing if its loss or, if checked, a gradient is not finite.
   std::shared_ptr<program> traced(bool training) {
     const auto made = forward(training);
     if (!training) return made.made;
     return with_update(made.made, made.loss, net.parameters(), net.definition().element, step, how,
                        checks_gradients ? finite_checks::gradients : finite_checks::loss);
   }
-  // `scaled`: gradients are those of the scaled loss, as the update takes them.
+  // `scaled`: differentiates the scaled loss, as the update expects.
   std::unique_ptr<shard_steps> steps_in_shards(const batch_cut& cut, replicas* others, std::int64_t bucket_bytes,
                                                bool scaled = true) {
     auto& store = net.parameters();
@@ -352,17 +355,17 @@ struct trainer::implementation {
                                          std::move(parts));
   }
 
-  // Makes the programs where there are none, or where another model was assigned to this one. Whether it did.
+  // Builds the programs if they are missing or another model was assigned to this one. Returns whether it did.
   bool trace_for_parameters() {
     if (net.parameters().identity() == parameters) return false;
-    if (step && !in_parts) train_program = traced(true);  // which would make all slots
+    if (step && !in_parts) train_program = traced(true);  // skipped if sharded: it would create all slots
     check_program = traced(false);
     sample_check = std::make_shared<const sample_checks>(*check_program, net.definition().inputs.size(),
                                                          check_program->inputs().size());
     parameters = net.parameters().identity();
     return true;
   }
-  // The same for the targets that samples have, and those that a change of batches makes of them.
+  // The same for the targets of samples, and those after a batch transformation.
   void trace_for(const sample_source& data, const batch_change& change = {}) {
     check_model(net.definition());
     check_fields(data, "training data");
@@ -401,22 +404,22 @@ struct trainer::implementation {
     detail::raise(error_kind::value, t);
   }
 
-  // The rate that a schedule gives for batch `at` of `all`; with others that of rank 0, whose schedule may have observed more.
+  // The schedule's rate for batch `at` of `all`; with replicas, that of rank 0, whose schedule may have observed more.
   double scheduled_rate(const optim::schedule& schedule, std::int64_t at, std::int64_t all, replicas* others) const {
     double rate = std::numeric_limits<double>::quiet_NaN();
     std::exception_ptr error;
     try {
       rate = schedule(base_rate, at, all);
     } catch (...) { error = std::current_exception(); }
-    if (others) others->broadcast(&rate, sizeof rate);  // of an error, NaN, which the others refuse
+    if (others) others->broadcast(&rate, sizeof rate);  // NaN after an error; the other ranks reject it
     if (error && (!others || others->rank() == 0)) std::rethrow_exception(error);
-    // A name is made for a rate that may be wrong alone: this is called for each batch.
+    // The name is built only for a rate that may be invalid, since this is called for each batch.
     if (!(rate >= 0) || rate > static_cast<double>(std::numeric_limits<float>::max()))
       detail::check_rate("fit", "the schedule's rate for step " + std::to_string(at), rate, net.definition().element);
     return rate;
   }
 
-  // The last update of an epoch shows in no loss any more.
+  // Checks parameters, since no loss shows the last update of an epoch.
   void check_states(std::int64_t epoch, double rate) const {
     auto& store = net.parameters();
     for (std::size_t i = 0; i < store.size(); ++i) {
@@ -440,9 +443,9 @@ struct trainer::implementation {
   struct batch_result {
     double loss = 0;
     std::int64_t hits = 0, ignored = 0;
-    double weight = 0;  // of the loss, or the number of samples
+    double weight = 0;  // weight of the loss, or the number of samples
   };
-  // Runs the batch that is loaded.
+  // Runs the loaded batch.
   batch_result run_batch(session& steps, double rate, bool training) {
     const step_operands& of = training ? trained : checked;
     const batch_operands& batch = of.batch;
@@ -468,7 +471,7 @@ struct trainer::implementation {
     const auto samples = static_cast<double>(batch.count());
     return {loss_found(), hits[0], hits[1], !of.has_weight ? samples : wide ? weight64 : static_cast<double>(weight32)};
   }
-  // Has an error of a run name the labels of its batch.
+  // Adds the labels of the batch to the message of a run's error.
   template <class F> void with_labels_named(const step_operands& of, F f) const {
     try {
       f();
@@ -483,7 +486,7 @@ struct trainer::implementation {
     }
   }
 
-  // How the batches of training are read.
+  // Options for reading training batches.
   reading training_reads(const fit_options& o, const sample_source& data) const {
     reading reads = reading_of(o, "fit", " of the training data");
     if (o.change_batches)
@@ -493,11 +496,11 @@ struct trainer::implementation {
       };
     return reads;
   }
-  // How the batches of a data set are read.
+  // Options for reading the batches of a data set.
   reading reading_of(const fit_options& o, std::string_view reader, std::string_view samples) const {
     return {o.read_threads, o.read_ahead, true, o.on_error, reader, samples, &where->pool(), sample_check};
   }
-  // Ends with the error for data of which each sample was left out.
+  // Errors: value_error, because all samples were skipped.
   [[noreturn]] static void refuse_none_left(const batch_loader& reads) {
     text t;
     const std::int64_t n = reads.source().size();
@@ -505,14 +508,14 @@ struct trainer::implementation {
     if (const auto first = reads.report().first_skipped; !first.empty()) t << ", the first was " << first;
     detail::raise(error_kind::value, t);
   }
-  // Loss and accuracy over a data set as of one batch, of which others take their share of the batches.
+  // Loss and accuracy over a data set, as if it were one batch; with replicas, each process evaluates its share of the
+  // batches.
   evaluation measured(session& checks, batch_loader& reads, std::int64_t size, replicas* others = nullptr) {
     const std::int64_t ranks = others ? others->count() : 1, rank = others ? others->rank() : 0;
     const batch_plan all = in_order(reads.source().size(), size);
     batch_plan own;
     for (std::int64_t b = rank; b < all.size(); b += ranks) own.add(all[b]);
-    std::vector<double>
-        found_of;  // loss, its weight, hits, what they are of, samples and those left out, for each batch
+    std::vector<double> found_of;  // per batch: loss, its weight, hits, their base, samples, skipped samples
     alone(others, [&] {
       reads.begin(std::move(own));
       for (std::int64_t b = 0; b < all.size(); ++b) {
@@ -593,8 +596,8 @@ void detail::refuse_lists(std::string_view taken, std::size_t outputs, std::size
 namespace detail {
 namespace {
 
-// Batches of inference: `f(read, batch, outputs)` is given samples, the same as operands, and results. `used`: how many fields are used.
-// Those that were left out.
+// Runs inference in batches: `f(read, batch, outputs)` receives samples, the same as operands, and outputs. `used`:
+// number of fields in use. Returns the skipped samples.
 std::vector<left_out_sample> each_inference(
     model_core& net, const sample_source& samples, const evaluation_options& o, std::size_t used,
     const std::function<void(const sample_batch& read, const batch_operands& batch, std::vector<any_tensor> outputs)>&
@@ -704,7 +707,7 @@ predictions predicted(model_core& net, const sample_source& data, const evaluati
     }
     if (type.dims.rank > 0) type.dims[0] = dim(count);
     for (int k = 0; k < type.dims.rank; ++k)
-      if (!type.dims[k].is_number()) type.dims[k] = dim(0);  // of no samples
+      if (!type.dims[k].is_number()) type.dims[k] = dim(0);  // no samples
     any_tensor whole(type);
     std::size_t at = 0;
     for (const auto& part : of) {
@@ -722,7 +725,7 @@ predictions predicted(model_core& net, const sample_source& data, const evaluati
 
 namespace {
 
-// Refuses a checkpoint that another training wrote than the one that is to go on.
+// Errors: value_error for a checkpoint that does not match this training.
 void check_position(const checkpoint_position& p, const fit_options& o, std::int64_t images, std::int64_t shards,
                     std::int64_t batches) {
   const std::int64_t size = o.batch * o.accumulate;
@@ -750,7 +753,7 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
 
 bool is_power(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-// Into how many shards batches are cut. Errors: value_error for numbers that do not fit.
+// Number of shards per batch. Errors: value_error for invalid or mismatched numbers.
 std::int64_t shards_of(const fit_options& o) {
   const std::int64_t ranks = o.replicas ? o.replicas->count() : 1, shards = o.shards ? o.shards : o.replicas ? 8 : 1;
   text t;
@@ -763,7 +766,7 @@ std::int64_t shards_of(const fit_options& o) {
   return shards;
 }
 
-// Refuses batches of which none is left, and updates of batches that are not full.
+// Errors: value_error if no batch is left, or if an update would have incomplete batches.
 void check_buckets(const fit_options& o, std::int64_t samples) {
   text t;
   if (o.bucket_by && o.accumulate > 1 && !o.drop_last)
@@ -777,7 +780,7 @@ void check_buckets(const fit_options& o, std::int64_t samples) {
                                      << (o.bucket_by ? " in any bucket" : ""));
 }
 
-// Has all processes take the states of rank 0 that `is_shared` names.
+// Copies the states of rank 0 for which `is_shared` is true to all processes.
 template <class F> void take_states(parameter_store& store, replicas& all, F is_shared) {
   for (std::size_t i = 0; i < store.size(); ++i) {
     if (!is_shared(store[i])) continue;
@@ -787,7 +790,7 @@ template <class F> void take_states(parameter_store& store, replicas& all, F is_
   }
 }
 
-// Images per second of all epochs.
+// Images per second over all epochs.
 double mean_speed(const std::vector<epoch_report>& epochs) {
   double images = 0, seconds = 0;
   for (const auto& e : epochs) {
@@ -833,7 +836,7 @@ class trainer::implementation::fitting {
     report.stopped = !agreed(goes_on) && position.epoch < o_.epochs;
     if (others_) share_states();
     if (const auto* parts = parts_of_optimizer()) share_slots(*parts);
-    // An epoch that was begun goes on with its sums.
+    // A partly trained epoch continues with its sums.
     epoch_report cut;
     if (position.batch > 0 && !report.stopped) {
       cut = report.epochs.back();
@@ -846,7 +849,7 @@ class trainer::implementation::fitting {
       report.stopped = e.done < batches_;
       at_.check_states(i + 1, e.now.learning_rate);
       report.epochs.push_back(figures(e));
-      // After the last epoch nothing is left to be ended.
+      // After the last epoch, there is nothing left to stop.
       bool ends = stop;
       alone(others_, [&] { ends = end_epoch(e, report) || ends; });
       last_ = {};
@@ -866,18 +869,18 @@ class trainer::implementation::fitting {
   }
 
  private:
-  // An epoch and its sums so far.
+  // An epoch and its running sums.
   struct epoch {
-    epoch_report before;              // figures of its batches before the checkpoint that training goes on from
-    std::int64_t earlier = 0;         // images of those batches
-    std::int64_t done = 0, seen = 0;  // batches and images
+    epoch_report before;              // figures of its batches before the resumed checkpoint
+    std::int64_t earlier = 0;         // number of images in those batches
+    std::int64_t done = 0, seen = 0;  // completed batches and images
     std::int64_t skipped = 0;
-    double waited = 0, waited_before = 0;  // in this epoch, and of the reader before it
-    double loss = 0;                       // of all images, times their weight
-    double weight = 0;                     // of the loss
+    double waited = 0, waited_before = 0;  // in this epoch; by the reader before this epoch
+    double loss = 0;                       // sum over all images, weighted
+    double weight = 0;                     // total weight of the loss
     std::int64_t hits = 0, ignored = 0;
     bool counts_hits = true;
-    training_progress now;  // what observers are told
+    training_progress now;  // passed to observers
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
     double mean_loss() const { return loss / (weight == 0 ? 1 : weight); }
@@ -898,7 +901,7 @@ class trainer::implementation::fitting {
     return {o_.batch, shards_,
             static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(shards_ * o_.accumulate)))};
   }
-  // An observer may assign another model to the one that is trained.
+  // An observer may assign another model to the trained one.
   void follow() {
     if (!at_.trace_for_parameters()) return;
     if (parts_of_optimizer())
@@ -910,7 +913,7 @@ class trainer::implementation::fitting {
     plan();
   }
   const optimizer_parts* parts_of_optimizer() const { return steps_ ? steps_->parts() : nullptr; }
-  // Brings each slot to its process: those of the checkpoint, or of the training before.
+  // Moves each slot to its owner, from the checkpoint or an earlier training.
   void share_slots(const optimizer_parts& parts) {
     parts.distribute(at_.net.parameters(), [this](std::string_view name) -> const any_tensor* {
       return resumed_ ? resumed_->file.find(name) : nullptr;
@@ -918,12 +921,12 @@ class trainer::implementation::fitting {
     resumed_.reset();
   }
 
-  // What rank 0 says.
+  // The decision of rank 0.
   bool agreed(bool yes) const {
     if (others_) others_->broadcast(&yes, sizeof yes);
     return yes;
   }
-  // Where training begins; the states are those of the checkpoint if there is one to continue from.
+  // Start position; restores the states of the checkpoint, if resuming.
   checkpoint_position start() {
     if (!others_) return own_start();
     checkpoint_position at;
@@ -935,12 +938,12 @@ class trainer::implementation::fitting {
     for (auto& e : at.epochs) shared(e);
     return at;
   }
-  // Whether a state is a slot that one process has.
+  // Whether a state is a slot that only one process keeps.
   bool is_in_part(const parameter& state) const {
     const auto* parts = parts_of_optimizer();
     return parts && parts->has_slot(state.name());
   }
-  // Has all processes take the states of rank 0.
+  // Copies the states of rank 0 to all processes.
   void share_states() {
     take_states(at_.net.parameters(), *others_, [this](const parameter& state) { return !is_in_part(state); });
   }
@@ -975,7 +978,7 @@ class trainer::implementation::fitting {
     if (!o_.resume || !std::filesystem::exists(o_.checkpoint)) return {0, 0, 0, o_.seed};
     auto found = read_checkpoint(at_.net.parameters(), o_.checkpoint);
     check_position(found.at, o_, data_.size(), shards_ * o_.accumulate, batches_);
-    // Files of earlier versions have no state of the schedule; one of another kind of schedule is left alone.
+    // Files of earlier versions have no schedule state. It is ignored if the current schedule has none.
     if (!found.at.schedule.empty() && !o_.schedule.state().empty())
       o_.schedule.restore(view<const double>(found.at.schedule));
     found.take([this](const parameter& state) { return !is_in_part(state); });
@@ -1002,7 +1005,7 @@ class trainer::implementation::fitting {
     return e;
   }
 
-  // Runs the batches that are left of an epoch. Whether the observer ended training.
+  // Runs the remaining batches of an epoch. Returns whether the observer ended training.
   bool train(epoch& e, const epoch_updates& updates) {
     bool stop = false;
     e.waited_before = reads_.report().waited;
@@ -1031,7 +1034,7 @@ class trainer::implementation::fitting {
     e.waited = reads_.report().waited - e.waited_before;
     return stop;
   }
-  // Tells the observer of a batch. Whether training goes on.
+  // Notifies the observer of a batch. Returns whether training continues.
   bool tell(epoch& e, std::int64_t before, std::int64_t all) const {
     e.now.loss = e.mean_loss();
     e.now.accuracy = e.accuracy();
@@ -1047,13 +1050,13 @@ class trainer::implementation::fitting {
     std::iota(all.begin(), all.end(), std::int64_t(0));
     return all;
   }
-  // The updates of an epoch with the samples in this order.
+  // The updates of an epoch, with samples in this order.
   epoch_updates updates_of(const std::vector<std::int64_t>& order) const {
     return {batch_plan(view<const std::int64_t>(order),
                        {.batch = o_.batch, .drop_last = o_.drop_last, .bucket_by = o_.bucket_by}),
             o_.accumulate};
   }
-  // What this process reads from batch `from` of an epoch on.
+  // The samples that this process reads, from batch `from` of an epoch on.
   batch_plan read_from(std::int64_t from, const epoch_updates& updates) const {
     batch_plan plan;
     for (std::int64_t b = from; b < batches_; ++b) {
@@ -1064,19 +1067,19 @@ class trainer::implementation::fitting {
     return plan;
   }
   void load_batch() { at_.trained.batch.load(*reads_.next()); }
-  // A step on a batch whose shards are summed, also over others.
+  // A step on a batch with sums over shards and processes.
   shard_sums train_shards(const training_progress& now, std::int64_t samples) {
     slices_.begin(*steps_, samples);
     auto r = steps_->gradients(samples, [this]() -> const batch_operands& {
       return slices_.next(at_.trained.batch, [this] { load_batch(); });
     });
-    if (r.samples == 0) return r;  // each was left out
+    if (r.samples == 0) return r;  // all samples were skipped
     if (!std::isfinite(r.loss)) refuse(now, "the loss", probe().not_finite(last_));
     if (o_.check_gradients && !finite_for_all()) refuse(now, "a gradient", probe().not_finite(last_));
     steps_->update(now.learning_rate);
     return r;
   }
-  // Sums over the samples of a batch, before its update.
+  // Trains on a batch; returns the sums over its samples before the update.
   shard_sums train_batch(const training_progress& now, std::int64_t samples) {
     const int gradients = at_.step.gradients_per_batch;
     if (gradients == 1) return train_once(now, samples, false);
@@ -1086,7 +1089,7 @@ class trainer::implementation::fitting {
       return found;
     });
   }
-  // A step on a batch, or on the same one `again`.
+  // A step on the next batch, or on the same one if `again`.
   shard_sums train_once(const training_progress& now, std::int64_t samples, bool again) {
     text t;
     try {
@@ -1104,13 +1107,13 @@ class trainer::implementation::fitting {
     } catch (const not_finite_error&) { throw; } catch (const sample_error&) {
       throw;
     } catch (const value_error&) {
-      // Of the gradients, where they are checked, or of labels.
+      // Raised for a gradient, if checked, or for labels.
       const auto why = o_.check_gradients ? probe().not_finite(last_) : std::string();
       if (why.empty()) throw;
       refuse(now, "a gradient", why);
     }
   }
-  // Whether all gradients are finite; where the optimizer is in parts, each process has the sums of its own.
+  // Whether all gradients are finite; with a sharded optimizer, each process has only the sums of its part.
   bool finite_for_all() {
     double not_finite = steps_->finite() ? 0 : 1;
     if (steps_->parts()) others_->sum(view<double>(&not_finite, 1));
@@ -1123,7 +1126,7 @@ class trainer::implementation::fitting {
       << "; a smaller learning rate may help (now " << now.learning_rate << ")" << why;
     throw not_finite_error(t.string());
   }
-  // What computes gradients and does no update, of whole batches also where others train along.
+  // Computes gradients without an update, for whole batches even with replicas.
   batch_probe& probe() {
     if (!probe_) {
       auto reading = at_.training_reads(o_, data_);
@@ -1134,7 +1137,7 @@ class trainer::implementation::fitting {
     return *probe_;
   }
 
-  // The figures of an epoch, also on the validation data if all of its batches are done.
+  // The report of an epoch, with validation if all of its batches are done.
   epoch_report figures(const epoch& e) {
     epoch_report r;
     r.epoch = e.now.epoch;
@@ -1167,8 +1170,8 @@ class trainer::implementation::fitting {
          data_.size(), shards_ * o_.accumulate, report.epochs, o_.schedule.state(), ended, std::move(kept)},
         path, [this](const parameter& slot, writer& out) { parts_of_optimizer()->fetch(slot, out); });
   }
-  // Tells the observer of the end of an epoch, and then writes the checkpoint, with what the schedule has observed by now; also where
-  // the observer fails. Whether the observer ends training.
+  // Notifies the observer of the end of an epoch, then writes the checkpoint with the schedule's current state, even if
+  // the observer fails. Returns whether the observer ends training.
   bool end_epoch(epoch& e, const training_report& report) {
     bool ends = false;
     const auto write = [&] {
@@ -1188,7 +1191,7 @@ class trainer::implementation::fitting {
     write();
     return ends;
   }
-  // Tells the observer of the end of an epoch. Whether training goes on.
+  // Notifies the observer of the end of an epoch. Returns whether training continues.
   bool observe(epoch& e, const epoch_report& r) const {
     e.now.epoch_ended = true;
     e.now.loss = r.loss;
@@ -1205,25 +1208,25 @@ class trainer::implementation::fitting {
   implementation& at_;
   const sample_source& data_;
   const fit_options& o_;
-  const std::int64_t size_;     // of the samples of an update
-  const std::int64_t batches_;  // of an epoch: updates
-  const std::int64_t shards_;   // of a batch
+  const std::int64_t size_;     // samples per update
+  const std::int64_t batches_;  // updates per epoch
+  const std::int64_t shards_;   // shards per batch
   replicas* const others_;      // null: this process alone
-  const bool tells_, writes_;   // the observer, the checkpoint
+  const bool tells_, writes_;   // whether this process notifies the observer, writes the checkpoint
   batch_loader reads_;
   shard_slices slices_;
   std::unique_ptr<batch_loader> checked_;  // reads the validation data
   session updates_, checks_;
-  batch_samples last_;                            // those that were trained on last; none between epochs
-  std::unique_ptr<batch_probe> probe_;            // made when a batch is looked at once more
-  std::function<void(const std::string&)> save_;  // writes a checkpoint of the epoch that ends; else empty
-  std::vector<std::function<std::vector<named_tensor>()>> keepers_;  // of observers, what checkpoints hold
-  std::unique_ptr<checkpoint> resumed_;  // from which slots of the optimizer are still to be taken
-  std::unique_ptr<shard_steps> steps_;   // where a batch has shards; else `updates_`
+  batch_samples last_;                            // samples of the last step; none between epochs
+  std::unique_ptr<batch_probe> probe_;            // created when a batch is repeated
+  std::function<void(const std::string&)> save_;  // writes a checkpoint at the end of an epoch; else empty
+  std::vector<std::function<std::vector<named_tensor>()>> keepers_;  // observers' functions for checkpoint contents
+  std::unique_ptr<checkpoint> resumed_;                              // checkpoint with optimizer slots still to be read
+  std::unique_ptr<shard_steps> steps_;                               // used if a batch has shards; else `updates_`
   std::chrono::steady_clock::time_point begin_;
 };
 
-// Refuses data without samples: an epoch without a step, and losses of nothing that would be the best.
+// Errors: value_error for data without samples, which would mean no steps or a validation loss over nothing.
 static void check_sizes(const sample_source& data, const fit_options& o) {
   if (data.size() == 0) detail::raise(error_kind::value, "fit: the data set is empty");
   if (o.validation && o.validation->size() == 0)
@@ -1254,7 +1257,7 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   check_gradients_per_batch("fit", at.step, o.scaling.has_value(), 1);
   check_buckets(o, data.size());
   shards_of(o);
-  if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are made again
+  if (at.checks_gradients != o.check_gradients) at.parameters = 0;  // programs are rebuilt
   at.checks_gradients = o.check_gradients;
   if (o.bucket_bytes < 0) {
     text t;
@@ -1433,7 +1436,7 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
   });
 }
 
-// A step on operands of the extents that were met last.
+// A step on operands with the same extents as the last ones.
 double training_core::run_once(view<const void* const> data) {
   const auto& d = net_.definition();
   executor& run = session_.at(view<const shape>(extents_));

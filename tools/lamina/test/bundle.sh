@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# bundle.sh PROGRAM DIRECTORY NETS: what `lamina bundle` writes and refuses.
+# bundle.sh PROGRAM DIRECTORY NETS: tests the output and the errors of `lamina bundle`.
 command=(bundle)
 . "$(dirname "${BASH_SOURCE[0]}")/ends.sh"
 
-# holds FOLDER FILE...: these files and no others.
+# holds FOLDER FILE...: the folder has exactly these files.
 holds() {
   local folder=$1 found
   shift
@@ -38,7 +38,7 @@ for target in riscv64-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd x86_6
 done
 ends 0 plain/small.o net --name small --target x86_64 --out plain
 LAMINA_KERNEL_SOURCES=/no/sources ends 2 'sources of the kernels .*/no/sources.*LAMINA_KERNEL_SOURCES' net --name small --target aarch64-linux-gnu
-if [[ -d /usr/aarch64-linux-gnu/include/c++ ]]; then      # what g++-aarch64-linux-gnu brings
+if [[ -d /usr/aarch64-linux-gnu/include/c++ ]]; then      # part of g++-aarch64-linux-gnu
   ends 0 four/sum.o sum --name sum --input left=3x2 --input right=3x2 --out four --target aarch64-linux-gnu --cpu cortex-a72 --source
   grep -q '_neon64(' four/sum.c || fail "the kernels are not those of NEON"
   [[ $(od -An -t x1 -j 18 -N 2 four/sum.o) == ' b7 00' ]] || fail "the object file is not for aarch64"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh PROGRAM DIRECTORY NETS COMPLETION: what the program `lamina` prints, and how it ends. NETS writes nets to look at.
+# check.sh PROGRAM DIRECTORY NETS COMPLETION: tests the output and exit status of the program `lamina`. NETS writes the test nets.
 set -uo pipefail
 program=$1 work=$2 nets=$3 completion=$4
 
@@ -16,7 +16,7 @@ ends() {
   status=$?
   [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat stdout stderr; }
 }
-# fails STATUS PATTERN ARGUMENT...: that status, and one line on stderr that matches.
+# fails STATUS PATTERN ARGUMENT...: expects this status and a single matching line on stderr.
 fails() {
   local status=$1 pattern=$2
   shift 2
@@ -27,14 +27,14 @@ fails() {
 refused() { fails 2 "$@"; }
 says() { grep -qE -- "$1" stdout || { fail "no \`$1\` on stdout"; cat stdout; }; }
 plain() { LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f]' "$1" && { fail "$1 holds control characters"; cat -v "$1"; }; }
-# safetensors FILE HEADER DATA: a file of the format; the header is shorter than 64 KiB.
+# safetensors FILE HEADER DATA: writes a safetensors file; the header is shorter than 64 KiB.
 safetensors() {
   local n=${#2}
   printf "\\x$(printf %02x $((n & 255)))\\x$(printf %02x $((n >> 8)))\\0\\0\\0\\0\\0\\0" >"$1"
   printf '%s%s' "$2" "$3" >>"$1"
 }
 
-# holds EXPRESSION: stdout is one line of JSON, `j`, of which this is true in Python.
+# holds EXPRESSION: stdout is one line of JSON, `j`, for which this Python expression is true.
 holds() {
   if command -v python3 >/dev/null; then
     python3 -c 'import json, sys
@@ -83,7 +83,7 @@ refused 'the path is empty' show ''
 head -c 60 good.safetensors >cut.safetensors
 refused 'cut.safetensors: header length' show cut.safetensors
 
-# Names that would break lines, command a terminal, or never end.
+# Names with line breaks or terminal control sequences, and very long names.
 long=$(printf '%05000d' 0)
 safetensors evil.safetensors \
   '{"__metadata__":{"k\u001b[2J":"v\nw'"$long"'"},"a\n\u001b[31mb\u007f":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"'"$long"'":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' ''
@@ -115,7 +115,7 @@ holds 'j["layers"][0]["layer"] == "sublayer `conv` (conv2d)" and j["layers"][0][
 ends 0 show net.json --shape 8x1x6x6
 says '\[8x4x4x4\]'
 refused '^lamina: net: input `input` is \[Nx1x6x6\]; the given shape is \[8x1x7x6\]$' show net --shape 8x1x7x6
-# A model by name in training: layers as they are at its outputs, parameters alone and once, all else at the end.
+# A graph model in training: layers as at its outputs, parameters counted once, everything else at the end.
 ends 0 show digits --shape x=5x1x6x6
 [[ $(tr -s ' ' <stdout | sed -n '5,13p' | sed 's/nets.cpp:[0-9]*/HERE/; s/ [0-9.]*\( k\)\?$//') == 'layer output parameters flops
 sublayer `conv` (conv2d) [5x4x4x4] 40
@@ -129,7 +129,7 @@ sublayer `fc` (linear) [5x3] 51' ]] || { fail "layers of a model in training"; c
 says '^log_softmax, pick_label, reduce_mean, \.\.\. \(nets.cpp:[0-9]+\) +\[\] +0 '
 says '^\(gradients and updates\) +0 +[1-9]'
 says '^99 parameters, .* for \[5x1x6x6\] \[5\]$'
-# One name is one number, in all inputs.
+# An extent name has one value in all inputs.
 refused '^lamina: sum: input `right` is \[Nx2\]; the given shape is \[4x2\], but dimension `N` is 3 in another input$' show sum --shape left=3x2 --shape right=4x2
 ends 0 show sum --shape right=3x2
 says ' for \[3x2\] \[3x2\]$'
@@ -163,7 +163,7 @@ holds 'j["tensors"][0]["shape"] == [2, 2] and j["tensors"][0]["values"][2:] == [
 ends 0 show pair.npz
 [[ $(tr -s ' ' <stdout) == $'a float32[2x2]\nb int64[1]\n2 tensors, 24 bytes' ]] || { fail "what an archive holds"; cat stdout; }
 
-# Runs: the bits of the model that was saved.
+# Runs: results are bit-identical to those of the saved model.
 ends 0 run net --input input=x.npy --out results/deep
 cmp results/deep/output.npy expected.npy || fail "results are not those of the model"
 ends 0 run net --input x.npy
@@ -173,7 +173,7 @@ holds 'j == {"outputs": [{"name": "output", "dtype": "float32", "shape": [2, 2],
 ends 0 run net --input x.npy --out results/told --json
 holds 'j["outputs"] == [{"name": "output", "dtype": "float32", "shape": [2, 3], "file": "results/told/output.npy"}]'
 cmp results/told/output.npy expected.npy || fail "results told as JSON are not those of the model"
-# A trace: events one after the other, each with what it computed.
+# A trace: consecutive events, each with its operation.
 ends 0 run net --input x.npy --trace trace.json
 says '^output: float32\[2x3\]$'
 cp trace.json stdout && echo >>stdout
@@ -193,7 +193,7 @@ refused '^lamina: net: input `input`' run net --input pair.npy
 refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
 refused '^lamina: none.npy: cannot be read' run net --input none.npy
 refused '^lamina: x.npy/a: the folder cannot be created' run net --input x.npy --out x.npy/a
-# / and : in names of outputs become _; no name leads out of the folder that was given.
+# / and : in names of outputs become _; no name leads out of the given folder.
 ends 0 run scoped --input x.npy --out scopes
 [[ $(find scopes -type f | sort | tr '\n' ' ') == 'scopes/decoder_y.npy scopes/z.npy ' ]] || { fail "files of outputs"; find scopes; }
 for name in '../y' '/y' 'a/../../y' 'a//y' './y' 'y/' 'a:y'; do
@@ -230,7 +230,7 @@ ends 0 plan net
 says 'conv2d'
 ends 0 plan net --shape 3x1x6x6 --json
 holds 'j["not_recognized"] == [] and j["shapes"] == [[3, 1, 6, 6]] and len(j["segments"]) == 1 and any("conv2d" in o["operation"] for o in j["segments"][0]["operations"])'
-# Rows that are counted when the net runs: in segments.
+# Data-dependent shapes: the net runs in segments.
 ends 0 run rows --input signs.npy
 says '^output: float32\[2x3\]$'
 ends 0 plan rows --shape 5x2
@@ -256,7 +256,7 @@ grep -q '^digraph layers' net.dot || fail "no drawing"
 ends 0 draw net --operations
 says '^digraph program'
 says 'label="state '
-# Programs of a scan and of a cond in it are drawn too, each in a frame of its own.
+# Programs of a scan and of a cond in it are drawn too, each in a separate frame.
 ends 0 draw branches --operations
 for words in 'tanh' 'sqrt' 'label="each iteration"' 'label="if true"' 'label="if false"' 'subgraph cluster_3 ' 'label="scan: each iteration";' 'label="cond: if true";'; do says "$words"; done
 ends 0 draw branches --operations --out branches.dot
@@ -284,19 +284,19 @@ grep -q '^made: ' stdout && fail "metadata of another net"
 refused '^lamina: x.npy is float32\[2x1x6x6\]; expected uint8' train net --images x.npy --labels classes.npy --out trained
 refused '^lamina: pictures.npy is .*; expected integers \[N\]' train net --images pictures.npy --labels pictures.npy --out trained
 refused '^lamina: sum: fit: samples of the training data have 2 fields, and the model has 2 inputs' train sum --images pictures.npy --labels classes.npy --out trained
-# A predictor of a model by name has parameters that are trained, and statistics that stay.
+# A predictor of a graph model has parameters that are trained, and statistics that stay unchanged.
 ends 0 train predictor --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --out learned
 says 'accuracy 100'
 ends 0 show learned
 says '^99 parameters'
-# Open extents that do not do as 1.
+# Open extents for which the default of 1 is invalid.
 for command in 'show pool' 'plan pool' 'bench pool --repeat 1' 'draw pool' 'bundle pool --name pool'; do
   option=--shape
   [[ $command == bundle* ]] && option=--input
   refused "^lamina: pool: .*; the open extents of input \`input\`, \[Nx1xHxW\], count as 1 without $option input=\.\.\.\$" $command
   ends 0 $command $option input=1x1x4x4
 done
-# A net from ONNX, with a layer that stays as it is.
+# A net from ONNX, with a frozen layer.
 if "$program" export net net.onnx >/dev/null 2>&1; then
   ends 0 train net.onnx --images pictures.npy --labels classes.npy --epochs 20 --batch 10 --rate 0.01 --freeze '^conv' --out tuned
   says 'accuracy 100'
@@ -332,7 +332,7 @@ END
     refused '^lamina: net.onnx: input `input` is \[Nx1x6x6\]; the given shape is \[2x1x7x6\]$' $command --shape input=2x1x7x6
     refused '^lamina: net.onnx: the net has no input `nope`; its inputs are `input`$' $command --shape nope=1
   done
-  # Shapes of the inputs of a model, for all commands that read one. `open.onnx` says nothing of its input's.
+  # Input shapes, for all commands that read a model. `open.onnx` does not declare the shape of its input.
   printf '\x08\x08\x3a\x27\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu\x12\x01g\x5a\x09\x0a\x01x\x12\x04\x0a\x02\x08\x01\x62\x09\x0a\x01y\x12\x04\x0a\x02\x08\x01\x42\x02\x10\x0d' >open.onnx
   for command in "run %s --input x.npy" "profile %s --input x.npy --out p" "quantize %s --profile net.onnx.profile --out q" "export %s e.onnx" \
     "source %s --out s.cppm" "train %s --images pictures.npy --labels classes.npy --out q" "show %s" "plan %s" "bench %s --repeat 1" "draw %s" \
@@ -413,7 +413,7 @@ END
     refused '^lamina: some.onnx: cannot be opened' ${command/torn/some}
   done
 fi
-# What cannot be written is told before it is computed.
+# Unwritable files are reported before any computation.
 for out in nowhere/trained pair.npy/trained; do
   refused "^lamina: $out.json: cannot be written: " train net --images pictures.npy --labels classes.npy --epochs 1000000 --out $out
 done
@@ -423,11 +423,11 @@ refused '^lamina: nowhere/check: cannot be written: ' train net --images picture
 [[ -z $(find . -name '.lamina-*') ]] || fail "a file of a trial is left behind"
 refused 'resume requires --checkpoint' train net --images pictures.npy --labels classes.npy --out resumed --resume
 [[ ! -e resumed.json ]] || fail "trained from the start where a checkpoint was to be continued"
-# Interrupted: a message, the status of the signal, no file by halves.
+# Interruption: a message, the status of the signal, no partial file.
 interrupted() {
   local signal=$1 expected=$2 pattern=$3 status
   shift 3
-  # Without --foreground the group gets the signal too, and a second one ends the program at once.
+  # Without --foreground the process group gets the signal too, and a second signal ends the program at once.
   timeout --foreground --preserve-status -k 60 -s "$signal" 2 "$program" "$@" >stdout 2>stderr
   status=$?
   [[ $status -eq $expected ]] || { fail "status $status, not $expected, at $signal: $*"; cat stderr; }
@@ -439,7 +439,7 @@ interrupted TERM 143 '^lamina: interrupted: net: fit: stopped in epoch ' "${long
 [[ ! -e stopped.json && ! -e stopped.safetensors ]] || fail "a net was written by a training that was interrupted"
 compgen -G '.lamina-*' >/dev/null && fail "temporary files were left"
 interrupted INT 130 '^lamina: interrupted: net: the work is not finished$' bench net --repeat 100000000
-# Numbers out of their range are told with what is expected.
+# Numbers out of range: the message states the expected range.
 for given in '--rate -1' '--rate 0' '--rate nan' '--rate inf' '--deviation 0'; do
   refused "^lamina: ${given/ /: }; expected a finite number above 0 \\(" train net --images pictures.npy --labels classes.npy --out trained ${given/ /=}
 done

@@ -1,5 +1,5 @@
-# To be sourced by a test PROGRAM DIRECTORY NETS of the program `lamina`: an empty folder with the nets in it, and how to look
-# at what is printed. The array `command` comes before all arguments.
+# Sourced by tests of `lamina` with the arguments PROGRAM DIRECTORY NETS: sets up an empty folder with the test nets and
+# checks the program's output. The array `command` precedes all arguments.
 set -uo pipefail
 program=$1 work=$2 nets=$3
 rm -rf "$work"
@@ -9,7 +9,7 @@ cd "$work" || exit 1
 
 failures=0
 fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
-# ends STATUS PATTERN ARGUMENT...: what it prints matches.
+# ends STATUS PATTERN ARGUMENT...: expects this status and matching output.
 ends() {
   local expected=$1 pattern=$2 status
   shift 2

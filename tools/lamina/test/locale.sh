@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# locale.sh PROGRAM DIRECTORY NETS: what `lamina` reads and prints where numbers have a decimal comma is what it is elsewhere.
-# LAMINA_LOCALE_PRELOAD has a program run there (tests/support/foreign_locale.cpp).
+# locale.sh PROGRAM DIRECTORY NETS: tests that `lamina` reads and prints the same in a locale with a decimal comma.
+# LAMINA_LOCALE_PRELOAD runs a program in such a locale (tests/support/foreign_locale.cpp).
 . "$(dirname "${BASH_SOURCE[0]}")/ends.sh"
 # Times and free memory differ from run to run.
 steady() { sed -E 's/[0-9]+ images\/s/N images\/s/g; s/[0-9]+ MiB/N MiB/g' "$1"; }
-# same STATUS ARGUMENT...: status, output and the files in `out`.
+# same STATUS ARGUMENT...: compares status, output and the files in `out`.
 same() {
   local expected=$1 status
   shift

@@ -1,4 +1,4 @@
-// Writes nets and data for the test of the program: a folder is its argument.
+// Writes nets and data for the test of the program to the folder in its argument.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,17 +17,17 @@ constexpr auto images =
                nn::flatten{}, sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 constexpr auto added = topology(sublayer<"add">(nn::add{}), connect<"left", "add.lhs">, connect<"right", "add.rhs">,
                                 connect<"add.output", "output">);
-// Rows whose sum is above 0.
+// Keeps rows whose sum is above 0.
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };
 constexpr auto rows =
     sequential(sublayer<"keep">(positive_rows{}), sublayer<"fc">(nn::linear{.in_features = 2, .out_features = 3}));
 
-// A net of images of any size that 1 is too small for.
+// A net for images of any size, but for which 1 is too small.
 constexpr auto any_size = sequential(sublayer<"pool">(nn::max_pool2d{.kernel_size = 2}));
 
-// A classifier with a sequence inside, through which no gradient leads.
+// A classifier with a sequence inside, which has no gradient.
 void save_hosted(const std::string& folder) {
   program p;
   parameter_store states;
@@ -42,7 +42,7 @@ void save_hosted(const std::string& folder) {
   save_net(folder + "hosted", p, states);
 }
 
-// A model by name in training, its predictor, and a net that runs programs.
+// A graph model in training, its predictor, and a net that runs programs.
 void save_by_name(const std::string& folder) {
   graph::model m("digits", {.seed = 1});
   const graph::model::scope here(m);
@@ -95,7 +95,7 @@ int main(int, char** arguments) {
   save_by_name(folder);
   save_hosted(folder);
 
-  // Three classes that differ in the place of a bright square.
+  // Three classes that differ in the position of a bright square.
   tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);
   vector<std::int64_t> classes(60);
   auto bytes = pictures.writable();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# quantize.sh PROGRAM DIRECTORY NETS: what `lamina profile` and `lamina quantize` write and refuse.
+# quantize.sh PROGRAM DIRECTORY NETS: tests the output and the errors of `lamina profile` and `lamina quantize`.
 command=()
 . "$(dirname "${BASH_SOURCE[0]}")/ends.sh"
 

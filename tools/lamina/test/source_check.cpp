@@ -1,4 +1,4 @@
-// The nets that `lamina source` has written as modules give the numbers of the models that they are of.
+// Checks that modules written by `lamina source` compute the numbers of their models.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ template <class X> X numbers(X x) {
   return x;
 }
 
-// Shapes are checked by the compiler.
+// Shapes are checked at compile time.
 static_assert(decltype(images_source::load())::traits::inputs == 1);
 
 }  // namespace

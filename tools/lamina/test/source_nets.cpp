@@ -1,4 +1,4 @@
-// Writes the nets that the test of `lamina source` writes as C++: a folder is its argument.
+// Writes the nets for the test of `lamina source` to the folder in its argument.
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -37,7 +37,7 @@ constexpr auto lenet = sequential(
     nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 4, .out_channels = 6, .kernel_size = 3}, nn::sigmoid{},
     nn::avg_pool2d{.kernel_size = 2}, nn::flatten{}, nn::linear{.in_features = 24, .out_features = 5});
 
-// Parameters of these extents.
+// Generated parameters of a shape.
 t::bytes made_up(const std::string& name, const t::numbers& dims) {
   std::size_t n = 1;
   for (auto d : dims) n *= static_cast<std::size_t>(d);
@@ -55,7 +55,8 @@ t::bytes model_of(std::int64_t opset, const std::vector<t::bytes>& nodes, const 
       .done();
 }
 
-// Recurrent nets one after the other: an LSTM of two directions whose states are read, GRUs of both forms, RNNs from given states.
+// A chain of recurrent layers: a bidirectional LSTM whose states are read, GRUs of both forms, RNNs with given initial
+// states.
 t::bytes recurrent_model() {
   return model_of(
       18,
@@ -86,7 +87,7 @@ t::bytes recurrent_model() {
        t::value("rnn_h", t::float32, {1, "N", 3})});
 }
 
-// A transformer layer of looked up rows: attention as an operator with a mask that is an input, and as products and a softmax.
+// A transformer layer on embedded rows: attention as an operator with a mask input, and as products and a softmax.
 t::bytes transformer_model() {
   std::vector<t::bytes> nodes{
       t::node("Gather", {"table", "ids"}, {"rows"}), t::node("Add", {"rows", "places"}, {"placed"}),
@@ -162,7 +163,7 @@ int main(int, char** arguments) {
                                        {made_up("W", {1, 8, 3}), made_up("R", {1, 8, 2}), made_up("P", {1, 6})},
                                        {t::value("x", t::float32, {"T", "N", 3})}, {t::untyped("y")}));
 
-  // Three branches that are joined; a matrix that is not transposed.
+  // Three branches that are joined; a matrix without transpose.
   program p;
   parameter_store states;
   const auto state = [&](const char* name, const shape& s) {

@@ -31,7 +31,7 @@ def sweep(command):
     count, refused = int(pathlib.Path("report").read_text()), 0
     assert count > 100, (command, count)
     for i in range(TRIED):
-        # Each of the first, which come before `main`, then steps through all of them.
+        # Fails each of the first allocations, which precede `main`, then samples over all of them.
         k, many = (i + 1, 1) if i < 12 else (1 + (i * 37 + (i - 12) * count // (TRIED - 12)) % count, 1 if i % 3 else 20)
         run = ended(command, allocation=k, count=many)
         if run.returncode == 0:
