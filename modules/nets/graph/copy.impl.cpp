@@ -1,4 +1,4 @@
-// Nets made of nets.
+// Copies, parts and concatenations of nets.
 module lamina:graph.copy.impl;
 import :core;
 import :dtype;
@@ -14,7 +14,7 @@ import lamina.std;
 namespace lamina::graph {
 
 namespace {
-// The operand that stands for an operation, or -1.
+// Index of the operand that replaces a training/inference operation for this purpose, or -1.
 int stand_in(const node& n, purpose what) {
   if (what == purpose::both || !is_call_of<op::in_training>(n)) return -1;
   return what == purpose::inference ? 1 : 0;
@@ -68,13 +68,13 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
 
 namespace {
 
-// `results`: whether results by their automatic names can be renamed, too.
+// Checks that all names to be renamed exist. `results`: results may be listed by their automatic names, too.
 void check(const symbol_table& b, const renaming& names, bool results) {
   for (const auto& n : names)
     if (!b.blobs.contains(n.first) && !b.aliases.contains(n.first) && !(results && b.find_automatic(n.first)))
       b.no_blob(n.first);
 }
-// What blobs and gradients are called in a copy, of which no two may be called the same.
+// Maps names of blobs and gradients to their names in a copy, which must be unique.
 class copied_names {
  public:
   copied_names(const symbol_table& from, const renaming& names, std::string_view function)
@@ -97,14 +97,14 @@ class copied_names {
   std::map<std::string, std::string, std::less<>> taken_;
 };
 
-// Adds nodes of one symbol table to another, and the states of its own that they read.
+// Copies nodes of one symbol table to another, and the internal states that they read.
 void add_part(symbol_table& to, const symbol_table& from, const std::vector<char>& needed,
               std::map<value_id, value>& known, purpose what = purpose::both) {
   for (const auto& o : from.owned)
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       std::string as = o.state.name;
       if (as.starts_with(from.name + "/")) as = to.name + as.substr(from.name.size());
-      if (from.is_state(o.now.node)) {  // the generator, of which a net has one
+      if (from.is_state(o.now.node)) {  // the net's single generator
         as = to.name + "/generator";
         to.generator();
       }
@@ -132,7 +132,7 @@ void add_part(symbol_table& to, const symbol_table& from, const std::vector<char
   }
 }
 
-// The whole of a net: its blobs under their new names, one version after the other, and what is known by other names.
+// Copies a whole net: all versions of its blobs under their new names, in order, and the aliases.
 void add_whole(symbol_table& to, const symbol_table& from, const renaming& names, std::string_view function) {
   check(from, names, false);
   copied_names renamed(from, names, function);
@@ -143,7 +143,7 @@ void add_whole(symbol_table& to, const symbol_table& from, const renaming& names
   for (auto i : from.leaves()) {
     const node& n = from.body.at(i);
     auto blob = from.blobs.find(n.name);
-    if (blob == from.blobs.end()) continue;  // a state of the net's own
+    if (blob == from.blobs.end()) continue;  // an internal state of the net
     const std::string as = renamed(n.name);
     to.keep_kind(as, from, n.name);
     auto here = to.blobs.find(as);
@@ -220,7 +220,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
     roots.push_back(wanted.back().second);
   }
   std::vector<char> needed = reached(from.body, roots, known, what);
-  for (const auto& o : from.owned)  // a state goes on as it did
+  for (const auto& o : from.owned)  // keep the update of each state that is needed
     if (needed[static_cast<std::size_t>(o.now.node)]) {
       roots.push_back(o.next);
       needed = reached(from.body, roots, known, what);

@@ -1,4 +1,4 @@
-// How blobs of nets begin: sources of numbers, made of the library's operations. Those that draw do so again in each run.
+// Fills: initial values of blobs, made of the library's operations. Random fills draw again in each run.
 export module lamina:graph.fill;
 import :core;
 import :dtype;
@@ -11,21 +11,21 @@ namespace lamina {
 
 namespace graph {
 
-/// The scope of a fill: the type of the blob, and numbers for all of its elements.
+/// Scope of a fill: the type of the blob, and sources of values for its elements.
 class fill_scope {
  public:
-  /// `site`: a number that no other fill of the generator has; `what`: the blob and its net, as messages begin.
+  /// `site`: unique among the fills of the generator; `what`: net and blob, as prefix of messages.
   fill_scope(const value& generator, const tensor_type& type, std::int64_t site, std::string what = {})
       : generator_(generator), type_(type), site_(site), what_(std::move(what)) {}
   const tensor_type& type() const { return type_; }
   const lamina::shape& shape() const { return type_.dims; }
-  /// One number everywhere.
+  /// All elements `v`.
   value constant(double v);
-  /// Numbers in [low, high).   Errors: value_error where low is above high.
+  /// Uniform in [low, high).   Errors: value_error if low > high.
   value uniform(double low, double high);
   /// Errors: value_error for a deviation below 0.
   value normal(double mean, double deviation);
-  /// Whole numbers from low to high, both included, in the type of the blob.
+  /// Uniform integers in [low, high], in the type of the blob.
   value integers(std::int64_t low, std::int64_t high);
   /// Raises an error that begins with place, net and blob.
   [[noreturn]] void fail(error_kind kind, const text& why) const;
@@ -38,7 +38,7 @@ class fill_scope {
   std::string what_;
 };
 
-/// What `net::fill` takes: called with a scope, it gives a value of the scope's type.
+/// An argument of `net::fill`: callable with a scope, returns a value of the scope's type.
 export template <class F>
 concept Fill = std::copyable<F> && requires(const F& f, fill_scope& s) {
   { f(s) } -> std::convertible_to<value>;
@@ -47,34 +47,34 @@ concept Fill = std::copyable<F> && requires(const F& f, fill_scope& s) {
 }  // namespace graph
 
 namespace op {
-/// One number.   Errors: value_error where the type of the blob does not hold it.
+/// A constant.   Errors: value_error if the blob's type cannot represent it.
 export struct constant {
   double value = 0;
   lamina::value operator()(graph::fill_scope& s) const { return s.constant(value); }
 };
-/// Numbers in [low, high).
+/// Uniform in [low, high).
 export struct uniform {
   double low = 0, high = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.uniform(low, high); }
 };
-/// Whole numbers from low to high, both included, for blobs of any type.   Errors: value_error where low is above high,
-/// there are more than 2^32 of them, or the type does not hold one of them.
+/// Uniform integers in [low, high], for blobs of any type.   Errors: value_error if low > high,
+/// if there are more than 2^32 of them, or if the type cannot represent one of them.
 export struct uniform_integers {
   std::int64_t low = 0, high = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.integers(low, high); }
 };
-/// Normal numbers.
+/// Normal distribution.
 export struct gaussian {
   double mean = 0, std = 1;
   lamina::value operator()(graph::fill_scope& s) const { return s.normal(mean, std); }
 };
-/// U(-r, r) with r = sqrt(3 / fan_in), where fan_in is the number of elements by the first extent.
-/// Source: Glorot, Bengio (2010), as Caffe2 has it.   Errors: shape_error without elements.
+/// U(-r, r) with r = sqrt(3 / fan_in), where fan_in is the number of elements divided by the first extent.
+/// Source: Glorot, Bengio (2010), as in Caffe2.   Errors: shape_error for no elements.
 export struct xavier {
   lamina::value operator()(graph::fill_scope& s) const;
 };
-/// N(0, sqrt(2 / fan_out)), where fan_out is the number of elements by the second extent.
-/// Source: He et al. (2015), as Caffe2 has it.   Errors: shape_error below rank 2, or without elements.
+/// N(0, sqrt(2 / fan_out)), where fan_out is the number of elements divided by the second extent.
+/// Source: He et al. (2015), as in Caffe2.   Errors: shape_error for a rank below 2, or no elements.
 export struct msra {
   lamina::value operator()(graph::fill_scope& s) const;
 };

@@ -22,7 +22,7 @@ void fill_scope::fail(error_kind kind, const text& why) const {
 }
 
 namespace {
-// Whether an element type holds a number; the error says which does not.
+// Raises an error if the element type cannot represent the number.
 template <class N> void check_holds(const fill_scope& s, std::string_view fill, N number, dtype element) {
   const bool holds = with_type(element, [&]<class T>() {
     T x{};
@@ -38,7 +38,7 @@ value fill_scope::constant(double v) {
   program& p = generator_.owner();
   return tile_to(p.number(v, type_.element), type_.dims);
 }
-// Zeros to draw beside, of a type that a fill draws.
+// Zeros of the fill's type, as the shape operand of a random draw. Only floating types can be drawn.
 value fill_scope::like(std::string_view fill) {
   text t;
   if (type_.element != dtype::float32 && type_.element != dtype::float64)
@@ -75,7 +75,7 @@ value fill_scope::normal(double mean, double deviation) {
 namespace op {
 
 namespace {
-// Elements by the extent of an axis.
+// Number of elements divided by the extent of an axis.
 double fan(const graph::fill_scope& s, std::string_view name, int axis) {
   const shape& d = s.shape();
   if (d.rank <= axis || d.size() == 0) {

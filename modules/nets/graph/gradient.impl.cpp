@@ -17,7 +17,7 @@ import lamina.std;
 namespace lamina::graph {
 
 namespace {
-// The name of a gradient: one that nothing else has.
+// Gives a gradient a unique name.
 std::string name_gradient(symbol_table& b, const std::string& wanted, value_id id) {
   std::string as = wanted;
   const auto taken = [&] {
@@ -31,7 +31,7 @@ std::string name_gradient(symbol_table& b, const std::string& wanted, value_id i
   b.names.try_emplace(id, as);
   return as;
 }
-// Names the gradients that were summed, in the order in which they came; nothing where the sum was simplified.
+// Names the summands of a gradient in the order of their addition; does nothing if the sum was simplified.
 void name_summands(symbol_table& b, const value& sum, const std::string& beginning, std::size_t count) {
   std::vector<value_id> all;
   value_id at = sum.id();
@@ -48,7 +48,7 @@ void name_summands(symbol_table& b, const value& sum, const std::string& beginni
     name_gradient(b, as, all[all.size() - 1 - k]);
   }
 }
-// Refuses a target that no gradient can begin at.
+// Raises an error for a target that cannot be differentiated.
 void check_target(const symbol_table& b, const gradient_target& target) {
   b.check_mine(target.of, "the target of a gradient");
   const auto& n = b.body.at(target.of.id());
@@ -68,13 +68,13 @@ void check_target(const symbol_table& b, const gradient_target& target) {
          why << "is " << type << " and its gradient starts with " << start);
 }
 
-// The gradient of a target by itself: ones.
+// Default initial gradient of a target: ones.
 value ones_like(program& p, const value& v) {
   const value one = p.number(1.0, v.type().element);
   return v.shape() == shape{} ? one : value(broadcast_like(one, v));
 }
 
-// Nodes that values depend on by ways on which gradients flow.
+// Nodes that the targets depend on along differentiable paths.
 class gradient_paths {
  public:
   gradient_paths(const program& p, view<const value> from) : p_(p), reached_(p.nodes().size()) {
@@ -86,7 +86,7 @@ class gradient_paths {
   bool lead_to(value_id v) const {
     return reached_[static_cast<std::size_t>(v.node)] && is_floating(p_.type(v).element);
   }
-  // How often the operations on the way use each value.
+  // Number of uses of each value by operations on the paths.
   std::map<value_id, std::size_t> uses() const {
     std::map<value_id, std::size_t> all;
     for (std::size_t i = 0; i < reached_.size(); ++i)
@@ -95,7 +95,7 @@ class gradient_paths {
   }
 
  private:
-  // What a node on the way reads.
+  // Operands that a node on a path reads.
   std::vector<value_id> operands(std::size_t i) const {
     const node& n = p_.nodes()[i];
     std::vector<value_id> read;
@@ -109,7 +109,7 @@ class gradient_paths {
   std::vector<char> reached_;
 };
 
-// What gradients are taken by: what is asked for, or every blob on the way.
+// Values to differentiate with respect to: the requested ones, or every blob on the paths.
 std::vector<value> sources(symbol_table& b, const std::vector<value>& asked, const gradient_paths& paths) {
   for (const auto& v : asked) {
     b.check_mine(v, "what a gradient is taken by");
@@ -133,7 +133,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   auto& b = symbols();
   if (targets.empty()) b.fail(error_kind::value, text("add_gradient_operators: no targets"));
   std::vector<value> of, start;
-  std::vector<std::pair<std::string, value_id>> starts;  // that were not given
+  std::vector<std::pair<std::string, value_id>> starts;  // default initial gradients
   for (const auto& target : targets) {
     check_target(b, target);
     of.push_back(target.of);
@@ -142,7 +142,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
   }
   const gradient_paths paths(b.body, view<const value>(of));
   const std::vector<value> by = sources(b, o.with_respect_to, paths);
-  // As many gradients are summed to that of a value.
+  // The number of uses of a value is the number of summands of its gradient.
   auto uses = paths.uses();
   for (const auto& v : of) ++uses[v.id()];
 
@@ -154,7 +154,7 @@ gradient_map net::add_gradient_operators(const std::vector<gradient_target>& tar
     map.all_.insert_or_assign(by[i].id(), found[i]);
     const std::string first = b.name_of(by[i].id()), as = name_gradient(b, first + "_grad", found[i].id());
     if (const auto begun = b.begun.find(by[i].id()); begun != b.begun.end())
-      for (const auto& other : begun->second)  // names that the value has beside its own
+      for (const auto& other : begun->second)  // further names of the value
         if (other != first) name_gradient(b, other + "_grad", found[i].id());
     name_summands(b, found[i], "_" + as + "_autosplit_", uses[by[i].id()]);
   }
@@ -176,7 +176,7 @@ value gradient_map::operator[](std::string_view blob) const {
   if (!symbols_) detail::raise(error_kind::state, "gradient_map: it is empty");
   auto* b = symbols_->find(blob);
   if (!b) {
-    const auto known = symbols_->known(blob);  // a value without a name of its own
+    const auto known = symbols_->known(blob);  // a value without a blob name
     if (!known) symbols_->no_blob(blob);
     return (*this)[symbols_->at(known->second)];
   }
@@ -195,7 +195,7 @@ value gradient_map::operator[](std::string_view blob) const {
 }
 
 namespace {
-// Collects the looked-up rows that a gradient is the sum of; false where it is anything else.
+// Collects the lookups whose rows sum to a gradient; false if it has any other part.
 bool collect(const value& g, std::vector<value>* indices, std::vector<value>* rows) {
   program& p = g.owner();
   const node n = p.at(g.id());
@@ -232,7 +232,7 @@ value zero_gradient(const value& x, const origin&) {
     detail::raise(error_kind::type,
                   t << here << (here.empty() ? "" : ": ") << "zero_gradient: " << x.type() << " has no gradient");
   }
-  // Of the two sides the one that stops is chosen, and the other one has the gradient.
+  // `where` always selects the side with stop_gradient; the other side gets a zero gradient.
   return where(x.owner().number(1.0, dtype::boolean), stop_gradient(x), x);
 }
 

@@ -35,7 +35,7 @@ model& model_of(const arguments& a) { return a.model ? *a.model : model::current
   if (const std::string here = x.owner().place(); !here.empty()) t << here << ": ";
   lamina::detail::raise(error_kind::shape, t << function << ": " << why << ", not " << x.shape());
 }
-// The extent of an axis, which a weight takes.
+// The extent of an axis, which determines the shape of a weight.
 std::int64_t extent(const value& x, std::string_view function, int axis, int least_rank) {
   const shape& s = x.shape();
   const int at = axis < 0 ? axis + s.rank : axis;
@@ -48,7 +48,7 @@ std::int64_t extent(const value& x, std::string_view function, int axis, int lea
 }
 template <class T> T or_else(const std::optional<T>& given, T other) { return given ? *given : other; }
 
-// A layer whose members depend on the arguments in force.
+// Runs the layer that `make` builds from the effective arguments.
 template <class Make, class... V> value run(std::string_view function, const arguments& a, Make make, const V&... in) {
   graph::detail::layer_run r(model_of(a), function, a);
   (r.takes(in), ...);
@@ -213,7 +213,7 @@ value lstm(const value& x, std::int64_t hidden, const arguments& call, const ori
 value accuracy(const value& scores, const value& labels, const origin&) {
   const value best = argmax(scores);
   text t;
-  // A comparison would broadcast labels of another shape.
+  // Check the shape, because the comparison below would broadcast other shapes.
   if (!fits(best.shape(), labels.shape()))
     lamina::detail::raise(error_kind::shape,
                           t << origin::prefix()

@@ -72,7 +72,7 @@ const known_function* find_function(std::string_view name) {
     if (f.name == name) return &f;
   return nullptr;
 }
-// Refuses what a function does not take; what users add takes everything.
+// Raises an error for arguments that a function does not take; user-defined functions take all.
 void check(std::string_view function, const arguments& a, std::string_view before, bool must_be_known) {
   const auto* f = find_function(function);
   text t;
@@ -100,12 +100,12 @@ struct said {
 thread_local std::vector<said> scopes_of_arguments;
 thread_local model* innermost = nullptr;
 
-// One name of a sharing: whole names of scopes, without the slash at their ends.
+// One entry of a sharing: full names of scopes, without trailing slash.
 struct shared_scope {
   std::string from, to;
-  bool whole;  // whether a layer that is called `from` is shared, too
+  bool whole;  // whether a layer named exactly `from` is shared, too
   bool met = false;
-  // What it makes of a name; nothing of one that is not of its scope.
+  // Maps a name; empty if it is outside the scope.
   std::optional<std::string> operator()(std::string_view name) const {
     if (!name.starts_with(from)) return {};
     name.remove_prefix(from.size());
@@ -114,16 +114,17 @@ struct shared_scope {
     return to.empty() ? std::string(name.substr(1)) : to + std::string(name);
   }
 };
-// What a parameter_sharing says, and what was made under it.
+// An active parameter_sharing, and what was created while it lived.
 struct named_sharing {
-  std::string place;  // as messages begin
+  std::string place;  // prefix of messages
   std::vector<shared_scope> scopes;
-  std::set<std::string> made;  // scopes of layers and parameters, or their names where they have none
-  std::set<std::shared_ptr<std::string>> complaints;  // of the models that made them
+  std::set<std::string> made;  // scopes of created layers and parameters, or their names if they have no scope
+  std::set<std::shared_ptr<std::string>> complaints;  // pending errors of the models involved
 };
 thread_local std::vector<named_sharing> sharings;
 
-// A name as the sharings have it; `settled` says whether it came to an end. `used`: what applies counts as met.
+// Maps a name through all sharings. `settled`: whether the mapping terminates. `used`: marks the applied entries as
+// met.
 std::string shared_name(std::string name, bool used = false, bool* settled = nullptr) {
   if (settled) *settled = true;
   for (int iterations = 0; iterations < 64; ++iterations) {
@@ -144,7 +145,7 @@ void made_in_sharings(const std::string& name, const std::shared_ptr<std::string
     s.complaints.insert(complaint);
   }
 }
-// What scopes take: arguments that do not belong to a call.
+// Checks the arguments of a scope: `name` and `model` are allowed only in a call.
 void check_scope(std::string_view what, std::string_view function, const arguments& a) {
   const std::string before = origin::prefix() + std::string(what) + ": ";
   check(function, a, before, true);
@@ -166,7 +167,7 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) : err
   const auto in_scope = [](std::string name) {
     while (name.ends_with('/')) name.pop_back();
     name = name_scope::current() + name;
-    if (name.ends_with('/')) name.pop_back();  // of the scope itself
+    if (name.ends_with('/')) name.pop_back();  // the name was empty: the scope itself
     return name;
   };
   named_sharing added{before, {}, {}, {}};
@@ -184,7 +185,7 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) : err
       if (settled) continue;
       text t;
       t << before << "`" << scope.from << "` leads back to itself or into itself";
-      sharings.pop_back();  // no destructor does, where a constructor throws; the names end here
+      sharings.pop_back();  // the destructor does not run if the constructor throws
       lamina::detail::raise(error_kind::value, t);
     }
 }
@@ -224,7 +225,7 @@ struct model::implementation {
     const auto known = by_name.find(name);
     return known == by_name.end() ? nullptr : &parameters[known->second];
   }
-  // Whether a layer of a name has parameters.
+  // Whether a layer with this name has parameters.
   bool has_layer(const std::string& name) const {
     return std::any_of(std::begin(after_layers), std::end(after_layers), [&](char after) {
       const std::string beginning = name + after;
@@ -233,19 +234,19 @@ struct model::implementation {
     });
   }
   static constexpr char after_layers[] = {'_', '.'};
-  // Raises what a sharing of parameters found wrong when it ended.
+  // Raises the pending error of an ended parameter_sharing.
   void tell() const {
     if (!complaint->empty()) [[unlikely]]
       lamina::detail::raise(error_kind::value, std::exchange(*complaint, {}));
   }
-  // A blob with a whole name, filled by the other net.
+  // Adds a blob with a full name, initialized by the init net.
   value add(const std::string& name, const value& v, const fill_rule& fill, const any_tensor& given) {
     const name_scope root("", true);
     if (fill) init.fill(name, v.shape(), fill, v.type().element);
     else if (given) init.given(name, given);
     return main.symbols().add(name, v, true);
   }
-  // The number that rates which allow it are multiplied by; a parameter, so that it is saved.
+  // Factor for learning rates with `allow_lr_injection`; a parameter, so that it is saved.
   value lr_injection() {
     if (auto* known = find("lr_injection")) return known->at;
     main.symbols().check_free("lr_injection");
@@ -255,13 +256,13 @@ struct model::implementation {
     return v;
   }
 
-  // A parameter that is to be updated, or the rows of one at some positions.
+  // A parameter to update, or some of its rows.
   struct update {
     std::size_t parameter;
-    value weight, gradient;  // of the rows, where there are positions
+    value weight, gradient;  // of the rows, if `positions` is set
     value positions;
   };
-  // Refuses options of updates that are wrong, or that do not fit together.
+  // Raises an error for update options that are invalid or conflict.
   void check(const update_options& o, double rate, bool by_rows) const {
     const auto fail = [&](error_kind kind, const text& why) {
       main.symbols().fail(kind, text("add_updates: ") << why);
@@ -279,7 +280,7 @@ struct model::implementation {
     if (o.rate.empty()) from_0("`lr`", rate);
     from_0("`max_gradient_norm`", o.max_gradient_norm);
   }
-  // The parameters that have gradients and are not updated yet, with their gradients as the options change them.
+  // Parameters with a gradient and without an update, with their gradients after applying the options.
   std::vector<update> updates(const update_options& o) const {
     std::vector<update> all;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -302,7 +303,7 @@ struct model::implementation {
     }
     return all;
   }
-  // Gives a blob its next value, or its rows at these positions theirs.
+  // Assigns a blob its next value, or the next values of its rows at `positions`.
   void assign(const std::string& name, const value& blob, const value& positions, const value& next) {
     auto& symbols = main.symbols();
     symbols.assign(name, symbols.blobs.find(name)->second,
@@ -312,10 +313,10 @@ struct model::implementation {
   model_options options;
   net main, init;
   std::vector<parameter_info> parameters;
-  std::map<std::string, std::size_t, std::less<>> by_name;  // of the parameters
-  std::map<std::string, int> next_auto;                     // for layers without names, by the name without a number
+  std::map<std::string, std::size_t, std::less<>> by_name;  // index in `parameters`
+  std::map<std::string, int> next_auto;                     // next number for unnamed layers, by base name
   std::shared_ptr<std::string> complaint = std::make_shared<std::string>();
-  std::set<std::pair<std::string, std::string>> sharing;  // names of layers, and whose parameters they have
+  std::set<std::pair<std::string, std::string>> sharing;  // layer names and the names that own their parameters
   std::vector<said> defaults;
   std::optional<gradient_map> gradients;
 };
@@ -425,14 +426,14 @@ void model::add_updates(const update_rule& rule, double rate, bool by_rows, cons
   if (o.allow_lr_injection) speed = speed * apply<op::cast>(cast_attributes{speed.type().element}, m.lr_injection());
   const value number = m.main.iterations();
   joint_update joint{{}, {}, {}, number};
-  std::vector<std::size_t> updated;  // of all
+  std::vector<std::size_t> updated;  // indices in `all`
   for (std::size_t i = 0; i < all.size(); ++i)
     if (rule.takes(joint, m.parameters[all[i].parameter].name, all[i].weight, all[i].gradient)) updated.push_back(i);
   if (rule.prepare) rule.prepare(joint);
   for (std::size_t k = 0; k < updated.size(); ++k) {
     const auto& u = all[updated[k]];
     parameter_info& p = m.parameters[u.parameter];
-    std::map<value_id, value> whole;  // slots, by their rows
+    std::map<value_id, value> whole;  // full slots by their gathered rows
     auto slot = [&](std::string_view name, tensor_type type) {
       const std::string full = p.name + "_" + std::string(name);
       symbols.check_free(full);
@@ -528,7 +529,7 @@ value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
     symbols.fail(error_kind::state, t);
   }
   if (walk_.training) {
-    struct aside {  // what follows is no part of the net in training
+    struct aside {  // RAII: added nodes belong to the inference form
       trace_walk& walk;
       symbol_table& symbols;
       aside(trace_walk& w, symbol_table& b) : walk(w), symbols(b) {

@@ -122,7 +122,7 @@ value net::assign(const value& blob, const value& next, const origin&) {
   b.check_mine(blob, "the blob to be assigned");
   text t;
   auto at = b.blobs.end();
-  if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {  // blobs that began as this value
+  if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {  // blobs whose first version is this value
     const auto& as = begun->second;
     if (as.size() > 1)
       b.fail(error_kind::value, t << "assign: the value is both `" << *as.begin() << "` and `" << *std::next(as.begin())
@@ -140,7 +140,7 @@ value net::assign(const value& blob, const value& next, const origin&) {
 value net::assign(std::string_view blob, const value& next, const origin&) {
   auto& b = symbols();
   auto* found = b.find(blob);
-  if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);  // a result or gradient: says so
+  if (!found && b.known(blob)) return assign(b.at(b.known(blob)->second), next);  // result or gradient: raises
   if (!found) b.no_blob(blob);
   return b.assign(found->first, found->second, next);
 }
@@ -204,7 +204,7 @@ std::vector<operation_entry> net::operations() const {
   return all;
 }
 
-// ---- to be run ------------------------------------------------------------------------------------------------------
+// ---- runnable form --------------------------------------------------------------------------------------------------
 
 std::shared_ptr<const runnable> net::to_run() const {
   auto& b = symbols();
@@ -222,7 +222,7 @@ std::shared_ptr<const runnable> symbol_table::as_runnable(purpose what) const {
   for (const auto& o : b.body.outputs()) roots.push_back(o.value);
   const auto needed = reached(b.body, roots, {}, what);
 
-  // A generator that nobody draws from is no state.
+  // Omit the generator if no operation draws from it.
   auto idle = [&](const symbol_table::owned_state& o) {
     if (o.state.name != b.name + "/generator") return false;
     for (std::size_t i = 0; i < b.body.nodes().size(); ++i)

@@ -22,7 +22,7 @@ constexpr std::string_view name_key = "lamina.graph.net", model_key = "lamina.gr
 constexpr std::string_view seed_key = "lamina.graph.seed";
 constexpr std::string_view tags[] = {"weight", "bias", "computed"};
 
-// What the workspace holds of a blob that a net keeps. Errors: value_error naming net and blob.
+// The workspace's value of a blob that a saved net includes. Errors: value_error naming net and blob.
 any_tensor kept(const runnable& r, const workspace& ws, const std::string& name) {
   if (ws.has(name)) return ws.fetch(name);
   text t;
@@ -33,7 +33,7 @@ any_tensor kept(const runnable& r, const workspace& ws, const std::string& name)
   suggest_names(t, name, there);
   lamina::detail::raise(error_kind::value, t);
 }
-// Where the values of a program's states are from: the workspace, or what a state of the net's own begins with.
+// Values of a program's states: from the workspace, or the initial value of an internal state of the net.
 parameter_store states_of(const runnable& r, const workspace& ws, const symbol_table& symbols) {
   parameter_store all;
   for (auto s : r.body->states()) {
@@ -48,7 +48,7 @@ parameter_store states_of(const runnable& r, const workspace& ws, const symbol_t
   }
   return all;
 }
-// Errors begin with the file that is written.
+// Runs f; its value_errors then begin with the path of the written file.
 template <class F> auto about_file(const std::string& path, F f) {
   try {
     return f();
@@ -66,7 +66,7 @@ net made_of(std::string_view name, const program& p, std::int64_t seed) {
   net n(name, {.seed = seed});
   auto& b = n.symbols();
   std::map<value_id, value> known;
-  std::set<std::int32_t> own;  // states that are the net's own
+  std::set<std::int32_t> own;  // internal states of the net
   for (auto i : p.inputs())
     known.insert_or_assign({i, 0}, b.add(p.at(i).name, b.body.input(p.at(i).name, p.at(i).results[0]), true));
   for (auto s : p.states()) {
@@ -123,7 +123,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
   const net part = n.clone_partial(n.name(), inputs, outputs);
   const auto r = part.to_run();
   const program& from = *r->body;
-  std::set<std::string> given;  // by their whole names
+  std::set<std::string> given;  // full names of the inputs
   for (const auto& name : inputs) given.insert(n.symbols().known(name)->first);
   auto p = std::make_shared<program>();
   p->title = from.title;

@@ -1,5 +1,4 @@
-// Names and devices of operations added to nets: scopes that nest, belong to their thread, and end with their block, also
-// where an error ends it.
+// RAII scopes for names and devices of operations added to nets. They are thread-local and nest.
 export module lamina:graph.scope;
 import :core;
 import :program;
@@ -7,23 +6,23 @@ import lamina.std;
 
 namespace lamina::graph {
 
-/// Puts `name/` before the names that are given while it lives. Scopes nest; with `reset` it begins again at the root.
-/// Names of operations' results begin with it, too; a value that is passed on keeps its name.
+/// Prepends `name/` to the names given while it lives. Scopes nest; `reset` starts again at the root.
+/// Automatic names of results get the prefix, too; a value returned unchanged keeps its name.
 export class name_scope {
  public:
   explicit name_scope(std::string_view name, bool reset = false);
   ~name_scope();
   name_scope(const name_scope&) = delete;
   name_scope& operator=(const name_scope&) = delete;
-  /// What this thread puts before names: "encoder/first/", or nothing.
+  /// The current prefix of this thread, such as "encoder/first/"; may be empty.
   static const std::string& current();
 
  private:
   std::string outer_;
 };
 
-/// Says for which device operations are added while it lives; the net keeps it with each of them. Empty: none is said.
-/// Errors: value_error for any but `cpu`.
+/// Sets the device that a net records for operations added while it lives. Empty: no device.
+/// Errors: value_error for any device but `cpu`.
 export class device_scope {
  public:
   explicit device_scope(std::string_view device, const origin& = {});

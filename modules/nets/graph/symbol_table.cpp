@@ -1,4 +1,4 @@
-// What a net knows of its values: names, versions, states of its own.
+// Symbol table of a net: names and versions of its values, and internal states.
 module lamina:graph.symbol_table;
 import :core;
 import :dtype;
@@ -16,12 +16,12 @@ import lamina.std;
 
 namespace lamina::graph {
 
-// What of an operation that is one thing in training and another at inference goes into a program that is made of another.
+// Which form of operations that differ between training and inference a copied program gets.
 enum class purpose : std::uint8_t { both, training, inference };
-// What the roots of a walk need: nodes, as far as the walk does not end at values that are known.
+// Marks the nodes that the roots depend on; the search stops at known values.
 std::vector<char> reached(const program& p, const std::vector<value_id>& roots, const std::map<value_id, value>& known,
                           purpose what);
-// Nodes of one program added to another, but those whose values are known already.
+// Copies nodes of one program to another, except those whose values are already known.
 void add_nodes(program& to, const program& from, const std::vector<char>& needed, const dimension_names& names,
                std::map<value_id, value>& known, purpose what = purpose::both,
                const std::function<void(std::int32_t old_node, std::int32_t new_node)>& added = nullptr);
@@ -32,15 +32,15 @@ class symbol_table {
   struct blob {
     bool external = false;
     std::vector<value_id> versions;
-    std::vector<std::string> where;  // of each version
-    std::size_t output = 0;          // of the newest version, among the outputs of the program
+    std::vector<std::string> where;  // source place of each version
+    std::size_t output = 0;          // index of the newest version among the program's outputs
   };
   struct note {
     std::string scope, device;
-    bool inference = false;  // of what a layer that was added for training does at inference
+    bool inference = false;  // belongs to the inference form of a layer that was added for training
   };
 
-  // What a file says of a state: that of a parameter, where it is one of a model.
+  // Role and trainability of a state in a file, such as those of a model's parameter.
   struct kind {
     state_role role = state_role::optimizer;
     bool trainable = false;
@@ -57,8 +57,8 @@ class symbol_table {
     for (char c : name) h = h * 31 + static_cast<unsigned char>(c);
     first_site = static_cast<std::int64_t>(h) % (std::int64_t(1) << 30) << 20;
   }
-  // What is drawn next has another site than this node, which may come from another net or a file. Streams of a
-  // generator are told apart by 32 bits; layers count them from 0, fills from the first one of the net's name.
+  // Reserves the site of a random node, which may come from another net or a file, so that later draws use other sites.
+  // 32 bits identify a generator's stream; layers count sites from 0, fills from a base derived from the net's name.
   void draw_after(const node& n) {
     for (const auto& sub : n.subprograms)
       for (const node& inner : sub->nodes()) draw_after(inner);
@@ -78,7 +78,7 @@ class symbol_table {
     std::vector<std::string_view> there;
     for (const auto& b : blobs) there.push_back(b.first);
     for (const auto& a : aliases) there.push_back(a.first);
-    std::vector<std::string> results;  // only blobs have names without a net or a scope before them
+    std::vector<std::string> results;  // automatic names always contain '/'
     if (wanted.find('/') != wanted.npos)
       for (std::size_t i = 0; i < body.nodes().size(); ++i)
         for (std::size_t r = 0; r < body.nodes()[i].results.size(); ++r)
@@ -102,14 +102,14 @@ class symbol_table {
     if (given.empty()) fail(error_kind::value, text("a blob needs a name"));
     return name_scope::current() + std::string(given);
   }
-  // The blob that a name in the present scope means, else the one that it means in full, with its name; or null.
+  // Looks up a blob by its name in the current scope, then by its full name. Returns its entry, or null.
   std::pair<const std::string, blob>* find(std::string_view given) {
     auto b = blobs.find(name_scope::current() + std::string(given));
     if (b == blobs.end()) b = blobs.find(given);
     return b == blobs.end() ? nullptr : &*b;
   }
-  // What a name means, as `find` looks for it: a blob's newest version, a gradient, or a result by its automatic name; with
-  // the whole name.
+  // Resolves a name in the order of `find`: a blob's newest version, a gradient, or a result by its automatic name.
+  // Returns the full name, too.
   std::optional<std::pair<std::string, value_id>> known(std::string_view given) {
     if (const auto* b = find(given)) return std::pair(b->first, b->second.versions.back());
     for (const auto& as : {name_scope::current() + std::string(given), std::string(given)})
@@ -117,12 +117,12 @@ class symbol_table {
     if (const auto result = find_automatic(given)) return std::pair(std::string(given), *result);
     return {};
   }
-  // Whether anything has a name, in full.
+  // Whether a full name is in use.
   bool has(std::string_view whole) const {
     return blobs.contains(whole) || aliases.contains(whole) || find_automatic(whole);
   }
   value at(value_id id) { return {&body, id}; }
-  // Nodes of external blobs and of states of the net's own.
+  // Nodes of external blobs and of internal states.
   std::vector<std::int32_t> leaves() const {
     std::vector<std::int32_t> all = body.inputs();
     all.insert(all.end(), body.states().begin(), body.states().end());
@@ -148,7 +148,7 @@ class symbol_table {
     made.reset();
     return v;
   }
-  // Whether a value may be called so: a gradient, by its own name, too.
+  // Raises an error if a name is taken; the gradient `of` may keep its own name.
   void check_free(const std::string& as, value_id of = {}) const {
     text t;
     if (auto a = aliases.find(as); a != aliases.end() && a->second != of)
@@ -177,7 +177,8 @@ class symbol_table {
     made.reset();
     return next;
   }
-  // A state of the net itself: `step` gives its next value, which is an output of the program under its name.
+  // Adds an internal state of the net. `step` computes its next value, which becomes an output of the program under its
+  // name.
   value own(const std::string& as, const value& v, const any_tensor& first,
             const std::function<value(const value&)>& step, value* next = nullptr) {
     const value after = step(v);
@@ -188,11 +189,11 @@ class symbol_table {
     if (next) *next = after;
     return v;
   }
-  // A blob of another net is here what it is there.
+  // Copies role and trainability of a blob from another net.
   void keep_kind(const std::string& as, const symbol_table& from, const std::string& there) {
     if (auto known = from.kinds.find(there); known != from.kinds.end()) kinds.try_emplace(as, known->second);
   }
-  // The generator that fills and layers draw from: a state of the program by the name that layers know.
+  // The generator for fills and layers: a state of the program under the name that layers expect.
   value generator() {
     for (const auto& o : owned)
       if (o.state.name == name + "/generator") return at(o.now);
@@ -204,10 +205,10 @@ class symbol_table {
                [&](const value& v) { return v + body.constant(step); });
   }
 
-  // The net as a program for a workspace, or with all that layers do, for a file.
+  // The net in runnable form: for a workspace, or with both forms of its layers for a file.
   std::shared_ptr<const runnable> as_runnable(purpose what) const;
 
-  // The history of a blob: where each version is from.
+  // Appends the source place of each version of a blob.
   void history(text& t, const std::string& as) const {
     const blob& b = blobs.find(as)->second;
     t << "`" << as << "` has " << b.versions.size() << " versions:";
@@ -215,7 +216,7 @@ class symbol_table {
       t << (i ? ", " : " ") << i << (i ? " assigned at " : b.external ? " external at " : " made at ") << b.where[i];
   }
 
-  // Names made of net, scope and operation, counted in the order in which nodes were added.
+  // Automatic name of a node, from net, scope and operation, numbered in node order.
   const std::string& automatic(std::int32_t node) const {
     while (automatic_names.size() <= static_cast<std::size_t>(node)) {
       const auto i = automatic_names.size();
@@ -234,12 +235,12 @@ class symbol_table {
     if (auto known = names.find(id); known != names.end()) return known->second;
     std::string s = automatic(id.node);
     if (body.at(id).results.size() > 1) s += ":" + std::to_string(id.result);
-    std::string as = s;  // blobs that are called so keep the name
+    std::string as = s;  // blobs and gradients take precedence
     for (int i = 0; blobs.contains(as) || aliases.contains(as); ++i) as = s + "_auto_" + std::to_string(i);
     return as;
   }
 
-  // The result whose automatic name this is; what has a name of its own has no automatic one.
+  // The result with this automatic name; named values have none.
   std::optional<value_id> find_automatic(std::string_view given) const {
     if (body.nodes().empty()) return {};
     automatic(static_cast<std::int32_t>(body.nodes().size()) - 1);
@@ -271,18 +272,18 @@ class symbol_table {
   std::map<std::string, blob, std::less<>> blobs;
   std::vector<owned_state> owned;
   std::map<value_id, std::string> names;
-  std::map<value_id, std::set<std::string>> begun;       // blobs by the value that is their first version
-  std::map<std::string, value_id, std::less<>> aliases;  // names that are no blobs: gradients
-  std::map<std::string, kind, std::less<>> kinds;        // of external blobs that are more than blobs
-  std::vector<note> notes;                               // of each node
-  bool for_inference = false;                            // what is added now
+  std::map<value_id, std::set<std::string>> begun;       // blobs by their first version
+  std::map<std::string, value_id, std::less<>> aliases;  // names of gradients, which are not blobs
+  std::map<std::string, kind, std::less<>> kinds;        // of external blobs that have a role
+  std::vector<note> notes;                               // per node
+  bool for_inference = false;                            // whether added nodes belong to the inference form
   mutable std::vector<std::string> automatic_names;
   mutable std::map<std::string, int> counts;
   mutable std::map<std::string, std::vector<std::int32_t>, std::less<>> by_automatic_name;
   mutable std::shared_ptr<const runnable> made;
 };
 
-// What computes some blobs of a net from others; at inference, or as it does in the net.
+// The part of a net that computes the outputs from the inputs, in the given form.
 net part_of(const net& whole, std::string_view name, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs, const renaming& names, purpose what);
 

@@ -1,4 +1,4 @@
-// Where nets run: blobs by name, and the nets that were created.
+// Workspaces, in which nets run: named blobs and created nets.
 export module lamina:graph.workspace;
 import :context;
 import :core;
@@ -11,55 +11,55 @@ import lamina.std;
 
 namespace lamina::graph {
 
-/// How the operations of a net run on the threads of the workspace's context; results have the same bits.
+/// Scheduling of a net's operations on the threads of the workspace's context; results are bitwise equal.
 export enum class execution : std::uint8_t {
-  simple,  ///< one after the other; threads share the work within each
-  dag,     ///< those that do not depend on each other at once; on one thread as `simple`
-  async,   ///< as `dag`; `start` is for nets of any kind
+  simple,  ///< sequential; threads share the work of each operation
+  dag,     ///< independent operations run in parallel; on one thread like `simple`
+  async,   ///< same as `dag`; `start` works with any mode
 };
 
 struct create_options {
-  bool overwrite = false;  // replaces a net of the name
+  bool overwrite = false;  // replaces an existing net with this name
   graph::execution execution = graph::execution::simple;
   memory_sharing memory = memory_sharing::best;
 };
 
-/// A net, or steps one after the other or at once, a number of times.
+/// Runs a net, or nested steps sequentially or concurrently, `times` times.
 export struct execution_step {
   std::string net{};
   std::vector<execution_step> steps{};
   std::int64_t times = 1;
-  std::string stop_when{};  // a blob of one element: no iteration comes after one that leaves it other than 0
-  bool concurrent = false;  // each of its steps has a thread of its own; none writes what another one touches
-  // Above 0: not one of the steps in their order, but runs between the nets of the others each so many milliseconds, and
-  // once after them.
+  std::string stop_when{};  // a blob of one element: iteration stops once it is not 0
+  bool concurrent = false;  // each nested step has its own thread; none may write a blob that another one uses
+  // Above 0: a periodic step, outside the order of the others. It runs between their nets every `every_ms`
+  // milliseconds, and once at the end.
   double every_ms = 0;
 };
 
-/// What an operation of a net, or several that run as one, costs in a run.
+/// Cost of an operation, or of several fused ones, in a run of a net.
 struct operation_cost {
   std::string operation, where;  // as in `explain`, and the place in the user's code
   tensor_type result;
   double flops = 0;
   std::size_t bytes = 0;   // read and written
-  double nanoseconds = 0;  // of a run; 0 where nothing was timed
+  double nanoseconds = 0;  // per run; 0 if not timed
 };
-/// What runs of a net took.
+/// Run times of a net.
 struct net_times {
   double least_ns = 0, median_ns = 0;        // of whole runs
-  std::vector<operation_cost> operations{};  // with the mean time of each
-  double rest_ns = 0;                        // of copies that belong to no operation
+  std::vector<operation_cost> operations{};  // with mean times
+  double rest_ns = 0;                        // copies that belong to no operation
 };
-/// Bytes that a run of a net works in.
+/// Working memory of a run of a net, in bytes.
 struct memory_estimate {
-  std::size_t arena = 0;                // of results, as they share memory
-  std::size_t least = 0;                // most bytes that are alive at once
-  std::size_t unshared = 0;             // of results, if none shared memory
-  std::size_t scratch = 0, packed = 0;  // of kernels, and of weights in the form that these read
+  std::size_t arena = 0;                // results, with memory sharing
+  std::size_t least = 0;                // maximum of simultaneously live bytes, a lower bound of `arena`
+  std::size_t unshared = 0;             // results, without memory sharing
+  std::size_t scratch = 0, packed = 0;  // scratch of kernels; packed weights
 };
 
-/// A run that is under way. Its destructor waits for it; an error that no `wait` has raised is raised by the next call on
-/// the run's space, once.
+/// Handle of an asynchronous run. Its destructor waits for the run; an error that no `wait` has raised is raised once,
+/// by the next call on the run's space.
 export class running {
  public:
   running();
@@ -67,7 +67,7 @@ export class running {
   running& operator=(running&&) noexcept;
   ~running();
   bool done() const;
-  /// Errors: the error of the run, each time.
+  /// Waits for the run. Errors: the error of the run, on each call.
   void wait();
 
  private:
@@ -77,9 +77,9 @@ export class running {
   std::shared_ptr<implementation> impl_;
 };
 
-/// Blobs by name, and nets that run on them. A run is one run of one plan: it reads blobs, and writes those that the net
-/// names or assigns when it has ended without an error. For one thread at a time. While a run that was started is under
-/// way, its space does nothing else: state_error; as for one that was moved, which has no spaces any more.
+/// Named blobs, and nets that run on them. A run executes one plan: it reads blobs, and after success writes the blobs
+/// that the net names or assigns. Not thread-safe. During an asynchronous run, other calls on its space raise a
+/// state_error, and so does a moved-from workspace.
 export class workspace {
  public:
   explicit workspace(std::shared_ptr<context> where = nullptr);
@@ -89,9 +89,9 @@ export class workspace {
 
   // ---- blobs
 
-  /// A copy of a tensor under a name; one that is there is replaced.
+  /// Stores a copy of a tensor under a name, replacing an existing blob.
   void feed(std::string_view name, const any_tensor& v);
-  /// A copy of a blob. Errors: value_error where there is none, with the nearest name.
+  /// A copy of a blob. Errors: value_error for an unknown name, with the nearest one.
   any_tensor fetch(std::string_view name) const;
   template <Element T> std::vector<T> fetch_numbers(std::string_view name) const {
     const any_tensor t = fetch(name);
@@ -101,43 +101,44 @@ export class workspace {
   bool has(std::string_view name) const;
   std::vector<std::string> blobs() const;
 
-  // ---- spaces: each has blobs and nets of its own
+  // ---- spaces: each has its own blobs and nets
 
   /// Errors: value_error for an unknown space unless `create` is set.
   void switch_to(std::string_view space, bool create = false);
   const std::string& current() const;
   std::vector<std::string> spaces() const;
-  /// Forgets blobs and nets of the current space.
+  /// Deletes the blobs and nets of the current space.
   void reset();
 
   // ---- nets
 
-  /// Takes the present state of a net. Errors: state_error for a net of the same name, unless it may be replaced.
+  /// Takes a snapshot of a net. Errors: state_error for an existing net with this name, unless `overwrite` is set.
   void create(const net& n, const create_options& = {});
   std::vector<std::string> nets() const;
-  /// Runs a net a number of times. Errors: value_error for a net or a blob that is not there, and for a number below 0;
-  /// shape_error, type_error for a blob of another type than the net takes; errors of its operations, with operation and place.
-  /// Results of the runs before the failing one stay.
+  /// Runs a net `times` times. Errors: value_error for an unknown net or blob, and for `times` below 0;
+  /// shape_error, type_error for a blob whose type the net does not accept; errors of operations, with operation and
+  /// place. Results of the runs before the failing one are kept.
   void run(std::string_view name, std::int64_t times = 1);
-  /// The same without waiting for it. Errors: state_error while another run is under way in the space.
+  /// Starts the run asynchronously. Errors: state_error while another run is in progress in the space.
   running start(std::string_view name, std::int64_t times = 1);
-  /// Runs a plan of steps. Errors: errors of its nets; value_error for a step that is net and steps at once, or neither,
-  /// whose `stop_when` is not a blob of one element, for numbers below 0, or for concurrent steps where one writes a
-  /// blob that another one uses: nothing has run then.
-  /// If several concurrent steps fail, the first in time gives the type of the error, which is also a `worker_failures`.
+  /// Runs a plan of steps. Errors: errors of its nets; value_error, before anything runs, for a step with both a net
+  /// and steps, or neither, for a `stop_when` that is not a blob of one element, for numbers below 0, or for concurrent
+  /// steps of which one writes a blob that another one uses.
+  /// If several concurrent steps fail, the first in time determines the type of the error, which is also a
+  /// `worker_failures`.
   void run(const execution_step& plan);
-  /// Runs a net that need not be created.
+  /// Runs a net without creating it.
   void run_once(const net& n);
-  /// Describes a run on the present blobs: operations, shapes, flops, bytes. Errors: as a run.
+  /// Describes a run on the current blobs: operations, shapes, flops, bytes. Errors: as a run.
   std::string explain(std::string_view name);
-  /// The same by operation. Where extents are counted when the net runs, its segments come one after the other; all
-  /// after the first are for the largest number of rows.
+  /// Costs by operation. For a net with data-dependent shapes, lists its segments in order; all
+  /// after the first assume the maximum number of rows.
   std::vector<operation_cost> costs(std::string_view name);
-  /// Runs a net, some times first that do not count, and says how long whole runs and each of its operations took; operations
-  /// are timed in as many runs of their own, one after the other. Blobs change with each of these runs. Errors: as a
-  /// run; value_error below one time. A segment has its operations once for each extents that were counted.
+  /// Measures whole runs and each operation after `warm_up` untimed runs; operations are timed sequentially in `times`
+  /// separate runs. Every run changes blobs. Errors: as a run; value_error for `times` below 1. Operations of a segment
+  /// are listed once per data-dependent shape that occurred.
   net_times benchmark(std::string_view name, std::int64_t times = 10, std::int64_t warm_up = 1);
-  /// Memory of a run: the sum over segments, and `least` of the largest segment. Errors: as a run.
+  /// Memory of a run: sums over segments, but `least` is the maximum over them. Errors: as a run.
   memory_estimate estimate_memory(std::string_view name, memory_sharing how = memory_sharing::best);
 
  private:

@@ -19,7 +19,7 @@ namespace lamina::graph {
 // Not the unnamed namespace: `workspace::implementation`, which has linkage, has members of these types.
 namespace workspaces {
 
-// A blob in a space. `version` counts what wrote it, so that nets see what another one did; 0: it has memory, and no value.
+// A blob in a space. `version` counts writes, so that nets notice writes by others; 0: allocated, but no value yet.
 struct slot {
   any_tensor value;
   std::uint64_t version = 0;
@@ -40,7 +40,7 @@ any_tensor cleared(storage memory, const tensor_type& type) {
   return any_tensor(std::move(memory), type);
 }
 
-// Calls f; its error is told again as one of this net.
+// Calls f; prefixes its errors with the name of the net.
 template <class F> void as_of(const runnable& n, F f) {
   auto again = [&](error_kind kind, const std::exception& e) {
     text t;
@@ -57,7 +57,7 @@ template <class F> void as_of(const runnable& n, F f) {
 
 operation_cost cost_of(const plan_line& l) { return {l.what, l.where, l.result, l.flops, l.bytes}; }
 
-// A net in a space: its executors, and the blobs that they read and write.
+// A net created in a space: its executors, and the blobs that they read and write.
 class instance {
  public:
   instance(std::shared_ptr<const runnable> n, slots& blobs, std::shared_ptr<context> where, const create_options& o)
@@ -107,13 +107,13 @@ class instance {
     return m;
   }
   void run(std::int64_t times) { run(times, nullptr); }
-  // Where nets run at once: `making` guards what they share while they get ready.
+  // For concurrent nets: `making` guards shared data during preparation.
   void run(std::int64_t times, std::mutex* making) {
     if (times <= 0) return;
     as_of(*net_, [&] {
       auto lock = making ? std::unique_lock(*making) : std::unique_lock<std::mutex>();
       look();
-      if (session_.in_segments()) {  // which get ready in turn, between the runs of others
+      if (session_.in_segments()) {  // segments are prepared during the run: keep the lock
         for (std::int64_t i = 0; i < times; ++i) run_in_segments();
         return;
       }
@@ -167,7 +167,7 @@ class instance {
     return t;
   }
 
-  // Blobs that a run touches.
+  // Blobs that a run reads or writes.
   std::vector<std::string> reads() const {
     std::vector<std::string> all;
     for (const auto& i : inputs_) all.push_back(i.name);
@@ -202,7 +202,7 @@ class instance {
     }
     return *b.at;
   }
-  // Where in the user's code the net says that it takes a blob, as the end of a message.
+  // Message suffix with the place in the user's code where the net declares a blob.
   std::string taken_at(const std::string& blob) const {
     const auto at = net_->where.find(blob);
     return at == net_->where.end() ? std::string() : "; the net takes it at " + at->second;
@@ -214,7 +214,7 @@ class instance {
     detail::raise(is.element == b.type.element ? error_kind::shape : error_kind::type, t);
   }
 
-  // What the blobs are now: states that are read, and the shapes of inputs.
+  // Refreshes states and input shapes from the current blobs.
   void look() {
     bool moved = !made_;
     for (auto& s : states_) {
@@ -240,7 +240,7 @@ class instance {
       shapes_.push_back(i.at->value.shape());
     }
   }
-  // What the run gives has extents that are known only then: a blob is exchanged when the run is over.
+  // Runs a net with data-dependent shapes; exchanges the output blobs after the run, when their shapes are known.
   void run_in_segments(std::vector<timed_plan>* times = nullptr) {
     look_for_outputs();
     {
@@ -253,12 +253,12 @@ class instance {
     written();
   }
 
-  // By the names of this net: its plan may be that of an equal one, which calls them otherwise.
+  // Binds outputs by this net's names; its plan may be shared with an equal net that uses other names.
   void look_for_outputs() {
     if (outputs_.empty())
       for (const auto& o : net_->body->outputs()) outputs_.push_back({o.name, {}, &blobs_[o.name]});
   }
-  // The executor for that, with all memory bound.
+  // The executor for the current shapes, with all memory bound.
   executor& ready() {
     executor& e = session_.at(view<const shape>(shapes_));
     bind(e);
@@ -274,7 +274,7 @@ class instance {
       e.bind_output(i, v.mutable_data());
     }
   }
-  // After a run: its blobs have new numbers.
+  // Increments the versions of the blobs that a run wrote.
   void written() {
     for (auto s : assigned_) states_[s].seen = ++states_[s].at->version;
     for (auto& o : outputs_) ++o.at->version;
@@ -290,10 +290,10 @@ class instance {
   session session_;
   bool made_ = false;
   std::vector<shape> shapes_;
-  std::vector<any_tensor> next_;  // what the next run in segments writes
+  std::vector<any_tensor> next_;  // output buffers of the next segmented run
 };
 
-// A run that was started: it is over when its space is.
+// An asynchronous run; joined when its space is destroyed.
 class started {
  public:
   started() = default;
@@ -329,13 +329,13 @@ template <class Map> std::vector<std::string> names_in(const Map& all) {
 }  // namespace workspaces
 using namespace workspaces;
 
-// ---- runs under way -------------------------------------------------------------------------------------------------
+// ---- asynchronous runs ----------------------------------------------------------------------------------------------
 
 struct running::implementation {
   std::string net;
   std::atomic<bool> done{false};
   std::exception_ptr error{};
-  bool told = false, left = false;  // whether somebody has asked for the error; whether nobody can any more
+  bool told = false, left = false;  // the error was requested; the handle is gone
   const std::uint32_t process = detail::process_number();
   std::mutex joining;
   std::thread thread;
@@ -344,7 +344,7 @@ struct running::implementation {
     std::lock_guard lock(joining);
     if (thread.joinable()) thread.join();
   }
-  // A forked child has no thread of its parent: there is nothing to wait for, and the thread's handle is given up.
+  // In a forked child, the parent's thread does not exist: leak its handle instead of joining.
   void abandon() {
     if (!thread.joinable()) return;
     if (!done)
@@ -381,7 +381,7 @@ struct workspace::implementation {
   std::shared_ptr<context> where;
   std::map<std::string, std::unique_ptr<space>, std::less<>> spaces;
   std::string current = "default";
-  // The current space, in which nothing runs.
+  // The current space. Errors: state_error while an asynchronous run is in progress in it.
   space& here() const {
     space& s = *spaces.find(current)->second;
     if (s.under_way.run()) {
@@ -493,7 +493,7 @@ running workspace::start(std::string_view name, std::int64_t times) {
   instance& net = all().net(name);
   auto r = std::make_shared<running::implementation>();
   r->net = name;
-  auto* run = r.get();  // which outlives the thread
+  auto* run = r.get();  // outlives the thread
   r->thread = detail::start_thread("workspace", 1, 1, [run, &net, times] {
     try {
       net.run(times);
@@ -519,21 +519,21 @@ void workspace::run_once(const net& n) { instance(n.to_run(), all().here().blobs
 
 namespace {
 
-// Runs a plan of steps: nets on one thread or several, and between them what is to run every so often.
+// Runs a plan of steps: nets on one or several threads, and periodic steps between them.
 class step_runner {
  public:
   explicit step_runner(space& s) : space_(s) {}
 
-  // Nothing runs where a plan is wrong.
+  // Validates a plan before anything runs.
   void check(const execution_step& plan) const {
-    std::set<std::string> made;  // by the nets of the plan, whenever they run
+    std::set<std::string> made;  // blobs that any net of the plan writes
     each_net(plan, [&](const instance& net) {
       for (auto& b : net.writes()) made.insert(std::move(b));
     });
     check(plan, made);
   }
 
-  // `alone`: between the nets of all other steps.
+  // `alone`: runs exclusively, between the nets of all other steps.
   void run(const execution_step& s, bool alone = false) {
     std::vector<std::shared_ptr<due>> mine;
     for (const auto& part : s.steps)
@@ -567,7 +567,7 @@ class step_runner {
       if (at == space_.blobs.end() || at->second.version == 0) no_such("blob", s.stop_when, space_.blobs);
       check_stop(s.stop_when, at->second.value.type());
     }
-    std::map<std::string, std::size_t> writer, reader;  // by blob, steps counted from 1
+    std::map<std::string, std::size_t> writer, reader;  // 1-based step by blob
     for (std::size_t i = 0; i < s.steps.size(); ++i) {
       check(s.steps[i], made);
       if (!s.concurrent || s.steps[i].every_ms > 0) continue;
@@ -606,7 +606,7 @@ class step_runner {
       const auto& net = *space_.nets.find(s.net)->second;
       for (auto& b : net.reads()) t.read.insert(std::move(b));
       for (auto& b : net.writes()) t.written.insert(std::move(b));
-      t.written.insert("net " + s.net);  // it has one memory
+      t.written.insert("net " + s.net);  // a net has a single working memory
     }
     if (!s.stop_when.empty()) t.read.insert(s.stop_when);
     for (const auto& part : s.steps)
@@ -625,7 +625,7 @@ class step_runner {
       try {
         run(*parts[static_cast<std::size_t>(i)]);
       } catch (...) {
-        failed_ = true;  // the others end after the nets that they run now
+        failed_ = true;  // the others stop after their current net
         throw;
       }
     });
@@ -673,7 +673,7 @@ class step_runner {
     });
   }
 
-  // ---- what runs every so often
+  // ---- periodic steps
   std::shared_ptr<due> add_due(const execution_step& s) {
     auto d = std::make_shared<due>(due{&s, {}});
     d->advance();
@@ -698,7 +698,7 @@ class step_runner {
     if (alone) return f();
     std::unique_lock lock(turn_);
     changed_.wait(lock, [&] { return !alone_; });
-    alone_ = true;  // no net begins from here on
+    alone_ = true;  // no other net starts from here on
     changed_.wait(lock, [&] { return active_ == 0; });
     lock.unlock();
     const auto leave = [&] {
@@ -716,7 +716,7 @@ class step_runner {
   }
 
   space& space_;
-  std::mutex making_;  // what nets share while they get ready
+  std::mutex making_;  // guards shared data during preparation of nets
   std::mutex turn_;
   std::condition_variable changed_;
   int active_ = 0;

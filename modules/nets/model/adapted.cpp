@@ -1,4 +1,4 @@
-// Low-rank adapters in programs: what becomes of a traced program whose weights have them.
+// Low-rank adapters in programs: rewrites a traced program whose weights have adapters.
 module lamina:model.adapted;
 import :core;
 import :dtype;
@@ -16,7 +16,7 @@ import lamina.std;
 
 namespace lamina {
 
-/// Which axis of a matrix has the channels, where a node is a product with it whose last axis has those of the result; else -1.
+/// Channel axis of the matrix if the node is a product with it whose result has its channels on the last axis; else -1.
 inline int channels_of_matrix(const program& p, const node& n) {
   if (n.kind != node_kind::operation || !n.op->channels || n.inputs.size() != 2 || n.results.size() != 1) return -1;
   const shape &w = p.type(n.inputs[1]).dims, &y = n.results[0].dims;
@@ -25,8 +25,8 @@ inline int channels_of_matrix(const program& p, const node& n) {
   return at.result == y.rank - 1 ? at.weights : -1;
 }
 
-/// The extents of the factors of an adapter: a [rank, in], b [out, rank]. `in` and `out` of a weight that is no matrix are all of its
-/// axes but the first, and the first.
+/// Shapes of the factors of an adapter: a [rank, in], b [out, rank]. For a weight that is not a matrix, `out` is its
+/// first extent and `in` the product of the others.
 struct factor_shapes {
   shape a, b;
 };
@@ -52,14 +52,14 @@ struct adapter_values {
   }
 };
 
-/// Copies a program with adapters: to a product y of x and an adapted matrix it adds scale (x a^T) b^T, which is cheap where the rank is
-/// low; whatever else reads an adapted weight reads the weight with the product of both factors added. Assignments are copied.
+/// Copies a program with adapters. Adds scale (x a^T) b^T to a product y of x and an adapted matrix, which is cheap for
+/// a low rank; other readers of an adapted weight read the weight plus the product of both factors. Copies assignments.
 inline std::vector<value> with_adapters(const program& plain, program& into, view<const weight_adapter> adapters,
                                         view<const value> inputs) {
   rewriter copy(plain, into);
   for (std::size_t i = 0; i < inputs.size(); ++i) copy.set({plain.inputs()[i], 0}, inputs[i]);
-  std::map<std::int32_t, adapter_values> of;  // by the node of the weight
-  std::map<std::int32_t, value> whole;        // the weight with its adapter, where that is read
+  std::map<std::int32_t, adapter_values> of;  // by node of the weight
+  std::map<std::int32_t, value> whole;        // weight plus adapter, for weights whose sum is read
   const auto adapted = [&](value_id v) {
     const auto at = of.find(v.node);
     if (at == of.end()) return copy.at(v);

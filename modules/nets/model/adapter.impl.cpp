@@ -34,7 +34,7 @@ namespace {
 using lora = lora_access;
 constexpr std::string_view suffixes[] = {".lora_a", ".lora_b", ".lora_scale"};
 
-// Whether products with a weight take it as [in, out].
+// Whether matrix products use the weight as [in, out].
 bool is_transposed(const program& p, std::string_view weight) {
   bool any = false;
   for (const auto& n : p.nodes()) {
@@ -56,19 +56,19 @@ const weight_adapter* adapter_of(view<const weight_adapter> all, std::string_vie
   return at == all.end() ? nullptr : at;
 }
 
-// Copies of the parameters of a model but the factors of some adapters.
+// Copies the parameters of a model, except the factors of the given adapters.
 parameter_store without_factors(const model_core& net, view<const weight_adapter> which) {
   parameter_store kept;
   for (const auto& p : net.parameters())
     if (!is_factor(which, p.name())) kept.add(p.name(), p.copy(), p.role(), p.trainable());
   return kept;
 }
-// Whatever is no factor of an adapter is not trained.
+// Freezes all parameters that are not factors of an adapter.
 void freeze_others(parameter_store& all, view<const weight_adapter> adapters) {
   for (auto& p : all)
     if (p.role() == state_role::parameter && !is_factor(adapters, p.name())) p.trainable(false);
 }
-// Refuses names that others have.
+// Raises an error if the adapter's parameter names are taken.
 void check_free(const parameter_store& all, const weight_adapter& a) {
   text t;
   for (const auto& name : {a.a(), a.b()})

@@ -1,4 +1,4 @@
-// Parameters in files.
+// Saving and loading parameters.
 module lamina:model.file.impl;
 import :core;
 import :dtype;
@@ -14,7 +14,7 @@ namespace lamina {
 
 using wanted_parameter = std::pair<std::string, tensor_type>;
 
-// Whether a file of parameters has it.
+// Whether parameter files include it.
 bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
 
 void save_parameters(const parameter_store& store, const std::string& path,
@@ -26,7 +26,7 @@ void save_parameters(const parameter_store& store, const std::string& path,
 }
 
 namespace {
-// PyTorch keeps with the statistics of a batch norm how many batches it has seen; nothing here depends on that number.
+// Recognizes PyTorch's batch counter beside the running statistics of a batch norm, which is ignored.
 bool counts_batches(const safetensors_reader::entry& t, const auto& is_known) {
   constexpr std::string_view count = ".num_batches_tracked";
   if (!t.name.ends_with(count) || t.type != tensor_type{dtype::int64, {}}) return false;
@@ -37,7 +37,7 @@ bool counts_batches(const safetensors_reader::entry& t, const auto& is_known) {
 namespace {
 using file_entry = safetensors_reader::entry;
 
-// What a file has for the parameters that are wanted: for each its entry, or null.
+// File entries of the wanted parameters; null if missing.
 struct file_match {
   std::vector<const file_entry*> found;
   load_report report;
@@ -82,7 +82,7 @@ file_match match(const safetensors_reader& file, view<const wanted_parameter> wa
   return m;
 }
 
-// Raises the error for the first state that does not fit and may not be left out, with the number of all.
+// Raises the error for the first mismatch that the options do not allow, with the total number.
 void check(const load_report& r, const std::string& path, const load_options& o) {
   text t;
   t << path << ": parameter `";
@@ -103,7 +103,7 @@ void check(const load_report& r, const std::string& path, const load_options& o)
   detail::raise(error_kind::file, t);
 }
 
-// Parameters of a store that a file has.
+// Names and types of the parameters that a file of this store includes.
 std::vector<wanted_parameter> saved_of(const parameter_store& store) {
   std::vector<wanted_parameter> wanted;
   for (const auto& p : store)
@@ -129,7 +129,8 @@ std::string load_report::print() const {
   return all;
 }
 
-// The values of parameters from a file, each in memory of its own; `model` may have states of other names that are there.
+// Reads parameters from a file, each into its own memory. The file may also contain states that `model` has under other
+// names.
 std::vector<any_tensor> read_parameters(view<const wanted_parameter> wanted, const parameter_store* model,
                                         const std::string& path) {
   const safetensors_reader file(path);
@@ -145,7 +146,7 @@ load_report load_parameters(parameter_store& store, const std::string& path, con
   const safetensors_reader file(path);
   file_match m = match(file, wanted, &store, path, options);
   check(m.report, path, options);
-  // All of them before one is changed, and then into the memory that executors are bound to.
+  // Read all values before changing any; then copy into the memory that executors are bound to.
   std::vector<any_tensor> values;
   for (const auto* e : m.found) values.push_back(e ? file.read(*e) : any_tensor());
   for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -1,4 +1,4 @@
-// A model: a topology with its parameters. Its layers are traced once into a program; each input shape has a plan.
+// Models: a topology with its parameters. The layers are traced once into a program; each input shape gets a plan.
 export module lamina:model;
 import :context;
 import :core;
@@ -28,7 +28,7 @@ namespace lamina {
 
 // ---- tracing --------------------------------------------------------------------------------------------------------
 
-/// A state that a trace takes as an input of its program, for layers whose states are leaves of expressions.
+/// A state that a trace turns into an input of its program, for layers whose states are leaves of expressions.
 struct traced_leaf {
   std::string path;
   tensor_type type;
@@ -38,11 +38,11 @@ struct traced_leaf {
   value at;
 };
 struct traced_leaves {
-  std::vector<traced_leaf> all;                         // in the order in which the layers ask for them
-  std::vector<std::pair<std::size_t, value>> assigned;  // new values of states, by number
+  std::vector<traced_leaf> all;                         // in the order of first use by the layers
+  std::vector<std::pair<std::size_t, value>> assigned;  // new values of states, by index in `all`
 };
 
-/// Is told of each layer that a trace enters and leaves; layers inside it come between.
+/// Callbacks at the start and the end of each layer of a trace; calls nest as the layers do.
 struct trace_listener {
   virtual void entered(view<const label> path, std::string_view kind, view<const label> inputs,
                        view<const label> outputs, view<const value> in) = 0;
@@ -59,18 +59,18 @@ struct trace_walk {
   std::int64_t seed = 0;
   dtype element = dtype::float32;
   bool training = false;
-  bool random = false;  // the generator was asked for
+  bool random = false;  // whether a layer requested the generator
   bool (*trainable)(view<const label> path) = nullptr;
-  traced_leaves* leaves = nullptr;  // where states become inputs; the store is not used then
-  const name_map* names = nullptr;  // of states that are shared under another name
-  // In the iteration of a scan: the walk around it, and which of its values the iteration reads, each with its value here.
+  traced_leaves* leaves = nullptr;  // if set, states become inputs and the store is unused
+  const name_map* names = nullptr;  // renames states that are shared under another name
+  // In the body of a scan: the enclosing walk, and the enclosing values that the body reads, paired with its inputs.
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
-  std::vector<std::string> met{};  // states that were asked for, where names are shared
+  std::vector<std::string> met{};  // paths of requested states; recorded only if `names` is set
 };
 
-/// The scope in which layers run over values of a program: parameters are states found by their path.
+/// Scope that runs layers on values of a program. Parameters are states, found by path.
 class trace_scope {
  public:
   explicit trace_scope(trace_walk& walk) : walk_(&walk) {}
@@ -78,7 +78,7 @@ class trace_scope {
 
   value parameter(std::string_view name, const shape& dims, const initializer& how) const;
   value state(std::string_view name, const shape& dims, double initial) const;
-  /// Numbers that are no parameter: never initialized, saved or updated.
+  /// A constant tensor, not a parameter: never initialized, saved or updated.
   value constant(const shape& dims, double v) const;
   void assign(const value& state, const value& v) const;
   bool training() const { return walk_->training; }
@@ -94,13 +94,13 @@ class trace_scope {
     std::array<value, detail::output_count<L>()> out;
     auto path = walk_->into.path;
     detail::run_layer(inner, layer, view<const value>(inputs, sizeof...(V)), view<value>(out));
-    walk_->into.path = std::move(path);  // what follows is the caller's own
+    walk_->into.path = std::move(path);  // restore the path for the caller's own operations
     if constexpr (detail::output_count<L>() == 1) return out[0];
     else return out;
   }
-  /// Walks along the first axis of sequences of one length: `body(scope, carries, slices, results)` is run once and
-  /// gives the next carries, then what each iteration gives. `results` are the last carries, then the others stacked along a
-  /// new first axis. `Self` is the scope that the layers of the iteration see: this class, or one made of it.
+  /// Scans the first axis of sequences of equal length. `body(scope, carries, slices, results)` is traced once; it sets
+  /// `results` to the next carries, then the outputs of the iteration. The scan's `results` are the final carries, then
+  /// the outputs stacked along a new first axis. `Self` is the scope type that the body sees: this class or a wrapper.
   template <class Self, class F> void scan(const Self&, view<const value> carries, view<const value> sequences,
                                            view<value> results, F body, bool reverse) const {
     auto iteration = std::make_shared<program>();
@@ -113,9 +113,9 @@ class trace_scope {
     body(scope, view<const value>(first), view<const value>(slices), view<value>(made));
     finish_scan(std::move(iteration), inner, carries, sequences, made, results, reverse);
   }
-  /// In an iteration: a value of the program around it, the same in every iteration.
+  /// Inside a scan body: imports a value of the enclosing program as a loop invariant.
   value outside(const value& v) const;
-  /// Called before each layer: errors then begin with its path.
+  /// Called before each layer. Later errors begin with the layer's path.
   template <Layer L> bool enter(const L& layer, view<const value> in) const {
     enter({detail::layer_kind(layer), detail::layer_inputs(layer), detail::layer_outputs(layer), &layer,
            [](const void* l, view<const tensor_type> types, text& why) {
@@ -128,13 +128,13 @@ class trace_scope {
     if (walk_->listener) walk_->listener->left(out);
   }
   bool failed() const { return false; }
-  /// Refuses to run with a message. Errors: shape_error.
+  /// Raises an error that begins with the layer's path. Errors: shape_error.
   [[noreturn]] void refuse(std::string_view why) const;
-  /// Calls f with the names that lead to this layer.
+  /// Calls f with the path of this layer as labels.
   template <class F> auto with_path(F&& f) const { return f(view<const label>(path_)); }
 
  private:
-  // A layer as the part of a trace sees it that is no template.
+  // Type-erased layer for the non-template part of a trace.
   struct entered_layer {
     std::string_view kind;
     view<const label> inputs, outputs;
@@ -157,18 +157,18 @@ class trace_scope {
   std::vector<label> path_;
 };
 
-/// The name of the generator's state.
+/// Name of the random generator's state.
 inline constexpr std::string_view generator_name = "generator";
 
-// ---- the part of a model that is no template ------------------------------------------------------------------------
+// ---- non-template part of a model -----------------------------------------------------------------------------------
 
-/// An input or output of a net, as far as its shape is known before a run.
+/// Name and type of an input or output of a net; the shape may have symbolic extents.
 export struct named_type {
   std::string name;
   tensor_type type;
 };
-/// An adapter of a weight: the model computes with the weight and `scale` times the product of the factors b [out, rank] and a [rank, in],
-/// which are parameters. `transposed`: the weight is [in, out].
+/// Low-rank adapter of a weight: the model computes with weight + scale * b a, where the factors b [out, rank] and
+/// a [rank, in] are parameters. `transposed`: the weight is [in, out].
 struct weight_adapter {
   std::string weight;
   std::int64_t rank = 0;
@@ -177,45 +177,46 @@ struct weight_adapter {
   std::string a() const { return weight + ".lora_a"; }
   std::string b() const { return weight + ".lora_b"; }
 };
-/// The parts of a model type at run time.
+/// Run-time description of a model type.
 struct model_definition {
   std::vector<named_type> inputs;
   std::vector<named_type> outputs;
   dtype element = dtype::float32;
   void (*trace)(trace_scope& scope, view<const value> in, view<value> out) = nullptr;
   bool (*trainable)(view<const label> path) = nullptr;
-  name_map names{};                     // of parameters that are shared under another name
-  std::shared_ptr<const program> of{};  // the program of a net without layers, in place of a trace
+  name_map names{};                     // renames parameters that are shared under another name
+  std::shared_ptr<const program> of{};  // the program of a net without layers; replaces `trace`
   std::vector<weight_adapter> adapters{};
 };
 
-/// How a model is made and run.
+/// Options for constructing and running a model.
 export struct model_options {
   std::int64_t seed = 0;
   int threads = 1;
   pass_options passes{};
-  /// Threads or a scheduler, and the cache of plans, of several models; `threads` does not count then.
+  /// Context shared by several models: threads or a scheduler, and the plan cache. If set, `threads` is ignored.
   std::shared_ptr<context> where{};
-  /// Names of parameters that are replaced by others: layers then share a parameter, and its gradient is the sum over both.
+  /// Parameter names to replace by others. Layers then share a parameter, and its gradient is the sum over its uses.
   name_map tie{};
 };
 
-/// Traces a definition into a program with the definition's inputs; outputs are not yet roots.
+/// Traces a definition into a program that has the definition's inputs. Returns the outputs; they are not roots yet.
 std::vector<value> trace(const model_definition& d, program& into, parameter_store& store, std::int64_t seed,
                          bool training, view<const value> inputs);
 
-/// Where input extents do not fit a program traced from a definition: the error that names the layer.
+/// Raises the error that names the layer, for input shapes that do not fit a program traced from a definition.
 void explain_mismatch(const model_definition& d, view<const shape> inputs);
 
-/// How states are taken from a file. As it is, the file must have those of the model and no others, each with its shape and type.
+/// Options for loading states. By default the file must contain exactly the states of the model, with equal shapes and
+/// types.
 export struct load_options {
-  /// New names of states in the file, by pattern: `{"encoder.*", "backbone.*"}`. The first that fits counts.
+  /// Renames states of the file by pattern: `{"encoder.*", "backbone.*"}`. The first matching pattern applies.
   std::vector<name_pattern> renames{};
-  bool allow_missing = false;     ///< states of the model that the file has not stay as they are
-  bool allow_unexpected = false;  ///< states of the file that the model has not are passed over
-  bool allow_mismatched = false;  ///< states of another shape or element type stay as they are
+  bool allow_missing = false;     ///< states of the model that are not in the file keep their values
+  bool allow_unexpected = false;  ///< states of the file that are not in the model are ignored
+  bool allow_mismatched = false;  ///< states whose shape or element type differs keep their values
 };
-/// What a file has for a model, by names in the model.
+/// Result of matching a file with a model, by the model's names.
 export struct load_report {
   struct mismatch {
     std::string name;
@@ -227,12 +228,13 @@ export struct load_report {
   std::string print() const;
 };
 
-/// Takes parameters and running statistics from a file; nothing is changed where it fails. PyTorch's `num_batches_tracked` beside
-/// running statistics is passed over.
-/// Errors: file_error naming file, parameter and expectation, and how many others there are that do not fit; value_error for a
-/// pattern that fits no state of the file.
+/// Loads parameters and running statistics from a file; changes nothing on failure. Ignores PyTorch's
+/// `num_batches_tracked` beside running statistics.
+/// Errors: file_error with file, parameter, expectation and the number of further mismatches; value_error for a pattern
+/// that matches no state of the file.
 load_report load_parameters(parameter_store& store, const std::string& path, const load_options& options = {});
-/// What `load_parameters` would do and would refuse. Errors: file_error for a file that cannot be read; value_error as there.
+/// Reports what `load_parameters` would load and reject. Errors: file_error for an unreadable file; value_error as
+/// there.
 load_report compare_parameters(const parameter_store& store, const std::string& path, const load_options& options = {});
 
 /// Parameters, programs and plans of a model.
@@ -240,7 +242,7 @@ export class model_core {
  public:
   model_core(model_definition d, const model_options& o)
       : model_core(std::move(d), o, std::make_unique<parameter_store>()) {}
-  /// With parameters that are there already; those that are not are made.
+  /// Uses existing parameters and creates the missing ones.
   model_core(model_definition d, const model_options& o, std::unique_ptr<parameter_store> parameters);
   model_core(const model_core& o);
   model_core(model_core&&) noexcept;
@@ -250,28 +252,28 @@ export class model_core {
 
   const model_definition& definition() const { return *definition_; }
   const model_options& options() const { return options_; }
-  /// Errors, also of `at`: state_error where the model was given away.
+  /// Errors, also of `at`: state_error for a moved-from model.
   parameter_store& parameters() { return here(), *store_; }
   const parameter_store& parameters() const { return here(), *store_; }
-  /// The program of inference.
+  /// The inference program.
   const program& inference() const { return here(), *inference_; }
   std::shared_ptr<const program> inference_program() const { return inference_; }
   std::shared_ptr<context> where() const { return where_; }
   void threads(int n);
-  /// What runs inference.
+  /// The session that runs inference.
   session& runs() { return here(), session_; }
   executor& at(view<const shape> inputs) { return runs().at(inputs); }
-  /// What runs another program over the parameters, traced from the same definition; errors name layers.
+  /// Session for another program traced from the same definition, on the same parameters; errors name layers.
   session session_of(std::shared_ptr<const program> p, std::shared_ptr<context> where) const;
   /// Errors: as `at`.
   std::shared_ptr<const plan> plan_for(view<const shape> inputs) const;
   std::string explain(view<const shape> inputs) const;
-  /// Takes other adapters, and parameters with theirs: programs are traced again.
+  /// Replaces the adapters, and the parameters including the adapters' factors; traces the programs again.
   void adapt(std::vector<weight_adapter> adapters, parameter_store parameters);
-  /// Leaves a moved-from model.
+  /// Moves the parameters out; the model is then in the moved-from state.
   std::unique_ptr<parameter_store> take_parameters();
 
-  /// Loads parameters and running statistics as `load` of a model does. Errors: as `load_parameters`.
+  /// Loads parameters and running statistics, like `load` of a model. Errors: as `load_parameters`.
   friend load_report load(model_core& net, const std::string& path, const load_options& options = {}) {
     return load_parameters(net.parameters(), path, options);
   }
@@ -290,16 +292,17 @@ export class model_core {
   session session_;
 };
 
-/// Writes parameters and running statistics as safetensors, as a whole or not at all. Errors: file_error.
+/// Writes parameters and running statistics as safetensors, atomically. Errors: file_error.
 void save_parameters(const parameter_store& store, const std::string& path,
                      const std::map<std::string, std::string>& metadata = {});
 // ---- the model ------------------------------------------------------------------------------------------------------
 
-// By its form: Clang 22 finds no member template in a set of several policies where this is asked from another module.
+// Matches by partial specialization: from another module, Clang 22 does not find a member template of a set of several
+// policies.
 template <class T> inline constexpr bool is_policy_set = false;
 template <auto... P> inline constexpr bool is_policy_set<policy_set<P...>> = true;
 
-// The inputs and the policies of a model's arguments: policies come last, if at all.
+// Splits the arguments of a model into inputs and an optional policy set, which comes last.
 template <class... Rest> struct model_arguments;
 template <class Inputs, class... Rest> struct model_arguments_from;
 template <class... In> struct input_list {};
@@ -352,14 +355,14 @@ template <const auto& Topology, class... In, class P> struct model_traits<Topolo
   }
 };
 
-// What the compiler makes of a check, worked out once: true_type where it has nothing to say, false_type where it has, void
-// where the check cannot be evaluated.
+// Outcome of a compile-time check, evaluated once: true_type if its message is empty, false_type if not, void if the
+// check is not a constant expression.
 template <class Check, bool Empty = Check::message().empty()> std::bool_constant<Empty> outcome_of(int);
 template <class Check> void outcome_of(...);
 template <class Check> struct check_outcome {
   using type = decltype(outcome_of<Check>(0));
 };
-// A layer by itself, over operands of unknown shape; a mismatch from before keeps rules quiet.
+// Runs one layer on operands of unknown shape. The preset mismatch message suppresses further shape errors.
 template <const auto& Topology, std::size_t At> constexpr bool runs_alone() {
   const auto& layer = Topology.layers.template get<At>();
   using layer_type = std::remove_cvref_t<decltype(layer)>;
@@ -376,7 +379,7 @@ template <const auto& Topology, std::size_t At> constexpr bool runs_alone() {
 }
 template <const auto& Topology, std::size_t At>
 concept RunsAlone = requires { typename std::bool_constant<runs_alone<Topology, At>()>; };
-/// Words for a net that the compiler cannot run: the first sublayer that it cannot run by itself, else the net as a whole.
+/// Message for a net whose shapes the compiler cannot evaluate: names the first sublayer that is not constexpr, if any.
 template <const auto& Topology> consteval text not_constant() {
   text t;
   if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) {
@@ -394,8 +397,8 @@ template <const auto& Topology> consteval text not_constant() {
   return t;
 }
 
-/// The arguments of a model beside its topology: inputs, then at most one set of policies, of an element type that layers
-/// can compute in.
+/// Checks the arguments of a model after its topology: inputs, then at most one policy set, whose element type must be
+/// float or double.
 template <const auto& Topology, class... Rest> struct model_arguments_check {
   static consteval text message() {
     text t;
@@ -426,7 +429,7 @@ template <const auto& Topology, class... Rest> struct model_arguments_check {
 };
 template <const auto& Topology, class... Rest> using traits_of =
     model_traits<Topology, typename model_arguments<Rest...>::inputs, typename model_arguments<Rest...>::policy_set>;
-// The check of shapes by itself: the traits cannot be made where the layers cannot be run.
+// The shape check without the traits, which cannot be instantiated if the layers are not constexpr.
 template <const auto& Topology, class Inputs, class P> struct shape_message_from;
 template <const auto& Topology, class... In, class P> struct shape_message_from<Topology, input_list<In...>, P> {
   using type = shape_check_with_policies<Topology, dtype_of<element_of_policies<P>>, P, In...>;
@@ -436,7 +439,7 @@ template <const auto& Topology, class... Rest> using shape_message_of =
                                 typename model_arguments<Rest...>::policy_set>::type;
 template <const auto& Topology, class... Rest> using shape_outcome =
     typename check_outcome<shape_message_of<Topology, Rest...>>::type;
-/// That the layers can be run by the compiler.
+/// Checks that the compiler can evaluate the layers.
 template <const auto& Topology, class... Rest> struct model_constant_check {
   static consteval text message() {
     if constexpr (ValidTopology<Topology>) {
@@ -459,14 +462,14 @@ template <const auto& Topology, class... Rest> using model_policies_check =
     sub_policies_check<Topology, typename model_arguments<Rest...>::policy_set>;
 
 namespace detail {
-/// The extents of a call's operand under an input's pattern; a missing leading dimension is 1.
+/// Shape of an operand as seen by an input's pattern: prepends 1 if the leading dimension is missing.
 inline shape call_extents(const shape& pattern, const shape& given) {
   if (given.rank + 1 != pattern.rank) return given;
   shape s{1};
   for (int i = 0; i < given.rank; ++i) s.push_back(given[i]);
   return s;
 }
-/// The shape of one row.
+/// Shape of one row: the shape without its first axis.
 constexpr shape without_leading(const shape& s) {
   shape inner;
   for (int i = 1; i < s.rank; ++i) inner.push_back(s[i]);
@@ -479,13 +482,13 @@ constexpr bool call_fits(const shape& pattern, const shape& given) {
     if (!may_equal(pattern[i + 1], given[i])) return false;
   return true;
 }
-/// Elements in memory; expressions are evaluated first.
+/// An operand with elements in memory; expressions do not match, they must be evaluated first.
 template <class X>
 concept InMemory = requires(const X& x) {
   typename X::element_type;
   x.data().data();
 };
-/// Message about the first operand that is not in memory, as in `input 0 is an expression`.
+/// Message for the first operand that is not in memory, such as `input 0 is an expression`.
 template <class... X> consteval text memory_fault(std::string_view what, std::string_view call) {
   text t;
   std::size_t at = 0;
@@ -543,17 +546,17 @@ template <class Traits, class... X> struct call_check {
   }
 };
 
-/// Whether a call leaves out the leading dimension; its results then lack it too.
+/// Whether a call omits the leading dimension; its results then omit it too.
 template <class Traits, class First> inline constexpr bool leaves_out_leading =
     First::pattern.rank != Traits::patterns[0].rank;
-/// A call left out its leading dimension, and a result has a leading extent that was counted.
+/// Raises the error for a call that omits the leading dimension while an output's leading extent is data-dependent.
 [[noreturn]] void leading_is_counted(std::size_t output, const shape& s);
 template <class Traits, class First, std::size_t Output> consteval shape call_result() {
   const shape& s = Traits::outputs[Output].dims;
   return leaves_out_leading<Traits, First> ? without_leading(s) : s;
 }
 
-/// Runs a session on typed tensors; shared by models and reference models. Several outputs come as `results`.
+/// Runs a session on typed tensors, for models and reference models. Several outputs are returned as `results`.
 template <class Traits, class First, class... X> auto run_model(session& net, const First& first, const X&... x) {
   constexpr std::size_t count = 1 + sizeof...(X);
   std::size_t i = 0;
@@ -585,7 +588,7 @@ template <class Traits, class First, class... X> auto run_model(session& net, co
           output(std::integral_constant<std::size_t, O>{})...};
     }(std::make_index_sequence<Traits::outputs.size()>{});
 }
-/// Message of the free functions of layers for a model, on which they have no effect.
+/// Message of the layers' free functions when called on a model.
 template <fixed_string Function> struct no_layer {
   static consteval text message() {
     text t;
@@ -607,18 +610,19 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   using traits = traits_of<Topology, Rest...>;
   using element_type = typename traits::element_type;
 
-  /// Message of the free functions of layers.
+  /// Message of the layers' free functions.
   template <fixed_string Function, fixed_string> using refused = detail::no_layer<Function>;
 
   explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
 
-  /// Inference. A missing leading dimension is 1 and is missing in the result.
-  /// Errors: shape_error for extents that do not fit.
+  /// Runs inference. An omitted leading dimension counts as 1 and is omitted from the result.
+  /// Errors: shape_error for shapes that do not fit.
   template <class... X> requires accepted<diagnostic<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<traits>(core_.runs(), x...);
   }
-  /// Runs on the caller's memory: one input, one output, all dimensions given. Errors: shape_error, state_error if `out` is shared.
+  /// Runs on the caller's memory: one input, one output, full shapes. Errors: shape_error, state_error if `out` is
+  /// shared.
   template <detail::InMemory X, detail::InMemory Y>
   requires(traits::inputs == 1 && traits::outputs.size() == 1 &&
            dtype_of<typename X::element_type> == traits::elements[0] &&
@@ -639,7 +643,7 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
   const parameter_store& parameters() const { return core_.parameters(); }
   model_core& core() { return core_; }
   const model_core& core() const { return core_; }
-  /// Describes a run for these input extents: operations, layouts, flops, bytes, memory.
+  /// Describes a run for these input shapes: operations, layouts, flops, bytes, memory.
   std::string explain(std::initializer_list<shape> inputs) const {
     return core_.explain({inputs.begin(), inputs.size()});
   }
@@ -656,14 +660,14 @@ export template <const auto& Topology, class... Rest>
 void save(const model<Topology, Rest...>& net, const std::string& path) {
   save_parameters(net.parameters(), path);
 }
-/// Loads a model's parameters and running statistics: all of them from a file that has no others, or as the options say.
-/// `load(net, "encoder.safetensors", {.renames = {{"encoder.*", "backbone.*"}}, .allow_missing = true})` gives what was loaded
-/// and what was not. Nothing is changed where it fails. Errors: as `load_parameters`.
+/// Loads a model's parameters and running statistics. By default the file must contain exactly these states; options
+/// relax that. `load(net, "encoder.safetensors", {.renames = {{"encoder.*", "backbone.*"}}, .allow_missing = true})`
+/// returns what was loaded and what was not. Changes nothing on failure. Errors: as `load_parameters`.
 export template <const auto& Topology, class... Rest>
 load_report load(model<Topology, Rest...>& net, const std::string& path, const load_options& options = {}) {
   return load_parameters(net.parameters(), path, options);
 }
-/// What `load` would do, and would refuse: it changes nothing. Errors: file_error for a file that cannot be read.
+/// Reports what `load` would load and reject, without changing anything. Errors: file_error for an unreadable file.
 export template <const auto& Topology, class... Rest> load_report compare_states(const model<Topology, Rest...>& net,
                                                                                  const std::string& path,
                                                                                  const load_options& options = {}) {

@@ -73,7 +73,7 @@ bool trace_scope::is_trainable(std::string_view name) const {
   return !walk_->trainable || walk_->trainable(names);
 }
 
-// ---- iterations of scans: programs of their own, which read what stands around them as operands of the scan
+// ---- scan bodies: separate programs, which read enclosing values as operands of the scan
 
 trace_walk trace_scope::iteration_walk(program& body) const {
   body.path = walk_->into.path;
@@ -168,7 +168,7 @@ std::vector<value> trace_layers(const model_definition& d, program& into, parame
   into.path.clear();
   if (walk.names) walk.names->check({}, walk.met);
   if (walk.random) {
-    // The generator moves on by one step a run.
+    // Advance the generator by one step per run.
     any_tensor one(tensor_type{dtype::int64, shape{2}});
     const std::int64_t step[] = {0, 1};
     std::memcpy(one.mutable_data(), step, sizeof step);
@@ -190,8 +190,8 @@ std::vector<value> trace(const model_definition& d, program& into, parameter_sto
   return with_adapters(plain, into, d.adapters, inputs);
 }
 
-// The program has no layers any more: they are walked again with these extents, and the one that does not fit says so.
-// Into parameters of their own: those of the model are shared, and may have been folded.
+// The program no longer has layers: trace them again with these shapes, so that the mismatched layer raises the error.
+// Uses scratch parameters: the model's are shared and may have been folded.
 void explain_mismatch(const model_definition& d, view<const shape> inputs) {
   program again;
   parameter_store scratch;
@@ -230,7 +230,7 @@ model_core::model_core(const model_core& o)
       where_(o.where_),
       inference_(o.inference_),
       session_(session_of(inference_, where_)) {}
-// What was moved from keeps its definition, which it may be asked for.
+// A moved-from core keeps its definition, which may still be read.
 model_core::model_core(model_core&& o) noexcept
     : definition_(o.definition_),
       options_(std::move(o.options_)),
@@ -238,7 +238,7 @@ model_core::model_core(model_core&& o) noexcept
       where_(std::move(o.where_)),
       inference_(std::move(o.inference_)),
       session_(std::move(o.session_)) {}
-// The store stays where it is: others have its address, as a `training` of this model has.
+// Keeps the address of the store: others point to it, such as a `training` of this model.
 model_core& model_core::operator=(model_core&& o) noexcept {
   if (this == &o) return *this;
   definition_ = o.definition_;

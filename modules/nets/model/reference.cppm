@@ -1,4 +1,4 @@
-// Reference models: many executors over one set of weights, one for each thread that serves.
+// Reference models: executors that share one set of weights, one executor per serving thread.
 export module lamina:reference;
 import :any_value;
 import :cache;
@@ -20,42 +20,42 @@ import lamina.std;
 
 namespace lamina {
 
-/// How a factory prepares its network.
+/// Options of a factory.
 export struct reference_options {
-  /// Computes once what depends on parameters alone: batch norms go into the weights before them. Results then differ in
-  /// the last bits from the model.
+  /// Precomputes values that depend only on parameters and folds batch norms into the weights before them. Results then
+  /// differ from the model's in the last bits.
   bool optimize = false;
-  /// Memory that reference models lend for each run; without it each has its own from its first run on.
+  /// Pool of arenas that reference models borrow from for each run. If null, each allocates its own at its first run.
   std::shared_ptr<arena_pool> arenas{};
-  /// Where the generators of reference models begin. Without it they go on from the model's, and from 0 where a factory is
-  /// made from a file, which holds none.
+  /// Initial seed of the reference models' generators. If empty, they continue from the model's generator, or start at
+  /// 0 if the factory comes from a file, which stores no generator.
   std::optional<std::int64_t> seed{};
 };
 
-/// Transformations that a factory made for inference.
+/// Counts of the transformations that a factory applied for inference.
 struct reference_report {
-  std::int64_t dropped = 0;   ///< layers that pass on their input, as dropout does
-  std::int64_t folded = 0;    ///< factors and terms that went into the weights before them: two for each batch norm, or
-                              ///< one where nothing but weights comes before it
-  std::int64_t computed = 0;  ///< parameters that were computed from others beforehand
-  /// Operations that run inside of the loop or the product of another one, with `optimize` and without. Each plan decides
-  /// that for its extents: no number is here where the report was not asked for some and the net leaves them open.
+  std::int64_t dropped = 0;   ///< layers that return their input unchanged, such as dropout
+  std::int64_t folded = 0;    ///< factors and terms folded into the weights before them: two per batch norm, or
+                              ///< one if nothing but weights comes before it
+  std::int64_t computed = 0;  ///< parameters precomputed from others
+  /// Operations fused into the loop or the matrix product of another one, with or without `optimize`. Each plan decides
+  /// this for its shapes: empty if the report was requested without shapes and the net's inputs have symbolic extents.
   std::optional<std::int64_t> fused{};
 };
 
-// ---- the part that is no template -----------------------------------------------------------------------------------
+// ---- non-template part ----------------------------------------------------------------------------------------------
 
-/// The parts of a factory.
+/// Constructor input of a `reference_core`.
 struct reference_source {
   std::shared_ptr<const program> inference;
   std::unique_ptr<parameter_store> parameters;
   pass_options passes;
   lamina::isa isa;
-  std::optional<model_definition> definition{};  // so that errors name layers
-  std::optional<cache_limits> plans{};           // how many plans to keep; as usual where it is not said
+  std::optional<model_definition> definition{};  // lets errors name layers
+  std::optional<cache_limits> plans{};           // limits of the plan cache; empty: the default limits
 };
 
-/// One set of weights and its packed forms. It never changes: an update is another set.
+/// One set of weights with its packed forms. Immutable: an update creates a new set.
 struct shared_weights {
   parameter_store store;
   shared_packs packs;
@@ -65,30 +65,31 @@ class reference_runner;
 class stream_core;
 class origin_loan;
 
-/// What all reference models of a factory share; lives until the last of them ends. A reference model hands it out const:
-/// weights are exchanged by the factory alone.
+/// State shared by all reference models of a factory; lives until the last of them is destroyed. Reference models
+/// expose it as const: only the factory replaces weights.
 class reference_core {
  public:
-  /// Errors: value_error without a program; state_error, shape_error, type_error for a state that it reads and that is not
-  /// among the parameters like this.
+  /// Errors: value_error without a program; state_error, shape_error, type_error if a state that the program reads is
+  /// missing from the parameters or has another shape or type.
   reference_core(reference_source from, const reference_options& o);
   ~reference_core();
   const std::optional<model_definition>& definition() const { return definition_; }
-  /// The program of inference.
+  /// The inference program.
   const program& inference() const { return *inference_; }
-  /// With the number of fused operations for these input extents, which makes their plan, if need be.
-  /// Errors: shape_error where they do not fit.
+  /// Includes the number of fused operations for these input shapes; builds their plan if needed.
+  /// Errors: shape_error if they do not fit.
   reference_report report(view<const shape> inputs) const;
-  /// The same for the extents that inputs have; a leading one that is open is 1.
+  /// The same for the declared input shapes; a symbolic leading extent counts as 1.
   reference_report report() const;
-  /// The plans of all shapes; only the factory changes how many are kept.
+  /// Cache of the plans of all shapes; only the factory changes its limits.
   const plan_cache& plans() const { return cache(); }
   plan_cache& plans() { return cache(); }
-  /// Bytes of the weights of now.
+  /// Bytes of the current weights.
   std::size_t shared_bytes() const { return weights()->store.bytes(); }
-  /// How often they were exchanged.
+  /// Number of weight updates so far.
   inline std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  /// Other parameters of the same names and types; nothing changes where one is missing or has another type.
+  /// Replaces the parameters by others of the same names and types; changes nothing if one is missing or differs in
+  /// type.
   void update(const parameter_store& now);
   void update_from_file(const std::string& path);
 
@@ -97,14 +98,14 @@ class reference_core {
   friend class stream_core;
   friend class origin_loan;
   plan_cache& cache() const { return where_->slot<plan_cache>(); }
-  // The weights of now.
+  // The current weights.
   std::shared_ptr<shared_weights> weights() const;
-  // States that each reference model has for itself, as the origin left them.
+  // A copy of the states that each reference model owns, with the origin's latest values.
   std::unique_ptr<parameter_store> own_states() const;
-  // What runs a program made from that of inference, in memory of its own and on weights that the caller keeps.
+  // Session for a program derived from the inference program, with its own memory. The caller keeps `weights` alive.
   session session_of(std::shared_ptr<const program> p, shared_weights& weights, bool relaxed_summation) const;
   std::shared_ptr<shared_weights> prepared(parameter_store& all) const;
-  // Takes parameters that are known to fit.
+  // Replaces the weights by parameters that are already validated.
   void exchange(parameter_store all);
 
   std::optional<model_definition> definition_;
@@ -112,31 +113,32 @@ class reference_core {
   reference_report report_;
   pass_options passes_;
   std::vector<std::pair<std::string, tensor_type>>
-      wanted_;  // parameters that the net had, and that an update must have
+      wanted_;  // parameters of the original net, which an update must provide
   std::shared_ptr<const program> inference_;
-  std::shared_ptr<program> beforehand_;  // what is computed from parameters once
-  std::vector<std::string> computed_;    // and what its results are called
+  std::shared_ptr<program> beforehand_;  // precomputes values from parameters
+  std::vector<std::string> computed_;    // names of the results of `beforehand_`
   std::shared_ptr<context> where_;
   std::mutex updating_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   std::condition_variable returned_;
   std::shared_ptr<shared_weights> weights_;
-  parameter_store own_;  // of the origin, as it was when it was not lent
+  parameter_store own_;  // the origin's own states, as of the last return of a loan
   bool lent_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
 
-/// The session of one reference model. It sees an exchange of weights when it is asked for, never while it runs.
+/// The session of one reference model. It adopts updated weights in `ready`, never during a run.
 class reference_runner {
  public:
   explicit reference_runner(const reference_core& core);
-  /// With the weights of now.
+  /// The session, bound to the current weights.
   session& ready(const reference_core& core);
   inline void rest() noexcept { session_.rest(); }
   std::size_t bytes() const { return session_.bytes(); }
-  /// Bytes that a run for these input extents works in, by its plan, which is made if need be; 0 for one in segments.
+  /// Working memory in bytes of a run for these input shapes, from its plan, which is built if needed; 0 for a
+  /// segmented run.
   std::size_t planned(const reference_core& core, view<const shape> inputs);
-  /// Runs a program on tensors in order.
+  /// Runs the program on inputs in the program's order.
   std::vector<any_tensor> run(const reference_core& core, view<const any_tensor> inputs);
   std::vector<any_value> run(const reference_core& core, view<const any_value> inputs);
 
@@ -148,36 +150,36 @@ class reference_runner {
   session session_;
 };
 
-/// The right to use a factory's origin, which one holder at a time has.
+/// Exclusive loan of a factory's origin: one holder at a time.
 class origin_loan {
  public:
-  /// Waits while another has it; with `wait` false it is empty then.
+  /// If the origin is on loan, waits for its return; with `wait` false the new loan is empty instead.
   origin_loan(std::shared_ptr<reference_core> core, bool wait);
   origin_loan(origin_loan&&) noexcept = default;
   origin_loan& operator=(origin_loan&& o) noexcept;
   ~origin_loan() { give_back(); }
   explicit operator bool() const { return core_ != nullptr; }
-  /// Errors: state_error where it was moved from.
+  /// Errors: state_error for a moved-from loan.
   const reference_core& core() const;
   reference_runner& runner() const;
 
  private:
   void give_back() noexcept;
   std::shared_ptr<reference_core> core_;
-  std::unique_ptr<reference_runner> runner_;  // of this holder: an origin that is not lent keeps no weights
+  std::unique_ptr<reference_runner> runner_;  // per loan, so that an origin that is not on loan keeps no weights alive
 };
 
 namespace detail {
-/// Takes a model apart. Errors: state_error where that was done before.
+/// Moves the contents out of a model. Errors: state_error for a moved-from model.
 reference_source source_of(model_core&& origin);
-/// The shared part; a moved-from holder has none.
+/// The shared core; raises a state_error for a moved-from holder.
 [[noreturn]] void moved_from();
 template <class Core> Core& shared_by(const std::shared_ptr<Core>& core) {
   if (!core) [[unlikely]]
     moved_from();
   return *core;
 }
-/// Gives memory that was lent for a run back, however the run ends.
+/// Returns memory borrowed for a run, also if the run throws.
 struct resting {
   reference_runner& runner;
   ~resting() { runner.rest(); }
@@ -187,7 +189,7 @@ auto run_reference(const reference_core& core, reference_runner& runner, const X
   const resting after{runner};
   return run_model<Traits>(runner.ready(core), x...);
 }
-/// Messages for what models with shared weights cannot do.
+/// Messages for operations that models with shared weights do not support.
 template <fixed_string Who, fixed_string What, class...> struct shares_weights {
   static consteval text message() {
     text t;
@@ -199,10 +201,10 @@ template <fixed_string Who, fixed_string What, class...> struct shares_weights {
 };
 }  // namespace detail
 
-/// Members that are refused, so that the compiler says why.
+/// Declares unsupported members, so that a call gives a compile-time message with the reason.
 template <fixed_string Who> struct sharing {
   static constexpr auto sharing_name = Who;
-  /// Message of the free functions of layers.
+  /// Message of the layers' free functions.
   template <fixed_string, fixed_string What> using refused = detail::shares_weights<Who, What>;
   template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
@@ -223,34 +225,35 @@ template <fixed_string Who> struct sharing {
   template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "load parameters", X...>>()>
   void load(X&&...) const {}
 };
-/// A reference model, an origin, or one of a program.
+/// A reference model or an origin, of a topology or of a program.
 template <class R>
 concept Sharing = requires { R::sharing_name; };
 
 // ---- reference models -----------------------------------------------------------------------------------------------
 
-/// A network that can be run and nothing else: it shares its weights and packed weights, and owns its memory and its
-/// generator. Each thread has its own.
+/// A network for inference only: shares its weights and packed weights, and owns its working memory and its generator.
+/// Use one per thread.
 export template <class Traits> class reference_model : public sharing<"a reference model"> {
  public:
   explicit reference_model(std::shared_ptr<const reference_core> core)
       : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
-  /// Inference, as of a model. A call uses the weights of the last `factory.update` before it, to its end.
-  /// Errors: as a model; state_error where it was moved from.
+  /// Runs inference like a model. The whole call uses the weights of the last `factory.update` before it.
+  /// Errors: as a model; state_error for a moved-from reference model.
   template <class... X> requires accepted<diagnostic<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_reference<Traits>(detail::shared_by(core_), runner_, x...);
   }
-  /// Bytes that a run for inputs of these extents works in: activations and scratch, by its plan. Makes the plan if need be,
-  /// for all reference models of the factory, so that no run waits for it. 0 where a run is of several plans.
+  /// Working memory in bytes of a run for these input shapes: activations and scratch, from its plan. Builds the plan
+  /// if needed, for all reference models of the factory, so that no run waits for it. 0 if a run consists of several
+  /// plans.
   /// Errors: as a call.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
   std::size_t planned(std::initializer_list<shape> inputs) {
     return planned(view<const shape>(inputs.begin(), inputs.size()));
   }
-  /// The part that the reference models of a factory share, which cannot be changed from here.
+  /// Read-only access to the core that the reference models of a factory share.
   const std::shared_ptr<const reference_core>& shared_part() const { return core_; }
-  /// Bytes that this reference model has for itself.
+  /// Bytes that this reference model owns.
   std::size_t bytes() const { return detail::shared_by(core_), runner_.bytes(); }
 
  private:
@@ -267,8 +270,8 @@ export template <Sharing R, class... X>
 requires accepted<diagnostic<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
 
-/// The origin of a factory, lent: it runs as a reference model does, and only one holder has it. What its generator has
-/// drawn when it is given back is where reference models that are made from then on begin. Moved, never copied.
+/// Exclusive loan of a factory's origin; runs like a reference model. On return, its generator's state becomes the
+/// initial state of reference models created later. Move-only.
 export template <class Traits> class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
@@ -281,21 +284,21 @@ export template <class Traits> class origin_model : public sharing<"the origin o
   origin_loan loan_;
 };
 
-/// Makes reference models, from any number of threads at once. Factory, origin and reference models may end in any order.
-/// The plans that they make are kept within the limits of the model's context. Errors, of all members but the constructors:
-/// state_error where the factory was moved from.
+/// Creates reference models; thread-safe. Factory, origin and reference models may be destroyed in any order. Their
+/// plans are cached within the limits of the model's context. Errors, of all members but the constructors:
+/// state_error for a moved-from factory.
 export template <const auto& Topology, class... Rest> class reference_factory {
  public:
   using model_type = model<Topology, Rest...>;
   using traits = typename model_type::traits;
 
-  /// From a copy of a model, which stays as it is.
+  /// From a copy of a model, which is unchanged.
   explicit reference_factory(const model_type& origin, reference_options o = {})
       : reference_factory(model_type(origin), std::move(o)) {}
-  /// From a model that is given away; using it afterwards is a state_error.
+  /// From a moved model; using it afterwards is a state_error.
   explicit reference_factory(model_type&& origin, reference_options o = {})
       : core_(std::make_shared<reference_core>(detail::source_of(std::move(origin.core())), std::move(o))) {}
-  /// From saved parameters; generators begin at `seed` of the options. Errors: file_error.
+  /// From saved parameters; generators start from `seed` of the options. Errors: file_error.
   static reference_factory from_file(const std::string& path, reference_options o = {}) {
     model_type net;
     load(net, path);
@@ -303,17 +306,18 @@ export template <const auto& Topology, class... Rest> class reference_factory {
   }
   reference_model<traits> create() const { return reference_model<traits>(core_); }
 
-  /// The origin, for one holder at a time: waits until the one before has given it back.
+  /// Borrows the origin, which has one holder at a time; waits until it is returned.
   origin_model<traits> origin() const { return origin_model<traits>(origin_loan(core_, true)); }
-  /// The same, but empty while another has it.
+  /// The same without waiting: empty while the origin is on loan.
   std::optional<origin_model<traits>> try_origin() const {
     origin_loan loan(core_, false);
     return loan ? std::optional<origin_model<traits>>(std::in_place, std::move(loan)) : std::nullopt;
   }
 
-  /// Exchanges the weights while reference models run: a call that runs ends on the old ones, each later call computes with
-  /// the new ones alone. The old ones are freed with the last model that has read them. Costs a copy and the packing.
-  /// Errors: state_error, shape_error, type_error for parameters that the net does not have like this; the old weights stay.
+  /// Replaces the weights while reference models run: a running call finishes on the old weights, each later call uses
+  /// only the new ones. The old weights are freed when the last model that read them moves on. Costs a copy and the
+  /// packing.
+  /// Errors: state_error, shape_error, type_error for missing or mismatched parameters; the old weights stay.
   void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
   void update(const model_type& now) const { update(now.parameters()); }
   /// The same from saved parameters. Errors: file_error; the old weights stay.
@@ -321,14 +325,14 @@ export template <const auto& Topology, class... Rest> class reference_factory {
 
   /// Bytes of the weights that all reference models share.
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
-  /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
+  /// Plan cache of all reference models, with its size and hit counts. Call its `limit` only while none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
-  /// Transformations for inference, and the fused operations of plans for these input extents, leading ones included.
-  /// Errors: shape_error where they do not fit.
+  /// Transformations for inference, and the fused operations of the plans for these full input shapes.
+  /// Errors: shape_error if they do not fit.
   reference_report report(std::initializer_list<shape> inputs) const {
     return detail::shared_by(core_).report({inputs.begin(), inputs.size()});
   }
-  /// The same for the extents that the net's inputs have; a leading one that is open is 1.
+  /// The same for the declared input shapes; a symbolic leading extent counts as 1.
   reference_report report() const { return detail::shared_by(core_).report(); }
 
  private:
@@ -337,21 +341,21 @@ export template <const auto& Topology, class... Rest> class reference_factory {
 
 // ---- programs without a topology ------------------------------------------------------------------------------------
 
-/// A reference model of a program whose types are known at run time alone.
+/// A reference model of a program whose types are known only at run time.
 export class program_reference : public sharing<"a reference model"> {
  public:
   explicit program_reference(std::shared_ptr<const reference_core> core)
       : core_(std::move(core)), runner_(detail::shared_by(core_)) {}
-  /// Inputs in the order of the program's; results in the order of its outputs. Errors: shape_error, type_error, value_error
-  /// for another number of inputs, state_error where it was moved from.
+  /// Takes inputs in the program's order; returns results in the order of its outputs. Errors: shape_error, type_error,
+  /// value_error for a wrong number of inputs, state_error for a moved-from reference model.
   std::vector<any_tensor> operator()(view<const any_tensor> inputs) {
     return runner_.run(detail::shared_by(core_), inputs);
   }
-  /// The same for inputs and results that need not be tensors.
+  /// The same for inputs and results of any value type, not only tensors.
   template <ValueList R> std::vector<any_value> operator()(const R& inputs) {
     return runner_.run(detail::shared_by(core_), view<const any_value>(inputs));
   }
-  /// As of a `reference_model`.
+  /// As for a `reference_model`.
   std::size_t planned(view<const shape> inputs) { return runner_.planned(detail::shared_by(core_), inputs); }
   std::size_t planned(std::initializer_list<shape> inputs) {
     return planned(view<const shape>(inputs.begin(), inputs.size()));
@@ -363,7 +367,7 @@ export class program_reference : public sharing<"a reference model"> {
   reference_runner runner_;
 };
 
-/// The origin of a factory of programs, as `origin_model` is of one of models.
+/// Counterpart of `origin_model` for a program factory.
 class program_origin : public sharing<"the origin of a factory"> {
  public:
   explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
@@ -376,21 +380,21 @@ class program_origin : public sharing<"the origin of a factory"> {
   origin_loan loan_;
 };
 
-/// Makes reference models of a program and its states, as `reference_factory` does of a topology.
+/// Creates reference models of a program and its states; counterpart of `reference_factory`.
 export class program_factory {
  public:
-  /// `states` are copied. Errors: value_error without a program; state_error, shape_error, type_error where a state that
-  /// it reads is missing or differs.
+  /// Copies `states`. Errors: value_error without a program; state_error, shape_error, type_error if a state that the
+  /// program reads is missing or differs.
   program_factory(std::shared_ptr<const program> inference, const parameter_store& states, reference_options o = {},
                   const pass_options& passes = {});
-  /// `states` are given away.
+  /// Moves `states`.
   program_factory(std::shared_ptr<const program> inference, parameter_store&& states, reference_options o = {},
                   const pass_options& passes = {});
-  /// From saved parameters; generators begin at `seed` of the options. Errors: file_error.
+  /// From saved parameters; generators start from `seed` of the options. Errors: file_error.
   static program_factory from_file(std::shared_ptr<const program> inference, const std::string& path,
                                    reference_options o = {}, const pass_options& passes = {});
   program_reference create() const { return program_reference(core_); }
-  /// The origin, as of a `reference_factory`.
+  /// Borrows the origin, as for a `reference_factory`.
   program_origin origin() const { return program_origin(origin_loan(core_, true)); }
   std::optional<program_origin> try_origin() const {
     origin_loan loan(core_, false);
@@ -399,7 +403,7 @@ export class program_factory {
   void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
   void update_from_file(const std::string& path) const { detail::shared_by(core_).update_from_file(path); }
   std::size_t shared_bytes() const { return detail::shared_by(core_).shared_bytes(); }
-  /// The plans of all reference models: how many are kept, and what was hit. Its `limit` is for when none of them runs.
+  /// Plan cache of all reference models, with its size and hit counts. Call its `limit` only while none of them runs.
   plan_cache& plans() const { return detail::shared_by(core_).plans(); }
   reference_report report(std::initializer_list<shape> inputs) const {
     return detail::shared_by(core_).report({inputs.begin(), inputs.size()});
@@ -410,7 +414,7 @@ export class program_factory {
   std::shared_ptr<reference_core> core_;
 };
 
-/// Runs a program of states alone; its outputs become parameters.
+/// Runs a program without inputs; adds its outputs to `to` as parameters that are not trainable.
 void add_results(const program& values, parameter_store& from, isa set, parameter_store& to);
 
 }  // namespace lamina

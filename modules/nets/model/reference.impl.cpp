@@ -29,7 +29,7 @@ void add_results(const program& values, parameter_store& from, isa set, paramete
 
 namespace {
 
-// A generator's state is its seed and how many runs it has served.
+// Sets the seed of all generators; a generator's state is its seed and its run count.
 void seed_generators(parameter_store& all, std::int64_t seed) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].role() != state_role::generator) continue;
@@ -39,7 +39,7 @@ void seed_generators(parameter_store& all, std::int64_t seed) {
   }
 }
 
-// Counts the layers that give what they are given.
+// Counts the layers that return their input unchanged.
 class idle_layers final : public trace_listener {
  public:
   std::int64_t count = 0;
@@ -92,7 +92,7 @@ namespace {
 void needed(const program* p) {
   if (!p) detail::raise(error_kind::value, "a factory of reference models needs a program, and is given none");
 }
-// That a program finds the states that it reads.
+// Checks that all states that a program reads are present with equal types.
 void check_states(const program* p, const parameter_store& states) {
   text t;
   needed(p);
@@ -138,7 +138,7 @@ reference_core::reference_core(reference_source from, const reference_options& o
     if (const parameter* p = all.find(name)) own_.add(name, p->value(), p->role(), false);
   }
   weights_ = prepared(all);
-  // Weights that were folded are gone now; what this thread keeps for later would be their memory.
+  // Folded weights are freed now; trim this thread's free list, which would keep their memory.
   from.parameters.reset();
   if (o.optimize) memory::trim();
 }
@@ -167,7 +167,7 @@ reference_report reference_core::report() const {
 }
 
 namespace {
-// Exchanged weights leave memory that is not needed again soon: its pages go back to the system.
+// Deletes replaced weights and returns the pages of large ones to the system, as they are not needed again soon.
 void give_back(shared_weights* w) {
   constexpr std::size_t many_bytes = std::size_t(16) << 20;
   const std::size_t bytes = w->store.bytes();
@@ -176,7 +176,7 @@ void give_back(shared_weights* w) {
 }
 }  // namespace
 
-// What the program of inference reads and does not assign, and no slots of optimizers or the like.
+// Collects the states that the inference program reads but does not assign, without optimizer slots.
 std::shared_ptr<shared_weights> reference_core::prepared(parameter_store& all) const {
   std::shared_ptr<shared_weights> made(new shared_weights, give_back);
   if (beforehand_) add_results(*beforehand_, all, where_->isa(), made->store);
@@ -194,7 +194,7 @@ std::shared_ptr<shared_weights> reference_core::weights() const {
   return weights_;
 }
 std::unique_ptr<parameter_store> reference_core::own_states() const {
-  if (own_.size() == 0) return nullptr;  // as most nets: nothing to wait for
+  if (own_.size() == 0) return nullptr;  // the common case needs no lock
   std::lock_guard lock(mutex_);
   return std::make_unique<parameter_store>(own_);
 }
@@ -223,7 +223,7 @@ void reference_core::update_from_file(const std::string& path) {
 void reference_core::exchange(parameter_store all) {
   std::lock_guard one(updating_);
   auto next = prepared(all);
-  // The packed forms that the plans of now read are made before anybody waits for them.
+  // Pack the weights for all current plans before publishing them, so that no run waits for packing.
   {
     auto before = weights();
     std::lock_guard lock(before->packs.mutex);

@@ -28,7 +28,7 @@ constexpr std::string_view net_format = "lamina net", program_key = "lamina.prog
 constexpr std::int64_t net_version = 1;
 constexpr std::string_view roles[] = {"parameter", "statistic", "optimizer", "generator"};
 
-// What ties the two files together.
+// The id of the program, which links the two files.
 std::string spelled(const program_id& id) { return detail::digits_of(id.words); }
 
 std::string words_of(const program& p, const parameter_store& states) {
@@ -44,7 +44,7 @@ std::string words_of(const program& p, const parameter_store& states) {
   return t.string();
 }
 
-// The states that a structure names, from the file of weights.
+// Reads the states that a structure file names from the weights file.
 class state_reader {
  public:
   state_reader(const net_files& files, const program& p) : files_(files), program_(p), weights_(files.weights) {}
@@ -219,7 +219,7 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
 saved_net precomputed(const program& p, const parameter_store& states, isa set, bool factors) {
   auto made = precomputed(p, factors);
   saved_net net{made.rewritten, {}, {}, std::move(made.missed), std::move(made.recognized)};
-  parameter_store all;  // in which the values' own weights are packed; the tensors are those of `states`
+  parameter_store all;  // shares the tensors of `states`; owns the weights packed for `values`
   for (const auto& each : states) all.add(each.name(), each.value(), each.role(), each.trainable());
   add_results(*made.values, all, set, net.states);
   for (auto s : net.program->states()) {

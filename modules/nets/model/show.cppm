@@ -1,5 +1,5 @@
-// Descriptions of a net for people: a table of its sublayers with their shapes, parameters and flops, and a drawing of
-// them with their connections.
+// Human-readable descriptions of a net: a table of its sublayers with shapes, parameters and flops, and a graph of
+// their connections.
 export module lamina:show;
 import :core;
 import :layer;
@@ -14,7 +14,7 @@ namespace lamina {
 
 namespace detail {
 
-/// A layer by its ports and, where it is a topology, its sublayers and what connects them; known without inputs.
+/// A layer with its ports and, for a topology, its sublayers and their connections. Needs no input shapes.
 struct net_part {
   static constexpr int whole = -1;
   struct end {
@@ -29,8 +29,8 @@ struct net_part {
   std::vector<std::string> inputs, outputs;
   std::vector<net_part> parts;
   std::vector<edge> edges;
-  std::string shapes;    // of the outputs, where they are known
-  bool computes = true;  // operations of its own, beside those of its parts
+  std::string shapes;    // of the outputs; empty if unknown
+  bool computes = true;  // has operations of its own, beyond those of its parts
 };
 net_part bare_part(std::string name, std::string_view kind, view<const label> inputs, view<const label> outputs);
 void connect_parts(net_part& whole, view<const int> first_in, view<const source> feeds, view<const source> results);
@@ -44,9 +44,9 @@ template <Layer L> net_part part_of(const L& layer, std::string name) {
   return p;
 }
 
-/// The table; without extents each dimension that is no number counts as 1.
+/// The table. If no shapes are given, each symbolic extent counts as 1.
 std::string table_of(const model_definition& d, view<const shape> extents);
-/// The drawing; without a definition it has no shapes and no parts of layers made by code.
+/// The graph. Without a definition it omits shapes and the sublayers of layers that are composed in code.
 std::string drawing_of(net_part net, const model_definition* d);
 
 template <class Net> struct shown_net;
@@ -58,30 +58,29 @@ concept ShownNet = requires { shown_net<Net>::topology; };
 
 }  // namespace detail
 
-/// A table of a model: a line for each sublayer, in the order in which they run, with its path, its kind, the shapes of
-/// its outputs, its parameters and the floating-point operations of one pass of inference. A layer made of layers has a
-/// line for its own operations. A parameter that several sublayers share is counted once, and so is a computation that
-/// occurs twice with the same operands.
-/// Units:   parameters in elements, running statistics left out; flops for the given extents of the inputs, or with 1 for
-///          every dimension that is no number; `?` where the net does not take such extents.
-/// Errors:  shape_error where given extents do not fit; state_error for a model that was moved.
+/// Table of a model: one line per sublayer, in execution order, with its path, kind, output shapes, parameters and the
+/// floating-point operations of one inference pass. A composite layer has a line for its own operations. A parameter
+/// shared by several sublayers is counted once, and so is a computation that occurs twice with the same operands.
+/// Units:   parameters in elements, without running statistics; flops for the given input shapes, or with 1 for
+///          every symbolic extent; `?` if the net does not accept such shapes.
+/// Errors:  shape_error if the given shapes do not fit; state_error for a moved-from model.
 export template <class Net> requires detail::ShownNet<Net>
 std::string show(const Net& net, std::initializer_list<shape> extents = {}) {
-  net.core().inference();  // which a model that was moved has not
+  net.core().inference();  // raises state_error for a moved-from model
   return detail::table_of(net.core().definition(), {extents.begin(), extents.size()});
 }
-/// The same of a topology that has no parameters yet: `show<lenet, input<"N", 1, 28, 28>>()`.
+/// The same for a topology without parameters: `show<lenet, input<"N", 1, 28, 28>>()`.
 export template <const auto& Topology, class... Rest> std::string show(std::initializer_list<shape> extents = {}) {
   return detail::table_of(model<Topology, Rest...>::traits::definition(), {extents.begin(), extents.size()});
 }
 
-/// A drawing in the language of Graphviz: sublayers with their kinds and the shapes of their outputs, connections with
-/// the names of the ports at both ends, nested topologies and layers made of layers as clusters.
+/// Graph in Graphviz's DOT language: sublayers with kinds and output shapes, connections with the port names at both
+/// ends, nested topologies and composite layers as clusters.
 export template <class Net> requires detail::ShownNet<Net> std::string to_dot(const Net& net) {
   net.core().inference();
   return detail::drawing_of(detail::part_of(detail::shown_net<Net>::topology, {}), &net.core().definition());
 }
-/// The same of a topology: with inputs as a model has them, or `to_dot<lenet>()` without shapes.
+/// The same for a topology: with inputs like a model's, or without shapes as `to_dot<lenet>()`.
 export template <const auto& Topology, class... Rest> requires accepted<diagnostic<structure_check<Topology>>()>
 std::string to_dot() {
   if constexpr (sizeof...(Rest) == 0) {

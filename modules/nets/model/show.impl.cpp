@@ -36,7 +36,7 @@ void connect_parts(net_part& whole, view<const int> first_in, view<const source>
 
 namespace {
 
-// ---- what a trace meets -----------------------------------------------------------------------------------------------
+// ---- layers recorded by a trace ---------------------------------------------------------------------------------------
 
 struct met_layer {
   std::string path, parent, name;
@@ -45,7 +45,7 @@ struct met_layer {
   std::string shapes;
   std::int64_t parameters = 0;
   double flops = 0;
-  bool has_parts = false, computes = false, known = true;  // known: the flops
+  bool has_parts = false, computes = false, known = true;  // known: whether the flops are known
 };
 struct met_call {
   std::size_t layer;
@@ -55,8 +55,8 @@ struct met_call {
 class met_layers final : public trace_listener {
  public:
   std::vector<met_layer> all;
-  std::vector<std::size_t> ended;  // in the order in which they first ended
-  std::vector<met_call> calls;     // in the order in which they began
+  std::vector<std::size_t> ended;  // layers by the end of their first call
+  std::vector<met_call> calls;     // by their start
 
   void entered(view<const label> path, std::string_view kind, view<const label> inputs, view<const label> outputs,
                view<const value> in) override {
@@ -103,11 +103,11 @@ class met_layers final : public trace_listener {
 
  private:
   static constexpr auto same_layer =
-      static_cast<std::size_t>(-1);  // a layer that runs another as itself, under its path
-  std::vector<std::size_t> open_;    // calls
+      static_cast<std::size_t>(-1);  // marks a nested layer that runs under its caller's path
+  std::vector<std::size_t> open_;    // running calls
 };
 
-// A net traced without a store: its states are inputs, and none is allocated.
+// A net traced without a store: states become inputs, nothing is allocated.
 struct traced_net {
   program made;
   traced_leaves leaves;
@@ -127,7 +127,7 @@ void trace_net(const model_definition& d, view<const shape> extents, traced_net&
   for (std::size_t o = 0; o < out.size(); ++o) net.made.output(d.outputs[o].name, out[o]);
 }
 
-// The path of the layer that a node belongs to, out of the words for it.
+// Extracts the path of a node's layer from its description in messages.
 std::string_view path_of(std::string_view words) {
   constexpr std::string_view before = "sublayer `";
   if (!words.starts_with(before)) return {};
@@ -135,7 +135,7 @@ std::string_view path_of(std::string_view words) {
   return words.substr(0, words.find('`'));
 }
 
-// Adds the operations of a program that is run a number of times to the layers that they belong to.
+// Adds the operations of a program that runs `times` times to their layers.
 void add_operations(const program& p, double times, met_layers& to) {
   const auto reached = p.reachable();
   for (std::size_t n = 0; n < p.nodes().size(); ++n) {
@@ -162,7 +162,7 @@ void add_operations(const program& p, double times, met_layers& to) {
 struct counted {
   std::int64_t all = 0, trained = 0;
 };
-// Shared parameters belong to the first layer that asks for them.
+// Attributes a shared parameter to the first layer that requests it.
 counted add_parameters(const model_definition& d, const traced_leaves& leaves, met_layers& to) {
   counted c;
   std::vector<std::string> seen;
@@ -224,7 +224,7 @@ std::string aligned(const std::vector<line>& lines) {
 }  // namespace
 
 namespace {
-// The extents that flops are for: those given, else those of the inputs, where an open one is 1.
+// Input shapes for the flops: the given ones, else the declared ones with 1 for symbolic extents.
 std::vector<shape> numbers_for(const model_definition& d, view<const shape> extents) {
   if (extents.size()) {
     check_extents(d, extents);
@@ -238,7 +238,7 @@ std::vector<shape> numbers_for(const model_definition& d, view<const shape> exte
   }
   return numbers;
 }
-// A line for each layer of `rows` that computes, with the flops that `net` knows; their sum, if all are known.
+// Adds a line for each layer of `rows` that computes, with flops from `net`. Returns their sum if all are known.
 std::optional<double> add_lines(const met_layers& rows, const met_layers& net, bool counts, std::vector<line>& lines) {
   double sum = 0;
   for (auto i : rows.ended) {
@@ -262,7 +262,7 @@ std::optional<double> add_lines(const met_layers& rows, const met_layers& net, b
 std::string table_of(const model_definition& d, view<const shape> extents) {
   const auto numbers = numbers_for(d, extents);
   traced_net net;
-  bool counts = true;  // whether the net takes these extents
+  bool counts = true;  // whether the net accepts these shapes
   try {
     trace_net(d, numbers, net);
     add_operations(net.made, 1, net.layers);
@@ -270,7 +270,7 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
     if (extents.size()) throw;
     counts = false;
   }
-  traced_net named;  // shapes as the definition has them, with names
+  traced_net named;  // with the symbolic shapes of the definition
   if (!extents.size()) trace_net(d, {}, named);
   met_layers& rows = extents.size() ? net.layers : named.layers;
   const auto total = add_parameters(d, extents.size() ? net.leaves : named.leaves, rows);
@@ -290,7 +290,7 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
 
 namespace {
 
-// The parts of a layer made of layers by code, connected as the values of the program flow.
+// Connects the parts of a layer that is composed in code, by the data flow of the traced program.
 class data_flow {
  public:
   data_flow(const met_layers& met, std::string_view path, net_part& whole) : met_(met), whole_(whole) {
@@ -298,7 +298,7 @@ class data_flow {
       if (!met.all[i].path.empty() && met.all[i].parent == path) parts_.push_back(i);
     self_ = met.find(path);
   }
-  // False where parts run in a program of their own, as the iterations of a recurrent layer do.
+  // Returns false if the parts run in a separate program, such as the body of a recurrent layer.
   bool connect() {
     for (const auto& c : met_.calls)
       if (place(c.layer) >= 0 || c.layer == self_)
@@ -327,7 +327,7 @@ class data_flow {
     auto at = std::find(parts_.begin(), parts_.end(), layer);
     return at == parts_.end() ? -1 : static_cast<int>(at - parts_.begin());
   }
-  // Connects what a value is made from, through the operations of the whole itself.
+  // Adds edges to `to` from the nearest parts that a value depends on, through operations of the whole itself.
   void lead(value_id v, net_part::end to) {
     std::vector<value_id> open{v}, seen;
     while (!open.empty()) {
@@ -352,7 +352,7 @@ class data_flow {
   std::map<value_id, net_part::end> made_;
 };
 
-// What a trace adds to what is known without inputs.
+// Adds shapes and inner parts that only a trace knows.
 void complete(net_part& p, const std::string& path, const met_layers& met) {
   if (const auto i = met.find(path); i < met.all.size()) {
     p.shapes = met.all[i].shapes;
@@ -389,7 +389,7 @@ class drawing {
   }
 
  private:
-  // A part where it stands: within which other, as which of its parts, under which path.
+  // A part with its parent, its index there, and its path.
   struct placed {
     const net_part* part;
     const placed* within;
@@ -433,7 +433,7 @@ class drawing {
     if (framed) out_ += margin + "}\n";
   }
 
-  // What leads to an end of a connection inside p; of its results it is p itself where p computes them.
+  // Sources of the connections that end at `to` inside p. For results that p computes itself, the source is p.
   std::vector<origin> origins(const placed& p, net_part::end to, bool results) const {
     if (results && (!p.cluster() || p.part->computes))
       return {{p.id(), p.part->outputs[static_cast<std::size_t>(to.port)]}};
@@ -449,7 +449,7 @@ class drawing {
     }
     return found;
   }
-  // What feeds an input of p.
+  // Sources that feed an input of p.
   std::vector<origin> feeders(const placed& p, int port) const {
     const auto name = p.part->inputs[static_cast<std::size_t>(port)];
     if (!p.within) return {{"input " + name, name}};

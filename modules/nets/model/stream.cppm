@@ -1,4 +1,4 @@
-// Streams: a net over sequences, served position by position, with its memory inside.
+// Streams: serve a sequence net position by position; the stream keeps the state between steps.
 export module lamina:stream;
 import :core;
 import :dtype;
@@ -14,46 +14,47 @@ import lamina.std;
 
 namespace lamina {
 
-/// How a stream is cut: positions per step, and which named dimension of the inputs counts them; other names are 1.
+/// Options of a stream. `block`: positions per step. `time`: name of the input dimension that counts positions; every
+/// other named dimension is 1.
 export struct stream_options {
   std::int64_t block = 1;
   std::string_view time = "T";
   static constexpr std::int64_t max_positions = 1 << 20;
-  std::int64_t positions = 0;  ///< how many positions attention remembers: memory for their keys and values
+  std::int64_t positions = 0;  ///< capacity of the key/value cache of attention, in positions
 };
 
-/// Memory of a stream from block to block.
+/// State that a stream keeps between blocks.
 struct stream_memory {
   enum class way : std::uint8_t {
-    replaced,  ///< by its next value: what a scan carries, the positions that a convolution reaches back to
-    appended,  ///< keys or values [..., room, depth]: a block is appended to the earlier ones
-    counted,   ///< int64 [1], how many positions there were
+    replaced,  ///< overwritten by its next value: carries of a scan, earlier positions in the window of a convolution
+    appended,  ///< cache of keys or values [..., capacity, depth]: each block is appended
+    counted,   ///< int64 [1], the number of positions served so far
   };
   tensor_type type;
   way kept = way::replaced;
 };
 
-/// A net as a program of one block of positions, whose inputs and outputs include its memory:
-/// the carries of its scans, the positions that its causal convolutions reach back to, keys and values of its attention.
+/// A net rewritten as a program of one block of positions. Its inputs and outputs include the memories: carries of
+/// scans, earlier positions that causal convolutions read, keys and values of attention.
 struct streamed_program {
-  std::shared_ptr<program> block;  // inputs: the net's, then the memories; outputs: the net's, then of each memory
-                                   // but `counted` the next value, or the block to be appended
-  std::shared_ptr<program> start;  // outputs: of the memories that are replaced, the first values
+  std::shared_ptr<program> block;  // inputs: the net's, then the memories; outputs: the net's, then per memory except
+                                   // `counted` its next value or the block to append
+  std::shared_ptr<program> start;  // outputs: initial values of the `replaced` memories
   std::vector<stream_memory> memories;
   std::vector<shape> inputs, outputs;  // of the net, for one block
 };
-/// Errors: value_error naming the operation where a position reads later ones, or where it is not known that none does.
+/// Errors: value_error naming the operation if a position reads later positions, or if that cannot be excluded.
 streamed_program streamed(const program& p, const stream_options& o);
 
-/// The part of a stream that is no template. One that was moved has no sizes and no room, and no step of it runs.
+/// Non-template part of a stream. A moved-from stream reports size 0 and 0 remaining positions; its steps return false.
 class stream_core {
  public:
   stream_core(std::shared_ptr<const reference_core> net, const stream_options& o);
-  /// One block. Whether it ran: not where no room for it is left, an operation found an operand wrong, an index out of
-  /// range, or a `stop_scope` of this thread was asked to stop; nothing is remembered then.
+  /// Runs one block. Returns false, and keeps the old state, if the cache is full, an operation rejects an operand, an
+  /// index is out of range, or a `stop_scope` of this thread requests a stop.
   template <std::size_t Inputs, std::size_t Outputs>
   inline bool step(const void* const (&inputs)[Inputs], void* const (&outputs)[Outputs]) noexcept {
-    // Of a small net every instruction counts: work between two steps delays the first product of the next one.
+    // For a small net every instruction matters: work between steps delays the first product of the next step.
     bool same = plain_ && !detail::innermost_stop;
     for (std::size_t i = 0; i < Inputs; ++i) same = same && inputs[i] == bound_inputs_[i];
     for (std::size_t i = 0; i < Outputs; ++i) same = same && outputs[i] == bound_outputs_[i];
@@ -62,50 +63,51 @@ class stream_core {
     *position_ += block_;
     return true;
   }
-  /// Forgets everything, as before the first position.
+  /// Resets the state to before the first position.
   void reset() noexcept;
-  /// 0 where there is none.
+  /// Elements of input i; 0 if there is no such input.
   inline std::size_t size_of_input(std::size_t i) const { return i < input_sizes_.size() ? input_sizes_[i] : 0; }
   inline std::size_t size_of_output(std::size_t i) const { return i < output_sizes_.size() ? output_sizes_[i] : 0; }
   inline std::int64_t position() const { return position_ ? *position_ : 0; }
   inline std::int64_t remaining() const { return position_ ? room_ - *position_ : 0; }
-  /// Bytes of the memory from block to block.
+  /// Bytes of the state kept between blocks.
   std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
  private:
-  // A block of keys or values, and where it goes: `count` runs of `bytes`, for a head of a sample each, `apart` in the cache.
+  // Copies a block of keys or values to the cache: `count` runs of `bytes`, one per head and sample, `apart` bytes
+  // apart in the cache.
   struct appended_block {
     const std::byte* from;
     std::byte* to;
     std::size_t count, bytes, apart;
   };
 
-  // Any step: binds memory, may fail, and moves the memory of the stream.
+  // General step: rebinds memory, may fail, and updates the memories.
   bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
   void move_memories() noexcept;
   struct memory_place;
   std::vector<memory_place> make_room();
   void bind_memories(view<const memory_place> places);
   void compute_first(view<const memory_place> places);
-  // Bytes of a block of what is appended to.
+  // Bytes of one block of an `appended` memory.
   std::size_t bytes_of_block(const tensor_type& t) const;
 
   std::shared_ptr<const reference_core> net_;
   std::shared_ptr<shared_weights> weights_;
   streamed_program program_;
   session session_;
-  executor* run_ = nullptr;                // of the session
-  std::vector<const void*> bound_inputs_;  // the caller's memory, as the last step had it
+  executor* run_ = nullptr;                // owned by the session
+  std::vector<const void*> bound_inputs_;  // the caller's buffers of the last step
   std::vector<void*> bound_outputs_;
   std::vector<std::size_t> input_sizes_, output_sizes_;  // elements of a block
   std::vector<appended_block> appended_;
   std::size_t bytes_ = 0, cache_bytes_ = 0;
-  std::size_t copied_ = 0;             // bytes of what is not replaced in place
-  detail::handed_over<bool> plain_{};  // a step on memory that is bound is nothing but a run
+  std::size_t copied_ = 0;             // bytes of the `replaced` memories that are not updated in place
+  detail::handed_over<bool> plain_{};  // a step on already bound buffers needs only a run
   std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_ = 0;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);  // the executor is bound to its address
-  storage now_, next_, first_;                                                  // of what is replaced
-  storage cache_, made_;  // of what is appended to, and a block of it
+  storage now_, next_, first_;                                                  // of the `replaced` memories
+  storage cache_, made_;  // of the `appended` memories: the caches, and the new block
 };
 
 namespace detail {
@@ -132,16 +134,17 @@ template <class Traits, class... S> struct step_check {
 };
 }  // namespace detail
 
-/// Serves a net over sequences position by position, for one thread. Equal to a run over the whole sequence but for rounding:
-/// sums of a single position run in several chains, sums of attention add the memory first, and tanh and sigmoid of float32
-/// are computed as in recurrent gates, off by less than 3.5e-7. A moved-from stream has no room: its steps do not run.
+/// Serves a sequence net position by position, on one thread. Results equal a run over the whole sequence up to
+/// rounding: sums of a single position use several accumulators, attention sums the cache first, and float32 tanh and
+/// sigmoid use the approximation of recurrent gates, with an error below 3.5e-7. Steps of a moved-from stream return
+/// false.
 template <class Traits> class streaming {
  public:
   streaming(std::shared_ptr<const reference_core> net, const stream_options& o)
       : core_((detail::shared_by(net), std::move(net)), o) {}
-  /// Runs one block: the caller's spans for each input, then for each output. No allocation, lock or system call.
-  /// Whether it ran: not where a span has another size than the block asks for, an index is out of range, or attention
-  /// has no room for the block (`remaining()` is below its positions). Nothing is remembered then.
+  /// Runs one block on the caller's spans: one per input, then one per output. No allocation, lock or system call.
+  /// Returns false, and keeps the old state, if a span has the wrong size, an index is out of range, or the attention
+  /// cache has too little space (`remaining()` is below the block's positions).
   template <class... S> requires accepted<diagnostic<detail::step_check<Traits, S...>>()>
   bool step(S&&... spans) noexcept {
     const void* in[Traits::inputs];
@@ -161,27 +164,27 @@ template <class Traits> class streaming {
     (take(std::span(spans)), ...);
     return fits && core_.step(in, out);
   }
-  /// Forgets everything, as before the first position.
+  /// Resets the state to before the first position.
   void reset() noexcept { core_.reset(); }
-  /// How many positions were served since the beginning or the last `reset()`.
+  /// Number of positions served since construction or the last `reset()`.
   std::int64_t position() const noexcept { return core_.position(); }
-  /// How many more there is room for; where nothing attends to earlier positions, as many as an int64 counts.
+  /// Number of positions that still fit; without attention to earlier positions, counted from the maximum of int64.
   std::int64_t remaining() const noexcept { return core_.remaining(); }
   /// Elements of one block of input or output i.
   std::size_t input_size(std::size_t i = 0) const { return core_.size_of_input(i); }
   std::size_t output_size(std::size_t i = 0) const { return core_.size_of_output(i); }
-  /// Bytes of the memory from block to block.
+  /// Bytes of the state kept between blocks.
   std::size_t memory_bytes() const { return core_.memory_bytes(); }
 
  private:
   stream_core core_;
 };
 
-/// A stream over a reference model, with the weights of now, which it keeps:
+/// Creates a stream over a reference model; it keeps the current weights, also after an update:
 /// `auto voice = stream(factory.create(), {.block = 1}); voice.step(in, out);`.
-/// A net with causal attention needs `positions`, for how many its keys and values are kept.
-/// Errors: value_error where the net has no such dimension, an operation reads later positions, or attention has no room;
-///         it is named; state_error where the reference model was moved from.
+/// A net with causal attention needs `positions`, the capacity of its key/value cache.
+/// Errors: value_error naming the cause if no input has the dimension, an operation reads later positions, or the cache
+///         is smaller than a block; state_error for a moved-from reference model.
 export template <class Traits>
 streaming<Traits> stream(const reference_model<Traits>& net, const stream_options& o = {}) {
   return {net.shared_part(), o};

@@ -23,11 +23,11 @@ namespace lamina {
 
 namespace {
 
-// An extent that no net has: where it stands, positions are counted. A padded axis has as many more as it reaches back.
+// Marker extent for the time axis, assumed not to occur in nets. A padded time axis has extent `probe` + its history.
 constexpr std::int64_t probe = 1'000'003, max_history = 100'000;
 bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + max_history; }
 
-// Which axis of a shape counts positions, and how many before the first it holds.
+// The time axis of a shape, and the number of positions before the first that it includes (history).
 struct time_axis {
   int axis = -1;
   std::int64_t history = 0;
@@ -66,7 +66,7 @@ std::vector<tensor_type> infer(const node& n, const std::vector<tensor_type>& in
   return {found.results, found.results + found.count};
 }
 
-// The types of all nodes for concrete inputs.
+// Result types of all nodes for concrete input types.
 std::vector<std::vector<tensor_type>> all_types(const program& p, const std::vector<tensor_type>& inputs) {
   std::vector<std::vector<tensor_type>> types;
   dimension_names names;
@@ -176,8 +176,8 @@ class stream_maker {
     detail::raise(error_kind::value, t);
   }
 
-  // Which nodes are computed for more than their shape. What a scan along the positions begins with is not: it is
-  // remembered.
+  // Marks nodes whose values are read, not only their shapes. Initial carries of a scan along the time axis do not
+  // count: the stream keeps them as memories.
   void find_read() {
     read_.assign(p_.nodes().size(), 0);
     for (const auto& o : p_.outputs()) read_[static_cast<std::size_t>(o.value.node)] = 1;
@@ -194,13 +194,13 @@ class stream_maker {
     return k < carries && time_of(type(n.inputs[carries]).dims).axis == 0;
   }
 
-  // A memory: an input of the block, whose value after it is `next`. It begins as a value of the net, or as zeros.
+  // Adds a memory: an input of the block, whose next value the caller adds to `next_`. Initially `first`, or zeros.
   value remember(const tensor_type& t, std::optional<value_id> first) {
     first_.push_back(first);
     made_.memories.push_back({t});
     return made_.block->input("memory", t);
   }
-  // How many positions there were before the block.
+  // Number of positions before the block.
   value position() {
     if (!position_.has_value()) {
       made_.memories.push_back({{dtype::int64, {1}}, stream_memory::way::counted});
@@ -208,7 +208,7 @@ class stream_maker {
     }
     return *position_;
   }
-  // Keys or values of the positions before the block, behind which those of the block are put.
+  // Cache of keys or values of the positions before the block; the block's own are appended to it.
   value append(value_id block) {
     tensor_type t = type(block);
     t.dims[t.dims.rank - 2] = dim(options_.positions);
@@ -216,7 +216,7 @@ class stream_maker {
     next_.push_back(moved(block));
     return made_.block->input("cache", t);
   }
-  // A block behind the positions before it, as many as a net reaches back to.
+  // The block with the `count` preceding positions prepended along `axis`.
   value with_history(const value& block, tensor_type t, int axis, std::int64_t count, std::optional<value_id> first) {
     t.dims[axis] = dim(count);
     value memory = remember(t, first);
@@ -252,7 +252,7 @@ class stream_maker {
     if (is_call_of<op::positions>(n) && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
     if (!varies_[at] || !copy_with_history(n, at)) add(n, at, operands(n));
   }
-  // An operation that reaches back to earlier positions; false where it is none.
+  // Copies an operation that reads earlier positions; false for any other.
   bool copy_with_history(const node& n, std::size_t at) {
     const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
     if (is_call_of<op::pad>(n) && out.history > in.history) return copy_pad(n, at), true;
@@ -272,7 +272,7 @@ class stream_maker {
       values_[at].emplace_back(made_.block.get(), value_id{id.node, static_cast<std::int32_t>(r)});
   }
 
-  // How many results stand behind those of the last position, which padding on both sides brings: a block has none.
+  // Number of trailing results after the last position, caused by padding on both sides; a block has none.
   std::int64_t behind(value_id v) const { return behind_[static_cast<std::size_t>(v.node)]; }
   void find_behind(const node& n, std::size_t at) {
     for (auto v : n.inputs) behind_[at] = std::max(behind_[at], behind(v));
@@ -284,7 +284,7 @@ class stream_maker {
     const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
     if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
   }
-  // A convolution along one of its axes: what it is padded by, and what it reaches over.
+  // Window of a convolution along one axis. `reach`: dilated kernel extent minus 1.
   struct window {
     std::int64_t stride, padding, reach, behind;  // behind: padding at the end
   };
@@ -303,7 +303,7 @@ class stream_maker {
     }
   }
 
-  // What a scan carries is remembered.
+  // Turns the carries of a scan along the time axis into memories.
   void copy_scan(const node& n, std::size_t at) {
     const auto& a = *static_cast<const scan_attributes*>(n.attributes.get());
     const auto carries = static_cast<std::size_t>(a.carries), sequences = static_cast<std::size_t>(a.sequences);
@@ -334,18 +334,18 @@ class stream_maker {
     varies_[at] = 1;
   }
 
-  // Positions count on from those before the block.
+  // Adds the stream's position to the position indices of the block.
   void copy_positions(const node& n, std::size_t at) {
     if (time_of(types_[at][0].dims).history) refuse(n, "counts positions before the first");
     add(n, at, operands(n));
     values_[at] = {value(values_[at][0] + position())};
     varies_[at] = 1;
   }
-  // Whether the keys of an attention are those of the sequence that the queries walk along.
+  // Whether the keys or values of an attention depend on the position, so that they must be cached.
   bool remembers(const node& n) const {
     return varies_[static_cast<std::size_t>(n.inputs[1].node)] || varies_[static_cast<std::size_t>(n.inputs[2].node)];
   }
-  // Attention to earlier positions: their keys and values are remembered.
+  // Attention to earlier positions: caches their keys and values.
   void copy_attention(const node& n, std::size_t at) {
     const auto& a = *static_cast<const attention_attributes*>(n.attributes.get());
     if (!a.causal) refuse(n, "sees later positions; make it causal");
@@ -363,14 +363,14 @@ class stream_maker {
                                                keys, values, position())};
   }
 
-  // The positions that padding stands for are those before the block.
+  // Replaces padding by the positions before the block.
   void copy_pad(const node& n, std::size_t at) {
     auto t = time_of(types_[at][0].dims);
     values_[at] = {
         with_history(moved(n.inputs[0]), types_[at][0], t.axis, t.history, value_id{static_cast<std::int32_t>(at), 0})};
   }
-  // A convolution that pads its input by all that it reaches over: on the left stand the positions before the block; of
-  // what padding on the right gives there is nothing.
+  // A convolution padded by its full reach: the left padding becomes the positions before the block; results of the
+  // right padding are dropped.
   void copy_padded(const node& n, std::size_t at) {
     const tensor_type& x = type(n.inputs[0]);
     const int axis = time_of(x.dims).axis;
@@ -383,14 +383,14 @@ class stream_maker {
                                     : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, history, {}),
                                                         moved(n.inputs[1]))};
   }
-  // Whether a block has one window, along one sequence: then the convolution is a product of one row.
+  // Whether the block has a single window of a single sequence; the convolution is then a product with one row.
   bool is_one_window(const node& n) const {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const shape &x = type(n.inputs[0]).dims, &w = type(n.inputs[1]).dims;
     return options_.block == 1 && a.groups == 1 && x[0] == dim(1) && time_of(x).axis == 3 && x[2] == dim(1) &&
            w[2] == dim(1) && a.padding.h == 0 && a.padding_more.h == 0;
   }
-  // Positions are remembered one behind the other, each with all its channels, so that they are copied as a whole.
+  // Stores the history as [positions, channels], so that each position is copied contiguously.
   value one_window(const node& n, std::int64_t history) {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     const std::int64_t step = a.dilation.w;
@@ -405,9 +405,9 @@ class stream_maker {
     return reshape(y, shape{1, w[0], 1, 1});
   }
 
-  // ---- that a position of the results reads no later one of the operands: why not, or nothing
+  // ---- causality checks: each returns why a result position reads a later operand position, or an empty string
 
-  // Operand k of a node, its shape, and where it and the first result count positions.
+  // Operand k of a node, its shape, and the time axes of the operand and the first result.
   struct reading {
     const node& n;
     std::size_t at, k;
@@ -509,7 +509,7 @@ class stream_maker {
                : "";
   }
   why_not same_history(const reading& r) const { return r.in.history == r.out.history ? "" : "mixes positions"; }
-  // Any other operation says itself how its operands take part in an axis of its result.
+  // Any other operation: uses its `map_axis`, which maps a result axis to the operands' axes.
   why_not mapped(const reading& r) const {
     std::vector<tensor_type> operands;
     for (auto v : r.n.inputs) operands.push_back(type(v));
@@ -520,7 +520,7 @@ class stream_maker {
     return m.operands[r.k] == r.in.axis ? same_history(r) : "mixes positions";
   }
 
-  // The memories before the first position: what the scans begin with, and what padding is filled with.
+  // Initial values of the memories: initial carries of scans, and fill values of padding.
   void first_values() {
     auto& p = *made_.start;
     rewriter copy(p_, p);
@@ -549,7 +549,7 @@ class stream_maker {
   streamed_program made_;
   std::vector<std::vector<tensor_type>> types_;
   std::vector<std::vector<value>> values_;
-  std::vector<char> varies_, depends_, read_;  // reads positions; reads any input; is computed
+  std::vector<char> varies_, depends_, read_;  // varies by position; depends on an input; value is read
   std::vector<std::int64_t> behind_;
   std::vector<std::optional<value_id>> first_;
   std::vector<value> next_;

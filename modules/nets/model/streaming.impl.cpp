@@ -17,7 +17,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64
 std::byte* byte(const storage& s, std::size_t at) { return static_cast<std::byte*>(s.data()) + at; }
 }  // namespace
 
-// Where a memory is in what is replaced or appended to, and in the latter its block; `stays` where it is replaced in place.
+// Offset of a memory in its buffer, and of its block for an `appended` one. `stays`: it is updated in place.
 struct stream_core::memory_place {
   bool stays = false;
   std::size_t at = 0, block_at = 0;
@@ -61,7 +61,7 @@ std::vector<stream_core::memory_place> stream_core::make_room() {
       cache_bytes_ += aligned(t.bytes());
       blocks += aligned(bytes_of_block(t));
     } else if (kept == stream_memory::way::replaced) {
-      // One that is read before it is written needs no second place. Where a run may fail, nothing is written early.
+      // A memory that is read before it is written is updated in place, unless a run may fail after the write.
       p.stays = run_->plan().checks().empty() && run_->plan().in_place(program_.inputs.size() + k, output);
       std::size_t& bytes = p.stays ? in_place : copied_;
       p.at = bytes;
@@ -105,7 +105,7 @@ void stream_core::bind_memories(view<const memory_place> places) {
   }
 }
 
-// What the memories begin with may not depend on what is in the inputs: zeros stand for them.
+// Computes the initial memories on zero inputs; they must not depend on the inputs' values.
 void stream_core::compute_first(view<const memory_place> places) {
   std::vector<any_tensor> zeros;
   std::vector<const void*> inputs;
@@ -126,7 +126,7 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
   try {
     for (std::size_t i = 0; i < inputs.size(); ++i) run_->bind_input(i, bound_inputs_[i] = inputs[i]);
     for (std::size_t i = 0; i < outputs.size(); ++i) run_->bind_output(i, bound_outputs_[i] = outputs[i]);
-    // Memories that are replaced in place change as a whole or not at all.
+    // A run that updates memories in place must not be interrupted halfway.
     bytes_ > copied_ ? run_->run_undivided() : run_->run();
   } catch (...) { return false; }
   move_memories();
@@ -138,7 +138,7 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
 
 void stream_core::move_memories() noexcept {
   if (copied_) std::memcpy(now_.data(), next_.data(), copied_);
-  if (appended_.empty()) return;  // the division costs what a small net's products do
+  if (appended_.empty()) return;  // avoids a division as expensive as a small net's products
   const auto blocks = static_cast<std::size_t>(*position_ / block_);
   for (const auto& a : appended_)
     for (std::size_t i = 0; i < a.count; ++i)

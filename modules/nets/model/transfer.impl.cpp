@@ -36,10 +36,10 @@ std::vector<std::string> set_trainable(parameter_store& all, view<const std::str
 // ---- heads ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// What depends on the states of a head.
+// The input and the output of a head.
 struct head_of_net {
   value_id features;
-  std::size_t output = 0;  // the one that it gives
+  std::size_t output = 0;  // index of the net's output that the head computes
 };
 
 head_of_net find_head(const program& p, std::string_view pattern) {
@@ -102,7 +102,8 @@ saved_net detail::with_head(const saved_net& net, std::string_view pattern, cons
       raise(error_kind::state, t << "head: state `" << printable(made->at(n).name) << "` of the net is missing");
   for (const auto& each : net.states)
     if (made->find_state(each.name()) >= 0) result.states.add(each.name(), each.copy(), each.role(), each.trainable());
-  // By itself first, which makes its parameters: in the net a name would be that of a state which is there.
+  // Trace the head alone first to create its parameters; in the net, a duplicate name would silently reuse the existing
+  // state.
   parameter_store fresh;
   program alone;
   trace_walk walk_alone{alone, fresh, o.seed, features.type().element};

@@ -1,5 +1,5 @@
-// A layer's program called on expressions: its results are operands of the typed lazy evaluation_mode, one per port, and nothing
-// is computed before they are evaluated.
+// Lazy calls of a layer's program on expressions. Results are typed operands of evaluation mode `lazy`, one per port;
+// nothing is computed until they are evaluated.
 export module lamina:protocol.call;
 import :context;
 import :core;
@@ -17,7 +17,7 @@ namespace lamina {
 
 namespace detail {
 
-/// A program that is called again and again.
+/// A program that is called repeatedly, with its cached id.
 struct callee {
   callee() = default;
   callee(std::shared_ptr<const program> p) : what(std::move(p)), id(what->id()) {}
@@ -25,30 +25,30 @@ struct callee {
   program_id id;
 };
 
-/// A program, expressions for its first inputs, and tensors for the others.
+/// A call of a program: expressions for its first inputs, tensors for the others.
 class layer_call {
  public:
   layer_call(const callee& what, std::vector<dynamic_pointer> operands, std::vector<any_tensor> leaves);
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
   ~layer_call();
-  /// Result i in a program; the call is inlined once per program.
+  /// Lowers result i into a program; the call is inlined once per program.
   value lower(lowering& l, std::size_t i) const;
   void key(evaluation_key& to) const;
   const std::vector<dynamic_pointer>& operands() const { return operands_; }
   const std::vector<any_tensor>& leaves() const { return leaves_; }
   std::uint64_t structure_hash() const;
-  /// Whether two calls are the same as far as they go; their operands are added to `later`.
+  /// Whether two calls are equal except for their operands, whose pairs are appended to `later`.
   bool same(const layer_call& other, node_pairs& later) const;
 
  private:
   callee callee_;
   std::vector<dynamic_pointer> operands_;
   std::vector<any_tensor> leaves_;
-  std::vector<char> marks_;  // one address per result, under which a lowering remembers it
+  std::vector<char> marks_;  // the address of element i is the key of result i in a lowering
 };
 
-/// Result i of a call, of a concrete shape.
+/// Result i of a call, with a concrete shape.
 dynamic_pointer result_of(std::shared_ptr<const layer_call> call, std::size_t i, const shape& extents);
 /// The sum of several expressions of one type.
 dynamic_pointer sum_of(std::vector<dynamic_pointer> parts);
@@ -57,8 +57,8 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& w
 
 }  // namespace detail
 
-/// The value of an output port: an operand like any other, not yet computed. Its type has the known extents of its shape.
-/// Errors: state_error when an empty one is used.
+/// Value of an output port: a lazy operand. Its type carries the static extents of its shape.
+/// Errors: state_error if an empty value is used.
 template <Element T, class Extents> class port_value {
  public:
   using evaluation_mode = lazy;
@@ -93,12 +93,12 @@ template <Element T, class Extents> class port_value {
   detail::dynamic_pointer node_;
 };
 
-/// In place of a gradient that does not exist or is not wanted.
+/// Placeholder for a gradient that does not exist or is not needed.
 struct no_gradient_type {};
 export inline constexpr no_gradient_type no_gradient{};
 
 namespace detail {
-/// An expression as a node that can be shared. Errors: state_error for an empty one.
+/// Converts an expression to a shared node. Errors: state_error for an empty one.
 template <class E> dynamic_pointer node_of(const E& e) {
   if constexpr (requires { e.pointer(); }) {
     if (!e.pointer()) raise(error_kind::state, "an operand of a layer is empty; it was moved, or nothing was put in");

@@ -25,7 +25,7 @@ layer_call::layer_call(const callee& what, std::vector<dynamic_pointer> operands
       leaves_(std::move(leaves)),
       marks_(callee_.what->outputs().size()) {}
 layer_call::~layer_call() {
-  for (auto& o : operands_) release(std::move(o));  // a long chain of calls ends with a flat call stack
+  for (auto& o : operands_) release(std::move(o));  // avoids deep recursion when destroying a long chain of calls
 }
 
 value layer_call::lower(lowering& l, std::size_t i) const {

@@ -1,4 +1,4 @@
-// Gradients of parameters, gathered over backward passes and layers and summed by name.
+// Collector of parameter gradients, summed by name over backward passes and layers.
 export module lamina:protocol.collector;
 import :context;
 import :core;
@@ -14,11 +14,11 @@ import lamina.std;
 
 namespace lamina {
 
-/// Gathers the gradients of parameters; gradients of one parameter are summed over all layers. Nothing is computed
-/// before the sums are evaluated.
+/// Collects gradients of parameters; sums those of one parameter over all layers. Lazy: nothing is computed
+/// until the sums are evaluated.
 export class gradient_collector {
  public:
-  /// Adds a gradient of a parameter. Errors: shape_error, type_error where it is not of the parameter's type.
+  /// Adds a gradient of a parameter. Errors: shape_error, type_error if it differs from the parameter's type.
   template <class E> requires requires { pattern_of<E>; }
   void collect(std::shared_ptr<parameter> weight, const E& gradient) {
     add(std::move(weight), dtype_of<typename E::element_type>, detail::node_of(gradient));
@@ -26,21 +26,21 @@ export class gradient_collector {
   void add(std::shared_ptr<parameter> weight, dtype element, detail::dynamic_pointer gradient);
 
   bool empty() const { return all_.empty(); }
-  /// How many parameters have gradients.
+  /// Number of parameters with gradients.
   std::size_t size() const { return all_.size(); }
   bool contains(std::string_view name) const;
   std::vector<std::string> names() const;
   /// The sum of a parameter's gradients as an operand: `collector.gradient<matrix<float>>("fc.weight")`.
-  /// Errors: state_error where nothing was collected; value_error for a name that is not among them; shape_error,
-  /// type_error where the parameter is of another type.
+  /// Errors: state_error if nothing was collected; value_error for an unknown name; shape_error,
+  /// type_error if the parameter has another type.
   template <class Tensor> auto gradient(std::string_view name) const {
     using extents = typename Tensor::extents_type;
     using T = typename Tensor::element_type;
     return port_value<T, extents>(sum(name, {dtype_of<T>, extents::pattern}));
   }
-  /// The parameter of a name. Errors: as `gradient`.
+  /// The parameter with a name. Errors: as `gradient`.
   parameter& weight(std::string_view name) const { return *entry_of(name).weight; }
-  /// Computes all sums in one plan and calls f with each parameter and its gradient. Errors: state_error where nothing
+  /// Computes all sums in one plan and calls f with each parameter and its gradient. Errors: state_error if nothing
   /// was collected.
   void each(const std::function<void(parameter&, const any_tensor&)>& f, context& where = default_context()) const;
   void clear() { all_.clear(); }

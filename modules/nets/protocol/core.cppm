@@ -1,4 +1,4 @@
-// The parts of training and inference layers that are no templates: the traced program, parameters, the results that
+// Non-template part of training and inference layers: the traced program, parameters, and the forward results that
 // wait for their backward pass.
 export module lamina:protocol.core;
 import :core;
@@ -18,7 +18,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// A layer with its ports, types and policies at run time.
+/// Run-time description of a layer: ports, types and policies.
 struct layer_definition {
   std::vector<label> inputs, outputs;
   std::vector<tensor_type> input_types;
@@ -28,7 +28,7 @@ struct layer_definition {
   bool (*trainable)(view<const label> path) = nullptr;
 };
 
-/// A state of a layer and the path inside the layer under which it is asked for.
+/// A state of a layer, with its path inside the layer.
 struct layer_state {
   std::string path;
   tensor_type type;
@@ -37,7 +37,7 @@ struct layer_state {
   bool trainable = false;
   std::shared_ptr<parameter> is;  // empty before init, and always for the generator
 };
-/// States by the names `<layer>.<path>`.
+/// The states of a layer, named `<layer>.<path>`.
 class layer_states {
  public:
   explicit layer_states(std::string layer) : layer_(std::move(layer)) {}
@@ -48,12 +48,12 @@ class layer_states {
   void init(const initializers& how, load_buffer* buffer);
   void load(const load_buffer& from);
   void save(load_buffer& to) const;
-  /// The parameter of a path inside the layer. Errors: value_error, state_error.
+  /// The parameter at a path inside the layer. Errors: value_error, state_error.
   parameter& at(std::string_view path) const;
   std::int64_t seed() const { return seed_; }
-  /// Errors: state_error where the layer was moved: it has no states, and whoever asks has some.
+  /// For layers that have states. Errors: state_error for a moved-from layer, recognized by its empty list of states.
   void check_here() const;
-  /// Errors: state_error where the parameters are not there yet.
+  /// Errors: state_error if the parameters are not initialized yet.
   void check_ready() const;
   [[noreturn]] void raise(error_kind kind, const text& why) const;
 
@@ -66,16 +66,16 @@ class layer_states {
 
 [[noreturn]] void moved_layer();
 
-/// A layer's program over inputs alone: its operands, then its states; outputs: its ports, then new values of states.
+/// A layer's program without states. Inputs: operands, then states. Outputs: ports, then new values of states.
 struct layer_program {
   callee body;
   std::vector<traced_leaf> leaves;
-  std::vector<std::size_t> assigned;  // which leaf each output behind the ports is a new value of
+  std::vector<std::size_t> assigned;  // index of the leaf that each output after the ports updates
   std::size_t ports = 0;
 };
 layer_program trace_layer(const layer_definition& d);
 
-/// A layer that is trained.
+/// Non-template part of a training layer.
 class train_core {
  public:
   train_core(std::string name, layer_definition d);
@@ -85,10 +85,10 @@ class train_core {
   std::shared_ptr<const layer_call> forward(std::vector<dynamic_pointer> operands, view<const shape> in,
                                             view<const shape> out);
   struct reversed {
-    std::shared_ptr<const layer_call> call;  // empty where nothing is computed
+    std::shared_ptr<const layer_call> call;  // null if nothing is computed
     std::vector<shape> operands;
   };
-  /// The gradients of operands are the first results of the call. `gradients` has an empty pointer for a port without.
+  /// The first results of the call are the gradients of the operands. `gradients` is null for ports without a gradient.
   reversed backward(std::vector<dynamic_pointer> gradients);
   void collect(gradient_collector& to);
   void assert_neutral() const;
@@ -109,7 +109,7 @@ class train_core {
   layer_definition d_;
   layer_program forward_;
   layer_states states_;
-  bool keeps_ = false;     // forward results, for a backward pass
+  bool keeps_ = false;     // keeps forward results for a backward pass
   std::int64_t step_ = 0;  // of the generator
   std::deque<std::pair<std::vector<bool>, callee>> reverse_;
   std::vector<forwarded> stack_;
@@ -117,10 +117,10 @@ class train_core {
   std::vector<std::shared_ptr<const layer_call>> statistics_;
 };
 
-/// The call of an inference layer that was traced; `states` is null where the layer has none.
+/// Calls a traced inference layer; `states` is null if the layer has none.
 std::shared_ptr<const layer_call> infer(const layer_program& traced, const layer_states* states, std::string_view layer,
                                         std::vector<dynamic_pointer> operands);
-/// Checks names of dimensions and raises the error that a run over types found.
+/// Checks given shapes against the ports' patterns, including named dimensions. Errors: shape_error.
 void check_extents_of(std::string_view layer, view<const label> ports, view<const tensor_type> patterns,
                       view<const shape> given);
 [[noreturn]] void refuse_shapes(std::string_view layer, const text& why);

@@ -163,7 +163,7 @@ std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointe
       leaves.push_back(s.is->value());
       continue;
     }
-    any_tensor generator(s.type);  // each forward pass draws numbers of its own
+    any_tensor generator(s.type);  // each forward pass draws different numbers
     const std::int64_t now[] = {states_.seed(), step_++};
     std::memcpy(generator.mutable_data(), now, sizeof now);
     leaves.push_back(generator);
@@ -174,8 +174,8 @@ std::shared_ptr<const layer_call> train_core::forward(std::vector<dynamic_pointe
   return call;
 }
 
-// Inputs: operands, gradients of the ports that have one, states. Outputs: gradients of operands, where they are fed
-// back, then of what is trained.
+// The backward program for the given set of port gradients. Inputs: operands, port gradients, states. Outputs:
+// gradients of the operands (with feedback), then of the trained parameters.
 const callee& train_core::reverse(const std::vector<bool>& given) {
   for (const auto& [key, p] : reverse_)
     if (key == given) return p;

@@ -1,4 +1,4 @@
-// Which sublayers of a topology are trained and which must hand gradients on, worked out by the compiler.
+// Compile-time analysis of which sublayers of a topology are trained and which must propagate gradients.
 export module lamina:protocol.propagation;
 import :core;
 import :dtype;
@@ -14,7 +14,7 @@ import lamina.std;
 
 namespace lamina {
 
-// The paths of trained parameters.
+// Collects the paths of trained parameters.
 template <class P> struct trained_paths final : state_listener {
   static constexpr std::size_t deepest = 16;
   struct path {
@@ -41,7 +41,7 @@ template <class P> struct trained_paths final : state_listener {
   }
 };
 
-// Whether the sublayer at `path` of a topology, which itself stands at the first `depth` names, hands gradients on.
+// Whether the sublayer at `path` propagates gradients to its inputs. `t` is the topology at the first `depth` names.
 template <class T, class Paths>
 constexpr bool must_feed_back(const T& t, view<const label> path, std::size_t depth, bool outer, const Paths& trained) {
   work_array<bool> hands_on(t.names.size());
@@ -76,7 +76,7 @@ constexpr bool must_feed_back(const T& t, view<const label> path, std::size_t de
   return result;
 }
 
-// Whether a topology has a sublayer at `path`, of which the first `depth` names lead to it.
+// Whether there is a sublayer at `path`. `t` is the topology at the first `depth` names.
 template <class T> constexpr bool has_sublayer(const T& t, view<const label> path, std::size_t depth) {
   bool result = false;
   t.layers.each([&](auto k, const auto& l) {
@@ -86,7 +86,7 @@ template <class T> constexpr bool has_sublayer(const T& t, view<const label> pat
   });
   return result;
 }
-// The shapes through a topology in training, which policies and inputs are to fit.
+// Checks the shapes through a topology in training mode for the given policies and inputs.
 template <const auto& Topology, class P, class... In> struct propagation_check {
   using element = typename decltype(P::template get<element_kind>())::type;
   static consteval text message() {
@@ -96,11 +96,11 @@ template <const auto& Topology, class P, class... In> struct propagation_check {
   }
 };
 
-/// What policies mean for the sublayers of a topology with these inputs: a sublayer is trained if a parameter below it
-/// is, and hands gradients on if it is fed by one that is trained or hands them on, or by an input of a topology that
-/// does. `propagation<net, policies<...>, input<"N", 4>>::feeds_back({"body", "fc"})`.
-/// Errors: inputs that do not fit are refused where the type is named, value_error (no constant, where one is made) for a
-/// path at which there is no sublayer.
+/// Effect of policies on the sublayers of a topology with these inputs. A sublayer is trained if a parameter below it
+/// is. It propagates gradients if one of its inputs comes from a sublayer that is trained or propagates them, or from
+/// an input of a topology that does. `propagation<net, policies<...>, input<"N", 4>>::feeds_back({"body", "fc"})`.
+/// Errors: a compile-time error for inputs that do not fit; value_error (in constant evaluation: not a constant
+/// expression) for a path without a sublayer.
 export template <const auto& Topology, class P, class... In>
 requires no_error<structure_check<Topology>> && no_error<sub_policies_check<Topology, P>> &&
          no_error<propagation_check<Topology, P, In...>> struct propagation {

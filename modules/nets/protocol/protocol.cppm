@@ -1,5 +1,5 @@
-// The layer protocol: one layer, or a topology, with named ports. A training layer has a forward and a backward pass
-// that only build expressions; an inference layer has a forward pass and stores nothing but its parameters.
+// The layer protocol: a layer or topology with named ports. A training layer has a forward and a backward pass
+// that only build expressions; an inference layer has only a forward pass and stores only its parameters.
 export module lamina:protocol;
 import :core;
 import :dtype;
@@ -26,13 +26,13 @@ import lamina.std;
 
 namespace lamina {
 
-// ---- how a layer and its inputs are named ---------------------------------------------------------------------------
+// ---- layers and ports as types --------------------------------------------------------------------------------------
 
-/// A layer that is a constant, as a type: `train_layer<constant_layer<lenet>, ...>`; for topologies and layers with
-/// options. A layer that needs none is its own type: `train_layer<nn::add, ...>`.
+/// Type for a constant layer object, for topologies and layers with options: `train_layer<constant_layer<lenet>, ...>`.
+/// For a layer without options, use its type directly: `train_layer<nn::add, ...>`.
 export template <const auto& Value> struct constant_layer {};
 
-/// An input port of a training layer and the type of its operands.
+/// An input port of a training layer, with the type of its operands.
 export template <fixed_string Name, class T> requires requires { typename T::element_type; } struct port {
   static constexpr auto name = Name;
   using type = T;
@@ -59,7 +59,7 @@ template <const auto& Value> struct chosen_layer<constant_layer<Value>> {
     return t.empty() ? sub_policies_check<Value, P>::message() : t;
   }
 };
-/// That a type names a layer, by itself or as `constant_layer`.
+/// Checks that a type is a layer or a `constant_layer`.
 template <class L> struct chosen_check {
   static consteval text message() {
     using type = typename chosen_layer<L>::type;
@@ -75,7 +75,7 @@ template <class L> inline constexpr const auto& layer_value = chosen_layer<L>::v
 template <class L> inline constexpr std::size_t input_ports_of = layer_inputs(layer_value<L>).size();
 template <class L> inline constexpr std::size_t output_ports_of = layer_outputs(layer_value<L>).size();
 
-/// A label as a string that can name an entry.
+/// Converts a label to a string usable as the name of a dict entry.
 template <label L> consteval auto name_from() {
   constexpr auto at = [](std::size_t i) { return static_cast<char>(L.words[i / 8] >> (56 - 8 * (i % 8)) & 255); };
   constexpr std::size_t n = [at] {
@@ -95,7 +95,7 @@ template <class L, std::size_t I> inline constexpr auto output_name = name_from<
 
 template <class P> using parameter_element = typename decltype(P::template get<element_kind>())::type;
 
-/// Runs a layer over types, at compile time with the known extents and later with all.
+/// Infers types through a layer: at compile time with the static extents, at run time with all of them.
 template <class L, class P> constexpr void run_types(bool training, view<const tensor_type> in, view<tensor_type> out,
                                                      text& why, state_listener* listener = nullptr) {
   work_array<traced> from(in.size()), to(out.size());
@@ -140,8 +140,7 @@ template <class P> struct state_count final : state_listener {
   }
 };
 
-/// The scope of a walk in which nothing is known of the inputs and no rule is asked: it only finds out which states a
-/// layer has.
+/// Scope for a walk with unknown inputs and without shape checks, which only finds the states of a layer.
 class probe_scope : public type_scope {
  public:
   using type_scope::type_scope;
@@ -187,20 +186,20 @@ template <class L, class P> constexpr int probed_states() {
 }
 template <class L, class P>
 concept Probed = requires { typename std::integral_constant<int, probed_states<L, P>()>; };
-/// Whether an inference layer has states; assumed where the compiler cannot tell without inputs.
+/// Whether an inference layer has states; true if that cannot be determined at compile time without inputs.
 template <class L, class P> consteval bool has_states() {
   if constexpr (Probed<L, P>) return probed_states<L, P>() > 0;
   else return true;
 }
 
-// ---- words for what does not fit ------------------------------------------------------------------------------------
+// ---- diagnostics ----------------------------------------------------------------------------------------------------
 
 template <class L> consteval void list_ports(text& t, bool in) {
   const auto ports = in ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
   t << "; its " << (in ? "input" : "output") << (ports.size() == 1 ? " port is" : " ports are");
   list_names(t, ports);
 }
-/// That names are the ports of a layer, each once.
+/// Message unless the names are exactly the ports of a layer, each once.
 template <class L> consteval text mismatch_of_ports(view<const std::string_view> names, bool in) {
   const auto ports = in ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
   text t;
@@ -249,7 +248,7 @@ template <class L, class... Port, class P> struct train_check<L, inputs<Port...>
     return t;
   }
 };
-/// The types of a layer's inputs in the order of its ports.
+/// Index of the port with a name in a list of ports; the number of ports if absent.
 template <fixed_string Name, class... Port> consteval std::size_t place_of_port() {
   const std::string_view names[] = {Port::name.view()..., {}};
   std::size_t i = 0;
@@ -268,7 +267,7 @@ template <class L, class P, bool Training, class Inputs> struct run_of;
 template <class L, class P, bool Training, class... Port> struct run_of<L, P, Training, inputs<Port...>> {
   using type = typed_run<L, P, Training, Port...>;
 };
-/// The shapes through a training layer; asked only where its ports fit.
+/// Checks the shapes through a training layer; evaluated only if its ports match.
 template <class L, class Inputs, class P> struct train_shape_check {
   static consteval text message() {
     if constexpr (no_error<train_check<L, Inputs, P>>) {
@@ -286,7 +285,7 @@ concept LazyOperand = requires {
   requires Symbolic<E>;
   requires std::same_as<evaluation_mode_of<E>, lazy>;
 };
-/// An operand of a port: its type is what the port is declared to be, as far as both know.
+/// Checks the operand of a port against the port's declared type, as far as both are known statically.
 template <class E, bool In>
 consteval void mismatch_of_operand(text& t, std::string_view layer, std::string_view port, const tensor_type* wanted) {
   if constexpr (!In && std::same_as<E, no_gradient_type>) return;
@@ -360,14 +359,14 @@ template <class L, class P> layer_definition definition_of(bool training, view<c
   return d;
 }
 
-/// The results of a call as a dict by port.
+/// The results of a call as a dict keyed by port.
 template <class L, class Run, std::size_t... I> auto results_by_port(const std::shared_ptr<const layer_call>& call,
                                                                      view<const tensor_type> out,
                                                                      std::index_sequence<I...>) {
   return dict(entry<output_name<L, I>, port_value_of<Run::out[I]>>{
       port_value_of<Run::out[I]>(result_of(call, I, out[I].dims))}...);
 }
-/// The types of results for these of operands; each thread remembers its last ones.
+/// Result types for given operand types; each thread caches the last query.
 template <class L, class P, bool Training, std::size_t In, std::size_t Out>
 void exact_types(std::string_view name, const std::array<tensor_type, In>& in, std::array<tensor_type, Out>& out) {
   struct answer {
@@ -389,12 +388,12 @@ void exact_types(std::string_view name, const std::array<tensor_type, In>& in, s
 
 // ---- training -------------------------------------------------------------------------------------------------------
 
-/// A layer that is trained: `train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>,
-/// policies<feedback(true)>> layer("add")`. Passes only build expressions; their results are operands. Results of
-/// forward passes wait on a stack, so several of them may be followed by as many backward passes in reverse order. Only
-/// gradients that are fed back (`feedback(true)`) or trained (`update`, for each parameter) are built. Parameters are
-/// named `<layer>.<path>`, and read when a result is evaluated, not when it is made. One thread at a time may use a
-/// layer; its results outlive it.
+/// A training layer: `train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>,
+/// policies<feedback(true)>> layer("add")`. Passes only build expressions; their results are operands. Forward results
+/// are kept on a stack, so several forward passes may be followed by as many backward passes in reverse order. Only
+/// gradients that are fed back (`feedback(true)`) or needed for training (`update`, per parameter) are built.
+/// Parameters are named `<layer>.<path>` and read when a result is evaluated, not when it is built. Not thread-safe.
+/// Results may outlive the layer.
 export template <class L, class Inputs, class P = policies<>>
 requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, Inputs, P>> &&
          no_error<detail::train_shape_check<L, Inputs, P>> class train_layer {
@@ -412,7 +411,7 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
 
  public:
   using policy_type = P;
-  /// Whether gradients of inputs are handed on.
+  /// Whether gradients of inputs are propagated.
   static constexpr bool is_feedback = P::template get<feedback>().value;
   /// Whether a parameter is trained.
   static constexpr bool is_update = states_of[1] > 0;
@@ -422,8 +421,8 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
 
   const std::string& name() const { return core_.states().layer(); }
 
-  /// The results by output port, from operands by input port; nothing is computed.
-  /// Errors: shape_error naming layer, port and shapes; state_error where parameters have no values yet.
+  /// Results by output port, from operands by input port; computes nothing.
+  /// Errors: shape_error naming layer, port and shapes; state_error if parameters are not initialized.
   template <class... E> requires accepted<diagnostic<detail::dict_check<L, true, port_types, E...>>()>
   auto forward(const dict<E...>& in) {
     std::vector<detail::dynamic_pointer> operands;
@@ -442,9 +441,9 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
     return detail::results_by_port<L, run>(call, out, std::make_index_sequence<out_count>());
   }
 
-  /// The gradients by input port, from gradients by output port, for the forward result that waits longest behind none;
-  /// `no_gradient` takes the place of a missing gradient, on both sides.
-  /// Errors: shape_error naming layer, port and both shapes; state_error where no forward result waits.
+  /// Gradients by input port, from gradients by output port, for the most recent pending forward result;
+  /// `no_gradient` stands for a missing gradient on both sides.
+  /// Errors: shape_error naming layer, port and both shapes; state_error if no forward result is pending.
   template <class... E>
   requires accepted<diagnostic<detail::dict_check<L, false, detail::types_of_results<run>, E...>>()>
   auto backward(const dict<E...>& gradients) {
@@ -459,26 +458,27 @@ requires no_error<detail::chosen_check<L>> && no_error<detail::train_check<L, In
     }(std::make_index_sequence<in_count>());
   }
 
-  /// Errors: state_error naming the layer and how many forward results wait for a backward pass.
+  /// Checks that no forward result is pending. Errors: state_error naming the layer and the number of pending results.
   void assert_neutral() const { core_.assert_neutral(); }
-  /// How many forward results wait for a backward pass.
+  /// Number of forward results that wait for a backward pass.
   std::size_t waiting() const { return core_.waiting(); }
 
-  /// Gives every parameter its first value: from the buffer where its name is there, else as `how` or the policies say;
-  /// then it is in the buffer. Errors: as `initializers::make`; nothing has changed then.
+  /// Initializes every parameter from the buffer if it contains the name, else by `how` or the policies and then adds
+  /// it to the buffer. Errors: as `initializers::make`; nothing is changed then.
   void init(const initializers& how = initializers(), load_buffer* buffer = nullptr) requires has_states {
     core_.states().init(how, buffer);
   }
-  /// Takes the elements of all parameters. Errors: value_error, shape_error, type_error; nothing has changed then.
+  /// Copies the values of all parameters from a buffer. Errors: value_error, shape_error, type_error; nothing is
+  /// changed then.
   void load_weights(const load_buffer& from) requires has_states { core_.states().load(from); }
-  /// Copies all parameters that are not there yet into a buffer.
+  /// Copies all parameters to a buffer, except those that it already contains.
   void save_weights(load_buffer& to) const requires has_states { core_.states().save(to); }
-  /// Hands over the gradients of all backward passes since the last call.
+  /// Moves the gradients of all backward passes since the last call to the collector.
   void collect_gradients(gradient_collector& to) requires is_update { core_.collect(to); }
-  /// Brings running statistics up to date with the forward passes since the last call, in their order; until then the
-  /// passes are kept with what they read.
+  /// Updates running statistics with the forward passes since the last call, in order. Until then, these
+  /// passes and the values that they read are kept alive.
   void update_statistics() requires has_states { core_.update_statistics(); }
-  /// The parameter of a path inside the layer. Errors: state_error before `init`; value_error.
+  /// The parameter at a path inside the layer. Errors: state_error before `init`; value_error.
   lamina::parameter& parameter(std::string_view path) const requires has_states { return core_.states().at(path); }
 
  private:
@@ -523,7 +523,7 @@ template <> class infer_part<true> {
 template <class L, class P> struct infer_check {
   static consteval text message() { return detail::chosen_layer<L>::policies_message(P{}); }
 };
-// The run of an inference layer over the known extents of its operands, in the order of the layer's ports.
+// Type inference of an inference layer over the static extents of its operands, in the order of the layer's ports.
 template <class X> struct operand_type {
   static constexpr tensor_type is{dtype_of<typename X::element_type>, pattern_of<X>};
 };
@@ -543,8 +543,8 @@ template <class L, class P, class... E> struct infer_shape_check {
   }
 };
 
-/// A layer that is not trained: `infer_layer<nn::add> layer("add")`. Its ports take operands of any types that fit. It
-/// has no backward pass and stores nothing but its parameters; where it has none, nothing at all.
+/// An inference layer: `infer_layer<nn::add> layer("add")`. Its ports take operands of any types that fit. It
+/// has no backward pass and stores only its parameters; without parameters, nothing.
 export template <class L, class P = policies<>>
 requires no_error<detail::chosen_check<L>> && no_error<infer_check<L, P>>
 class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
@@ -571,8 +571,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     }
   }
 
-  /// The results by output port, from operands by input port; nothing is computed.
-  /// Errors: shape_error naming layer and shapes; state_error where parameters have no values yet.
+  /// Results by output port, from operands by input port; computes nothing.
+  /// Errors: shape_error naming layer and shapes; state_error if parameters are not initialized.
   template <class... E> requires accepted<diagnostic<detail::dict_check<L, true, void, E...>>()> &&
                                  accepted<diagnostic<infer_shape_check<L, P, E...>>()>
   auto forward(const dict<E...>& in) const {
@@ -610,10 +610,10 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
   }
 };
 
-// ---- the protocol as free functions, which do nothing for a layer without the member --------------------------------
+// ---- the protocol as free functions; no-ops for a layer without the member ------------------------------------------
 
 namespace detail {
-/// A type that is no layer, with a message for its use as one: `L::refused<function, verb>`.
+/// Message for a type that declares the function unsupported: `L::refused<function, verb>`.
 template <class L, fixed_string Function, fixed_string Verb> struct protocol_check {
   static consteval text message() {
     if constexpr (requires { typename L::template refused<Function, Verb>; })

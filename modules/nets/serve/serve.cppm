@@ -1,4 +1,4 @@
-// Serving: single samples from any number of threads, computed in batches by reference models.
+// Serving: accepts single samples from any number of threads and computes them in batches on reference models.
 export module lamina:serve;
 import :context;
 import :core;
@@ -13,19 +13,19 @@ import lamina.std;
 
 namespace lamina {
 
-// ---- options and figures --------------------------------------------------------------------------------------------
+// ---- options and statistics -----------------------------------------------------------------------------------------
 
-/// How a queue forms batches, and how much it holds.
+/// Batching and capacity of a queue.
 export struct queue_options {
-  int workers = 1;                       // threads, each with a reference model of its own: 1..1024
-  std::int64_t batch = 32;               // samples of one run, at most: 1..32768
-  std::chrono::microseconds delay{200};  // how long a sample waits for others while a worker is free: 0..60 s
-  std::int64_t capacity = 1024;          // requests that wait, at most; then submit waits and try_submit refuses
+  int workers = 1;                       // worker threads, each with its own reference model: 1..1024
+  std::int64_t batch = 32;               // maximum samples per run: 1..32768
+  std::chrono::microseconds delay{200};  // maximum wait of a sample for others while a worker is free: 0..60 s
+  std::int64_t capacity = 1024;          // maximum waiting requests; when full, submit blocks and try_submit refuses
 };
 
-/// How long computed requests took from `submit` to their answer.
+/// Latency of computed requests, from `submit` to the answer.
 export struct latency_histogram {
-  /// Upper bounds in seconds; the last count is of those beyond the last bound.
+  /// Upper bounds in seconds; the last count is for latencies above the last bound.
   static constexpr std::array<double, 19> bounds{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2,
                                                  2e-2, 5e-2, 0.1,  0.2,  0.5,  1,    2,    5,    10};
   std::array<std::int64_t, 20> counts{};
@@ -36,21 +36,22 @@ export struct latency_histogram {
 struct queue_statistics {
   std::int64_t requests = 0;  // accepted
   std::int64_t answered = 0;  // computed
-  std::int64_t failed = 0;    // by an error of their run
+  std::int64_t failed = 0;    // their run raised an error
   std::int64_t expired = 0;   // their deadline passed
-  std::int64_t stopped = 0;   // by shutdown_now or cancel
-  std::int64_t refused = 0;   // by try_submit; not accepted
+  std::int64_t stopped = 0;   // canceled by shutdown_now or cancel
+  std::int64_t refused = 0;   // refused by try_submit; not counted as accepted
   std::int64_t waiting = 0, running = 0;
   std::int64_t batches = 0;
   std::vector<std::int64_t> batch_sizes;  // [n]: runs of n samples
   latency_histogram latency;
 };
 
-// ---- the part that is no template -----------------------------------------------------------------------------------
+// ---- non-template part ----------------------------------------------------------------------------------------------
 
 namespace detail {
 
-/// Elements on their way between threads: not from lamina's allocator, whose memory stays with the thread that frees it.
+/// Elements that pass between threads. Uses `new`, not lamina's allocator, which keeps memory with the thread that
+/// frees it.
 struct kept {
   shape dims;
   std::unique_ptr<std::byte[]> bytes;
@@ -61,7 +62,7 @@ struct kept {
   }
 };
 
-/// A request, shared by the caller's answer and the queue.
+/// A request, owned jointly by the caller's answer and the queue.
 class queued {
  public:
   using clock = std::chrono::steady_clock;
@@ -73,56 +74,57 @@ class queued {
   queued& operator=(const queued&) = delete;
   virtual ~queued();
   bool ready() const noexcept { return now_.load(std::memory_order_acquire) >= state::computed; }
-  /// Until it is ready. At its deadline a request that no worker has begun is answered with a deadline_error: deadlines hold
-  /// while all workers are busy. Errors: state_error in a forked child, which has no workers.
+  /// Waits until ready. At its deadline, a request that no worker has started fails with a deadline_error, so deadlines
+  /// hold while all workers are busy. Errors: state_error in a forked child, which has no workers.
   void wait();
-  /// Whether it is ready by then.
+  /// Waits until ready or `t`; returns whether it is ready.
   bool wait_until(clock::time_point t);
-  /// Calls `f` when it is ready, in the thread that finishes it, or at once.
+  /// Calls `f` when ready: on the thread that finishes the request, or immediately.
   void tell(std::function<void()> f);
-  /// Makes the caller the one that finishes this request; false: somebody else is.
+  /// Claims the right to finish this request; false if another thread has claimed it.
   bool claim() noexcept;
   /// Raises the error of a request that was not computed.
   void check() const;
   void finish(std::shared_ptr<const failure> why = nullptr, bool failed = false) noexcept;
 
-  /// So long from now; `never` where the clock does not reach that far.
+  /// The time point `d` from now; `never` on overflow.
   static clock::time_point in(std::chrono::nanoseconds d);
 
-  const view<kept> samples, rows;  // of each input, of each output
-  std::shared_ptr<queued> next;    // the one behind it in a list of the queue's
+  const view<kept> samples, rows;  // one per input; one per output
+  std::shared_ptr<queued> next;    // next request in the queue's intrusive list
   clock::time_point arrived{}, until = never;
 
  private:
   enum class state : int { open, claimed, computed, failed };
   std::atomic<state> now_{state::open};
   const std::uint32_t process_ = process_number();
-  std::shared_ptr<const failure> why_;  // none where there was no memory for it
+  std::shared_ptr<const failure> why_;  // null if its allocation failed
   std::function<void()> told_;
   std::mutex mutex_;
   std::condition_variable changed_;
 };
 
-/// Computes a batch; each worker has its own.
+/// Computes batches; one per worker.
 class batch_runner {
  public:
   virtual ~batch_runner();
-  /// Fills the results of all requests. `rows` >= the number of requests: rows beyond them are filled up.
+  /// Computes the results of all requests. `rows` >= the number of requests; the excess rows are padding.
   virtual void run(view<const std::shared_ptr<queued>> batch, std::int64_t rows) = 0;
-  /// Whether two requests can be rows of one batch.
+  /// Whether two requests can share a batch.
   virtual bool alike(const queued& a, const queued& b) const = 0;
 };
 
 class queue_core {
  public:
-  /// Errors: value_error naming the option that is out of range; resource_error where the system has no more threads.
+  /// Errors: value_error naming the option that is out of range; resource_error if no thread can be started.
   queue_core(const queue_options& o, const std::function<std::unique_ptr<batch_runner>()>& make);
   ~queue_core();
   queue_core(const queue_core&) = delete;
   queue_core& operator=(const queue_core&) = delete;
-  /// Whether the request was accepted; where there is no room, `wait` waits for it. Errors: stopped_error.
+  /// Returns whether the request was accepted. If the queue is full, `wait` blocks until there is space. Errors:
+  /// stopped_error.
   bool push(std::shared_ptr<queued> r, bool wait);
-  // What becomes of requests: all are computed; those that wait are dropped; those that are being computed, too.
+  // Shutdown mode: compute all requests; drop waiting ones; also cancel running ones.
   enum class ending { computed, dropped, canceled };
   void shutdown(ending how);
   queue_statistics statistics() const;
@@ -133,7 +135,7 @@ class queue_core {
   std::unique_ptr<implementation> impl_;
 };
 
-/// Memory for the samples of a batch, whose plan works in so many bytes. Errors: out_of_memory, which names them.
+/// Allocates the samples of a batch. `planned`: working memory of its plan, for the error. Errors: out_of_memory.
 storage batch_memory(std::size_t bytes, std::size_t planned);
 [[noreturn]] void no_answer();
 [[noreturn]] void sample_mismatch(std::size_t input, const shape& wanted, const shape& given);
@@ -141,7 +143,7 @@ storage batch_memory(std::size_t bytes, std::size_t planned);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-/// That a model has a leading dimension of samples everywhere.
+/// Checks that all inputs and outputs of a model have a symbolic leading dimension for samples.
 template <class Traits> struct queue_check {
   static consteval text message() {
     text t;
@@ -201,7 +203,7 @@ template <class Traits, std::size_t... O> requires(sizeof...(O) > 1) struct rows
   using type = results<row_of<Traits, O>...>;
 };
 
-/// One of the members of `results`, or the single result itself.
+/// Member O of `results`, or the single result itself.
 template <std::size_t Count, std::size_t O, class R> auto& part(R& r) {
   if constexpr (Count == 1) return r;
   else if constexpr (O == 0) return r.first;
@@ -236,7 +238,7 @@ template <class... T> struct taken<results<T...>> {
 template <class Traits> struct request : queued {
   kept samples_kept[Traits::inputs], rows_kept[Traits::outputs.size()];
 
-  // A copy, so that the caller may write to his own at once.
+  // Copies the sample, so that the caller may overwrite its tensors immediately.
   template <class... X> explicit request(const X&... x) : queued(view<kept>(samples_kept), view<kept>(rows_kept)) {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (keep<I>(x), ...); }(std::index_sequence_for<X...>());
   }
@@ -257,7 +259,7 @@ template <class Traits> class row_runner final : public batch_runner {
     auto y = [&]<std::size_t... I>(std::index_sequence<I...>) {
       const shape all[] = {with_first(rows, batch[0]->samples[I].dims)...};
       const std::size_t planned =
-          net_.planned(view<const shape>(all, sizeof...(I)));  // the plan and its working memory first
+          net_.planned(view<const shape>(all, sizeof...(I)));  // build the plan before allocating samples
       return net_(stacked<I>(batch, all[I], planned)...);
     }(std::make_index_sequence<Traits::inputs>());
     [&]<std::size_t... O>(std::index_sequence<O...>) {
@@ -273,7 +275,7 @@ template <class Traits> class row_runner final : public batch_runner {
  private:
   static constexpr std::size_t outputs = Traits::outputs.size();
 
-  // Rows beyond the requests repeat the last of them.
+  // Stacks the samples; padding rows repeat the last request.
   template <std::size_t I>
   static auto stacked(view<const std::shared_ptr<queued>> batch, const shape& all, std::size_t planned) {
     batch_of<Traits, I> x(
@@ -302,8 +304,8 @@ template <class Traits> class row_runner final : public batch_runner {
 
 // ---- the queue ------------------------------------------------------------------------------------------------------
 
-/// The result of a sample, or the error of its run, when it is ready. For one thread at a time; an answer that no thread
-/// waits for is computed all the same.
+/// Future for the result of a sample, or for the error of its run. Not thread-safe. The sample is computed even if
+/// nothing waits for the answer.
 export template <class Result> class answer {
  public:
   answer() = default;
@@ -311,20 +313,20 @@ export template <class Result> class answer {
   answer(answer&&) = default;
   answer& operator=(answer&&) = default;
 
-  /// Whether the answer can be waited for: not before a submit, and not after `get`.
+  /// Whether there is a request to wait for: false if default-constructed, and after `get`.
   bool valid() const { return request_ != nullptr; }
   bool ready() const { return asked().ready(); }
   void wait() const { asked().wait(); }
-  /// Calls `f` once when the answer is there: on the thread that computed it, or at once. `f` throws nothing, returns soon
-  /// and asks nothing of the queue. Of several calls the last one counts.
+  /// Calls `f` once when ready: on the thread that finished the request, or immediately. `f` must not throw, block or
+  /// call the queue. A later call replaces an earlier callback.
   void on_ready(std::function<void()> f) const { asked().tell(std::move(f)); }
-  /// Whether the answer is there by then. A wait that reaches the deadline of a request which no worker has begun makes the
-  /// answer a deadline_error.
+  /// Waits until ready or `t`; returns whether it is ready. If the wait reaches the request's deadline before a worker
+  /// starts it, the answer becomes a deadline_error.
   bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
   bool wait_for(std::chrono::nanoseconds d) const { return wait_until(detail::queued::in(d)); }
-  /// Waits, and takes the result: the rows of the model's outputs without the leading dimension. Errors: deadline_error if
+  /// Waits, then moves out the result: one row per output, without the leading dimension. Errors: deadline_error if
   /// the deadline passed before the sample was computed, stopped_error after `shutdown_now` or `cancel`, the error of
-  /// its batch, state_error if the answer was taken already.
+  /// its batch, state_error on a second call.
   Result get() {
     asked().wait();
     auto r = std::move(request_);
@@ -340,13 +342,13 @@ export template <class Result> class answer {
   std::shared_ptr<detail::queued> request_;
 };
 
-/// Takes single samples from any thread and has them computed in batches by threads of its own, one reference model each:
-/// `batching_queue queue(factory, {.workers = 2}); auto y = queue.submit(x).get();`. A batch leaves when it is full, when
-/// its first sample has waited for `delay`, or when less than `delay` is left to a deadline in it. Every accepted request
-/// is answered. The bits of an answer do not depend on its batch, if the net leaves samples apart. Batches have few sizes, so
-/// that few plans are made; samples of different extents go into different batches. Threads do not survive fork(2): in a
-/// child of the process that made it a queue raises state_error.
-/// Shapes: samples have no leading dimension, and neither have results.
+/// Accepts single samples from any thread and computes them in batches on its own worker threads, one reference model
+/// each: `batching_queue queue(factory, {.workers = 2}); auto y = queue.submit(x).get();`. A batch starts when it is
+/// full, when its first sample has waited for `delay`, or when less than `delay` is left to a deadline in it. Every
+/// accepted request is answered. If the net treats samples independently, the bits of an answer do not depend on its
+/// batch. Only a few batch sizes are used, to limit the number of plans; samples of different shapes go into different
+/// batches. Threads do not survive fork(2): in a child of the process that created it, a queue raises state_error.
+/// Shapes: neither samples nor results have the leading dimension.
 export template <class Traits> class batching_queue {
   static_assert(accepted<diagnostic<detail::queue_check<Traits>>()>);
 
@@ -354,8 +356,8 @@ export template <class Traits> class batching_queue {
   using result_type = typename detail::rows_of<Traits>::type;
   using answer_type = answer<result_type>;
 
-  /// Makes the reference models and starts the workers. Errors: value_error for an option out of range; resource_error
-  /// where the system has no more threads.
+  /// Creates the reference models and starts the workers. Errors: value_error for an option out of range;
+  /// resource_error if no thread can be started.
   template <const auto& Topology, class... Rest>
   requires std::same_as<typename reference_factory<Topology, Rest...>::traits, Traits>
   explicit batching_queue(const reference_factory<Topology, Rest...>& f, const queue_options& o = {})
@@ -365,18 +367,18 @@ export template <class Traits> class batching_queue {
   batching_queue(const batching_queue&) = delete;
   batching_queue& operator=(const batching_queue&) = delete;
 
-  /// Accepts a sample, which is copied; waits while the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  /// Copies and enqueues a sample; blocks while the queue is full. Errors: shape_error, stopped_error after a shutdown.
   template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   answer_type submit(const X&... x) {
     return pushed(detail::queued::never, x...);
   }
-  /// The same with a deadline, so long from now, which also ends the waiting for room: `queue.submit_within(5ms, x)`. If it
+  /// The same with a deadline `d` from now, which also bounds the wait for space: `queue.submit_within(5ms, x)`. If it
   /// passes before the sample is computed, the answer is a deadline_error.
   template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   answer_type submit_within(std::chrono::nanoseconds d, const X&... x) {
     return pushed(detail::queued::in(d), x...);
   }
-  /// Accepts a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  /// Enqueues a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
   template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit(const X&... x) {
     return tried(detail::queued::never, x...);
@@ -387,13 +389,13 @@ export template <class Traits> class batching_queue {
     return tried(detail::queued::in(d), x...);
   }
 
-  /// Accepts nothing more, computes the accepted requests, and ends the workers, as the destructor does.
+  /// Stops accepting requests, computes the accepted ones, then joins the workers; the destructor does the same.
   void shutdown() { core_.shutdown(detail::queue_core::ending::computed); }
-  /// Accepts nothing more and ends the workers after the batches that they are computing; requests that wait are answered
-  /// with stopped_error.
+  /// Stops accepting requests and joins the workers after their current batches; waiting requests fail with a
+  /// stopped_error.
   void shutdown_now() { core_.shutdown(detail::queue_core::ending::dropped); }
-  /// As `shutdown_now`, and batches that are being computed are stopped before their next operation: their requests are
-  /// answered with stopped_error, too.
+  /// Like `shutdown_now`, but also stops running batches before their next operation; their requests fail with a
+  /// stopped_error, too.
   void cancel() { core_.shutdown(detail::queue_core::ending::canceled); }
   queue_statistics statistics() const { return core_.statistics(); }
   const queue_options& options() const { return core_.options(); }

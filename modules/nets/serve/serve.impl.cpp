@@ -16,7 +16,7 @@ namespace detail {
 struct queued::failure {
   std::optional<error_kind> kind;
   std::string what;
-  std::size_t requested = 0, planned = 0;  // of an out_of_memory
+  std::size_t requested = 0, planned = 0;  // details of an out_of_memory error
   std::int64_t used = 0, limit = 0;
 };
 queued::~queued() = default;
@@ -37,12 +37,12 @@ std::shared_ptr<const queued::failure> failure_of(std::optional<error_kind> kind
       made->limit = numbers->limit();
     }
     return made;
-  } catch (...) {  // said without words
+  } catch (...) {  // no memory for a message
     return nullptr;
   }
 }
 
-// Workers are threads of the process that made the queue.
+// Raises a state_error in a forked child: the workers are threads of the process that created the queue.
 void check_process(const char* whose, std::uint32_t process) {
   if (process == process_number()) return;
   text t;
@@ -118,8 +118,8 @@ storage batch_memory(std::size_t bytes, std::size_t planned) {
   }
 }
 
-// Not in the unnamed namespace: `queue_core::implementation`, which has linkage, has members of it.
-// Requests one behind the other, linked through themselves: to move them takes no memory, so that none is lost for want of it.
+// Intrusive list of requests. Moving requests allocates nothing, so none is lost when memory runs out.
+// Not in the unnamed namespace: `queue_core::implementation`, which has linkage, has members of this type.
 class request_list {
  public:
   request_list() = default;
@@ -142,7 +142,7 @@ class request_list {
     if (--size_ == 0) last_ = nullptr;
     return r;
   }
-  // Puts all of `o` behind its own.
+  // Moves all elements of `o` to the end.
   void append(request_list& o) noexcept {
     if (o.empty()) return;
     (last_ ? last_->next : first_) = std::move(o.first_);
@@ -177,7 +177,7 @@ std::optional<error_kind> kind_of(const std::exception& e) {
   return {};
 }
 
-// One failure for all of them; each caller raises an error of its own from it. The requests are claimed.
+// Fails all requests, which are claimed, with one shared failure; each caller raises its own error from it.
 void fail(request_list& all, std::optional<error_kind> kind, const char* what,
           const out_of_memory* numbers = nullptr) noexcept {
   if (all.empty()) return;
@@ -185,8 +185,8 @@ void fail(request_list& all, std::optional<error_kind> kind, const char* what,
   while (!all.empty()) all.pop_front()->finish(why, true);
 }
 
-// What others allocated and a worker freed, weights that were exchanged, stays with its thread: it is returned from time to
-// time.
+// Workers trim periodically: memory that other threads allocated and a worker freed, such as replaced weights, stays
+// with the worker's thread.
 constexpr std::int64_t batches_between_trims = 256;
 
 template <class T> void check_option(const char* name, T value, T least, T max, const char* unit = "") {
@@ -201,7 +201,7 @@ struct cancellation {
   bool stop_requested() const noexcept { return is->load(std::memory_order_relaxed); }
 };
 
-// The sizes that batches have: few, since each is a plan.
+// Allowed batch sizes; few, since each needs a plan.
 std::vector<std::int64_t> sizes_up_to(std::int64_t batch) {
   std::vector<std::int64_t> all;
   for (std::int64_t n = 1; n < batch; n *= 2) {
@@ -222,17 +222,17 @@ struct queue_core::implementation {
   const queue_options options;
   const std::uint32_t process = process_number();
   const std::vector<std::int64_t> sizes;
-  const std::size_t capacity, enough;  // requests that wait at most; that a batch needs no more of
+  const std::size_t capacity, enough;  // maximum waiting requests; number that completes a batch
 
   mutable std::mutex mutex;
-  std::condition_variable turn;   // workers: there is work and nobody forms a batch
-  std::condition_variable grown;  // the worker that forms a batch: it may be complete
-  std::condition_variable room;   // callers: there is room
+  std::condition_variable turn;   // for workers: there is work and no other worker is forming a batch
+  std::condition_variable grown;  // for the worker that is forming a batch: it may be complete
+  std::condition_variable room;   // for callers: the queue has space
   request_list waiting;
-  clock::time_point urgent = queued::never;  // the first deadline of those waiting
-  clock::time_point closing{};               // when the batch that is being formed leaves
+  clock::time_point urgent = queued::never;  // earliest deadline of the waiting requests
+  clock::time_point closing{};               // when the batch being formed starts
   bool forming = false, over = false;
-  std::atomic<bool> canceled{false};  // batches that are being computed
+  std::atomic<bool> canceled{false};  // stops running batches
   std::int64_t blocked = 0;
   queue_statistics figures;
 
@@ -248,7 +248,8 @@ struct queue_core::implementation {
     figures.batch_sizes.resize(static_cast<std::size_t>(o.batch) + 1);
   }
 
-  // How many of n samples to take, and how many rows to compute them in: rather few samples less than many rows more.
+  // Number of samples to take of n, and rows to compute: pads to the next size if that adds at most n / 8 rows, else
+  // takes the next smaller size.
   std::pair<std::size_t, std::int64_t> cut(std::size_t n) const {
     const auto count = static_cast<std::int64_t>(n);
     const auto above = std::lower_bound(sizes.begin(), sizes.end(), count);
@@ -262,10 +263,10 @@ struct queue_core::implementation {
     return t;
   }
 
-  // Moves samples that go together into `batch`, and those whose deadline has passed into `expired`.
+  // Moves compatible samples to `batch` and requests past their deadline to `expired`. Returns the rows of the batch.
   std::int64_t take(const batch_runner& runner, request_list& batch, request_list& expired) {
     const auto now = clock::now();
-    request_list like, other;  // those that go together, and the rest of those looked at
+    request_list like, other;  // compatible requests, and the other ones examined
     const auto max = static_cast<std::size_t>(options.batch);
     for (std::size_t looked = 0; !waiting.empty() && like.size() < max && looked < 8 * max; ++looked) {
       auto r = waiting.pop_front();
@@ -281,7 +282,7 @@ struct queue_core::implementation {
     }
     figures.expired += static_cast<std::int64_t>(expired.size()) + keep_claimed(batch);
     keep_claimed(expired);
-    // Back to where they stood: what was cut off is older than most of the rest.
+    // Put the remainder back at the front: it is older than most of the waiting requests.
     like.append(other);
     like.append(waiting);
     waiting.append(like);
@@ -293,7 +294,8 @@ struct queue_core::implementation {
     return rows;
   }
 
-  // Leaves those that their callers have not given up at their deadline meanwhile; gives the number of the others.
+  // Keeps the requests that this thread can claim and drops those that callers have failed at their deadline; returns
+  // the number dropped.
   static std::int64_t keep_claimed(request_list& all) {
     std::int64_t given_up = 0;
     for (auto left = all.size(); left > 0; --left) {
@@ -304,7 +306,7 @@ struct queue_core::implementation {
     return given_up;
   }
 
-  // Waits for a batch; false: there will be none.
+  // Waits for a batch; false after the shutdown.
   bool next(const batch_runner& runner, request_list& batch, request_list& expired, std::int64_t& rows) {
     std::unique_lock lock(mutex);
     turn.wait(lock, [&] { return (!forming && !waiting.empty()) || (over && waiting.empty()); });
@@ -405,7 +407,7 @@ queue_core::queue_core(const queue_options& o, const std::function<std::unique_p
     for (auto& runner : impl_->runners)
       impl_->threads.push_back(start_thread("batching_queue", static_cast<int>(impl_->threads.size()) + 1, o.workers,
                                             [i = impl_.get(), r = runner.get()] { i->work(*r); }));
-  } catch (...) {  // the system has no more threads
+  } catch (...) {  // no more threads available
     impl_->stop(ending::dropped);
     throw;
   }
@@ -413,7 +415,7 @@ queue_core::queue_core(const queue_options& o, const std::function<std::unique_p
 queue_core::~queue_core() {
   if (!impl_) return;
   if (impl_->process == process_number()) impl_->stop(ending::computed);
-  else (void)impl_.release();  // threads and conditions of the parent can be neither joined nor destroyed
+  else (void)impl_.release();  // leak: the parent's threads and condition variables cannot be joined or destroyed here
 }
 
 bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
@@ -464,13 +466,13 @@ queue_statistics queue_core::statistics() const {
   check_process("statistics", impl_->process);
   std::lock_guard lock(impl_->mutex);
   auto s = impl_->figures;
-  // Those that their callers have given up at their deadline stand in the list until a worker comes by.
+  // Requests that callers have failed at their deadline stay in the list until a worker removes them.
   impl_->waiting.each([&](const auto& r) { ++(r->ready() ? s.expired : s.waiting); });
   return s;
 }
 const queue_options& queue_core::options() const { return impl_->options; }
 
-// ---- words ----------------------------------------------------------------------------------------------------------
+// ---- diagnostics ----------------------------------------------------------------------------------------------------
 
 void no_answer() { raise(error_kind::state, "answer: there is none; it was taken already, or nothing was submitted"); }
 void sample_mismatch(std::size_t input, const shape& wanted, const shape& given) {

@@ -14,12 +14,12 @@ constexpr double pi = 3.14159265358979323846;
 
 [[noreturn]] void refuse(const text& what, error_kind kind = error_kind::value) { detail::raise(kind, what); }
 
-// A copy with the same rate, to be changed.
+// A modifiable copy.
 waveform copy_of(const waveform& w) { return {w.samples.copy(), w.rate}; }
 
 // ---- rates ----------------------------------------------------------------------------------------------------------
 
-// The modified Bessel function of order 0, by its series.
+// Modified Bessel function of the first kind and order 0, by its series.
 double bessel(double x) {
   double sum = 1, term = 1;
   for (int k = 1; term > 1e-17 * sum; ++k) {
@@ -30,7 +30,7 @@ double bessel(double x) {
   return sum;
 }
 
-/// The filter at a distance from its center, counted in samples of the input.
+/// The filter as a function of the distance from its center, in input samples.
 class sinc_filter {
  public:
   sinc_filter(double scale, const resample_options& o)
@@ -47,7 +47,7 @@ class sinc_filter {
   double scale_, half_, beta_, whole_;
 };
 
-/// The filter at all distances that samples of the output have to those of the input: one row for each phase.
+/// Filter weights for all distances between output and input samples: one row per phase.
 class phase_table {
  public:
   phase_table(std::int64_t from, std::int64_t to, const sinc_filter& f)
@@ -55,7 +55,7 @@ class phase_table {
     if (to <= max_weights / taps_)
       for (std::int64_t phase = 0; phase < to; ++phase) fill(phase, weights_);
   }
-  /// The weights of an output sample, and the input sample that the first of them belongs to.
+  /// The weights of output sample i; sets `first` to the input sample of the first weight.
   const double* of(std::int64_t i, std::int64_t& first) {
     const std::int64_t position = i * from_, phase = position % to_;
     first = position / to_ - taps_ / 2;
@@ -76,15 +76,15 @@ class phase_table {
   std::int64_t from_, to_;
   sinc_filter filter_;
   std::int64_t taps_;
-  bool single_ = false;  // there are too many phases for a table
+  bool single_ = false;  // too many phases for a table: keeps one row
   std::vector<double> weights_;
 };
 
-// Where an option lies in a stream of random numbers: each kind of change has a site of its own.
+// Random stream site of each kind of augmentation.
 enum class change : std::int64_t { noise_level = 0x61756400, noise, gain, shift, time_mask, frequency_mask };
 philox stream_of(change c, random_state at) { return philox(at, static_cast<std::int64_t>(c)); }
 double between(double low, double high, const philox& from) { return low + (high - low) * from.uniform<double>(0); }
-/// A whole number of 0 to `last`.
+/// A uniform integer from 0 to `last`.
 std::int64_t whole(std::int64_t last, const philox& from, std::uint64_t element) {
   return std::min(last, static_cast<std::int64_t>(from.uniform<double>(element) * static_cast<double>(last + 1)));
 }
@@ -140,7 +140,7 @@ waveform resample(const waveform& w, std::int64_t rate, const resample_options& 
   if (static_cast<double>(o.zero_crossings) / scale > 1e7)
     refuse(text() << "resample: from a rate of " << w.rate << " to " << rate
                   << " each frame depends on more than 10^7 others");
-  std::int64_t last = 0;  // of the products of positions and rates
+  std::int64_t last = 0;  // largest product of a position and a rate
   if (__builtin_mul_overflow(w.frames(), to, &last) || __builtin_add_overflow(last, from, &last))
     refuse(text() << "resample: " << w.frames() << " frames from a rate of " << w.rate << " to " << rate
                   << " are too many");

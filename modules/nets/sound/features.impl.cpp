@@ -58,7 +58,7 @@ void check(const mfcc_options& o, std::string_view who) {
            text() << "`coefficients` is " << o.coefficients << "; expected 1 to the number of bands, " << o.mel.bands);
 }
 
-/// The window in the middle of a transform.
+/// The window, centered in a row of the transform's length.
 matrix<float> window_row(const spectrogram_options& o) {
   const std::int64_t n = window_of(o), before = (o.length - n) / 2;
   matrix<float> w(1, o.length);
@@ -69,13 +69,13 @@ matrix<float> window_row(const spectrogram_options& o) {
   return w;
 }
 
-// ---- what follows a transform ---------------------------------------------------------------------------------------
+// ---- after the transform --------------------------------------------------------------------------------------------
 
-// A matrix in the element type of what it is multiplied with.
+// A constant matrix in the element type of `like`.
 value constant_of(const value& like, const matrix<float>& m) {
   return detail::converted(like.owner().constant(m), like.type().element);
 }
-// Of [..., frequencies, 2].
+// Takes a transform [..., frequencies, 2].
 value levels(const value& transform, const spectrogram_options& o) {
   const value power = reduce_sum(square(transform), {-1});
   return o.power == 2 ? power : value(sqrt(power));
@@ -96,7 +96,7 @@ const spectrogram_options& frames_of(const spectrogram_options& o) { return o; }
 const spectrogram_options& frames_of(const mel_options& o) { return o.frames; }
 const spectrogram_options& frames_of(const mfcc_options& o) { return o.mel.frames; }
 
-/// Zeros before and after a signal, so that frames of `length` samples hold their windows in the middle.
+/// Zero padding before and after a signal, so that windows are centered in frames of `length` samples.
 struct borders {
   std::int64_t before = 0, after = 0;
   explicit borders(const spectrogram_options& o) {
@@ -168,13 +168,13 @@ value mfcc(const value& signal, const mfcc_options& o) { return features_of(sign
 
 // ---- waveforms ------------------------------------------------------------------------------------------------------
 
-// One program for any number of frames, which are cut here: a program of signals would be one for each length.
+// Cuts the frames itself, so that one program with a symbolic number of frames serves signals of any length.
 struct audio_features::implementation {
   spectrogram_options frames;
   std::int64_t rate = 0;  // 0: any
   std::shared_ptr<const program> of;
   std::mutex lock;
-  std::vector<session> idle;  // each is used by one thread at a time
+  std::vector<session> idle;  // checked out by one thread at a time
 
   session take() {
     const std::scoped_lock held(lock);

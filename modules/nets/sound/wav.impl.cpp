@@ -1,4 +1,4 @@
-// WAV files: a RIFF header, then chunks, each with a name of four letters and a size.
+// WAV files: a RIFF header, then chunks, each with a four-character name and a size.
 module lamina:audio.wav.impl;
 import :core;
 import :audio;
@@ -12,7 +12,7 @@ namespace lamina {
 
 namespace {
 
-/// Bytes of a file or of memory, read from any position on.
+/// Random-access bytes of a file or of memory.
 struct byte_source {
   std::string_view name;
   std::uint64_t size = 0;
@@ -27,18 +27,18 @@ template <class... T> [[noreturn]] void wrong(const byte_source& from, const T&.
 
 using detail::little_endian;
 
-constexpr std::size_t largest_fmt = 40;  // what is read of it
+constexpr std::size_t largest_fmt = 40;  // bytes of the fmt chunk that are read
 constexpr std::uint32_t coded_pcm = 1, coded_float = 3, coded_extensible = 0xFFFE;
-// The subformat of WAVE_FORMAT_EXTENSIBLE after its first two bytes, which are a coding of the above.
+// Subformat GUID of WAVE_FORMAT_EXTENSIBLE after its first two bytes, which are one of the codes above.
 constexpr unsigned char subformat_rest[] = {0, 0, 0, 0, 16, 0, 128, 0, 0, 170, 0, 56, 155, 113};
 
 struct wav_header {
   wav_info info;
-  std::uint64_t data = 0;  // where the samples begin
-  std::size_t sample = 0;  // bytes of one
+  std::uint64_t data = 0;  // offset of the samples
+  std::size_t sample = 0;  // bytes per sample
 };
 
-// Reads what the chunk `fmt ` says.
+// Reads the chunk `fmt `.
 void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, wav_header& h) {
   unsigned char b[largest_fmt] = {};
   if (size < 16) wrong(from, "fmt: a size of at least 16 bytes is expected, and this is ", size);
@@ -68,7 +68,7 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
   if (align != channels * (bits / 8))
     wrong(from, "fmt: frames of ", channels * (bits / 8), " bytes are expected for ", channels, " channels of ", bits,
           " bits, and these have ", align);
-  // As much as the field holds.
+  // Clamped to the range of the field.
   const std::uint64_t rate_of_bytes = std::min<std::uint64_t>(std::uint64_t(rate) * align, 0xFFFFFFFF);
   if (little_endian(b + 8, 4) != rate_of_bytes)
     wrong(from, "fmt: ", rate_of_bytes, " bytes a second are expected for a rate of ", rate, " and frames of ", align,
@@ -83,23 +83,23 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
                                : wav_format::pcm32;
 }
 
-// Whether bytes may be the name of a chunk; what is sound rarely may.
+// Whether bytes may be the name of a chunk; audio data rarely qualifies.
 bool is_name(std::string_view id) {
   return std::all_of(id.begin(), id.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// After the RIFF a file may have chunks and tags; other bytes are taken for sound that the header does not count.
+// Chunks and tags may follow the RIFF data; any other bytes are reported as samples that the header does not count.
 void check_rest(const byte_source& from, std::uint64_t end) {
   const auto is_tag = [&](std::uint64_t at) {
     char id[4] = {};
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(from.size - at, 4));
     from.read(at, id, n);
-    return std::all_of(id, id + std::min<std::size_t>(n, 3), [](char c) {  // "ID3" has its version after it
+    return std::all_of(id, id + std::min<std::size_t>(n, 3), [](char c) {  // "ID3" is followed by its version
       return c == ' ' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     });
   };
   if (from.size <= end || is_tag(end)) return;
-  if (end % 2 == 1 && (from.size == end + 1 || is_tag(end + 1))) return;  // the byte that makes it even
+  if (end % 2 == 1 && (from.size == end + 1 || is_tag(end + 1))) return;  // the padding byte
   wrong(from, "RIFF: a size of ", end - 8, " is said, and ", from.size - end,
         " bytes follow that begin no chunk: samples that the header does not count");
 }
@@ -136,7 +136,7 @@ wav_header read_header(const byte_source& from) {
       h.data = at + 8;
       data_bytes = size;
     }
-    at += 8 + std::uint64_t(size) + size % 2;  // the last one may lack the byte that makes it even
+    at += 8 + std::uint64_t(size) + size % 2;  // the last chunk may lack the padding byte
   }
   check_rest(from, end);
   if (!format) wrong(from, "fmt: it is missing");
@@ -246,7 +246,7 @@ void write_wav(const std::string& path, const waveform& w, wav_format format) {
   const bool real = format == wav_format::float32 || format == wav_format::float64;
   const auto data = static_cast<std::uint64_t>(frames * frame);
   const std::uint64_t chunks =
-      4 + (real ? 26 + 12 : 24) + 8;  // the name WAVE, fmt and fact, and what is before the samples
+      4 + (real ? 26 + 12 : 24) + 8;  // the name WAVE, fmt and fact, and the header of the data chunk
   std::string head = "RIFF";
   append(head, chunks + data + data % 2, 4);
   head += "WAVEfmt ";
@@ -258,7 +258,7 @@ void write_wav(const std::string& path, const waveform& w, wav_format format) {
   append(head, static_cast<std::uint64_t>(frame), 2);
   append(head, 8 * sample, 2);
   if (real) {
-    append(head, 0, 2);  // no extension; then how many frames there are, as for all that is not PCM
+    append(head, 0, 2);  // no extension; then the frame count in a fact chunk, required unless PCM
     head += "fact";
     append(head, 4, 4);
     append(head, static_cast<std::uint64_t>(frames), 4);

@@ -1,4 +1,4 @@
-// Text for training: files by lines, and tokens by windows.
+// Text data sets: lines of files, and windows of tokens.
 export module lamina:text;
 import :core;
 import :tensor;
@@ -6,12 +6,12 @@ import lamina.std;
 
 namespace lamina {
 
-/// How a file of text is read.
+/// Options for reading a text file.
 struct line_options {
-  bool skip_empty = false;       ///< lines of nothing or white space are no samples
-  bool replace_invalid = false;  ///< U+FFFD stands for what is no UTF-8, rather than an error
+  bool skip_empty = false;       ///< skips empty and white-space lines
+  bool replace_invalid = false;  ///< replaces invalid UTF-8 by U+FFFD instead of raising an error
 };
-/// The lines of a file in UTF-8. Copies share its text; several threads may read.
+/// The lines of a UTF-8 file. Copies share the text; safe for concurrent reads.
 export class line_dataset {
  public:
   struct contents;
@@ -19,25 +19,26 @@ export class line_dataset {
   std::int64_t size() const;
   /// The i-th line without its end.   Errors: value_error for an index outside 0..size() - 1.
   std::string operator[](std::int64_t i) const { return std::string(line(i)); }
-  /// The same as a part of the text, which lives as long as the data set or a copy of it.
+  /// The same as a view of the text, valid while the data set or a copy of it exists.
   std::string_view line(std::int64_t i) const;
-  /// What errors about the i-th line name: its file and its number there, "notes.txt:17".
+  /// Location of the i-th line for messages: file and line number, "notes.txt:17".
   std::string location(std::int64_t i) const;
 
  private:
   std::shared_ptr<const contents> contents_;
 };
 
-/// Tokens, and what follows each of them: what a language model is trained on.
+/// Training sample of a language model: tokens, and the next token for each.
 struct token_window {
   vector<std::int64_t> inputs, targets;
 };
-/// Windows of a stream of tokens. Samples share its memory.
+/// Windows of a token stream. Samples share its memory.
 export class window_dataset {
  public:
   window_dataset(vector<std::int64_t> ids, std::int64_t length, std::int64_t stride);
   std::int64_t size() const { return size_; }
-  /// Tokens i * stride to i * stride + length - 1, and those one later.   Errors: value_error for an index outside 0..size() - 1.
+  /// Tokens i * stride to i * stride + length - 1, and the same shifted by one.   Errors: value_error for an index
+  /// outside 0..size() - 1.
   token_window operator[](std::int64_t i) const;
 
  private:
@@ -47,14 +48,14 @@ export class window_dataset {
 
 export namespace datasets {
 
-/// Reads a file of text, whose lines end with \n or \r\n, the last perhaps with nothing. A byte order mark is left out.
-/// Errors: file_error for a file that cannot be read, and for bytes that are no UTF-8, naming their line.
+/// Reads a text file. Lines end with \n or \r\n, which is optional for the last one. Skips a byte order mark.
+/// Errors: file_error for an unreadable file, and for invalid UTF-8, naming the line.
 line_dataset lines(const std::string& path, const line_options& o = {});
-/// The same of text in memory; `name` begins the messages.
+/// The same for text in memory; `name` is the prefix of messages.
 line_dataset lines_of(std::string text, const line_options& o = {}, std::string_view name = "text");
 
-/// Windows of `length` tokens, one beginning every `stride`, as long as there is a token after the window; a stride of 0 is
-/// the length.   Errors: value_error for a length below 1 or a negative stride.
+/// Windows of `length` tokens, one per `stride` tokens, that are followed by at least one token; a stride of 0 means
+/// `length`.   Errors: value_error for a length below 1 or a negative stride.
 window_dataset token_windows(const vector<std::int64_t>& ids, std::int64_t length, std::int64_t stride = 0);
 window_dataset token_windows(const std::vector<std::int64_t>& ids, std::int64_t length, std::int64_t stride = 0);
 

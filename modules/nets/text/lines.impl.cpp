@@ -11,7 +11,7 @@ namespace lamina {
 
 struct line_dataset::contents {
   std::string text, name;
-  std::vector<std::pair<std::size_t, std::size_t>> lines;  // beginning and length
+  std::vector<std::pair<std::size_t, std::size_t>> lines;  // offset and length
 };
 
 namespace {

@@ -1,4 +1,4 @@
-// Texts to ids and back.
+// Encoding and decoding.
 module lamina:tokenizer.impl;
 import :core;
 import :tokenizer;
@@ -22,7 +22,7 @@ using part = template_piece::part;
 
 constexpr std::size_t max_text = std::size_t(1) << 30;
 
-// Valid UTF-8: the text itself, or a copy with replacements in `made`.
+// Returns valid UTF-8: the text itself, or a copy in `made` with invalid parts replaced.
 std::string_view checked(std::string_view s, invalid_utf8 rule, std::string& made) {
   text t;
   if (s.size() > max_text) {
@@ -43,13 +43,13 @@ std::vector<std::uint32_t> words_of(const tokenizer_parts& p, std::string_view s
   p.encode(checked(s, rule, made), m, ids);
   return ids;
 }
-// How many special tokens a form has.
+// Number of special tokens in a template.
 std::size_t special_count(const post_template& form) {
   std::size_t n = 0;
   for (const template_piece& piece : form) n += piece.is == part::special ? piece.ids.size() : 0;
   return n;
 }
-// Calls add(id, type) for the tokens of a form.
+// Calls add(id, type) for the tokens of a filled template.
 template <class Add> void fill_form(const post_template& form, const std::vector<std::uint32_t>& first,
                                     const std::vector<std::uint32_t>& second, bool special, const Add& add) {
   for (const template_piece& piece : form) {
@@ -68,7 +68,7 @@ void cut(std::vector<std::uint32_t>& ids, std::size_t to, text_side side) {
   text t;
   detail::raise(error_kind::value, t << "encode_batch: " << what);
 }
-// Cuts the texts of one row until they have `room` tokens together.
+// Truncates the texts of one row to at most `room` tokens in total.
 void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std::size_t room,
                const token_batch_options& o, std::size_t row) {
   if (a.size() + b.size() <= room) return;

@@ -1,4 +1,4 @@
-// Fields of a tokenizer's JSON document, with their paths in messages.
+// Typed access to fields of a tokenizer's JSON document; messages contain their paths.
 module lamina:tokenizer.fields;
 import :core;
 import :io;
@@ -7,7 +7,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// A value of a document and its path, as `model.merges[3]`. It must not outlive the document, nor the field it comes from.
+/// A value of a document with its path, such as `model.merges[3]`. Must not outlive the document or its parent field.
 class json_field {
  public:
   json_field(std::string_view file, json_value v) : file_(file), value_(v) {}
@@ -36,19 +36,19 @@ class json_field {
     return need(json_kind::real).real();
   }
   bool boolean() const { return need(json_kind::boolean).boolean(); }
-  // The same of one that may be missing or null.
+  // The same with a default for a missing or null field.
   std::string_view string(std::string_view otherwise) const { return *this ? string() : otherwise; }
   std::int64_t integer(std::int64_t first, std::int64_t last, std::int64_t otherwise) const {
     return *this ? integer(first, last) : otherwise;
   }
   bool boolean(bool otherwise) const { return *this ? boolean() : otherwise; }
-  /// A string that is not empty.
+  /// A non-empty string.
   std::string_view content() const {
     const std::string_view s = string();
     if (s.empty()) fail("is empty; expected at least one character");
     return s;
   }
-  /// One of several names, as its index.
+  /// Index of the string among the allowed names.
   std::size_t one_of(std::initializer_list<std::string_view> names) const {
     const std::string_view name = string();
     const auto at = std::find(names.begin(), names.end(), name);

@@ -1,4 +1,5 @@
-// How pieces of a text become ids: merged pairs, the longest known beginning, or whole words.
+// Token models, which encode pieces of a text as ids: merged pairs (BPE), longest known prefix (WordPiece), or whole
+// words.
 module lamina:tokenizer.model;
 import :tokenizer.vocabulary;
 import :unicode;
@@ -8,7 +9,7 @@ namespace lamina::detail {
 
 enum class model_kind { bpe, wordpiece, word_level };
 
-/// The characters that stand for bytes: those that can be printed for themselves, and U+0100 onwards for the others.
+/// Characters that represent bytes: printable bytes represent themselves, the others are mapped to U+0100 onwards.
 /// Source: Radford and others, "Language Models are Unsupervised Multitask Learners" (2019), its released `encoder.py`.
 struct byte_characters {
   std::array<std::uint32_t, 256> code{};
@@ -17,7 +18,7 @@ struct byte_characters {
     for (std::uint32_t b = 0; b < 256; ++b)
       code[b] = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174 ? b : next++;
   }
-  /// The byte that a character stands for, or -1.
+  /// The byte that a character represents, or -1.
   constexpr int byte_of(std::uint32_t c) const {
     if (c < 256 && code[c] == c) return static_cast<int>(c);
     if (c < 256 || c >= 256 + 68) return -1;
@@ -31,7 +32,7 @@ inline void append_byte_characters(std::string& to, std::string_view bytes) {
   for (const char c : bytes) append_utf8(to, byte_alphabet.code[static_cast<unsigned char>(c)]);
 }
 
-/// Memory that a thread encodes in.
+/// Scratch memory for encoding, one per thread.
 struct model_scratch {
   struct waiting {
     std::uint32_t rank, at, made;
@@ -55,12 +56,12 @@ struct token_model {
   std::uint32_t unknown_id = no_token;
   // bpe
   merge_table merges;
-  std::string prefix, suffix;  // of tokens inside and at the end of a word
+  std::string prefix, suffix;  // prefix of tokens inside a word; suffix of tokens at its end
   bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
-  // wordpiece, whose prefix is that of tokens that continue a word
+  // wordpiece; `prefix` marks tokens that continue a word
   std::size_t max_characters = 100;
-  // Made by `prepare`.
-  std::array<std::uint32_t, 256> of_byte{};  // of the characters that stand for bytes
+  // Ids computed by `prepare`.
+  std::array<std::uint32_t, 256> of_byte{};  // of the characters that represent bytes
   std::array<std::uint32_t, 128> of_ascii{};
   std::array<std::uint32_t, 256> fallback{};  // of <0x00> to <0xFF>
 
@@ -77,7 +78,7 @@ struct token_model {
       fallback[b] = words.find({name, 6});
     }
   }
-  /// Whether pieces may be bytes where the pre-tokenizer would have characters that stand for them.
+  /// Whether `encode_bytes` can take raw bytes instead of the characters that represent them.
   bool takes_bytes() const {
     return kind == model_kind::bpe && prefix.empty() && suffix.empty() && !ignore_merges && !byte_fallback;
   }
@@ -92,7 +93,7 @@ struct token_model {
     const std::uint32_t id = words.find(piece);
     ids.push_back(id == no_token ? unknown_id : id);
   }
-  /// The same of bytes as they are.
+  /// The same for raw bytes.
   void encode_bytes(std::string_view piece, model_scratch& s, std::vector<std::uint32_t>& ids) const {
     s.symbols.clear();
     bool pending = false;
@@ -102,7 +103,7 @@ struct token_model {
   }
 
  private:
-  // An unknown token is held back, as those after it may be one with it.
+  // Delays an unknown token, because following ones may be fused with it.
   void add_symbol(std::uint32_t id, bool& pending, std::vector<std::uint32_t>& symbols) const {
     if (id != no_token) {
       if (pending) symbols.push_back(unknown_id);
@@ -147,7 +148,7 @@ struct token_model {
   static constexpr std::size_t short_word = 40;
   void merge_symbols(model_scratch& s, std::vector<std::uint32_t>& ids) const {
     if (s.symbols.size() > short_word) return merge_long(s, ids);
-    // Short words: looks for the lowest rank among all pairs again after each merge.
+    // Short words: linear search for the lowest rank after each merge.
     std::size_t n = s.symbols.size();
     std::uint32_t* const symbols = s.symbols.data();
     if (n > 1) {
@@ -168,7 +169,7 @@ struct token_model {
     }
     ids.insert(ids.end(), symbols, symbols + n);
   }
-  // A queue of pairs over a list of symbols; pairs that are no longer there are passed over.
+  // Long words: a priority queue of pairs over a linked list of symbols; skips stale pairs.
   void merge_long(model_scratch& s, std::vector<std::uint32_t>& ids) const {
     const auto n = static_cast<std::uint32_t>(s.symbols.size());
     s.before.resize(n), s.after.resize(n);
@@ -206,7 +207,7 @@ struct token_model {
     for (std::size_t first = 0; first + 1 < s.ends.size();) {
       const std::string_view start = first ? std::string_view(prefix) : std::string_view();
       const std::size_t begin = s.ends[first];
-      // Hashes of all beginnings that a token could be, then the longest of them that is one.
+      // Hash all prefixes up to the longest token, then find the longest one in the vocabulary.
       s.hashes.clear();
       growing_hash h;
       h.add(start);

@@ -1,4 +1,4 @@
-// The steps of one tokenizer, in the order in which a text passes them.
+// The pipeline of a tokenizer.
 module lamina:tokenizer.parts;
 import :core;
 import :tokenizer;
@@ -11,7 +11,7 @@ import lamina.std;
 
 namespace lamina::detail {
 
-/// Finds added tokens: the leftmost, and of those that begin there the longest.
+/// Finds added tokens: leftmost match, then longest.
 class token_finder {
  public:
   struct pattern {
@@ -19,7 +19,7 @@ class token_finder {
     std::uint32_t added = 0;  // index among the added tokens
   };
   token_finder() = default;
-  /// Of patterns with equal content the first counts; empty ones are never found.
+  /// The first of patterns with equal content is used; empty patterns never match.
   explicit token_finder(std::vector<pattern> all) : sorted_(std::move(all)) {
     std::stable_sort(sorted_.begin(), sorted_.end(),
                      [](const pattern& a, const pattern& b) { return a.content < b.content; });
@@ -29,7 +29,7 @@ class token_finder {
     if (!sorted_.empty() && sorted_.front().content.empty()) sorted_.erase(sorted_.begin());
     for (const pattern& p : sorted_) begins_[static_cast<unsigned char>(p.content[0])] = true;
   }
-  /// Calls piece(begin, end, index of the added token or `no_token`) for all parts of a text in their order.
+  /// Calls piece(begin, end, index of the added token or `no_token`) for all parts of a text, in order.
   template <class Piece>
   void each(std::string_view s, const std::vector<added_token>& added, const Piece& piece) const {
     std::size_t done = 0;
@@ -64,7 +64,8 @@ class token_finder {
   static std::uint32_t code_at(std::string_view s, std::size_t i) {
     return decode_utf8(s.data() + i, s.size() - i).code;
   }
-  // Narrows the range of patterns byte by byte; one that ends is the first of its range.
+  // Longest pattern that is a prefix of s. Narrows the sorted range byte by byte; a complete pattern is first in its
+  // range.
   const pattern* longest(std::string_view s) const {
     const pattern* found = nullptr;
     auto first = sorted_.begin(), last = sorted_.end();
@@ -85,12 +86,12 @@ class token_finder {
   std::array<bool, 256> begins_{};
 };
 
-/// A part of the form that a post-processor gives to one text or two.
+/// A piece of a post-processor's template for one text or a pair.
 struct template_piece {
   enum class part { first, second, special } is = part::first;
   std::int64_t type = 0;
-  std::string name;                // of a special token
-  std::vector<std::uint32_t> ids;  // of a special token
+  std::string name;                // of special tokens
+  std::vector<std::uint32_t> ids;  // of special tokens
 };
 using post_template = std::vector<template_piece>;
 
@@ -98,7 +99,7 @@ struct tokenizer_parts {
   std::vector<normalizer_step> normalizers;
   std::vector<split_step> splits;
   token_model model;
-  std::vector<decoder_step> decoders;  // none: tokens are joined by spaces
+  std::vector<decoder_step> decoders;  // if empty, tokens are joined by spaces
   std::vector<added_token> added;
   post_template single{{template_piece::part::first, 0, {}, {}}};
   post_template pair{{template_piece::part::first, 0, {}, {}}, {template_piece::part::second, 1, {}, {}}};
@@ -106,12 +107,12 @@ struct tokenizer_parts {
   std::string pad_token;
   bool pads = false;  // the file has a field `padding`
 
-  /// After all fields are set: finders and indices.
+  /// Builds finders and indices; call after setting all fields.
   void prepare() {
     model.prepare();
     std::vector<token_finder::pattern> raw, normal;
     for (const added_token& a : added) spelled_.push_back(a.normalized ? normalize(a.content) : a.content);
-    // Special tokens after others, so that of equal contents the other one is found.
+    // Special tokens last, so that a token that is not special wins over one with equal content.
     for (const bool special : {false, true})
       for (std::uint32_t i = 0; i < added.size(); ++i) {
         const added_token& a = added[i];
@@ -144,7 +145,8 @@ struct tokenizer_parts {
     return made;
   }
 
-  /// Calls token(index of an added token) and words(piece, whether it begins the text) for the parts of valid UTF-8.
+  /// Calls token(index of an added token) and words(piece, whether it begins the text) for the parts of a valid UTF-8
+  /// text.
   template <class Token, class Words> void each_part(std::string_view s, const Token& token, const Words& words) const {
     raw_.each(s, added, [&](std::size_t begin, std::size_t end, std::uint32_t found) {
       if (found != no_token) return token(found);
@@ -158,7 +160,7 @@ struct tokenizer_parts {
       });
     });
   }
-  /// Calls emit(piece) for the pieces of a part. Where `as_bytes`, those of a last step by bytes are bytes themselves.
+  /// Calls emit(piece) for the pieces of a part. With `as_bytes`, a final byte_level step emits raw bytes.
   template <class Emit> void split(std::string_view s, bool at_beginning, bool as_bytes, text_arena& arena,
                                    const Emit& emit, std::size_t step = 0) const {
     if (s.empty()) return;
@@ -175,7 +177,7 @@ struct tokenizer_parts {
       split(characters, begins, as_bytes, arena, emit, step + 1);
     });
   }
-  /// The ids of valid UTF-8, without special tokens around them.
+  /// Appends the ids of a valid UTF-8 text, without the post-processor's special tokens.
   void encode(std::string_view s, model_scratch& scratch, std::vector<std::uint32_t>& ids) const {
     text_arena arena;
     each_part(
@@ -186,14 +188,14 @@ struct tokenizer_parts {
           else split(part, begins, false, arena, [&](std::string_view p) { model.encode(p, scratch, ids); });
           arena.clear();
         });
-    // Words of a model without an unknown token are left out.
+    // Without an unknown token, unknown words are omitted.
     std::erase(ids, no_token);
   }
 
  private:
   token_finder raw_, normal_;
-  std::vector<std::string> spelled_;                        // added tokens as texts have them after normalization
-  std::unordered_map<std::uint32_t, std::uint32_t> by_id_;  // their indices
+  std::vector<std::string> spelled_;                        // added tokens, normalized where they match normalized text
+  std::unordered_map<std::uint32_t, std::uint32_t> by_id_;  // indices of added tokens by id
   bool by_bytes_ = false;
 };
 

@@ -29,7 +29,7 @@ void read_vocabulary(const json_field& f, token_model& m) {
   if (!m.words.finish(twice)) f.fail("has two tokens with the id ", twice);
 }
 
-// What two tokens are merged to, by a field `merges[i]`.
+// Reads the merge of two tokens from a field `merges[i]`.
 void read_merge(const json_field& f, std::uint32_t rank, token_model& m) {
   std::string_view sides[2];
   if (f.is(json_kind::string)) {
@@ -62,7 +62,7 @@ model_kind kind_of(const json_field& f) {
     constexpr model_kind kinds[] = {model_kind::bpe, model_kind::wordpiece, model_kind::word_level};
     return kinds[type.one_of({"BPE", "WordPiece", "WordLevel"})];
   }
-  // Older files leave the type out.
+  // Older files omit the type.
   return f["merges"] ? model_kind::bpe : f["max_input_chars_per_word"] ? model_kind::wordpiece : model_kind::word_level;
 }
 void read_model(const json_field& f, token_model& m) {

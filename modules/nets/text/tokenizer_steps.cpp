@@ -15,7 +15,7 @@ namespace lamina::detail {
 
 inline constexpr std::size_t max_steps = 64;
 
-/// Calls one(field) for a step, or for all in it where it is a sequence.
+/// Calls one(field) for a step, or for each step of a sequence, recursively.
 template <class One> void each_step(const json_field& f, std::string_view steps, std::size_t& count, const One& one) {
   if (!f) return;
   if (f["type"].string() == "Sequence")
@@ -24,7 +24,7 @@ template <class One> void each_step(const json_field& f, std::string_view steps,
   one(f);
 }
 
-// The string of a pattern.
+// The literal string of a pattern.
 inline std::string_view literal_pattern(const json_field& f) {
   if (const json_field regex = f["Regex"]; regex)
     regex.unsupported("is the regular expression `", printable(regex.string()),
@@ -152,7 +152,7 @@ inline decoder_step read_decoder(const json_field& f) {
 
 inline constexpr std::int64_t max_id = (std::int64_t(1) << 31) - 1;
 
-/// A number that some token has.
+/// An id that belongs to a token.
 inline std::uint32_t known_id(const json_field& f, const tokenizer_parts& p) {
   const auto id = static_cast<std::uint32_t>(f.integer(0, max_id));
   if (!p.model.words.token(id) &&
@@ -205,13 +205,13 @@ inline post_template read_template(const json_field& f, const json_field& specia
   });
   return form;
 }
-/// Reads a post-processor into the forms of one text and of two.
+/// Reads a post-processor into the templates for one text and a pair.
 inline void read_post(const json_field& post, tokenizer_parts& p) {
   std::size_t count = 0, forms = 0;
   using part = template_piece::part;
   each_step(post, "processors", count, [&](const json_field& f) {
     const auto kind = f["type"].one_of({"ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"});
-    if (kind == 0) return;  // it changes offsets alone
+    if (kind == 0) return;  // ByteLevel affects only offsets
     if (++forms > 1) f.unsupported("is the second post-processor with special tokens; lamina has one");
     if (kind == 1) {
       const json_field special = f["special_tokens"];

@@ -1,4 +1,4 @@
-// Steps over texts: what normalizers, pre-tokenizers and decoders are made of.
+// Text steps of normalizers, pre-tokenizers and decoders.
 module lamina:tokenizer.text;
 import :core;
 import :tokenizer.model;
@@ -14,11 +14,11 @@ struct normalizer_step {
   normalizer_kind kind = normalizer_kind::lowercase;
   bool left = true, right = true;                                   // strip
   bool clean = true, chinese = true, accents = true, lower = true;  // bert
-  bool accents_as_lower = false;                                    // the file leaves `strip_accents` open
-  std::string from, to;                                             // replace; prepend has `to`
+  bool accents_as_lower = false;                                    // `strip_accents` is null in the file
+  std::string from, to;                                             // replace; prepend uses `to`
 };
 
-/// Most bytes that a step makes of a text.
+/// Maximum bytes of a text after a replacement.
 inline constexpr std::size_t max_normalized = std::size_t(1) << 28;
 
 inline void replace_all(std::string& s, std::string_view from, std::string_view to, std::size_t max = ~std::size_t(0)) {
@@ -47,7 +47,7 @@ inline std::string_view without_space(std::string_view s, bool left, bool right)
   return s;
 }
 
-/// The ideographs that BERT's tokenizer takes for words: blocks of CJK, without later ones and without U+2B820 to U+2B91F.
+/// Ideographs that BERT's tokenizer treats as words: CJK blocks, except later ones and U+2B820 to U+2B91F.
 inline bool is_ideograph(std::uint32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
@@ -62,7 +62,7 @@ template <class F> std::string without(std::string_view s, const F& left_out) {
   }
   return made;
 }
-// A character of ASCII as BERT's tokenizer has it, or 0 for one that it leaves out.
+// An ASCII character as normalized by BERT's tokenizer; 0 if removed.
 inline char bert_ascii(const normalizer_step& n, unsigned char c) {
   const bool white = c == ' ' || (c >= 9 && c <= 13);
   if (n.clean && (c < 32 || c == 127) && (!white || c == 11 || c == 12)) return 0;
@@ -81,7 +81,7 @@ inline std::string bert_normalized(const normalizer_step& n, std::string_view s)
     }
     plain = false;
     const std::uint32_t code = next_code(s);
-    // U+0085 is white space and a control character.
+    // U+0085 is white space, but is removed as a control character.
     if (n.clean && (code == replacement_code || code == 0x85 || class_of(code) == character_class::control)) continue;
     if (n.clean && is_space(code)) made.push_back(' ');
     else if (n.chinese && is_ideograph(code)) {
@@ -129,7 +129,7 @@ enum class split_kind {
   metaspace,
   literal
 };
-/// What becomes of a match that splits a text.
+/// Handling of a delimiter match when splitting a text.
 enum class delimiter_rule { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 enum class prepend_rule { always, never, first };
 struct split_step {
@@ -143,18 +143,18 @@ struct split_step {
   bool split = true;                            // metaspace
 };
 
-/// Strings that pieces refer to.
+/// Owns strings that pieces refer to.
 using text_arena = std::deque<std::string>;
 
-/// Hands out the pieces of a text that a rule makes of its matches. `next(rest)` says whether rest begins with a match, and
-/// how long that or what comes before the next match is.
+/// Splits a text by a delimiter rule and emits the pieces. `next(rest)` returns whether rest begins with a match, and
+/// the length of that match, or of the text before the next one.
 struct stretch {
   bool match = false;
   std::size_t length = 0;
 };
 template <class Next, class Emit>
 void split_by(std::string_view s, delimiter_rule rule, const Next& next, const Emit& emit) {
-  std::size_t begin = 0, end = 0;  // of what is held back
+  std::size_t begin = 0, end = 0;  // of the pending piece
   bool held_match = false, any = false;
   const auto flush = [&] {
     if (end > begin) emit(s.substr(begin, end - begin));
@@ -186,7 +186,7 @@ void split_by(std::string_view s, delimiter_rule rule, const Next& next, const E
   flush();
 }
 
-/// Characters of GPT-2's pattern.
+/// Character classes of GPT-2's pattern.
 enum class pattern_class : std::uint8_t { other, letter, number, space };
 inline pattern_class pattern_class_of(std::uint32_t code) {
   const character_class c = class_of(code);
@@ -215,7 +215,7 @@ inline pattern_class pattern_class_at(std::string_view s, std::size_t i, std::si
   length = d.length;
   return pattern_class_of(d.code);
 }
-/// The pieces of `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
+/// Emits the pieces of GPT-2's pattern `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
 template <class Emit> void split_byte_level(std::string_view s, const Emit& emit) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < s.size();) {
@@ -238,7 +238,7 @@ template <class Emit> void split_byte_level(std::string_view s, const Emit& emit
       do end += length;
       while (end < s.size() && pattern_class_at(s, end, length) == c);
     } else {
-      std::size_t last = end;  // where the last space begins
+      std::size_t last = end;  // offset of the last space
       do last = end, end += length;
       while (end < s.size() && pattern_class_at(s, end, length) == pattern_class::space);
       if (end < s.size() && last > i) end = last;
@@ -276,7 +276,7 @@ template <class Emit> void split_bert(std::string_view s, const Emit& emit) {
   }
   if (begin < s.size()) emit(s.substr(begin));
 }
-/// Stretches of characters of which `is` holds, one by one or together, and of others.
+/// Matcher for runs of characters that satisfy `is`, and of those that do not.
 template <class Is> auto stretches_of(const Is& is) {
   return [&is](std::string_view s) {
     stretch m;
@@ -299,7 +299,7 @@ inline auto stretches_of_text(std::string_view text, bool invert) {
   };
 }
 
-/// Calls emit(piece) for the pieces that a step makes of one. `at_beginning` says whether that begins the text.
+/// Calls emit(piece) for the pieces into which a step splits s. `at_beginning`: whether s begins the text.
 template <class Emit>
 void split_piece(const split_step& step, std::string_view s, bool at_beginning, text_arena& arena, const Emit& emit) {
   switch (step.kind) {
@@ -334,7 +334,7 @@ void split_piece(const split_step& step, std::string_view s, bool at_beginning, 
 enum class decoder_kind { byte_level, wordpiece, bpe, metaspace, byte_fallback, fuse, strip, replace };
 struct decoder_step {
   decoder_kind kind = decoder_kind::fuse;
-  std::string text, to;  // prefix, suffix, replacement; content that is stripped or replaced
+  std::string text, to;  // prefix, suffix, or content to strip or replace; its replacement
   bool cleanup = true;   // wordpiece
   prepend_rule prepend = prepend_rule::always;
   std::size_t start = 0, stop = 0;  // strip

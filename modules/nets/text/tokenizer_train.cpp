@@ -1,4 +1,4 @@
-// Vocabularies from texts.
+// Training of vocabularies.
 module lamina:tokenizer.train;
 import :core;
 import :tokenizer;
@@ -22,7 +22,7 @@ using namespace detail;
   raise(error_kind::value, t << who << ": " << what);
 }
 
-// Words and how often they are there, in the order of their first appearance.
+// Words and their counts, in order of first appearance.
 struct word_counts {
   std::vector<std::string> words;
   std::vector<std::int64_t> counts;
@@ -64,14 +64,14 @@ normalizer_step lowercase_step() {
   return n;
 }
 
-// Adds a special token behind those that are there. False where it is one of them.
+// Adds a special token with the next id; false if it exists.
 bool add_token(tokenizer_parts& p, const std::string& token) {
   const auto id = static_cast<std::uint32_t>(p.model.words.size());
   if (!p.model.words.add(token, id)) return false;
   p.added.push_back({.content = token, .id = id, .normalized = false, .special = true});
   return true;
 }
-// A vocabulary that begins with special tokens.
+// Adds the special tokens first, so that they get the first ids.
 void add_special(tokenizer_parts& p, const std::vector<std::string>& special, const std::string& unknown,
                  std::int64_t size, std::string_view who) {
   text t;
@@ -85,7 +85,7 @@ void add_special(tokenizer_parts& p, const std::vector<std::string>& special, co
     refuse(who, t << "unknown is `" << printable(unknown) << "`, which special does not have");
   p.model.unknown = unknown;
 }
-// What options of words begin with: special tokens, the steps before the model, and the decoder of bytes.
+// Creates the common parts for word options: special tokens, the steps before the model, and the byte decoder.
 template <class Options>
 std::shared_ptr<tokenizer_parts> begun(const Options& o, bool prefix_space, std::string_view who) {
   auto p = std::make_shared<tokenizer_parts>();
@@ -105,7 +105,7 @@ tokenizer finished(std::shared_ptr<tokenizer_parts> p) {
 
 // ---- pairs ----------------------------------------------------------------------------------------------------------
 
-// Merges the most frequent pairs of tokens in words.
+// Trains merges: repeatedly merges the most frequent pair of tokens in words.
 class pair_trainer {
  public:
   struct options {
@@ -130,7 +130,7 @@ class pair_trainer {
   struct candidate {
     std::int64_t count;
     pair of;
-    std::vector<std::uint32_t> in;  // words
+    std::vector<std::uint32_t> in;  // indices of words that contain the pair
   };
   struct before {
     bool operator()(const candidate& a, const candidate& b) const {

@@ -1,4 +1,4 @@
-// The tokens of a vocabulary by their bytes and by their ids, and what is merged by pairs of ids.
+// Hash tables: tokens by bytes and by id, and merges by pairs of ids.
 module lamina:tokenizer.vocabulary;
 import lamina.std;
 
@@ -6,7 +6,7 @@ namespace lamina::detail {
 
 inline constexpr std::uint32_t no_token = 0xFFFFFFFFU;
 
-/// A hash that grows byte by byte, so that all beginnings of a word are hashed in one walk.
+/// Incremental hash (FNV-1a), so that all prefixes of a word are hashed in one pass.
 struct growing_hash {
   std::uint64_t value = 0xCBF29CE484222325U;
   void add(char c) { value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3U; }
@@ -19,7 +19,7 @@ struct growing_hash {
 /// Tokens and their ids, which need not be dense.
 class vocabulary {
  public:
-  /// False where the token or its id is there already.
+  /// Adds a token; false if it exists.
   bool add(std::string_view token, std::uint32_t id) {
     if (2 * (entries_.size() + 1) > slots_.size()) grow();
     growing_hash h;
@@ -31,7 +31,7 @@ class vocabulary {
     longest_ = std::max(longest_, token.size());
     return true;
   }
-  /// Sorts by ids, after the last `add`. False where two tokens have one id, which `twice` then is.
+  /// Sorts by id, after the last `add`. False if two tokens have the same id, which is then stored in `twice`.
   bool finish(std::uint32_t& twice) {
     by_id_.resize(entries_.size());
     std::iota(by_id_.begin(), by_id_.end(), 0U);
@@ -47,7 +47,7 @@ class vocabulary {
     return find(token, h);
   }
   std::uint32_t find(std::string_view token, growing_hash h) const { return find(token, {}, h); }
-  /// Of a token in two parts, whose hash is `h`.
+  /// Finds a token given in two parts; `h` is its hash.
   std::uint32_t find(std::string_view a, std::string_view b, growing_hash h) const {
     return find(h, a.size() + b.size(), [&](const char* chars) {
       return std::string_view(chars, a.size()) == a && std::string_view(chars + a.size(), b.size()) == b;
@@ -99,7 +99,7 @@ class vocabulary {
   std::size_t longest_ = 0;
 };
 
-/// What two tokens are merged to, and when: lower ranks first.
+/// Result and rank of a merge of two tokens; lower ranks are merged first.
 struct merge {
   std::uint32_t rank = no_token, made = 0;
 };
@@ -111,7 +111,7 @@ class merge_table {
     count_ += s.key == empty;
     s = {key(a, b), m};
   }
-  /// Its rank is `no_token` where the two are not merged.
+  /// The merge of two tokens; its rank is `no_token` if there is none.
   merge find(std::uint32_t a, std::uint32_t b) const {
     if (slots_.empty()) return {};
     const std::uint64_t k = key(a, b);
@@ -120,7 +120,7 @@ class merge_table {
       if (slots_[i].key == empty) return {};
     }
   }
-  /// The pairs and what they become, in the order of ranks.
+  /// Pairs and their merges, in order of rank.
   struct ranked {
     std::uint32_t a, b;
     merge is;
@@ -157,7 +157,7 @@ class merge_table {
   std::size_t count_ = 0;
 };
 
-/// A heap whose first element is the one before all others. Equal ones come in the same order with any standard library.
+/// Binary heap with the smallest element by `Before` first. Ties are ordered independently of the standard library.
 template <class T, class Before> class heap {
  public:
   bool empty() const { return all_.empty(); }

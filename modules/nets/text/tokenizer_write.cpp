@@ -1,4 +1,4 @@
-// Writes a tokenizer as the JSON document that others read.
+// Writes a tokenizer as a `tokenizer.json` document.
 module lamina:tokenizer.write;
 import :core;
 import :tokenizer;
@@ -16,7 +16,7 @@ namespace {
 
 using namespace detail;
 
-// Members of one object, with commas between them.
+// Writes the members of a JSON object, separated by commas.
 class json_members {
  public:
   explicit json_members(text& to) : to_(to) { to_ << "{"; }
@@ -53,7 +53,7 @@ template <class All, class One> void list(text& t, const All& all, const One& on
   }
   t << "]";
 }
-// Steps: none is null, one is itself, more are a sequence.
+// Writes steps: null if empty, a single step as itself, several as a sequence.
 template <class Step, class One>
 void steps(text& t, std::string_view name, const std::vector<Step>& all, const One& one) {
   if (all.empty()) t << "null";
