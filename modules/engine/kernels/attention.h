@@ -1,6 +1,6 @@
-// Attention by blocks of queries: scores of a block against all keys it sees, exponentials in place, product with the values,
-// whose rows are divided by the sums of the exponentials.
-// Memory is linear in the number of keys, and no row depends on how queries are cut.
+// Attention by blocks of queries: scores of a block against all keys it sees, exponentials in place, product with the
+// values, division of each row by its sum of exponentials.
+// Memory is linear in the number of keys, and the result does not depend on how queries are split.
 #pragma once
 #include "double_math.h"
 #include "softmax.h"
@@ -12,7 +12,7 @@ namespace attend {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Elements between rows of scores: not a power of two, so that rows do not fall on each other in the caches.
+/// Row stride of the scores in elements: not a power of two, to avoid conflicts in the caches.
 LAMINA_INLINE long score_row(const attention_args& a) { return (a.keys + 15) / 16 * 16 + 16; }
 
 template <class T> LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
@@ -37,14 +37,14 @@ template <class T> LAMINA_INLINE gemm_args mixture(const attention_args& a, long
   a.product->prepare(&p);
   return p;
 }
-/// Bytes of packed keys, and of packed values.
+/// Size in bytes of the packed keys, and of the packed values.
 LAMINA_INLINE std::size_t key_bytes(const attention_args& a) {
   return aligned(a.product->packed_bytes(a.depth, a.keys));
 }
 LAMINA_INLINE std::size_t value_bytes(const attention_args& a) {
   return a.packs_values != 0 ? aligned(a.product->packed_bytes(a.keys, a.width)) : 0;
 }
-/// Keys that a block of queries sees.
+/// Number of keys that queries up to `last_query` see.
 LAMINA_INLINE long seen(const attention_args& a, long last_query) {
   const long n = last_query + 1 + a.keys - a.queries;
   return a.causal == 0 || n > a.keys ? a.keys : n < 0 ? 0 : n;
@@ -64,7 +64,7 @@ template <class T> std::size_t scratch_bytes(const attention_args& a) {
          aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T)) + aligned(product);
 }
 
-/// Adds the mask to a row of scores, or takes out what it hides.
+/// Adds the mask to a row of scores, or sets the scores that a bool mask hides to -infinity.
 template <class T> LAMINA_APART void mask_row(const attention_args& a, T* score, long query, long n) {
   const long at = query * a.mask_row, step = a.mask_column;
   if (a.mask_is_bool != 0) {
@@ -79,7 +79,7 @@ template <class T> LAMINA_APART void mask_row(const attention_args& a, T* score,
     LAMINA_VECTORS for (long j = 0; j < n; ++j) score[j] += value;
   }
 }
-/// Scores of queries from `first` on become exponentials, 0 where a query sees no key; `weight` makes the sum of a row 1.
+/// Replaces the scores of queries from `first` on by exponentials, 0 for hidden keys; `weight` scales row sums to 1.
 template <class T> LAMINA_INLINE void weigh(const attention_args& a, T* score, long first, long rows, long keys,
                                             T (&weight)[folds::row_group]) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
@@ -91,7 +91,7 @@ template <class T> LAMINA_INLINE void weigh(const attention_args& a, T* score, l
   }
   T top[folds::row_group];
   soft::tops_of_rows(b, top);
-  for (long i = 0; i < rows; ++i)  // a row of NaN and -infinity is not hidden
+  for (long i = 0; i < rows; ++i)  // a row with a NaN is not hidden
     if (a.mask != nullptr && top[i] == hidden && folds::row<folds::maximum, T>(score + i * b.stride, n[i]) == hidden)
       n[i] = 0;
   soft::weigh_rows(b, top, weight);
@@ -153,7 +153,7 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
 
 // --- rotary positions -----------------------------------------------------------------------------------------------
 
-/// Sine and cosine of the angles of each position: [length][2][depth / 2].
+/// Sines and cosines of the angles at each position: [length][2][depth / 2].
 template <class T>
 LAMINA_INLINE void angles(const rotate_args& a, const std::int64_t* positions, T* table, double* frequency) {
   const long half = a.depth / 2;

@@ -1,5 +1,5 @@
-// Attention to what is remembered: scores against the keys of earlier positions and those of the block, softmax over both,
-// products with the values of both.  The cost follows the positions that were seen, not those there is room for.
+// Attention with a key-value cache: scores against cached keys and the new keys, softmax over both, products with the
+// values of both.  The cost depends on the number of cached positions, not on the capacity.
 #pragma once
 #include "attention.h"
 #include "counted.h"
@@ -8,14 +8,14 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace attend {
 
-/// Elements between rows of scores.
+/// Row stride of the scores in elements.
 LAMINA_INLINE long score_row(const cached_attention_args& a) { return (a.capacity + a.queries + 15) / 16 * 16 + 16; }
 LAMINA_INLINE long piece_of(const cached_attention_args& a) {
   const long rows = a.groups * a.queries;
   return rows < attention_rows ? rows : attention_rows;
 }
 
-/// Rows of scores against `keys` rows of keys as they lie, or one row of scores as a column of sums along them.
+/// Product for rows of scores against `keys` unpacked keys; for few rows, a matrix-vector product for one row.
 LAMINA_INLINE gemm_args cached_scores(const cached_attention_args& a, long rows, long keys) {
   gemm_args p{};
   const bool few = rows <= few_queries;
@@ -57,7 +57,7 @@ template <class T> std::size_t cached_scratch_bytes(const cached_attention_args&
          aligned(static_cast<std::size_t>(piece * a.depth) * sizeof(T)) + aligned(product);
 }
 
-/// Scores of `rows` queries against `count` keys, to rows of scores from `to` on.
+/// Writes the scores of `rows` queries against `count` keys to the rows at `to`.
 template <class T> LAMINA_INLINE void score(const cached_attention_args& a, const T* query, long rows, const T* keys,
                                             long count, T* to, char* rest) {
   if (count == 0) return;
@@ -73,7 +73,7 @@ template <class T> LAMINA_INLINE void score(const cached_attention_args& a, cons
     run(&p, rest);
   }
 }
-/// out (+)= chances times `count` values.
+/// out (+)= weights `chance` times `count` values.
 template <class T> LAMINA_INLINE void mix(const cached_attention_args& a, const T* chance, long rows, const T* values,
                                           long count, T* out, bool add, char* rest) {
   if (count == 0) return;

@@ -1,4 +1,4 @@
-// Products of bfloat16 numbers of one instruction set, in the forms that it can have.
+// bfloat16 products of one instruction set, in the forms that it supports.
 #include "bfloat.h"
 
 #include "casts.h"
@@ -15,10 +15,10 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace bfloat_product {
 
-/// Panels side by side for a single row.
+/// Panels that a single row processes in parallel.
 inline constexpr int row_panels = LAMINA_REGISTERS == 32 ? 2 : 4;
 
-/// The tiles of a form: [rows - 2][registers - 1], and whole ones of full width; a single row has kernels of its own.
+/// The tiles of a form: `last` [rows - 2][registers - 1], and `whole` of full width; a single row has separate kernels.
 struct tiles {
   gemm_tile last[7][3], whole[7], row, row_last;
   gemm_pack packer;
@@ -60,7 +60,7 @@ int takes_window(const window* w, int planar_in) noexcept { return !planar_in &&
 int row_unit(const window* w, int planar_in) noexcept { return blocked::row_unit<bfloat_floats>(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
-/// Neighbors of a row of results have neighbors of the input under a tap.
+/// Requires stride 1: neighboring results of a row then read neighboring inputs for a tap.
 int takes_weight_grad(const window* w) noexcept { return w->stride_w == 1; }
 LAMINA_INLINE void prepare_weight_grad(conv_plain_args& a, const outer_tiles& tiles,
                                        void (*mend)(const void*) noexcept) {
@@ -81,7 +81,7 @@ LAMINA_INLINE void prepare_weight_grad(conv_plain_args& a, const outer_tiles& ti
       long column, long row, int flags, int columns
 #define LAMINA_TILE_ARGUMENTS k, a, a_step, b, b_step, c, c_row, args, column, row, flags, columns
 
-// Every height from two rows on, and every width.
+// Tiles of every height from two rows on, and of every width.
 #define LAMINA_TILE_NAME(form, height, wide, mask) LAMINA_KERNEL(gemm_bf16_tile_##height##x##wide##_##mask##form)
 #define LAMINA_TILE(form, type, height, wide, mask)                                     \
   void LAMINA_TILE_NAME(form, height, wide, mask)(LAMINA_TILE_PARAMETERS) noexcept {    \
@@ -178,7 +178,7 @@ void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
   std::size_t LAMINA_KERNEL(conv_bf16_packed##form)(const window* w, int planar_in) noexcept {              \
     return blocked::packed_bytes<type>(w, planar_in);                                                       \
   }
-// A list is expanded once, so that what is made of it is not a parameter.
+// A list macro expands only once, so that the macro applied to its entries cannot be a parameter.
 #define LAMINA_CONV_ENTER_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(, c, r);
 #define LAMINA_CONV_ENTER_dots_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(_dots, c, r);
 #define LAMINA_CONV_ENTER LAMINA_ALL_TILES(LAMINA_CONV_ENTER_)

@@ -1,7 +1,7 @@
-// Products of float32 numbers that are rounded to bfloat16 first; sums are float32.
+// Products of float32 numbers rounded to bfloat16, with float32 sums.
 //
-// Sums run in the same order in every form: sets with a fused multiply-add give the same bits, with or without instructions for
-// bfloat16, but for denormal numbers.
+// All forms sum in the same order: sets with a fused multiply-add give the same bits with and without bfloat16
+// instructions, except for denormal numbers.
 #pragma once
 #include "conv.h"
 #include "gemm.h"
@@ -9,27 +9,27 @@
 
 namespace lamina::kernels {
 
-/// The gradient of a convolution's weights from plain images and gradients, which are rounded here.
+/// Weight gradient of a convolution from plain images and gradients, which the kernel rounds.
 struct bfloat_weight_grad {
-  /// 1 if this window can be run here.
+  /// 1 if this window is supported.
   int (*supports)(const window* w) noexcept;
-  /// Fills what is decided from `w`, and gives the kernel, whose results are those of `conv_plain_functions::weight_grad`.
+  /// Sets the decisions from `w` and returns the kernel, with the contract of `conv_plain_functions::weight_grad`.
   kernel (*prepare)(conv_plain_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_plain_args* args) noexcept;
 };
 
-/// A form of the products; each has kernels of its own, and all read the same packed weights.
+/// One form of the products: separate kernels, but all forms share the layout of packed weights.
 struct bfloat_products {
   /// A, C, bias and residual are float32; B is `prepacked`, in pairs of bfloat16 numbers.
   const gemm_functions* gemm;
-  /// Images, bias and residual are float32, weights are packed in pairs; not depthwise, and not of plain images.
+  /// Images, bias and residual are float32, weights are packed in pairs; supports neither depthwise nor plain images.
   conv_blocked_functions conv;
   bfloat_weight_grad weight_grad;
   kernel round;              // args: bfloat_round_args
-  std::size_t number_bytes;  // of a rounded number
+  std::size_t number_bytes;  // size of a rounded number
 };
 
-/// Rows of [rows, k] as the products of a form read them, k up to an even number of elements each.
+/// Rounds [rows, k] to the row format that the products of a form read, each row padded to an even number of elements.
 struct bfloat_round_args {
   long rows, k;
   const float* in;
@@ -37,7 +37,7 @@ struct bfloat_round_args {
   void* out;
 };
 
-/// Numbers rounded to a half type, to the nearest with ties to even, and kept as float32.
+/// Rounds to the precision of a 16-bit float, to nearest, ties to even; results stay float32.
 struct rounded_floats_args {
   long count;
   const float* in;
@@ -45,7 +45,7 @@ struct rounded_floats_args {
 };
 
 struct bfloat_functions {
-  /// The forms that this set can have; the fastest one that the machine has is `form()`.
+  /// The product forms of this set; `form()` returns the index of the fastest one that the processor supports.
   bfloat_products products[2];
   int (*form)() noexcept;
   kernel round_to_half, round_to_bfloat;  // args: rounded_floats_args

@@ -1,4 +1,4 @@
-// Products of rows of float32 with weights of 4 or 8 bits that have a scale and a zero point for each block, which stay packed.
+// Products of float32 rows with packed weights of 4 or 8 bits, with a scale and a zero point for each block.
 #pragma once
 #include "quantized_words.h"
 
@@ -10,7 +10,7 @@ namespace quantized {
 template <int Bits> LAMINA_INLINE auto numbers16(const std::uint8_t* p) {
   using floats = float __attribute__((ext_vector_type(16)));
   using bytes = std::uint8_t __attribute__((ext_vector_type(16)));
-  using words = std::int32_t __attribute__((ext_vector_type(16)));  // signed ones become floats by one instruction
+  using words = std::int32_t __attribute__((ext_vector_type(16)));  // signed: one instruction converts them to float
   bytes all;
   if constexpr (Bits == 8) all = read<bytes>(p);
   else {
@@ -22,8 +22,8 @@ template <int Bits> LAMINA_INLINE auto numbers16(const std::uint8_t* p) {
   return __builtin_convertvector(__builtin_convertvector(all, words), floats);
 }
 
-/// 32 numbers as float32, 16 in each: of 4 bits those in the low halves of the bytes and those in the high ones, as
-/// `copy_in_order` lays rows out; of 8 bits as they follow each other.
+/// 32 numbers as float32, 16 in each output: for 4 bits the low halves of the bytes and the high halves, the order of
+/// `copy_in_order`; for 8 bits in sequence.
 template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p, V& first, V& second) {
   if constexpr (Bits == 8) first = numbers16<8>(p), second = numbers16<8>(p + 16);
   else {
@@ -33,8 +33,8 @@ template <int Bits, class V> LAMINA_INLINE void numbers32(const std::uint8_t* p,
     first = __builtin_convertvector(both & words(15), V), second = __builtin_convertvector(both >> words(4), V);
   }
 }
-/// The numbers of a block less its zero point. With AVX-512 those of 4 bits come out of a register of all 16: fewer steps than to make a
-/// float of each.
+/// The numbers of a block minus its zero point. With AVX-512, numbers of 4 bits are looked up in a register of all 16
+/// values: fewer steps than converting each to float.
 template <int Bits, class V> class block_numbers {
  public:
   LAMINA_INLINE explicit block_numbers(float z) {
@@ -42,7 +42,7 @@ template <int Bits, class V> class block_numbers {
     if constexpr (looks_up) held_ = V{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - zero_point;
     else held_ = zero_point;
   }
-  /// 32 of them, in the order of `numbers32`.
+  /// Unpacks 32 of them, in the order of `numbers32`.
   LAMINA_INLINE void take(const std::uint8_t* p, V& first, V& second) const {
 #if defined(__AVX512F__)
     if constexpr (looks_up) {
@@ -62,16 +62,16 @@ template <int Bits, class V> class block_numbers {
 
  private:
   static constexpr bool looks_up = Bits == 4 && this_isa == isa::avx512;
-  V held_;  // all 16 less the zero point, or the zero point
+  V held_;  // all 16 values minus the zero point, or the zero point
 };
-/// Each half added to the other, until one number is left.
+/// Adds halves until one number is left.
 template <class V> LAMINA_INLINE float sum_of(V v) {
   const auto eight = v.lo + v.hi;
   const auto four = eight.lo + eight.hi;
   const auto two = four.lo + four.hi;
   return two.x + two.y;
 }
-/// Copies a row of whole blocks; of weights of 4 bits each 32 numbers of a block become the even ones and then the odd ones.
+/// Copies a row, padded to whole blocks; for 4 bits, each 32 numbers of a block are the even ones, then the odd ones.
 template <int Bits> LAMINA_INLINE void copy_in_order(const block_linear_args& a, const float* from, float* to) {
   const long padded = a.blocks * a.block;
   const auto at = [&](long i) { return i < a.depth ? from[i] : 0.f; };
@@ -88,8 +88,8 @@ template <int Bits> LAMINA_INLINE void copy_in_order(const block_linear_args& a,
   }
 }
 
-/// Rows of x that share what is unpacked. Blocks are summed and scaled, in turn in one of a few chains, the same for any number of rows.
-/// `Block`: that of the arguments where it is known, else 0.
+/// R rows of x share the unpacked weights. Block sums are scaled and added to a few chains in rotation, in the same
+/// order for any number of rows. `Block`: the block size if known at compile time, else 0.
 template <int Bits, int R, long Block> struct block_rows {
   using floats = float __attribute__((ext_vector_type(16)));
   static constexpr int chains = LAMINA_REGISTERS == 32 ? 4 : 2;
@@ -139,7 +139,7 @@ constexpr int block_rows_at_once = 4;
 LAMINA_INLINE std::size_t block_scratch(const block_linear_args& a) {
   return whole_lines((a.rows < block_rows_at_once ? a.rows : block_rows_at_once) * a.blocks * a.block * 4);
 }
-/// Rows are copied in the order of the numbers, with zeros behind them, as the last block may be longer than they are.
+/// Copies rows in the order of the numbers and pads them with zeros, because the last block may extend past them.
 template <int Bits, long Block> LAMINA_INLINE void block_linear(const block_linear_args& args, void* scratch) {
   const block_linear_args a = args;
   const long padded = a.blocks * a.block;

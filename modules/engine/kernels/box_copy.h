@@ -1,5 +1,5 @@
-// Copies of strided boxes: axes are merged where memory allows, then rows are copied whole, repeated, gathered, or,
-// when input and output are contiguous along different axes, transposed through registers.
+// Strided copies: merges axes if strides allow it, then copies rows contiguously, broadcast or strided, or, if input
+// and output are contiguous along different axes, transposes through registers.
 #pragma once
 #include "reduce.h"
 #include "storage.h"
@@ -16,7 +16,7 @@ struct box {
   int count;
 };
 
-/// Without axes of one element, neighbors merged that both sides walk in one go.  False if there is nothing to copy.
+/// Drops axes of extent 1 and merges neighboring axes that are contiguous on both sides.  False if the box is empty.
 LAMINA_INLINE bool simplify(const copy_args& a, box& b) {
   b.count = 0;
   for (int k = 0; k < a.axes; ++k) {
@@ -65,8 +65,8 @@ template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axi
   }
 }
 
-/// Elements of a side of a square: of a cache line, so that both sides are read and written in whole lines, or of 16 bytes where
-/// elements are small.
+/// Side of a transposed square in elements: a cache line, so that reads and writes are whole lines, or 16 bytes for
+/// small elements.
 template <class Word> inline constexpr long square_side =
     (sizeof(Word) >= 4 ? 64 : 16) / static_cast<long>(sizeof(Word));
 template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
@@ -91,7 +91,7 @@ template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long i
     LAMINA_UNROLL for (int j = 0; j < side; ++j) __builtin_memcpy(out + j * out_stride, &r[j], sizeof r[j]);
   }
 }
-/// A block of squares by way of L1, written past the caches: for outputs that no cache would hold anyway.
+/// Transposes a block of squares through L1 with non-temporal stores, for outputs too large for the caches.
 template <class Word, long Block>
 LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word* out, long out_stride) {
   constexpr long side = square_side<Word>, pitch = Block + side;
@@ -106,7 +106,7 @@ LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word
         *reinterpret_cast<const line*>(staged + j * pitch + i), reinterpret_cast<line*>(out + j * out_stride + i));
 }
 
-/// out[j, i] = in[i, j] for `rows` x `columns`, by blocks: few memory pages at a time on either side.
+/// out[j, i] = in[i, j] for `rows` x `columns`, by blocks, so that both sides touch few memory pages at a time.
 template <class Word>
 inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
   constexpr long side = square_side<Word>, block = 4 * side;

@@ -20,7 +20,7 @@ LAMINA_INLINE float to_float(half x) {
 }
 LAMINA_INLINE float to_float(bfloat x) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16); }
 
-/// To the nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 LAMINA_INLINE half to_half(float x) {
   const auto bits = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t sign = bits & 0x80000000u, magnitude = bits ^ sign;
@@ -39,7 +39,7 @@ LAMINA_INLINE bfloat to_bfloat(float x) {
   return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
 }
 
-/// To float, toward zero, with the lowest bit set if inexact: rounding this again to a shorter format rounds once.
+/// Round to odd: truncates and sets the lowest bit if inexact, so that rounding again to a shorter format rounds once.
 LAMINA_INLINE float to_odd(double x) {
   const float y = static_cast<float>(x);
   const auto bits = __builtin_bit_cast(std::uint32_t, y);
@@ -47,14 +47,14 @@ LAMINA_INLINE float to_odd(double x) {
   const std::uint32_t inexact = x == x && static_cast<double>(y) != x ? 1u : 0u;
   return __builtin_bit_cast(float, (bits - beyond) | inexact);
 }
-/// To double in the same manner.
+/// Rounds to odd as double.
 LAMINA_INLINE double to_odd(std::int64_t x) {
   const std::int64_t low = x & 0x7ff, short_form = (x & ~std::int64_t{0x7ff}) | (low != 0 ? 0x800 : 0);
   constexpr std::int64_t exact = std::int64_t{1} << 53;
   return static_cast<double>(x >= -exact && x <= exact ? x : short_form);
 }
 
-/// The value in the type that rounds exactly to any shorter float.
+/// The value as float, rounded to odd if inexact.
 template <class From> LAMINA_INLINE float odd_float(From x) {
   if constexpr (same<From, half> || same<From, bfloat>) return to_float(x);
   else if constexpr (same<From, std::int64_t>) return to_odd(to_odd(x));
@@ -62,7 +62,7 @@ template <class From> LAMINA_INLINE float odd_float(From x) {
   else return static_cast<float>(x);
 }
 
-/// Toward zero, saturating; NaN gives 0.
+/// Truncates toward zero and saturates; NaN gives 0.
 template <class To, class From> LAMINA_INLINE To to_integer(From x) {
   constexpr int bits = 8 * static_cast<int>(sizeof(To)), digits = same<From, float> ? 24 : 53;
   constexpr bool is_signed = To(-1) < To(0);

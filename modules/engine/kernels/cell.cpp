@@ -7,19 +7,19 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-// What a row is walked in: registers of float, single doubles.
+// Unit in which rows are processed: registers of float, single doubles.
 struct floats {
   using type = vf;
   using element = float;
   static constexpr long lanes = width<float>;
   LAMINA_INLINE static vf get(const void* p, long i, long n) { return load_lanes(static_cast<const float*>(p) + i, n); }
   LAMINA_INLINE static void put(void* p, long i, long n, vf x) { store_lanes(static_cast<float*>(p) + i, x, n); }
-  // Gates want no relative accuracy in the tails.
+  // Gates need no relative accuracy in the tails.
   LAMINA_INLINE static vf sigmoid(vf x) { return kernels::sigmoid<latency::low>(x); }
   LAMINA_INLINE static vf tanh(vf x) { return kernels::tanh<latency::low>(x); }
   LAMINA_INLINE static vf sum(vf x, vf y, vf z) { return fma(x, y, z); }
 #if defined(__AVX512F__)
-  /// Two gates of half a register each are activated at once.
+  /// Activates two gates of half a register each together.
   static constexpr bool joins_halves = true;
   LAMINA_INLINE static vf get_halves(const void* p, long first, long second) {
     const auto half = [&](long i)
@@ -27,7 +27,7 @@ struct floats {
     return vf(_mm512_insertf32x8(_mm512_castps256_ps512(half(first)), half(second), 1));
   }
   LAMINA_INLINE static vf upper_half(vf x) { return vf(_mm512_castps256_ps512(_mm512_extractf32x8_ps(x.data, 1))); }
-  /// tanh of the lower half, the logistic function of the upper one, with the bits that each has alone.
+  /// tanh of the lower half and the logistic function of the upper half, with the same bits as separate calls.
   LAMINA_INLINE static vf tanh_and_sigmoid(vf x) {
     const vf scale(_mm512_insertf32x8(_mm512_set1_ps(1.f), _mm256_set1_ps(.5f), 1));
     const vf y = tanh(x * scale), z = fma(y, vf(.5f), vf(.5f));
@@ -49,7 +49,7 @@ struct doubles {
   LAMINA_INLINE static double sum(double x, double y, double z) { return x * y + z; }
 };
 
-/// The gates of an LSTM, and of a GRU with the product that its reset gate scales, from place `g` of a row on.
+/// Activated gates of an LSTM, or of a GRU with the product that its reset gate scales, for `n` elements from `g` on.
 template <class L> struct lstm_activated {
   typename L::type i, f, u, o;
   LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n) {
@@ -90,11 +90,11 @@ template <class L> struct gru_activated {
   }
 };
 
-/// What is known of the rows of a call: nothing, or that there is one, which is not to wait for what more of them would
-/// need, as in a stream; or that it has whole registers besides.
+/// Compile-time knowledge of the rows of a call: nothing; one row, which avoids the overhead of the general case, as in
+/// a stream; one row of whole registers.
 enum class known { nothing, one_row, one_row_of_registers };
 
-/// Calls f(row, first, count) for the registers of each row; of all but the last the compiler knows that they are whole.
+/// Calls f(row, first, count) for the registers of each row; the compiler knows that all but the last are whole.
 template <class L, known Known = known::nothing, class F>
 LAMINA_INLINE void each_register(long rows, long hidden, F f) {
   const auto row = [&](long r) __attribute__((always_inline)) {
@@ -106,7 +106,7 @@ LAMINA_INLINE void each_register(long rows, long hidden, F f) {
   LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r) row(r);
 }
 
-// Arguments are taken by value: what a row stores cannot change them.
+// Arguments are passed by value, so that stores of results cannot alias them.
 template <class L, known Known> LAMINA_INLINE void lstm(const lstm_args a) {
   const long h = a.hidden;
   each_register<L, Known>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
@@ -140,7 +140,7 @@ template <class L, known Known> LAMINA_INLINE void gru(const gru_args a) {
   each_register<L, Known>(a.rows, h, [&](long r, long j, long n) __attribute__((always_inline)) {
     const long at = r * h + j;
     const gru_activated<L> gate(a, r * 3 * h + j, n);
-    // u + z (state - u), with as little as can be behind u, which comes last
+    // u + z (state - u), arranged so that little work depends on u, which is computed last
     L::put(a.out, at, n, L::sum(gate.u, one - gate.z, gate.z * L::get(a.state, at, n)));
   });
 }

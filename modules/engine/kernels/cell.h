@@ -1,4 +1,4 @@
-// The elementwise part of recurrent steps: what follows the matrix products of an LSTM or a GRU, forward and backward.
+// Elementwise part of a recurrent step, after the matrix products of an LSTM or a GRU, forward and backward.
 #pragma once
 #include "kernels.h"
 
@@ -6,7 +6,7 @@ namespace lamina::kernels {
 
 /// Contiguous rows: gates [rows, 4 hidden] in the order i f g o, the others [rows, hidden].
 /// Forward: next = s(f) cell + s(i) tanh(g), out = s(o) tanh(next), s the logistic function.
-/// Backward: from gates, cell, next and the gradients of out and next, those of gates and cell.
+/// Backward: from gates, cell, next and the gradients of out and next, computes the gradients of gates and cell.
 struct lstm_args {
   const void *gates, *cell, *next, *out_gradient, *next_gradient;
   void *out, *next_out, *gates_gradient, *cell_gradient;
@@ -23,7 +23,7 @@ struct gru_args {
 /// The forward kernels of a cell.
 struct cell_kernels {
   kernel any[2];              // [f32, f64]
-  kernel row, registers_row;  // f32, of a single row, and of one that consists of whole registers of `lanes`
+  kernel row, registers_row;  // f32: a single row; a single row of a multiple of `lanes` elements
   long lanes;
   kernel of(int type, long rows, long hidden) const {
     return type != 0 || rows != 1 ? any[type] : hidden % lanes == 0 ? registers_row : row;

@@ -1,9 +1,10 @@
-// The driver of chains: walks the outer positions, cuts the innermost axis in tiles, and calls each step on a tile.
+// The driver of elementwise chains: iterates over outer positions and tiles of the innermost axis, and calls each step
+// on a tile.
 //
-// Where the chain is a register chain too, whole blocks of a row go through registers and only the rest is cut in tiles.
+// If the chain has a register chain, whole blocks of a row go through registers, and only the rest is split into tiles.
 //
-// Short rows would drown in calls, so they are taken many at a time: operands whose rows follow each other in memory
-// are used in place, the others are laid out row after row in a block of their own first.
+// Short rows are processed many at a time to save calls: operands with contiguous rows are used in place, the others
+// are first copied row by row to a contiguous block.
 #pragma once
 #include "register_chain.h"
 
@@ -15,7 +16,7 @@ inline constexpr int slots = chain_operands + chain_temporaries;
 inline constexpr int nothing = slots;  // the slot of absent inputs
 inline constexpr long short_row = 96, block_elements = chain_tile - 8;
 
-/// A step with its slots made into indices that need no test.
+/// A step with its slots as array indices, valid also for absent inputs.
 struct prepared_step {
   map_function run;
   int in[3], out;
@@ -25,10 +26,10 @@ struct prepared {
   prepared_step step[chain_steps];
   char* address[slots + 1];
   unsigned advancing, periodic, written, read_first;  // bits by operand
-  bool ready;                                         // the steps are
+  bool ready;                                         // the steps are prepared
 };
 
-/// The steps for tiles; whole rows of a register chain never need them.
+/// Prepares the steps for tiles; whole rows of a register chain never need them.
 inline void prepare_steps(prepared& p, const chain_args& args) {
   p.ready = true;
   p.written = p.read_first = 0;
@@ -63,7 +64,7 @@ LAMINA_INLINE void run_steps(const prepared& p, int count, long n) {
     step.run(p.address[step.in[0]], p.address[step.in[1]], p.address[step.in[2]], p.address[step.out], n, step.steps);
   }
 }
-/// Runs a chain on `n` elements from where the addresses are, which move along.
+/// Runs a chain on `n` elements at the current addresses, and advances these.
 inline void run_row(const chain_args& args, prepared& p, char* blocks, long n) {
   const auto advance = [&](long by) {
     for (int o = 0; o < args.operand_count; ++o)
@@ -89,13 +90,13 @@ LAMINA_INLINE char* position(const chain_operand& operand, long i, long j, long 
   return static_cast<char*>(operand.data) + i * operand.outer[0] + j * operand.outer[1] + k * operand.outer[2];
 }
 
-/// Lays out what repeats along a row, for a tile of it.
+/// Expands elements that repeat along a row, for one tile.
 inline char* repeated(const chain_operand& operand, const char* from, long row, char* to) {
   const long bytes = -operand.inner * operand.size, all = (row < chain_tile ? row : chain_tile) * operand.size;
   for (long at = 0; at < all; at += bytes) __builtin_memcpy(to + at, from, static_cast<std::size_t>(bytes));
   return to;
 }
-/// Long rows, one after the other.
+/// Runs long rows, one after the other.
 inline void long_rows(const chain_args& args, prepared& p, char* blocks) {
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
@@ -110,7 +111,7 @@ inline void long_rows(const chain_args& args, prepared& p, char* blocks) {
   if (args.streamed != 0) fence_streamed();
 }
 
-/// Lays out `rows` rows of `row` elements one after the other; `inner` 0 repeats an element.
+/// Copies `rows` rows of `row` elements to a contiguous block; `inner` 0 repeats an element.
 template <class Word>
 LAMINA_INLINE void lay_out(const char* from, long stride, int inner, long rows, long row, char* to) {
   Word* out = reinterpret_cast<Word*>(to);
@@ -139,11 +140,11 @@ inline void spread_back(const chain_operand& operand, const char* from, long row
     __builtin_memcpy(to + r * operand.outer[2], from + r * bytes, static_cast<std::size_t>(bytes));
 }
 
-/// Short rows: blocks of whole rows along the third axis.
+/// Runs short rows, in blocks of whole rows along the third axis.
 inline void short_rows(const chain_args& args, prepared& p, unsigned direct, char* blocks) {
   const int operands = args.operand_count;
   const long row = args.extent[3], max = block_elements / row;
-  const char* held[chain_operands] = {};  // what a block of repeated rows was made from
+  const char* held[chain_operands] = {};  // source of a block of repeated rows
   for (long i = 0; i < args.extent[0]; ++i)
     for (long j = 0; j < args.extent[1]; ++j)
       for (long k = 0; k < args.extent[2]; k += max) {
@@ -160,7 +161,7 @@ inline void short_rows(const chain_args& args, prepared& p, unsigned direct, cha
           const bool repeated = operand.outer[2] == 0 && (p.written >> o & 1u) == 0;
           if (repeated && held[o] == here) continue;
           held[o] = here;
-          // repeated rows fill the whole block, for later blocks too
+          // repeated rows fill the whole block, so that later iterations reuse it
           lay_out(operand, here, repeated ? max : rows, row, p.address[o]);
         }
         char* laid[chain_operands];

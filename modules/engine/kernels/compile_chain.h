@@ -1,4 +1,4 @@
-// Makes a register chain of the steps of a chain: for whoever builds chains, planner and benchmark alike.
+// Compiles the steps of a chain to a register chain, for planner and benchmarks.
 #pragma once
 #include "elementwise.h"
 
@@ -9,12 +9,12 @@ class chain_compiler {
  public:
   chain_compiler(const map_functions* const* maps, chain_args& chain) : maps_(maps), chain_(chain) {}
 
-  /// Writes the register chain; leaves the chain without one where a step cannot be in it.
+  /// Writes the register chain; leaves it empty if a step is unsupported.
   void run() {
     chain_.register_count = 0;
     if (!fits()) return;
     look_ahead();
-    // What is read from memory after the registers moved on is known only at the end: the second round stores that.
+    // The first round finds the values that are read from memory after leaving the registers; the second stores them.
     for (int round = 0; round < 2; ++round) {
       count_ = 0;
       held_ = no_step;
@@ -52,8 +52,8 @@ class chain_compiler {
     return true;
   }
 
-  /// Finds who wrote what each step reads, and the steps that wait for their only reader: simple operations on
-  /// operands, read once by a simple operation, with no result written in between.
+  /// Finds the writer of each input, and the steps to delay until their only reader: simple operations on operands,
+  /// read once by a simple operation, with no result written in between.
   void look_ahead() {
     int writer[chain_operands + chain_temporaries];
     for (int& w : writer) w = no_step;
@@ -97,12 +97,12 @@ class chain_compiler {
   }
   bool holds(int step, int input) const { return from_[step][input] != no_step && from_[step][input] == held_; }
   bool waits(int step, int input) const { return from_[step][input] != no_step && delayed_[from_[step][input]]; }
-  /// The slot of an input that comes from memory, which then must be there.
+  /// The slot of an input that is read from memory; marks its writer to store it.
   int memory(int step, int input) {
     if (from_[step][input] != no_step) kept_[from_[step][input]] = true;
     return chain_.step[step].in[input];
   }
-  /// A waiting step as (x op y).
+  /// A delayed step as (x op y).
   struct pair {
     map_op op;
     int x, y;
@@ -117,7 +117,7 @@ class chain_compiler {
     if (!holds(step, input)) add(chain_form::load, map_op::copy, memory(step, input));
   }
 
-  /// One step: its value comes to the registers, and to memory where it is a result or read from there.
+  /// Emits one step: its value goes to the registers, and to memory if it is a result or read from memory later.
   void flow(int k) {
     const chain_step& s = chain_.step[k];
     const int n = inputs_of(s);
@@ -135,7 +135,7 @@ class chain_compiler {
     if (s.out < chain_operands || kept_[k]) add(chain_form::store, map_op::copy, s.out);
   }
   void flow_binary(int k, const chain_step& s) {
-    if (waits(k, 0) && !holds(k, 1)) {  // x is made here
+    if (waits(k, 0) && !holds(k, 1)) {  // x is computed here
       start(pair_of(from_[k][0]));
       held_ = from_[k][0];
     } else if (!waits(k, 0) && waits(k, 1) && !holds(k, 0)) {
@@ -167,7 +167,7 @@ class chain_compiler {
     }
   }
 
-  const map_functions* const* maps_;  // of the steps
+  const map_functions* const* maps_;  // one per step
   chain_args& chain_;
   int count_ = 0, held_ = no_step;  // the step whose value the registers hold
   int from_[chain_steps][3] = {}, readers_[chain_steps] = {}, reader_[chain_steps] = {};
@@ -176,7 +176,7 @@ class chain_compiler {
 
 }  // namespace chain_compiling
 
-/// Gives a chain its register chain, if all its steps, which are of these micro-operations, can be in one.
+/// Sets the register chain of a chain if all its steps support it; `maps` has the micro-operation of each step.
 inline void compile_chain(const map_functions* const* maps, chain_args& chain) {
   chain_compiling::chain_compiler(maps, chain).run();
 }

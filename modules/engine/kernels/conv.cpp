@@ -13,7 +13,7 @@
 
 namespace lamina::kernels {
 
-// What `prepare` chooses from.
+// The kernels that `prepare` chooses from.
 extern "C" {
 #define LAMINA_SWEEP(name) void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept;
 LAMINA_SWEEP(pointwise)
@@ -41,13 +41,13 @@ int supports(const window* w, int planar_in) noexcept {
   return blocked::takes_window(*w);
 }
 
-/// Whether the depthwise kernel with its weights in registers takes this window: its last column misses one tap at most.
+/// Whether the depthwise kernel with weights in registers supports this window: its last column misses at most one tap.
 bool is_three_by_three(const window& w) noexcept {
   return w.kernel_h == 3 && w.kernel_w == 3 && w.pad_h == 1 && w.pad_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 &&
          w.stride_w <= 2 && (w.out_width - 1) * w.stride_w + 1 <= w.width;
 }
 
-/// A depthwise convolution of any window works on the rows of as many results as their padded input stays near.
+/// A depthwise convolution with any window processes as many output rows at a time as keep their padded input in cache.
 void prepare_any_window(const window& w, long* d) noexcept {
   using namespace blocked;
   d[copies_windows] = 1;

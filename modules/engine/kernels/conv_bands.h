@@ -1,5 +1,5 @@
-// A convolution in blocks of channels and the windows over its results, those of a pool or of a depthwise convolution: bands of rows
-// are made and taken one after the other, so that the results between them stay near. Rows that the windows of the next
+// A convolution in channel blocks fused with a pool or depthwise convolution over its results: each band of rows is
+// computed and consumed before the next, so that intermediate results stay in cache. Rows that the windows of the next
 // band read again are kept.
 #pragma once
 #include "conv_blocked.h"
@@ -8,8 +8,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// Calls take(windows of a band as those of a map of their own, its first row, block of channels, place of their first result among all)
-/// for each band and block.
+/// Calls take(window, first row, channel block, offset) for each band and block: the window treats the band as a
+/// separate map, and the offset is that of its first result among all.
 template <class Take> LAMINA_COMPACT void in_bands(const conv_bands& a, void* scratch, Take take) {
   const window& w = a.maps;
   const long line = w.width * block, blocks = divide_up(w.channels, block), plane = a.rows_held() * line;

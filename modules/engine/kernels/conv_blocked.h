@@ -1,9 +1,9 @@
 // Direct convolution over channel-blocked buffers: the tile and the loops around it.
 //
-// A tile is `Rows` pixels of one output row by `Columns` blocks of output channels.  Its sum runs over input blocks,
-// kernel rows that lie inside the map, and the contiguous steps of one kernel row (taps x channels), since input and
-// weights are both contiguous there.  Rows of padding are skipped, never stored; columns of padding are skipped by the
-// tile (3 taps, padding 1) or come from a padded copy of the input rows at hand.
+// A tile is `Rows` pixels of one output row by `Columns` blocks of output channels.  It sums over input blocks, kernel
+// rows inside the map, and the steps of one kernel row (taps x channels), along which input and weights are contiguous.
+// Padding rows are skipped, never stored; padding columns are skipped by the tile (3 taps, padding 1) or come from a
+// padded copy of the current input rows.
 #pragma once
 #include "conv.h"
 #include "product_form.h"
@@ -26,11 +26,11 @@ inline constexpr long wide_rows = 6, narrow_rows = 4;
 inline constexpr long wide_rows = 6, narrow_rows = 3;
 #endif
 
-/// Bytes of weights of one tile column, and of input rows, that are kept near while they are reused.
+/// Cache budgets in bytes: weights of one tile column, and input rows, that are reused.
 inline constexpr long weight_bytes = 400 * 1024, input_bytes = 256 * 1024;
 
 struct tile_args {
-  const void* in;  // numbers of the form, in which strides of the input count
+  const void* in;  // in the input type of the form; strides of the input are in elements of it
   const float* weight;
   float* out;
   const float* bias;                    // null: none
@@ -38,26 +38,26 @@ struct tile_args {
   long blocks, in_block, weight_block;  // input blocks and their strides
   long rows, in_row, weight_row;        // kernel rows and their strides
   long steps, last_steps;               // contiguous steps of one kernel row; of the last input block
-  long tap;                             // steps of one tap of it
-  long pixel;                           // numbers between neighboring pixels of the tile
+  long tap;                             // steps of one tap of a kernel row
+  long pixel;                           // stride of neighboring pixels of the tile
   long weight_column, out_column;       // strides of output blocks
-  long ahead, ahead_lines;  // distance to weights that later tiles read, and lines of each kernel row to fetch
+  long ahead, ahead_lines;  // prefetch: distance to the weights of later tiles, and cache lines per kernel row
   float low, high;
-  bool accumulate, last, clamp;  // add to `out`; finish with bias, residual, clamp
+  bool accumulate, last, clamp;  // add to `out`; apply bias, residual and clamp
   bool left, right;              // the first (last) pixel misses its first (last) tap
 };
 
-/// Pointers to the first of every three pixels of a tile: the others are reached by the machine's addressing modes.
+/// Pointers to the first of every three pixels of a tile; addressing modes with an index reach the other two.
 template <class Form, int Rows> using pixel_pointers = const typename Form::x * [(Rows + 2) / 3];
 
-/// Steps over contiguous input channels (or taps) of the pixels [First, Last) of a tile, which lie `pixel` numbers apart.
+/// Accumulates contiguous input channels (or taps) into the pixels [First, Last) of a tile, with stride `pixel`.
 template <class Form, int First, int Last, int Rows, int Columns>
 LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_pointers<Form, Rows>& at,
                                     const float*& weight, long pixel, long weight_column, long steps) {
   LAMINA_NO_UNROLL for (long p = 0; p < steps; ++p, weight += block) {
     LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
       if constexpr (Form::parts > 1)
-        asm("" : : : "memory");  // keeps the loads of the parts apart, or registers are spilled
+        asm("" : : : "memory");  // keeps the loads of the parts apart: otherwise registers are spilled
       vec<float> w[Columns];
       LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = Form::weights(load(weight + j * weight_column), part);
       LAMINA_UNROLL for (int i = First; i < Last; ++i) {
@@ -67,13 +67,13 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_poin
     }
     LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) {
       at[g] += Form::numbers;
-      asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each pixel, most of them in memory
+      asm("" : "+r"(at[g]));  // otherwise the compiler keeps a pointer for each pixel, most of them in memory
     }
   }
 }
 
-/// Adds what the tile held before and the epilogue, and stores.  Bias and clamp are not branched around: tiles are many,
-/// and neutral values cost less than code.
+/// Adds previous partial sums, applies the epilogue and stores.  Bias and clamp have no branches: there are many tile
+/// instances, and neutral values cost less than code.
 template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, vec<float> (&sum)[Rows][Columns]) {
   float* const out = q.out;
   const long out_column = q.out_column;
@@ -93,7 +93,7 @@ template <int Rows, int Columns> LAMINA_INLINE void finish(const tile_args& q, v
   }
 }
 
-/// A first (last) pixel that misses its first (last) tap leaves that tap to the other pixels.
+/// If the first (last) pixel misses its first (last) tap, only the other pixels process that tap.
 template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_args& q) {
   const bool left = q.left, right = q.right;
   const long blocks = q.blocks, rows = q.rows, pixel = q.pixel, weight_column = q.weight_column;
@@ -122,10 +122,10 @@ template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_
   finish<Rows, Columns>(q, sum);
 }
 
-/// What `prepare` decides, at fixed places of conv_blocked_args::decision.
+/// Indices of conv_blocked_args::decision, set by `prepare`.
 enum place {
   is_depthwise,
-  is_flat,  // flat: 1x1 stride 1, the map is one long row cut in pieces
+  is_flat,  // 1x1 with stride 1: the map is one long row, cut into pieces
   has_edge,
   has_copy,    // how padding columns are handled
   copy_width,  // pixels of a row of the padded copy
@@ -135,9 +135,9 @@ enum place {
   tile_columns,  // largest tile
   in_blocks,
   row_group,          // input blocks and output rows at a time
-  copies_windows,     // depthwise: of any window, over a padded copy of the rows at hand
-  winograd_together,  // by Winograd's way: tiles at a time
-  is_spread,          // of one row with dilation: taps are taken as rows of the kernel are
+  copies_windows,     // depthwise with any window, over a padded copy of the current rows
+  winograd_together,  // Winograd: tiles at a time; else 0
+  is_spread,          // single row with dilation: taps are processed like kernel rows
   place_count
 };
 
@@ -145,7 +145,7 @@ constexpr long divide_up(long a, long b) { return (a + b - 1) / b; }
 constexpr long smaller(long a, long b) { return a < b ? a : b; }
 constexpr long larger(long a, long b) { return a > b ? a : b; }
 
-/// Pixel rows of input under `count` output rows that start at `row`: [first, last), inside the map.
+/// Input rows [first, last), clamped to the map, that `count` output rows from `row` on read.
 struct row_range {
   long first, last;
 };
@@ -154,7 +154,7 @@ LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
   return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
 }
 
-/// Rows [first, last) of a kernel that lie inside the map for one row of the result, and the row of the map under the first.
+/// Kernel rows [first, last) inside the map for one output row, and the input row `at` of the first one.
 struct kernel_rows {
   long first, last, at;
   constexpr kernel_rows(const window& w, long row) {
@@ -165,8 +165,8 @@ struct kernel_rows {
   }
 };
 
-/// `from` and `to` as [blocks][rows][pixels][step]; every row gets `pad` pixels of zeros in front and zeros behind. Numbers become
-/// those of the form.
+/// Copies [blocks][rows][pixels][step] from `from` to `to`; each row gets `pad` pixels of zeros before and zeros after.
+/// Converts elements to the input type of the form.
 template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long blocks, long from_block, long rows,
                                                     long from_row, typename Form::x* to, long to_pixels, long pad,
                                                     long pixels, long step) {
@@ -185,15 +185,15 @@ template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long bloc
   }
 }
 
-/// Rows of results of a call: of a part of an image, or all.
+/// Output rows of a call: of a part of the image, or all.
 constexpr long rows_of_part(const conv_blocked_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
 
-/// Ways of a convolution that is not depthwise through an image, each a kernel of its own: 1x1 of stride 1, whose map is one
-/// long row; over the rows as they lie; over a padded copy of the rows at hand.
+/// Traversal of an image by a convolution that is not depthwise, each with its own kernel: 1x1 with stride 1, whose map
+/// is one long row; rows in place; rows of a padded copy.
 enum class sweep { flat, rows, copied_rows };
 
-/// One image; tiles are reached through `args->tile` alone: [2 * (larger of two heights) + 4 * (short row) + last
-/// blocks].  `Rounds`: `in` are floats, which are copied and rounded for each group of rows; else numbers of the form.
+/// Convolves one image. Calls tiles through `a.tile`: [2 * (larger of two heights) + 4 * (short row) + last blocks].
+/// `Rounds`: the image is float, copied and rounded for each group of rows; else it has the input type of the form.
 template <class Form, sweep Way, bool Rounds = (Form::numbers > 1)>
 LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, const float* residual, float* out,
                               typename Form::x* copy) {
@@ -220,7 +220,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  // Rows of results of this part; of a flat map pieces of its pixels, which are counted from the first one.
+  // Output rows of this part; for a flat map, pieces of its pixels, counted from the first pixel of the part.
   const long begin = flat ? 0 : a.first_row, end = flat ? d[row_count] : begin + rows_of_part(a);
   const long first_pixel = flat ? a.first_row * w.out_width : 0, part_pixels = rows_of_part(a) * w.out_width;
   for (long group = begin; group < end; group += d[row_group]) {
@@ -229,13 +229,12 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       q.blocks = smaller(d[in_blocks], in_count - c);
       q.accumulate = c > 0;
       q.last = c + q.blocks == in_count;
-      // Of one tap, channels beyond the last one are left out.
+      // With a single tap, skips the channels beyond the last one.
       q.last_steps = q.last && flat && !planar ? steps_of<Form>(w.channels - (in_count - 1) * block) : q.steps;
       const auto* whole = in + c * w.height * w.width * step;
       const X* source = copy;
       long source_row = 0,
-           source_x =
-               Way == sweep::rows ? -w.pad_w : first_pixel;  // first row held by `source`; column of its first pixel
+           source_x = Way == sweep::rows ? -w.pad_w : first_pixel;  // first row in `source`; column of its first pixel
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
       if constexpr (!copies) source = whole;
@@ -260,8 +259,8 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
-        // The tiles of these channels fetch the weights that are read next, each its share of every kernel row: those of the next
-        // channels, of the next input blocks, or behind all of them, as of the next point by Winograd's way.
+        // Each tile of these channels prefetches its share of the next weights, of every kernel row: those of the next
+        // channels, of the next input blocks, or after all of them, such as those of the next Winograd point.
         const long tiles_here = (group_end - group) * divide_up(d[row_pixels], d[tile_rows]);
         const long lines = divide_up(q.steps, tiles_here);
         const long next = o + d[tile_columns] < out_count ? d[tile_columns] * q.weight_column
@@ -269,7 +268,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
                                                           : d[in_blocks] * q.weight_block - o * q.weight_column;
         long fetched = 0;
         for (long y = group; y < group_end; ++y) {
-          const kernel_rows inside(w, y);  // of a flat map, of which `y` is no row, not read
+          const kernel_rows inside(w, y);  // unused for a flat map, where `y` is not a row
           q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
           const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];

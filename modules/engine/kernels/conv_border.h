@@ -1,8 +1,8 @@
-// Results whose window reaches over the border, where an element of the filter is infinite or NaN.
+// Corrects results whose window crosses the border if the filter has an infinite or NaN element.
 //
-// Padding is no element of the image: it contributes nothing to a sum, whatever the filter holds there.  Kernels that
-// sum over written-out zeros turn such an element into NaN, and do no harm else.  So a call that may have met one looks
-// for results that are NaN and whose window leaves the map, and sums those again over what lies inside.
+// Padding contributes nothing to a sum, whatever the filter holds there.  Kernels that sum over explicit zeros turn a
+// non-finite filter element into NaN there (finite ones do no harm).  After such a call, results that are NaN and whose
+// window crosses the border are summed again over the positions inside the map.
 #pragma once
 #include "conv_blocked.h"
 #include "storage.h"
@@ -11,7 +11,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace border {
 
-/// Whether all numbers in `count` lanes of weights are finite.
+/// Whether all numbers in `count` elements of packed weights are finite.
 template <class Form, class T = typename Form::number> LAMINA_APART bool all_finite(const T* p, long count) {
   vec<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
   const auto add = [&](int k, vec<T> lanes) __attribute__((always_inline)) {
@@ -25,16 +25,15 @@ template <class Form, class T = typename Form::number> LAMINA_APART bool all_fin
       add(0, load(p + i, first<T>(static_cast<int>(blocked::smaller(count - i, width<T>)))));
   return reduce_add<T>((sum[0] + sum[1]) + (sum[2] + sum[3])) == T(0);
 }
-/// The same of a filter, known sooner by what was made with it where that is less: a filter that is not finite gives NaN
-/// over padding.
-/// `alone`: no other thread makes a part of those results.
+/// The same for a filter. Checks its results first if they are fewer: a non-finite filter would have given NaN over
+/// padding. `alone`: no other thread computes a part of these results.
 template <class Form, class T = typename Form::number>
 LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count, bool alone) {
   return (alone && result_count < filter_count && all_finite<whole_numbers<T>>(result, result_count)) ||
          all_finite<Form>(filter, filter_count);
 }
 
-/// Taps [first, last) of a window that lie inside of a map: `origin` is the position of tap 0.
+/// Taps [first, last) of a window inside an axis of `size`; `origin` is the position of tap 0.
 struct inside {
   long first, last;
   constexpr inside(long origin, long taps, long dilation, long size)
@@ -42,7 +41,7 @@ struct inside {
         last(blocked::larger(first, blocked::smaller(taps, blocked::divide_up(size - origin, dilation)))) {}
 };
 
-/// The windows of one axis: result r has taps at r * stride - pad + i * dilation of a map of `size`.
+/// The windows along one axis: result r has taps at positions r * stride - pad + i * dilation of an axis of `size`.
 struct axis {
   long results, taps, stride, pad, dilation, size;
   constexpr inside at(long r) const { return {r * stride - pad, taps, dilation, size}; }
@@ -54,14 +53,14 @@ constexpr axis columns_of(const window& w) {
   return {w.out_width, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w, w.width};
 }
 
-/// Results [first, first + count) of an axis alone, where count is not 0.
+/// Restricts an axis to the results [first, first + count), unless count is 0.
 constexpr axis part_of(axis all, long first, long count) {
   if (count) all.results = count, all.pad -= first * all.stride;
   return all;
 }
 
-/// Sums result (y, x) again where it is NaN and reaches over the border: `result(y, x)` is its place,
-/// `product(c, i, j, row, column)` a term, and `finish(sum, y, x)` makes the result of the sum.
+/// Sums each result again that is NaN and whose window crosses the border: `result(y, x)` is a reference to it,
+/// `product(c, i, j, row, column)` a term of the sum, and `finish(sum, y, x)` the result for a sum.
 template <class Result, class Product, class Finish>
 LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
   for (long y = 0; y < rows.results; ++y) {
@@ -84,7 +83,7 @@ LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, P
 
 template <class T> LAMINA_INLINE T held(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
 
-/// The results of a forward convolution in the plain layout.
+/// Corrects a forward convolution in the plain layout.
 template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
@@ -108,7 +107,7 @@ template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
   }
 }
 
-/// The gradient of the input by a sweep of stride 1 over the gradient of the result, with the kernel turned round.
+/// Corrects the input gradient: a sweep of stride 1 over the result gradient with the kernel rotated by 180 degrees.
 template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
@@ -130,7 +129,7 @@ template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a)
   }
 }
 
-/// The gradient of the weights: an element's window are the results, its channels the images.
+/// Corrects the weight gradient: the window of an element are the results, its channels the images.
 template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
@@ -152,7 +151,7 @@ template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a
   }
 }
 
-/// The results of a convolution in the blocked layout, depthwise or not, whose filter has `filter_count` lanes.
+/// Corrects a convolution in the blocked layout, depthwise or not; its packed filter has `filter_count` elements.
 template <class Form> LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) {
   using namespace blocked;
   const window& w = a.w;

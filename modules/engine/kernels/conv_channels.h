@@ -1,4 +1,4 @@
-// Blocks of channels whose lanes are channels of other blocks: shuffles, parts and concatenations of channels.
+// Channel blocks gathered from lanes of other blocks, for shuffles, slices and concatenations of channels.
 #pragma once
 #include "conv.h"
 #include "simd.h"
@@ -27,7 +27,7 @@ template <class T> LAMINA_INLINE void gather_lanes(const channel_block_args& a) 
 }
 
 #if defined(__AVX2__)
-/// Lanes of a register by their numbers; where those are negative, those of another one.
+/// Lane i is x[lane[i]], or other[i] if lane[i] is negative.
 LAMINA_INLINE vec<float> permuted(vec<float> x, vec<std::int32_t> lane, vec<float> other) {
 #if defined(__AVX512F__)
   return _mm512_mask_permutexvar_ps(other, _mm512_cmpge_epi32_mask(lane, _mm512_setzero_si512()), lane, x);
@@ -36,7 +36,7 @@ LAMINA_INLINE vec<float> permuted(vec<float> x, vec<std::int32_t> lane, vec<floa
 #endif
 }
 
-/// The same by permuted registers: `Count` of them for each pixel; 0: any number.
+/// `gather_lanes` by register permutes, `Count` for each pixel; 0: any number.
 template <int Count> LAMINA_INLINE void permute_lanes(const channel_block_args& a) {
   constexpr int lanes = width<float>, max = Count ? Count : lanes;
   const int count = Count ? Count : a.blocks;

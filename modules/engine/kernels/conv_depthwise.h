@@ -1,4 +1,4 @@
-// Depthwise convolution over channel-blocked buffers: 3x3 with its weights in registers, and windows of any size.
+// Depthwise convolution over channel-blocked buffers: 3x3 with weights in registers, and windows of any size.
 #pragma once
 #include "conv_blocked.h"
 
@@ -9,11 +9,11 @@ namespace blocked {
 /// One channel block of a depthwise convolution: 3x3 with one column of padding, or `any_window`.
 struct depthwise_args {
   const float* in;
-  const float* weight;    // [9][block]
+  const float* weight;    // [taps][block]
   const float* bias;      // null: none
   const float* residual;  // null: none
   float* out;
-  float* scratch;  // 3x3: a row of zeros, as wide as the map; any window: `row_group` rows of results' padded input
+  float* scratch;  // 3x3: a row of zeros, as wide as the map; any window: padded input of `row_group` output rows
   long height, width, out_height, out_width, stride_h, pad_h;
   const window* any_window;
   long row_group, copy_width;
@@ -21,7 +21,7 @@ struct depthwise_args {
   bool clamp;
 };
 
-/// `Pixels` results from column `x` of three rows whose taps [first, last) lie inside the map.
+/// `Pixels` results from input column `x` of three rows; taps [first, last) are inside the map.
 template <int Stride, int Pixels>
 LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const (&row)[3], const vec<float> (&w)[9],
                                     vec<float> bias, long x, int first, int last, long at) {
@@ -56,7 +56,7 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
       row[i] = from >= 0 && from < q.height ? q.in + from * q.width * block : q.scratch;
     }
     const long at = y * q.out_width;
-    // The first column misses its first tap; the last may miss its last one.
+    // The first output column misses its first tap; the last may miss its last tap.
     depthwise_pixels<Stride, 1>(q, row, w, bias, -1, 1, q.width > 1 ? 3 : 2, at);
     const long end = (q.out_width - 1) * Stride + 2 > q.width ? q.out_width - 1 : q.out_width;
     long x = 1;
@@ -67,10 +67,10 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
   }
 }
 
-/// Most neighboring results of any window that are summed together.
+/// Maximum number of neighboring results that `window_pixels` computes together.
 inline constexpr int any_pixels = 8;
 
-/// `Pixels` results of a row of any window: `in` is the first tap of the first of them in the padded copy.
+/// `Pixels` results of a row for any window; `in` is the first tap of the first result in the padded copy.
 template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, const float* in, const float* weight,
                                                        long rows, vec<float> bias, long at) {
   const window& w = *q.any_window;
@@ -92,7 +92,7 @@ template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, 
   LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
 }
 
-/// Kernel rows above the map are left out, and so are those below it: their weights meet padding alone.
+/// Skips kernel rows above and below the map, which meet only padding.
 LAMINA_INLINE void depthwise_any(const depthwise_args& q) {
   const window& w = *q.any_window;
   const auto bias = q.bias ? load(q.bias) : zero<float>();

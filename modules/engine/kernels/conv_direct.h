@@ -1,7 +1,7 @@
 // Direct convolution in the plain layout for stride 1: a tile is a few output channels by a few registers of output
-// pixels, summed over the taps of a zero-padded copy of the input.  No im2col matrix is made; with few channels that
-// matrix would cost as much as the product.  The gradient of the input is the same sweep over the gradient of the
-// result with the kernel turned round.
+// pixels, summed over the taps of a zero-padded copy of the input.  There is no im2col matrix, which with few channels
+// would cost as much as the product.  The input gradient is the same sweep over the result gradient with the kernel
+// rotated by 180 degrees.
 #pragma once
 #include "conv_blocked.h"
 
@@ -9,7 +9,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace direct {
 
-/// One register of results: where its pixels lie and how many of its lanes are results.
+/// One register of results: offsets of its pixels in source and target, first source row, number of valid lanes.
 struct position {
   long source, target;
   long row;
@@ -21,7 +21,7 @@ template <class T> struct tile_args {
   const T* weight;  // [taps][channels of the tile]
   const long* tap;  // offset of each tap in the padded planes
   long taps;
-  const position* at;  // as many as the tile has registers
+  const position* at;  // one per register of the tile
   T* out;
   long out_plane;
   const T* bias;  // null: none
@@ -45,7 +45,7 @@ template <class T, int Channels, int Vectors> LAMINA_INLINE void tile(const tile
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = fma<T>(w, x[j], sum[i][j]);
     }
   }
-  // Neutral values cost less than code that branches around bias and clamp.
+  // Neutral values cost less than branches around bias and clamp.
   const bool clamps = q.clamp;
   const vec<T> low(clamps ? q.low : -static_cast<T>(__builtin_inf())),
       high(clamps ? q.high : static_cast<T>(__builtin_inf()));
@@ -70,13 +70,13 @@ inline constexpr long max_outs = 3, max_taps = 4;
 
 /// Sums over images and pixels of gradient[o][pixel] * source[pixel + tap].
 template <class T> struct correlation_args {
-  const T* source;  // padded planes of the images at hand
+  const T* source;  // padded planes of the current images
   const T* gradient;
   long source_image, gradient_image, gradient_plane;
   const long* tap;
   const position* at;
   long images, positions;
-  T* out;  // [output channels][taps], added to
+  T* out;  // [output channels][taps], accumulated
   long out_row;
 };
 
@@ -100,7 +100,7 @@ template <class T, int Outs, int Taps> LAMINA_INLINE void correlation(const corr
       }
     }
   }
-  // once for all images: through memory, by code that is not repeated
+  // once for all images: goes through memory, to keep the code small
   alignas(64) T lanes[Outs * Taps][static_cast<std::size_t>(width<T>)];
   LAMINA_UNROLL for (int i = 0; i < Outs; ++i) LAMINA_UNROLL for (int j = 0; j < Taps; ++j)
       store<T>(lanes[i * Taps + j], sum[i][j]);

@@ -1,7 +1,7 @@
-// The moves of a convolution in the plain layout: padding written out, im2col, im2row, col2im.
+// Data movement of a convolution in the plain layout: explicit padding, im2col, im2row, col2im.
 //
-// The padded copy of an image's planes, the im2col matrix and the rows are followed by a register of slack, since rows
-// are moved in whole registers whose excess the next row overwrites.
+// The padded planes, the im2col matrix and the rows end with a register of slack: rows are moved in whole registers,
+// and the next row overwrites the excess.
 #pragma once
 #include "conv_blocked.h"
 
@@ -17,7 +17,7 @@ template <class T> constexpr long aligned(long count) {
   return divide_up(count * static_cast<long>(sizeof(T)), 64) * 64;
 }
 
-/// Hands out parts of the scratch, each on its own cache lines.
+/// Allocates parts of the scratch, each on its own cache lines.
 class scratch_parts {
  public:
   explicit scratch_parts(void* scratch) : next_(static_cast<char*>(scratch)) {}
@@ -31,7 +31,7 @@ class scratch_parts {
   char* next_;
 };
 
-/// Planes with their padding written out.
+/// Sizes of planes with explicit padding.
 struct padded {
   long planes, height, width, top, left;
 };
@@ -41,35 +41,35 @@ template <class T> constexpr long padded_bytes(const padded& p) {
 constexpr padded padded_input(const window& w) {
   return {w.channels / w.groups, w.rows_under(w.out_height), w.columns_under(w.out_width), w.pad_h, w.pad_w};
 }
-/// Rows of the results that a call makes.
+/// Output rows of a call.
 constexpr long rows_of(const conv_plain_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
-/// What those rows read.
+/// Padded input that these rows read.
 constexpr padded padded_input(const conv_plain_args& a) {
   padded p = padded_input(a.w);
   p.height = a.w.rows_under(rows_of(a));
   p.top -= a.first_row * a.w.stride_h;
   return p;
 }
-/// The gradient of the result, so padded that the input's gradient is a stride 1 convolution of it.
+/// Result gradient, padded so that the input gradient is a stride 1 convolution of it.
 constexpr padded padded_result(const window& w) {
   return {w.out_channels / w.groups, w.height + w.dilation_h * (w.kernel_h - 1),
           w.width + w.dilation_w * (w.kernel_w - 1), w.dilation_h * (w.kernel_h - 1) - w.pad_h,
           w.dilation_w * (w.kernel_w - 1) - w.pad_w};
 }
 
-/// `count` zeros and up to a register more.
+/// Writes `count` zeros, and up to a register more.
 template <class T> LAMINA_INLINE void clear(T* to, long count) {
   for (long i = 0; i < count; i += width<T>) store<T>(to + i, zero<T>());
 }
-/// `count` elements; writes, and where `Exact` is false also reads, up to a register more.
+/// Copies `count` elements; writes up to a register more and, unless `Exact`, also reads up to a register more.
 template <class T, bool Exact> LAMINA_INLINE void copy(const T* from, T* to, long count) {
   long i = 0;
   for (; i + width<T> <= count; i += width<T>) store<T>(to + i, load(from + i));
   if (i < count) store<T>(to + i, Exact ? load(from + i, first<T>(static_cast<int>(count - i))) : load(from + i));
 }
 
-/// `count` elements of rows no longer than a register, in the narrowest moves that hold them: wide moves of a few
-/// elements cross cache lines most of the time.  Reads and writes up to a register more.
+/// Copies `count` elements, for short rows, with the narrowest sufficient moves: wide moves of a few elements cross
+/// cache lines most of the time.  Reads and writes up to a register more.
 template <class T> LAMINA_INLINE void copy_short(const T* from, T* to, long count) {
   if (count * static_cast<long>(sizeof(T)) <= 16) __builtin_memcpy(to, from, 16);
   else if (count * static_cast<long>(sizeof(T)) <= 32) __builtin_memcpy(to, from, 32);
@@ -92,7 +92,7 @@ template <class T> LAMINA_COMPACT void pad_planes(const T* from, long height, lo
   }
   clear(to, 2 * width<T>);
 }
-/// The same with the columns of a row by their remainders of `step`, each `pitch` of them: to[plane][remainder][row][pitch].
+/// The same with columns grouped by x mod `step`, `pitch` columns per group and row: to[plane][remainder][row][pitch].
 template <class T>
 void pad_phases(const T* from, long height, long row, const padded& p, long step, long pitch, T* to) {
   clear(to, p.planes * step * p.height * pitch + 2 * width<T>);
@@ -126,7 +126,7 @@ template <class T> void im2col(const window& w, const padded& p, const T* from, 
   }
 }
 
-/// Rows of output pixels of rows [first, first + count): to[y][x][(c, i, j)].
+/// A row for each pixel of output rows [first, first + count): to[y][x][(c, i, j)].
 template <class T> void im2row(const window& w, const padded& p, const T* from, long first, long count, T* to) {
   for (long y = first; y < first + count; ++y) {
     for (long x = 0; x < w.out_width; ++x) {
@@ -144,7 +144,7 @@ template <class T> void im2row(const window& w, const padded& p, const T* from, 
   }
 }
 
-/// Adds the columns of output rows [first, first + count) to the input pixels they came from.
+/// Adds the columns of output rows [first, first + count) to their input pixels.
 template <class T> void col2im(const window& w, const T* from, long first, long count, T* to) {
   for (long c = 0; c < w.channels / w.groups; ++c, to += w.height * w.width) {
     for (long i = 0; i < w.kernel_h; ++i) {

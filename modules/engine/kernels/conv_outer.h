@@ -1,11 +1,12 @@
-// The gradient of a convolution's weights as a sum of outer products: each pixel's gradients of a block of output channels, which
-// lie side by side, by the elements of the input under the kernel. Registers are full whatever the width of the map is.
+// Weight gradient of a convolution as a sum of outer products: for each pixel, the gradients of a block of output
+// channels (contiguous) times the input elements under the kernel. Registers are full for any width of the map.
 #pragma once
 #include "conv_matrix.h"
 #include "conv_reorder.h"
 #include "product_form.h"
 
-// Tiles of outer products: X(blocks of output channels, rows of kernels, taps of a row), as `outer::rows_of_tile` says.
+// Tiles of outer products: X(blocks of output channels, rows of kernels, taps of a row), consistent with
+// `outer::rows_of_tile`.
 #if LAMINA_REGISTERS == 32
 #define LAMINA_OUTERS(X) X(1, 8, 1) X(2, 8, 1) X(1, 8, 3) X(2, 4, 3) X(1, 4, 5) X(2, 2, 5)
 #else
@@ -16,8 +17,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace outer {
 
-/// Sums over images and pixels of gradient[pixel][lane] * source[pixel + row + j] for some rows of the kernels. Forms of several numbers
-/// in a step take as many neighbors of a row at once, whose gradients are packed in the lanes.
+/// Sums over images and pixels of gradient[pixel][lane] * source[pixel + row + j] for some kernel rows. A form with
+/// several numbers per step processes that many neighbors in a row at once; their gradients are packed in the lanes.
 template <class Form> struct tile_args {
   const typename Form::x* source;         // padded planes
   const typename Form::number* gradient;  // [image][row][step][lanes] of a block of output channels
@@ -56,7 +57,7 @@ template <class Form, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(co
           store<T>(q.sum + ((r * Taps + j) * Blocks + b) * width<T>, sum[r][j][b]);
 }
 
-/// Rows of kernels in a tile of one block or two, by the taps of a row.
+/// Kernel rows in a tile of one or two blocks, by the taps of a row.
 constexpr long rows_of_tile(long blocks, long taps) {
   const long max = LAMINA_REGISTERS == 32 ? 8 : 4;
   if (taps == 1) return blocks == 1 ? 8 : max;
@@ -72,9 +73,9 @@ struct outer_tiles {
 
 namespace plain {
 
-/// How the sums of outer products are cut: tiles of rows of kernels by blocks of output channels.
+/// Tiling of the sums of outer products: kernel rows by blocks of output channels.
 struct outer_sizes {
-  long taps;  // of a row of a tile: those of a row of the kernel, or one
+  long taps;  // per row of a tile: all taps of a kernel row, or one
   long rows, blocks, tile_blocks, tile_rows;
   constexpr explicit outer_sizes(const window& w)
       : taps(w.dilation_w == 1 && (w.kernel_w == 3 || w.kernel_w == 5) ? w.kernel_w : 1),
@@ -86,14 +87,14 @@ struct outer_sizes {
   constexpr long block_tiles() const { return divide_up(blocks, tile_blocks); }
 };
 
-/// Padded planes and gradients of several images at a time, in bytes, over which the sums go before they are put in their places.
+/// Bytes of padded planes and gradients, of several images, that a tile accumulates before adding to the result.
 inline constexpr long outer_bytes = 512 * 1024;
 
 template <class Form> struct outer_image {
   using number = typename Form::number;
   using x = typename Form::x;
   long planes, gradients;  // in elements
-  long plane, block;       // of those that are packed from, where steps take several numbers
+  long plane, block;       // buffers to pack from if steps take several numbers; else 0
   constexpr outer_image(const window& w, const outer_sizes& s)
       : planes(padded_bytes<number>(padded_input(w)) / static_cast<long>(sizeof(number))),
         gradients(s.blocks * w.out_height * steps_of<Form>(w.out_width) * width<number>),
@@ -114,7 +115,7 @@ template <class Form> constexpr long outer_scratch_bytes(const conv_plain_args& 
          aligned<T>(s.tile_rows * s.taps * s.tile_blocks * width<T>);
 }
 
-/// Padded planes of an image as a form reads them; `plane` holds one.
+/// Padded planes of an image in the format of a form; `plane` is a buffer for one plane.
 template <class Form> LAMINA_COMPACT void pad_image(const typename Form::number* from, const window& w, const padded& p,
                                                     typename Form::number* plane, typename Form::x* to) {
   if constexpr (Form::numbers == 1) {
@@ -130,7 +131,7 @@ template <class Form> LAMINA_COMPACT void pad_image(const typename Form::number*
     __builtin_memset(to, 0, static_cast<std::size_t>(2 * width<float>) * sizeof(typename Form::x));
   }
 }
-/// The gradients of a block of `count` output channels as a form reads them; `block` holds them as they are.
+/// Gradients of a block of `count` output channels in the format of a form; `block` is a buffer for the unpacked ones.
 template <class Form> LAMINA_COMPACT void gather_gradients(const typename Form::number* from, const window& w,
                                                            long count, typename Form::number* block,
                                                            typename Form::number* to) {
@@ -149,11 +150,11 @@ template <class Form> LAMINA_COMPACT void gather_gradients(const typename Form::
   }
 }
 
-/// Adds the lanes of a tile to the gradient: out[channel][row][tap], but for what the tile before has given already.
+/// Position of a tile in the gradient out[channel][row][tap]; `add_outer` skips what earlier tiles have added.
 template <class T> struct outer_places {
   long tile_rows, taps, tile_blocks;
   long first_row, first_block;    // of the tile
-  long done_rows, done_channels;  // of those before
+  long done_rows, done_channels;  // already added by earlier tiles
   long rows, channels;            // of the gradient
 };
 template <class T> LAMINA_COMPACT void add_outer(const outer_places<T>& p, const T* sum, T* out) {
@@ -187,7 +188,7 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; j += s.taps, ++k)
         row[k] = (c * p.height + i * w.dilation_h) * p.width + j * w.dilation_w;
-  for (long k = s.rows; k < s.tile_rows; ++k) row[k] = row[0];  // of a tile that has more rows than there are
+  for (long k = s.rows; k < s.tile_rows; ++k) row[k] = row[0];  // for a tile with more rows than there are
 
   outer::tile_args<Form> q;
   q.source = planes;
@@ -209,7 +210,7 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
           gather_gradients<Form>(gradient + b * width<T> * pixels, w, channels - b * width<T>, block,
                                  gradients + n * image.gradients + b * q.gradient_block);
       }
-      // The last tile of rows or blocks may repeat sums of the one before.
+      // The last tile of rows or blocks may overlap the one before.
       for (long v = 0; v < s.row_tiles(); ++v) {
         const long first_row = larger(0, smaller(v * s.tile_rows, s.rows - s.tile_rows));
         q.row = row + first_row;

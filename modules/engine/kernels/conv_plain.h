@@ -1,6 +1,6 @@
-// Convolution in the plain layout and its two gradients, through im2col (im2row) and a matrix product, or directly.
-// All start from a copy of an image's planes with its padding written out, so that nothing after it looks at borders but
-// `border::mend_...`, where a number is not finite.
+// Convolution in the plain layout and its two gradients, by im2col (im2row) and a matrix product, or directly.
+// All start from a zero-padded copy of the planes of an image, so that later code needs no border cases, except
+// `border::mend_...` for numbers that are not finite.
 #pragma once
 #include "conv_border.h"
 #include "conv_outer.h"
@@ -10,7 +10,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace plain {
 
-/// Elements of an im2col matrix made at a time, in bytes: it should stay in the second level cache.
+/// Bytes of the im2col matrix built at a time: it should stay in L2.
 inline constexpr long column_bytes = 512 * 1024;
 
 /// Sizes of the products of all three roles.
@@ -81,7 +81,7 @@ template <class T> void run_products(const conv_plain_args& a, role r, void* scr
   }
 }
 
-/// Fills the product of `rows` output rows.
+/// Fills the arguments of the product for `rows` output rows.
 template <class T> void describe_product(const conv_plain_args& a, role r, long rows, gemm_args& q) {
   const sizes s(a.w);
   const bool columns = a.decision[method] == by_columns;
@@ -111,7 +111,7 @@ template <class T> void describe_product(const conv_plain_args& a, role r, long 
   }
 }
 
-/// Cycles of a direct sweep and of im2col with a product, roughly: two multiply-adds or loads a cycle.
+/// Compares estimated cycles of a direct sweep and of im2col with a product: two multiply-adds or loads per cycle.
 template <class T> bool prefers_tiles(const sweep& s, role r, long tile_channels, long vectors) {
   const double tap_cycles =
       static_cast<double>(larger(2 * tile_channels * vectors, 3 * vectors + 2 * tile_channels)) / 4;
@@ -119,7 +119,7 @@ template <class T> bool prefers_tiles(const sweep& s, role r, long tile_channels
                        static_cast<double>(divide_up(s.positions<T>(), vectors)) * static_cast<double>(s.taps());
   const double product = static_cast<double>(s.channels * divide_up(s.height * s.width, width<T>) * s.taps()) / 2;
   const double moved = static_cast<double>(s.positions<T>() * s.taps()) * 2;
-  // The product for the gradient of the input takes the weights transposed, and packs them for every group of rows.
+  // The product for the input gradient uses transposed weights and packs them for every group of rows.
   const double weights = static_cast<double>(s.channels * s.taps());
   const double matrix =
       static_cast<double>(s.channels * s.kernel_h * s.kernel_w * s.source_height * s.source_width) * sizeof(T);
@@ -127,7 +127,7 @@ template <class T> bool prefers_tiles(const sweep& s, role r, long tile_channels
   return tap_cycles * tiles < product * 1.1 + (r == forward ? moved : 2 * moved) + packing;
 }
 
-/// The same of the three ways to the gradient of the weights, for an image.
+/// Estimated cycles of the three methods for the weight gradient, per image.
 template <class T> double correlation_cycles(const window& w) {
   const sizes s(w);
   return static_cast<double>(s.outs * s.taps) * static_cast<double>(w.out_height * divide_up(w.out_width, width<T>)) *
@@ -146,7 +146,7 @@ template <class T> double outer_cycles(const window& w) {
          (static_cast<double>(s.row_tiles() * s.block_tiles()) * tile + static_cast<double>(s.blocks) * 3);
 }
 
-/// Double precision is for checks and small fits: it takes the product.
+/// Double precision, meant for checks and small fits, always uses the product.
 template <class T> inline constexpr bool has_tiles = sizeof(T) == 4;
 
 using tile_function = void (*const)(const void*) noexcept;
@@ -207,7 +207,7 @@ template <class T> void decide(conv_plain_args& a, role r, tile_function (&tiles
   describe_product<T>(a, r, tail, a.product_tail);
 }
 
-/// Whether padding takes part in the sums of a call.
+/// Whether the sums of a call include zeros of padding.
 inline bool sums_padding(const conv_plain_args& a, role r) {
   if (a.decision[method] == by_product || (r == input_grad && a.decision[method] == by_columns)) return false;
   const window& w = a.w;
@@ -215,7 +215,7 @@ inline bool sums_padding(const conv_plain_args& a, role r) {
   return r == input_grad || w.pad_h != 0 || w.pad_w != 0 || p.height > w.height || p.width > w.width;
 }
 
-/// Of a call that `sums_padding`: where its zeros met a number that is not finite, results are computed again.
+/// For a call that `sums_padding`: recomputes results where padding zeros met a number that is not finite.
 template <class T> LAMINA_COMPACT void mend(const conv_plain_args& a, role r) {
   const window& w = a.w;
   const sizes s(w);

@@ -1,4 +1,4 @@
-// Decisions and loops of blocked convolutions that are not depthwise, in any form of products.
+// Decisions and loops of blocked convolutions that are not depthwise, for any product form.
 #pragma once
 #include "conv_blocked.h"
 #include "conv_tile_sizes.h"
@@ -16,7 +16,7 @@ struct blocked_tiles {
 
 namespace blocked {
 
-/// What `prepare` chooses from.
+/// The kernels that `prepare` chooses from.
 struct blocked_kernels {
   const blocked_tiles* tiles;
   void (*mend)(const void*) noexcept;
@@ -28,7 +28,7 @@ LAMINA_INLINE bool is_one_row(const window& w) noexcept {
   return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
 }
 
-/// How well tiles of this size fill the registers for `pixels` in a row and `blocks` of output channels.
+/// Estimated efficiency of tiles of `rows` pixels x `columns` blocks, for `pixels` in a row and `blocks` in all.
 LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
   const double per_tile = static_cast<double>(pixels) / static_cast<double>(divide_up(pixels, rows));
   const double count = per_tile * static_cast<double>(columns), chains = count < 8 ? 8 : count;
@@ -37,16 +37,16 @@ LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks)
   return count / chains / loads * used;
 }
 
-/// Whether these kernels take a window: without groups, and with dilation along columns, or along the one row of a map.
+/// Whether these kernels support a window: ungrouped, with horizontal dilation only if the map has a single row.
 LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1 && (is_dense(w) || is_one_row(w)); }
-/// Clears what `prepare` decides.
+/// Clears the decisions of `prepare`.
 LAMINA_INLINE void reset(conv_blocked_args* a) {
   for (int i = 0; i < place_count; ++i) a->decision[i] = 0;
   for (auto& t : a->tile) t = nullptr;
   a->mend = nullptr;
 }
 
-/// How a convolution that is not depthwise goes. `pieces`: tiles along a piece of the long row that the map of a 1x1 convolution is.
+/// Decides for a convolution that is not depthwise. `pieces`: tiles per piece of the long row of a flat convolution.
 template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const blocked_kernels& kernels, long pieces) {
   const window& w = a->w;
   long* d = a->decision;
@@ -97,7 +97,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
   if (flat) enter_row(4, part_pixels % d[row_pixels]);
 }
 
-/// Points of so many tiles at a time, in whole pieces, as stay near.
+/// Processes as many tiles at a time, in whole pieces, as stay in cache.
 template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
   const window& w = a->w;
   const long tiles = divide_up(rows_of_part(*a), winograd_size(w)) * winograd_columns(w);
@@ -114,7 +114,7 @@ template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, 
   a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
 }
 
-/// Fills what is decided, and gives the kernel.
+/// Sets the decisions and returns the kernel.
 template <class Form> LAMINA_INLINE kernel prepare(conv_blocked_args* a, const blocked_kernels& kernels) {
   if (takes_winograd(a->w, a->planar_in != 0)) {
     prepare_winograd<Form>(a, kernels);
@@ -124,7 +124,7 @@ template <class Form> LAMINA_INLINE kernel prepare(conv_blocked_args* a, const b
   return a->decision[is_flat] ? kernels.pointwise : a->decision[has_copy] ? kernels.copied_rows : kernels.rows;
 }
 
-/// Bytes of scratch of a convolution that is not depthwise.
+/// Scratch size in bytes of a convolution that is not depthwise.
 template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked_args* a) {
   const window& w = a->w;
   const long* d = a->decision;
@@ -160,8 +160,8 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
-/// Of how many rows of its results parts of an image are multiples, or 0 where parts are of channels: parts by rows all read the weights
-/// again, and parts by channels the image.
+/// Unit of output rows for splitting an image into parts, or 0 to split by channels: every part by rows reads all
+/// weights, every part by channels reads the whole image.
 template <class Form> LAMINA_INLINE int row_unit(const window& w, bool planar) {
   if (w.groups > 1) return 0;
   if (takes_winograd(w, planar)) return static_cast<int>(winograd_size(w));

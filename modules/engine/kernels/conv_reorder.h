@@ -1,4 +1,4 @@
-// Plain <-> channel-blocked activations by transposes of whole registers, and the packing of weights.
+// Conversion between plain and channel-blocked activations by register transposes, and packing of weights.
 #pragma once
 #include "casts.h"
 #include "conv_blocked.h"
@@ -7,8 +7,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// The row `i` of rows that lie `step` apart, asked for in turn: `at` is moved every three rows, which the machine's addressing
-/// modes reach, or the compiler keeps a pointer to each of them.
+/// Row `i` of rows with stride `step`, for i in ascending order. Advances `at` every three rows, which addressing modes
+/// reach; otherwise the compiler would keep a pointer to each row.
 template <class T> LAMINA_INLINE T* row_of(T*& at, int i, long step) {
   if (i > 0 && i % 3 == 0) {
     at += 3 * step;
@@ -17,15 +17,15 @@ template <class T> LAMINA_INLINE T* row_of(T*& at, int i, long step) {
   return at + i % 3 * step;
 }
 
-/// Calls f(p) for the first pixels of blocks of pixels, of which the last may repeat some of the one before, and gives the
-/// number of pixels done: all or, of less than a block, none.
+/// Calls f(p) for the first pixel p of each block of pixels; the last block may overlap the one before. Returns the
+/// number of pixels done: all, or none if there are fewer than a block.
 template <class F> LAMINA_INLINE long each_block_of_pixels(long pixels, F f) {
   if (pixels < block) return 0;
   LAMINA_NO_UNROLL for (long p = 0; p < pixels; p += block) f(smaller(p, pixels - block));
   return pixels;
 }
 
-/// Channels [c, c + count) of one image to one block; lanes beyond `count` become zero.
+/// Gathers `count` plain channels into one block; lanes beyond `count` become zero.
 LAMINA_APART void gather_block(const float* in, long pixels, long count, float* out) {
   long p = each_block_of_pixels(pixels, [&](long at) __attribute__((always_inline)) {
     vec<float> r[static_cast<std::size_t>(block)];
@@ -57,7 +57,7 @@ LAMINA_APART void scatter_block(const float* in, long pixels, long count, float*
       in[p * block + i];
 }
 
-/// Filters as a convolution reads them: those of a call, or, turned, those of the convolution whose input's gradient it computes.
+/// Filters of a convolution; with `turned`, the rotated ones of the convolution whose input gradient it computes.
 struct filters {
   const float* from;
   long out_step, in_step, tap_step;
@@ -80,7 +80,7 @@ template <class Form>
 LAMINA_INLINE void pack_weights(const window& w, bool planar, const filters& from, float* packed) {
   using number = packed_number<Form>;
   auto* to = reinterpret_cast<number*>(packed);
-  constexpr long together = Form::numbers;  // of input channels in a lane
+  constexpr long together = Form::numbers;  // input channels per lane
   const long taps = w.kernel_h * w.kernel_w, out_blocks = divide_up(w.out_channels, block);
   const bool grouped = w.groups > 1;
   const long channels = grouped ? 1 : w.channels;

@@ -1,4 +1,5 @@
-// Direct convolution in the plain layout, and its gradients for stride 1: padding, tables of taps and pixels, tiles.
+// Direct convolution in the plain layout and its gradients for stride 1: padding, tables of taps and
+// pixels, tile loops.
 #pragma once
 #include "conv_direct.h"
 #include "conv_matrix.h"
@@ -9,7 +10,7 @@ namespace plain {
 
 enum role { forward, input_grad, weight_grad };
 
-/// What `prepare` decides, at fixed places of conv_plain_args::decision.
+/// Indices of conv_plain_args::decision, set by `prepare`.
 enum place {
   method,  // one of `methods`
   row_group,
@@ -19,18 +20,18 @@ enum place {
 };
 enum methods {
   by_tiles,          // direct
-  by_product,        // input as it is (1x1)
-  by_columns,        // through im2col
-  by_outer_products  // gradient of the weights, by pixels
+  by_product,        // matrix product on the input in place (1x1)
+  by_columns,        // im2col
+  by_outer_products  // weight gradient, pixel by pixel
 };
 
-/// Sizes of a direct sweep in one of its two roles.
+/// Sizes of a direct sweep, forward or input gradient.
 struct sweep {
   padded source;
   long source_height, source_width;  // planes before padding
   long channels, height, width;      // results of one group
   long kernel_h, kernel_w, dilation_h, dilation_w;
-  long stride_h, stride_w, pitch;  // pitch: of a row of the source, whose columns lie by their remainders of the stride
+  long stride_h, stride_w, pitch;  // pitch: row of the source, whose columns are grouped by x mod stride_w
 
   LAMINA_INLINE constexpr sweep(const conv_plain_args& a, role r) : sweep(a.w, r, rows_of(a)) {
     if (r == forward) source = padded_input(a);
@@ -116,8 +117,8 @@ template <class T, role R> LAMINA_COMPACT void run_tiles(const conv_plain_args& 
       else pad_phases(in, s.source_height, s.source_width, p, s.stride_w, s.pitch, planes);
       q.source = planes;
       for (long v = 0; v < positions; v += vectors) {
-        q.at = at + smaller(v, positions - vectors);  // the last tile may repeat results of the one before
-        // Kernel rows that meet a row of the map for at least one pixel of the tile.
+        q.at = at + smaller(v, positions - vectors);  // the last tile may overlap the one before
+        // Kernel rows inside the map for at least one pixel of the tile.
         const long low = q.at[0].row, high = q.at[vectors - 1].row;
         const long begin = larger(0, divide_up(larger(0, p.top - high), s.dilation_h));
         const long end =
@@ -139,7 +140,7 @@ template <class T, role R> LAMINA_COMPACT void run_tiles(const conv_plain_args& 
   }
 }
 
-/// Padded planes of several images at a time, in bytes, over which a correlation sums before its lanes are added up.
+/// Bytes of padded planes, of several images, that a correlation accumulates before it reduces its lanes.
 inline constexpr long correlated_bytes = 512 * 1024;
 
 template <class T> constexpr long correlated_images(const conv_plain_args& a) {

@@ -1,5 +1,5 @@
-// The tile instances of the convolutions under C names, and the tables from which `prepare` takes their addresses.
-// Only `prepare` may name the tables: a layer linked by itself then keeps the few tiles it uses.
+// The tile instances of the convolutions under C names, and the tables of their addresses for `prepare`.
+// Only `prepare` may name the tables, so that a separately linked layer contains only the few tiles that it uses.
 #pragma once
 #include "conv_depthwise.h"
 #include "conv_direct.h"

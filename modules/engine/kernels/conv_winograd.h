@@ -1,9 +1,9 @@
-// Convolutions of 3x3 filters with stride 1 by Winograd's F(2x2, 3x3) over channel-blocked buffers: 16 multiplications for
-// what takes 36.  Results are made in tiles of 2x2: a transform of the 4x4 inputs below each, for each of its 16 points a
-// product over the channels of many tiles (which is a 1x1 convolution), and a transform back.  As accurate as the direct
-// sum, whose chains are longer.  An input that is not finite makes NaN of all results of the tiles that read it.
-// Where a window allows `large_tiles` they are of 4x4, F(4x4, 3x3): 36 multiplications for what takes 144, and errors that are
-// some ten times as large.
+// Winograd convolution F(2x2, 3x3) of 3x3 filters with stride 1 over channel-blocked buffers: 16 multiplications
+// instead of 36.  Results come in tiles of 2x2: a transform of the 4x4 inputs of each tile, for each of its 16 points a
+// product over the channels of many tiles (a 1x1 convolution), and the output transform.  As accurate as the direct
+// sum, whose chains are longer.  An input that is not finite makes all results of the tiles that read it NaN.
+// If a window allows `large_tiles`, tiles are 4x4, F(4x4, 3x3): 36 multiplications instead of 144, and errors about ten
+// times as large.
 // Source: Lavin, Gray, "Fast algorithms for convolutional neural networks" (2015), arXiv:1509.09308.
 #pragma once
 #include "casts.h"
@@ -14,10 +14,10 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace blocked {
 
-/// Least tiles of an image: with fewer, the filters, which grow by 16 / 9, take longer to read than they save.
+/// Minimum number of tiles of an image: with fewer, reading the filters, 16 / 9 as large, costs more than is saved.
 inline constexpr long winograd_tiles = 40;
 
-/// Rows of the results of a tile: 2, or 4 where those are allowed and enough.
+/// Rows of results of a tile: 2, or 4 if allowed and if the image has enough tiles.
 constexpr long winograd_size(const window& w) {
   return w.large_tiles && divide_up(w.out_height, 4) * divide_up(w.out_width, 4) >= winograd_tiles ? 4 : 2;
 }
@@ -33,12 +33,13 @@ constexpr bool takes_winograd(const window& w, bool planar) {
 constexpr window winograd_product(const window& w, long tiles) {
   return {w.channels, 1, tiles, w.out_channels, 1, tiles, 1, 1, 1, 1, 0, 0, 1, 1, 1};
 }
-/// Lanes of the weights of one point.
+/// Packed elements of the weights of one point.
 template <class Form> constexpr long winograd_filter(const window& w) {
   return divide_up(w.channels, block) * steps_of<Form>(block) * divide_up(w.out_channels, block) * block;
 }
 
-/// weight [O, C, 3, 3] -> [point][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.  Zeros beyond O and C.
+/// weight [O, C, 3, 3] -> [point][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.
+/// Zeros beyond O and C.
 template <class Form> LAMINA_APART void pack_winograd(const window& w, const filters& from, float* packed) {
   using number = packed_number<Form>;
   auto* to = reinterpret_cast<number*>(packed);
@@ -89,7 +90,7 @@ LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[6], vec<float> (&to
   to[4] = apart - twice;
   to[5] = fma<float>(four, d[1], fma<float>(-five, d[3], d[5]));
 }
-/// The points of the inputs d below a tile, `point` numbers apart.
+/// Input transform of the inputs d of a tile; `point` is the stride of its points.
 template <class Form, int Edge>
 LAMINA_INLINE void winograd_input(const vec<float> (&d)[Edge][Edge], typename Form::x* to, long point) {
   vec<float> t[Edge][Edge];
@@ -118,7 +119,7 @@ LAMINA_INLINE void winograd_output_line(const vec<float> (&p)[6], vec<float> (&t
   to[2] = fma<float>(four, far, near);
   to[3] = fma<float>(eight, far_apart, near_apart) + p[5];
 }
-/// The results of a tile's points.
+/// Output transform of the points of a tile.
 template <int Size> LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[Size][Size]) {
   constexpr int edge = Size + 2;
   vec<float> t[Size][edge];
@@ -131,7 +132,7 @@ template <int Size> LAMINA_INLINE void winograd_output(const float* from, long p
   LAMINA_UNROLL for (int i = 0; i < Size; ++i) winograd_output_line(t[i], y[i]);
 }
 
-/// Tiles [first, first + count) of an image, counted along its rows.
+/// Tiles [first, first + count) of an image, in row-major order.
 struct winograd_group {
   long first, count;
 };
@@ -181,7 +182,7 @@ template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args&
   }
 }
 
-/// Rows of tiles of images [first, first + count): those of the whole image, or of a part of it.
+/// All tile rows of images [first, first + count), or those of a part by rows.
 template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
   constexpr long points = (Size + 2) * (Size + 2);
   const window& w = a.w;

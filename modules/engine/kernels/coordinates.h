@@ -1,4 +1,4 @@
-// Elements and rows at coordinates: gathered, and put or reduced into a copy of an operand; running products.
+// Gathers elements and rows at coordinates, and puts or reduces them into a copy of an operand; running products.
 #pragma once
 #include "counted.h"
 #include "index.h"
@@ -6,10 +6,10 @@
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-// No unnamed namespace: the kernels below have names by which a bundle calls them.
+// No unnamed namespace: bundles call the kernels below by their link names.
 namespace coordinates {
 
-/// Which row the coordinates mean that begin at number `number` of all, or -1.
+/// Row of the coordinates that begin at index[number], or -1 if they are out of range.
 LAMINA_INLINE long row_at(const coordinate_args& a, long number) {
   long row = 0;
   bool inside = true;
@@ -54,7 +54,7 @@ struct maximum {
 struct minimum {
   template <class T> LAMINA_INLINE static T run(T x, T y) { return x < y || x != x ? x : y; }
 };
-/// Calls f with what a number of `scatter_reduction` does.
+/// Calls f with the operation of a `scatter_reduction`.
 template <bool Numbers, class F> LAMINA_INLINE void with_reduction(std::int32_t reduction, F f) {
   if constexpr (Numbers) {
     switch (static_cast<scatter_reduction>(reduction)) {
@@ -123,7 +123,7 @@ template <class T> void running_product(const void* args, void*) noexcept {
     }
 }
 
-/// Sets what `tables` has for an element type.
+/// Sets the entries of `tables` for an element type.
 template <element E> constexpr void add_element(auto& tables) {
   using T = storage<E>;
   constexpr int at = static_cast<int>(E);

@@ -1,10 +1,10 @@
-// Counts elements from outside that are wrong, as positions out of range. No vectors: modules include it, too.
+// Counts invalid user input, such as positions out of range. Free of SIMD code, because modules include it, too.
 #pragma once
 #include <cstdint>
 
 namespace lamina::kernels {
 
-/// Counts an element into invalid[0]; the first one is noted behind it, and its position.
+/// Increments invalid[0]; the first call records the element in invalid[1] and its position in invalid[2].
 __attribute__((always_inline)) inline void count_wrong(std::int64_t* invalid, std::int64_t element,
                                                        std::int64_t position) {
   if (++invalid[0] != 1) return;

@@ -1,7 +1,7 @@
-// Single-precision functions computed in double, as plain scalar code for the compiler to vectorize: one rounding at
-// the end, and the same bits on every instruction set, because nothing is fused.
+// Single-precision functions computed in double, as plain scalar code that the compiler vectorizes: one rounding at the
+// end, and the same bits on every instruction set, because no operation is fused.
 //
-// The polynomials are good to about 1e-10, which is far below half a unit of a float.
+// The polynomials have a relative error of about 1e-10, far below half an ulp of a float.
 #pragma once
 #include <limits>
 
@@ -80,7 +80,7 @@ LAMINA_INLINE sine_cosine sine_cosine_small(double x) {
   constexpr double c[] = {1, -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600};
   return {x * (1 + z * horner(s, z)), horner(c, z)};  // keeps -0
 }
-/// Quarter turns in x, |x| <= sine_limit, and what is left.
+/// Number of quarter turns (pi / 2) in x, |x| <= sine_limit, and the remainder.
 inline constexpr float sine_limit = 0x1p19f;
 struct quarter {
   double rest;
@@ -109,7 +109,7 @@ LAMINA_INLINE double tangent(double x) {
   return q.count & 1 ? -r.cosine / r.sine : r.sine / r.cosine;
 }
 
-/// e^x held where float has overflowed or gone to 0 long since; NaN stays.
+/// e^x with x clamped to +-200, far outside the range of float; NaN stays.
 LAMINA_INLINE double exp_held(double x) { return exp(x < -200 ? -200. : x > 200 ? 200. : x); }
 LAMINA_INLINE double sinh(double x) {
   const double a = absolute(x), e = exp_held(a);

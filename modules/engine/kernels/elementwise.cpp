@@ -14,7 +14,7 @@ struct casts_holder {
   cast_table table;
 };
 
-/// What runs an operation over arrays of T, or null where it does not take them.
+/// The function that applies an operation to arrays of T, or null if unsupported.
 template <class Op, class T> constexpr map_function function_of() {
   if constexpr (same<T, float> && requires { Op::slow(T()); }) return map_guarded<Op>;
   else if constexpr (same<T, float> && requires { Op::slow(T(), T()); }) return map_guarded_binary<Op>;
@@ -47,7 +47,7 @@ template <class Op, int... E> constexpr map_functions make_map(map_op op, std::i
   if constexpr (same<Op, micro::sigmoid>) m.low_latency = map_register<micro::sigmoid_of<latency::low>>;
   return m;
 }
-// What moves elements asks for their size alone.
+// Operations that move elements depend only on the element size.
 template <int... E> constexpr map_functions make_where(std::integer_sequence<int, E...>) {
   return {.op = map_op::where, .of = {map_where<word<sizeof(storage<static_cast<element>(E)>)>>...}};
 }

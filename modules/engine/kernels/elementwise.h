@@ -1,11 +1,11 @@
-// Elementwise chains: micro-operations on runs of elements, and the driver that walks a chain in tiles that stay in L1.
+// Elementwise chains: micro-operations on runs of elements, and the driver that runs a chain by tiles that fit in L1.
 #pragma once
 #include "micro.h"
 
 namespace lamina::kernels {
 
-/// One micro-operation over `n` elements.  Bit i of `steps` set: operand i advances; clear: operand i is one element.
-/// `out` may be the address of an operand that advances and has the same element size.
+/// One micro-operation over `n` elements.  Bit i of `steps` set: operand i advances; clear: it is one repeated element.
+/// `out` may alias an operand that advances and has the same element size.
 using map_function = void (*)(const void* a, const void* b, const void* c, void* out, long n, unsigned steps) noexcept;
 
 /// The micro-operations. `where` takes (bool, x, y); `copy` and `where` move any element.
@@ -14,10 +14,10 @@ enum class map_op : std::int32_t { LAMINA_MICRO_OPERATIONS(LAMINA_NAME) where, c
 #undef LAMINA_NAME
 inline constexpr int map_op_count = static_cast<int>(map_op::copy) + 1;
 
-/// How a number becomes a power of two (e8m0).
+/// Rounding to a power of two (e8m0).
 enum class power_rounding : std::int32_t { up, down, nearest };
-/// The column of a conversion: that of the type, or behind them one of its own for what does not saturate or rounds
-/// otherwise.
+/// Column of `cast_table` for a conversion: the target type, or an extra column after all types if the conversion does
+/// not saturate or uses another rounding than `up`.
 constexpr int cast_column(element to, bool saturate, power_rounding rounding) {
   const int e = static_cast<int>(to), first = static_cast<int>(element::e4m3fn);
   if (to == element::e8m0 && (!saturate || rounding != power_rounding::up))
@@ -25,20 +25,20 @@ constexpr int cast_column(element to, bool saturate, power_rounding rounding) {
   return !saturate && e >= first && to <= element::e5m2fnuz ? stored_element_count + e - first : e;
 }
 inline constexpr int cast_columns = stored_element_count + 9;
-/// Conversions [from][cast_column(to...)]; float to integer truncates toward zero and saturates, NaN gives 0; to integers of
-/// fewer than 8 bits what is beyond them wraps; to bool: != 0. Null where it goes through `cast_between`.
+/// Conversions [from][cast_column(to...)]. Float to integer truncates toward zero and saturates, NaN gives 0; integers
+/// of fewer than 8 bits wrap; to bool: != 0. Null if the conversion takes two casts, through `cast_between`.
 using cast_table = map_function[stored_element_count][cast_columns];
-/// Whether a type holds floating numbers of at most 8 bits, with more than powers of two.
+/// Whether a type is floating-point of at most 8 bits with a mantissa (all but e8m0).
 constexpr bool is_narrow_float(element e) {
   return (e >= element::e4m3fn && e <= element::e5m2fnuz) || e == element::e2m1;
 }
-/// What the numbers of a type go through where there is no function between two types: one that holds them all, and on the
-/// way to a floating number of at most 8 bits double, which rounds only integers beyond the largest of those.
+/// Intermediate type of a conversion that has no function of its own: one that represents all values of `from`. Toward
+/// narrow floats it is double, which rounds only integers above their largest value.
 constexpr element cast_between(element from, element to) {
   const bool integer = (from >= element::i8 && from <= element::u64) || from >= element::i4;
   return integer && !is_narrow_float(to) ? element::i64 : element::f64;
 }
-/// Whether there is a function between two types.
+/// Whether a single function converts between two types.
 constexpr bool casts_at_once(element from, element to) {
   const auto computed = [](element e) { return e <= element::boolean; };
   const auto same_bits = [&](element a, element b) { return (from == a && to == b) || (from == b && to == a); };
@@ -51,16 +51,16 @@ inline constexpr long chain_tile = 512;  // elements per tile
 inline constexpr int chain_operands = 16, chain_steps = 32, chain_axes = 4, chain_temporaries = 8;
 inline constexpr int register_steps = 64;
 
-/// A tensor that a chain reads or writes: address, bytes per element, bytes between neighbors on the three outer axes,
-/// and whether the innermost axis advances (1), repeats one element (0), or the first -n elements (n below 0), which fill a
-/// register of floats; then the axis is a multiple of them.
+/// A tensor that a chain reads or writes: address, bytes per element and byte strides of the three outer axes. `inner`:
+/// the innermost axis advances (1), repeats one element (0), or repeats the first -inner elements (below 0), which fill
+/// a register of floats; the extent of the axis is then a multiple of -inner.
 struct chain_operand {
   void* data;
   long outer[chain_axes - 1];
   std::int32_t size, inner;
 };
-/// A micro-operation of a chain. Slots: 0..15 name operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1
-/// nothing.  `op` and `type` say what `run` does, where it is one of `map_functions`.
+/// A micro-operation of a chain. Slots: 0..15 are operands, 16..23 temporaries of `chain_tile` elements of 8 bytes, -1
+/// none.  `op` and `type` identify `run` if it is one of `map_functions`.
 struct chain_step {
   map_function run;
   std::int8_t in[3], out;
@@ -68,7 +68,7 @@ struct chain_step {
   element type : 16;
 };
 
-/// What a step of a register chain does; x and y are slots (any where there is no such input), a is what the registers hold.
+/// Form of a step of a register chain; x and y are slots (arbitrary if unused), a is the value in the registers.
 enum class chain_form : std::uint8_t {
   load,           // a = x
   unary,          // a = op(a)
@@ -81,10 +81,10 @@ enum class chain_form : std::uint8_t {
   reversed_onto,  // a = (x inner y) op a
   store,          // x = a
 };
-/// A step of a register chain, seen through an erased signature.
+/// The code of a step of a register chain, with a type-erased signature.
 using register_function = void (*)() noexcept;
 struct register_step {
-  register_function run;  // of the forms of any operation: unary, binary and reversed; null: the form says what runs
+  register_function run;  // of the generic forms unary, binary and reversed; null: the form implies the code
   chain_form form;
   std::uint8_t op, inner;  // of map_op
   std::int8_t x, y;
@@ -92,9 +92,10 @@ struct register_step {
 
 /// Runs the steps over extent[0] x extent[1] x extent[2] outer positions of extent[3] contiguous elements.
 ///
-/// Where there is a register chain, it says the same once more for values that flow through registers: whole blocks of a row go
-/// that way, the rest and short rows go step by step.  All its operands have the type `register_type`.  `streamed` has a
-/// bit for each operand that the register chain writes, nobody reads and no cache would hold.
+/// A register chain, if present, describes the same computation with values kept in registers: it runs the whole blocks
+/// of a row; remainders and short rows run step by step.  All its operands have type `register_type`.  `streamed` has a
+/// bit for each operand to write past the caches: the register chain writes it, no step reads it, and no cache could
+/// hold it.
 struct chain_args {
   long extent[chain_axes];
   std::int32_t operand_count, step_count, register_count;
@@ -108,13 +109,13 @@ struct chain_args {
     for (int i = 0; i < register_count; ++i) f(register_chain[i].run);
   }
 };
-/// From how many bytes on a result is streamed.
+/// Minimum size in bytes of a result that is streamed.
 inline constexpr long streamed_bytes = 16 << 20;
 
-/// The temporaries, and one block per operand in which short rows are laid out.
+/// The temporaries, and one block per operand that gathers short rows.
 inline constexpr std::size_t chain_scratch_bytes = (chain_temporaries + chain_operands) * chain_tile * 8;
 
-/// A single micro-operation over contiguous memory: what a chain of one step without broadcasting becomes.
+/// A single micro-operation over contiguous memory: replaces a chain of one step without broadcasting.
 struct map_args {
   map_function run;
   const void* in[3];
@@ -130,16 +131,16 @@ struct elementwise_functions {
 };
 LAMINA_FAMILY(elementwise_functions, elementwise);
 
-/// A micro-operation: a program links those that it names.
+/// Functions of a micro-operation; a program links only the operations that it names.
 struct map_functions {
   map_op op;
-  /// By element type, that of its operands that are not bool; null where it has no meaning.
+  /// By element type of the operands that are not bool; null for unsupported types.
   map_function of[element_count]{};
-  /// Its steps in register chains of f32 and f64, and those that take the registers last; null where it has none.
+  /// Steps of register chains of [f32, f64]; `reversed` takes the register value as last operand. Null: unsupported.
   register_function registers[2]{}, reversed[2]{};
-  /// Of f32, with a shorter dependency chain and a few units more of error, as gates of recurrent cells use it; null: none.
+  /// f32 variant with a shorter dependency chain and a few ulp more error, for gates of recurrent cells; null: none.
   map_function low_latency = nullptr;
-  /// Instead of `of` where a function depends on two element types; null elsewhere.
+  /// Replaces `of` if the function depends on two element types; else null.
   const cast_table* casts = nullptr;
 };
 #define LAMINA_DECLARE(name) LAMINA_FAMILY(map_functions, map_##name);

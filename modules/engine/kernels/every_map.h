@@ -1,4 +1,4 @@
-// A micro-operation by its number, for tests and benchmarks: who includes this links all of them.
+// Lookup of a micro-operation by enumerator, for tests and benchmarks: including this links all operations.
 #pragma once
 #include "elementwise.h"
 
@@ -15,7 +15,7 @@ inline const map_functions& map_of(isa set, map_op op) {
   }
   __builtin_unreachable();
 }
-/// Its function of an element type; null where it has none.
+/// The function for an element type; null if unsupported.
 inline map_function map_of(isa set, map_op op, element e) { return map_of(set, op).of[static_cast<int>(e)]; }
 
 }  // namespace lamina::kernels

@@ -1,4 +1,4 @@
-// The families of kernels, as the planner sees them.
+// All kernel families, for the planner.
 #pragma once
 #include "bfloat.h"
 #include "cell.h"

@@ -1,6 +1,5 @@
-// Reductions along one axis: rows that lie contiguous, and columns side by side.  Orders of addition are fixed by
-// length and inner extent: rows add in 64-byte vectors, four at a time, whatever the set's registers, so all sets
-// agree.
+// Reductions along one axis: contiguous rows, and columns in parallel.  Length and inner extent alone fix the order of
+// addition: rows add 64-byte vectors, four at a time, for any register size of the set, so that all sets agree.
 #pragma once
 #include "reduce.h"
 #include "storage.h"
@@ -10,9 +9,9 @@ inline namespace LAMINA_KERNEL_SET {
 namespace folds {
 
 inline constexpr long sum_block = 4096;
-inline constexpr int levels = 40;  // of the binary counter of blocks
+inline constexpr int levels = 40;  // of the pairwise sum of blocks
 
-/// Operations on elements or vectors of them; `first` is what nothing reduces to.
+/// Operations on elements or vectors of them; `first` is the result of an empty reduction.
 struct sum {
   template <class T> static constexpr T first() { return T(0); }
   template <class V> LAMINA_INLINE static V run(V a, V b) { return static_cast<V>(a + b); }
@@ -24,12 +23,12 @@ struct product {
     else return static_cast<V>(a * b);
   }
 };
-/// A NaN on either side stays.
+/// Propagates NaN from either side.
 struct maximum {
   template <class T> static constexpr T first() { return smallest<T>(); }
   template <class V> LAMINA_INLINE static V run(V a, V b) { return ((b > a) | (b != b)) ? b : a; }
 };
-/// A NaN may be lost: for callers whose results are NaN anyway.
+/// May drop a NaN: for callers whose results are NaN anyway.
 struct largest_number {
   template <class T> static constexpr T first() { return smallest<T>(); }
   template <class V> LAMINA_INLINE static V run(V a, V b) { return b > a ? b : a; }
@@ -50,14 +49,14 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p) {
 template <class T, int... I> LAMINA_INLINE constexpr wide_vector<T> lane_numbers(fold::indices<I...>) {
   return wide_vector<T>{static_cast<T>(I)...};
 }
-/// x in the first `count` lanes; `other` beyond.
+/// x in the first `count` lanes; `other` in the rest.
 template <class T> LAMINA_INLINE wide_vector<T> first_lanes(wide_vector<T> x, int count, T other = 0) {
   using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   return lane_numbers<number>(fold::first_indices<wide_lanes<T>>{}) < static_cast<number>(count)
              ? x
              : (wide_vector<T>{} + other);
 }
-/// The first `count` elements; `other` in the lanes beyond.
+/// Loads the first `count` elements; `other` in the remaining lanes.
 template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count, T other) {
   if constexpr (sizeof(T) >= 4) {
     constexpr int parts = wide_lanes<T> / width<T>;
@@ -78,7 +77,7 @@ template <class T> LAMINA_INLINE wide_vector<T> load_wide(const T* p, int count,
 }
 
 template <class T> LAMINA_INLINE void store_wide(T* p, wide_vector<T> x) { __builtin_memcpy(p, &x, sizeof x); }
-/// The first `count` elements.
+/// Stores the first `count` elements.
 template <class T> LAMINA_INLINE void store_wide(T* p, wide_vector<T> x, int count) {
   constexpr int parts = wide_lanes<T> / width<T>;
   struct registers {
@@ -91,7 +90,7 @@ template <class T> LAMINA_INLINE void store_wide(T* p, wide_vector<T> x, int cou
   }
 }
 
-/// Writes `n` elements 64 bytes at a time: f(at), where at(p) loads the elements of a row `p` that belong to those bytes.
+/// Writes `n` elements 64 bytes at a time: the result of f(at), where at(p) loads the same elements of a row `p`.
 template <class T, class F> LAMINA_INLINE void write_row(T* out, long n, F f) {
   long i = 0;
   LAMINA_NO_UNROLL for (; i + wide_lanes<T> <= n; i += wide_lanes<T>)
@@ -102,12 +101,12 @@ template <class T, class F> LAMINA_INLINE void write_row(T* out, long n, F f) {
                f([i, left](const T* p) __attribute__((always_inline)) { return load_wide(p + i, left, T(0)); }), left);
 }
 
-/// Accumulators of a row: four where it pays.  Sums depend on the number; it is the same for all sets.
+/// Number of accumulators of a row, four if it pays.  Sums depend on it, so for sums it is the same on all sets.
 template <class Op, class T> inline constexpr int chains =
     same<T, float> && (same<Op, sum> || (this_isa != isa::sse2 && !same<Op, product>)) ? 4 : 1;
 
-/// 64 bytes whose lanes give the result of up to `sum_block` contiguous elements (any number where the order does not
-/// matter), each of which goes through `f` first; elements are `other` beyond the end.
+/// 64 bytes of partial results of up to `sum_block` contiguous elements (any number if the order does not matter), to
+/// be reduced across lanes. f(accumulator, x) adds 64 bytes x; elements past the end are `other`.
 template <class Op, class T, int Chains, class F>
 LAMINA_INLINE wide_vector<T> lanes_of_block(const T* p, long n, T other, F f) {
   using V = wide_vector<T>;
@@ -134,22 +133,22 @@ template <class Op, class T> LAMINA_APART T block_of_row(const T* p, long n) {
   return fold::lanes<T, wide_lanes<T>>(lanes_of_block<Op>(p, n), combine<Op>{});
 }
 
-/// Rows whose results are found side by side, in registers that they share.
+/// Number of rows that are reduced together, in shared registers.
 inline constexpr int row_group = 8;
-/// Results of up to `row_group` rows; f(i) gives the lanes of the result of row i.
+/// Results of up to `row_group` rows; f(i) returns the partial results of row i.
 template <class Op, class T, class F> LAMINA_INLINE raw<T, row_group> results_of_rows(long rows, F f) {
   wide_vector<T> part[row_group] = {};
   LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i) part[i] = f(i);
   return fold::lanes_of_rows<T, row_group, wide_lanes<T>>(part, combine<Op>{});
 }
-/// How many rows of `n` elements are worked on together: `row_group` where they are short, so that they stay in L1.
+/// Number of rows of `n` elements to process together, at most `row_group` and so that they stay in L1.
 template <class T> LAMINA_INLINE long rows_together(long n) {
   constexpr long room = 16384 / static_cast<long>(sizeof(T));
   const long fitting = n > 0 && n <= sum_block ? room / n : 1;
   return fitting < 1 ? 1 : fitting < row_group ? fitting : row_group;
 }
 
-/// The result of `n` elements, of which `block(at, count)` gives that of up to `sum_block`.
+/// Combines the results of blocks pairwise; block(at, count) returns that of up to `sum_block` elements.
 template <class Op, class T, class Block> LAMINA_INLINE T blocks_of_row(long n, Block block) {
   if (n <= sum_block) return block(0L, n);
   T held[levels];
@@ -171,7 +170,7 @@ template <class Op, class T> LAMINA_APART T row(const T* p, long n) {
 
 template <class T> inline constexpr long column_chunk = 1024 / static_cast<long>(sizeof(T));
 
-/// `length` rows of `n` <= column_chunk elements, `stride` elements apart, into acc.
+/// Reduces `length` rows of `n` <= column_chunk elements, `stride` elements apart, into acc.
 template <class Op, class T> LAMINA_APART void block_of_columns(const T* p, long length, long stride, long n, T* acc) {
   LAMINA_VECTORS for (long j = 0; j < n; ++j) acc[j] = Op::template first<T>();
   long l = 0;
@@ -193,7 +192,7 @@ template <class Op, class T> LAMINA_APART void columns(const T* p, long length, 
   int depth = 1;
   long blocks = 1;
   for (long l = sum_block;; l += sum_block) {
-    // the block at hand joins those before it; at the end all join
+    // combines the current block with earlier ones; at the end combines all
     const bool ended = l >= length;
     if (ended) __builtin_memcpy(acc, held[--depth], bytes);
     if (!ended)
@@ -207,7 +206,7 @@ template <class Op, class T> LAMINA_APART void columns(const T* p, long length, 
   }
 }
 
-/// Integers are exact in any order, and seldom reduced: plain loops, a tenth of the code.
+/// Integers are exact in any order and rarely reduced: plain loops, a tenth of the code.
 template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
   for (long o = 0; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
     if (a.inner == 1) {
@@ -221,10 +220,10 @@ template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_arg
       LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::run(out[i], in[l * a.inner + i]);
   }
 }
-/// Rows of at most so many elements are reduced side by side, each in the order of `block_of_row`.
+/// Maximum length of rows that are reduced in parallel lanes, each in the order of `block_of_row`.
 inline constexpr long short_row = 8;
 
-/// 64 bytes of results of rows that lie one behind the other.
+/// 64 bytes of results of contiguous rows.
 template <class Op, class T> LAMINA_INLINE wide_vector<T> short_rows(const T* p, long length) {
   using V = wide_vector<T>;
   constexpr T other = Op::template first<T>();
@@ -236,7 +235,7 @@ template <class Op, class T> LAMINA_INLINE wide_vector<T> short_rows(const T* p,
     LAMINA_UNROLL for (int r = 0; r < wide_lanes<T>; ++r) x[r] = p[r * length + l];
     v[l] = Op::run(v[l], x);
   }
-  // As four chains of lanes of which all but the first ones hold `other`, and as halves of lanes.
+  // Same order as `block_of_row`: four chains, of which only the first lanes differ from `other`, then halves of lanes.
   if (chains<Op, T> > 1) LAMINA_UNROLL for (int l = 0; l < short_row; ++l) v[l] = Op::run(V{} + other, v[l]);
   LAMINA_UNROLL for (int half = short_row / 2; half > 0; half /= 2) LAMINA_UNROLL for (int l = 0; l < half; ++l) v[l] =
       Op::run(v[l], v[l + half]);
@@ -271,7 +270,7 @@ template <class Op, class T, bool Mean> void reduce(const void* arguments, void*
   else reduce_integers<Op, T>(a, static_cast<const T*>(a.in), static_cast<T*>(a.out));
 }
 
-/// The first place of `value`, which is there; NaN is found as any NaN.
+/// The first position of `value`, which must occur; a NaN matches any NaN.
 template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
   using number = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   constexpr long step = wide_lanes<T>;

@@ -1,6 +1,6 @@
-// Matrix products of one instruction set: the tile instances under their link names, the packers, and the choice of
-// both.  Only `prepare` knows all instances; the driver reaches them through its arguments, so that a program for known
-// sizes links the few it names.
+// Matrix products of one instruction set: the tile instances under their link names, the packers, and the selection of
+// both.  Only `prepare` references all instances; the driver calls them through its arguments, so that a program for
+// known sizes links only the few that it names.
 #include "gemm.h"
 
 #include "gemm_driver.h"
@@ -17,9 +17,9 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Panels side by side for a single row.
+/// Panels that a single row processes in parallel.
 inline constexpr int row_panels = LAMINA_REGISTERS == 32 ? 2 : 4;
-/// Elements of B above which a single row walks along the rows of B.
+/// Elements of B above which a product of a single row uses `walk_rows`.
 inline constexpr long walk_elements = 16 * 1024;
 
 template <class T, int Rows, int Vectors, masking Masking, a_order Order>
@@ -31,7 +31,7 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 
 }  // namespace LAMINA_KERNEL_SET
 
-// ---- f32 tiles: every height and width up to the full tile, so that no lane computes what nobody reads -------------
+// ---- f32 tiles: every height and width up to the full tile, so that no lane computes unused results ----------------
 
 #define LAMINA_TILE_NAME(height, wide, mask, order) LAMINA_KERNEL(gemm_f32_tile_##height##x##wide##_##mask##_##order)
 #define LAMINA_TILE(height, wide, mask, order)                                                                         \
@@ -43,7 +43,7 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 #define LAMINA_VARIANTS(each, height, wide)                                                         \
   each(height, wide, whole, rows) each(height, wide, last, rows) each(height, wide, whole, columns) \
       each(height, wide, last, columns)
-// Narrower tiles occur once in a row of tiles: one for each size.
+// Narrower tiles occur once in a row of tiles: one variant for each size.
 #if LAMINA_REGISTERS == 32
 #define LAMINA_WIDTHS(each, height) \
   each(height, 1, last, any) each(height, 2, last, any) LAMINA_VARIANTS(each, height, 3)
@@ -81,7 +81,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_row_walk)(LAMINA_TILE_PARAMETERS) noexcep
                    {static_cast<float*>(c), c_row, args, column, row, flags});
 }
 
-// ---- f64 tiles: three, as double precision is for checks and small fits --------------------------------------------
+// ---- f64 tiles: only three, because double precision is for checks and small fits ----------------------------------
 
 extern "C" void LAMINA_KERNEL(gemm_f64_tile)(LAMINA_TILE_PARAMETERS) noexcept {
   run_tile<double, tile_rows, tile_vectors, masking::whole, a_order::any>(k, a, a_step, b, b_step, c, c_row, args,
@@ -145,7 +145,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_rows)(const void* args, void*) noexcept {
 extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
   run_row(*static_cast<const gemm_args*>(args));
 }
-// Rows of more than `row_vectors` registers, by those of the last block.
+// Rows of more than `row_vectors` registers, by the registers of the last block.
 #if LAMINA_REGISTERS == 32
 #define LAMINA_EACH_REST(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9)
 #else
@@ -163,7 +163,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_dot)(const void* args, void*) noexcept {
   run_dot(*static_cast<const gemm_args*>(args));
 }
 
-// Rows of up to `row_vectors` registers, whose number, chains and masks are known.
+// Rows of up to `row_vectors` registers, specialized by number of registers, chains and mask.
 #define LAMINA_ROW_NAME(wide, mask, chains) LAMINA_KERNEL(gemm_f32_row_##wide##_##mask##_##chains)
 #define LAMINA_ROW(wide, mask, chains)                                                    \
   extern "C" void LAMINA_ROW_NAME(wide, mask, chains)(const void* args, void*) noexcept { \
@@ -182,7 +182,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_dot)(const void* args, void*) noexcept {
 LAMINA_EACH_ROW(LAMINA_ROWS, LAMINA_ROW, whole)
 LAMINA_EACH_ROW(LAMINA_ROWS, LAMINA_ROW, last)
 
-// ---- the choice ----------------------------------------------------------------------------------------------------
+// ---- kernel selection ----------------------------------------------------------------------------------------------
 
 inline namespace LAMINA_KERNEL_SET {
 
@@ -190,7 +190,7 @@ constexpr gemm_tile f32_tiles[] = {LAMINA_EACH_TILE(LAMINA_TILE_ADDRESS)};
 
 #define LAMINA_ROW_ADDRESSES(wide, mask, chains) \
   {&LAMINA_ROW_NAME(wide, mask, 1), &LAMINA_ROW_NAME(wide, mask, chains)},
-constexpr kernel short_rows[][row_vectors][2] = {  // [whole, last][registers][fixed, free order]
+constexpr kernel short_rows[][row_vectors][2] = {  // [whole, last][registers][fixed, relaxed summation]
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, whole)},
     {LAMINA_EACH_ROW(LAMINA_ROW_ADDRESSES, LAMINA_ROW_ADDRESSES, last)}};
 
@@ -206,7 +206,7 @@ LAMINA_INLINE kernel row_kernel(const gemm_args& g) {
   return short_rows[g.n % width<float> != 0][vectors - 1][g.relaxed_summation != 0];
 }
 
-/// Tile of `rows` x `columns` for A in rows or columns.
+/// Tile of `rows` x `columns` for A contiguous along rows or columns.
 LAMINA_INLINE gemm_tile f32_tile(long rows, long columns, bool a_in_columns) {
   const long vectors = parts(columns, width<float>), masked = columns % width<float> != 0 ? 1 : 0;
   const long first = (rows - 1) * (tile_vectors + 3) + vectors - 1;

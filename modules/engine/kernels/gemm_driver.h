@@ -1,4 +1,4 @@
-// Decisions and loops of the matrix product, for any element type.
+// Decisions and loops of the matrix product, generic in the element type.
 #pragma once
 #include "gemm.h"
 #include "product_form.h"
@@ -8,34 +8,34 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// A full tile: measured best of those whose sums, one row of B and one broadcast fit the registers.
+/// A full tile: fastest, as measured, of those whose sums, one row of B and one broadcast fit the registers.
 inline constexpr int tile_rows = LAMINA_REGISTERS == 32 ? 8 : this_isa == isa::avx2 ? 6 : 4;
 inline constexpr int tile_vectors = LAMINA_REGISTERS == 32 ? 3 : 2;
 /// Columns of a packed panel of B.
 template <class T> inline constexpr int panel_columns = tile_vectors * width<T>;
 
-/// Longest chain of multiply-adds; the same for every set, so that AVX2 and AVX-512 give the same bits.
+/// Maximum length of a chain of multiply-adds; the same for every set, so that AVX2 and AVX-512 give the same bits.
 inline constexpr long longest_k_block = 768;
 /// Rows of A and bytes of a row of B per block: a block of A stays in L2, a block of B in L3.
 inline constexpr long block_rows = 120, block_row_bytes = 16384;
-/// Bytes of B that are read as they lie; beyond, B leaves L2 between two row panels.
+/// Maximum bytes of B to read unpacked; a larger B leaves L2 between two row panels.
 inline constexpr long direct_bytes = this_isa == isa::avx512 ? 700 * 1024 : 280 * 1024;
-/// Bytes of packed B where few rows use it: it is read back from L2.
+/// Bytes of packed B if few rows use it, so that it is read back from L2.
 inline constexpr long thin_block_bytes = 256 * 1024;
-/// Bytes between rows that put them all into the same few sets of L1.
+/// Row strides that are multiples of this map all rows to the same few sets of L1.
 inline constexpr long alias_bytes = 4096;
 
 LAMINA_INLINE long smaller(long a, long b) { return a < b ? a : b; }
 LAMINA_INLINE long larger(long a, long b) { return a > b ? a : b; }
 LAMINA_INLINE long parts(long total, long part) { return (total + part - 1) / part; }
 
-/// Equal parts of K: a function of K alone, as the bits of a sum depend on them.
+/// Size of equal parts of K: depends on K alone, because it determines the bits of a sum.
 LAMINA_INLINE long k_block_of(long k) { return k == 0 ? 1 : parts(k, parts(k, longest_k_block)); }
 
-/// Rows of B contiguous: readable unpacked.
+/// Whether rows of B are contiguous, so that tiles can read it unpacked.
 LAMINA_INLINE bool direct_b(const gemm_args& g) { return g.b_column == 1 || g.n == 1; }
 
-/// Whether B is packed: where its layout or its masks demand it, or where it is reused often enough.
+/// Whether to pack B: its layout requires it, or it is reused often enough.
 template <class T> LAMINA_INLINE bool packs_b(const gemm_args& g) {
   constexpr long size = sizeof(T);
   if (g.prepacked) return false;
@@ -45,7 +45,7 @@ template <class T> LAMINA_INLINE bool packs_b(const gemm_args& g) {
   return !thin && !(small && !aliased);
 }
 
-/// Whether packing A pays: it is reused often, or its rows collide in L1.
+/// Whether packing A pays: it is reused often, or its rows conflict in L1.
 template <class T> LAMINA_INLINE bool packing_a_pays(const gemm_args& g) {
   constexpr long size = sizeof(T);
   const bool aliased = g.a_step * size % alias_bytes == 0;
@@ -61,7 +61,7 @@ LAMINA_INLINE void cut_rows_evenly(gemm_args& g) {
   g.tall_count = g.tall_rows == g.short_rows ? panels : g.m - panels * g.short_rows;
 }
 
-/// Cuts the loops; needs pack_b, tile_columns and the row panels.
+/// Sets the block sizes of the loops; requires pack_b, tile_columns and the row panels.
 template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   constexpr long size = sizeof(typename Form::number);
   g.k_block = steps_of<Form>(k_block_of(g.k)) * Form::numbers;
@@ -73,7 +73,7 @@ template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   g.panel_block = larger(1, parts(panels, larger(1, parts(panels, max))));
 }
 
-/// Whether anything follows the sums.
+/// Whether there is an epilogue after the sums.
 LAMINA_INLINE bool has_epilogue(const gemm_args& g) { return g.bias_column || g.bias_row || g.residual || g.clamp; }
 
 template <class T> LAMINA_INLINE long packed_b_count(const gemm_args& g) {
@@ -90,21 +90,21 @@ template <class Form> LAMINA_INLINE std::size_t packed_size(long k, long n) {
   return static_cast<std::size_t>(parts(n, panel_columns<T>) * panel_columns<T> * steps_of<Form>(k)) * sizeof(T);
 }
 
-/// One block of K and N of one product: what the loops over rows and tiles need of it.
+/// One block of K and N of one product, for the loops over rows and tiles.
 template <class T> struct block {
   long k, columns;
-  const void* a;  // of T where it is packed, else what tiles read
+  const void* a;  // of type T if A is to be packed, else of the type that tiles read
   const T* b;
-  long b_step, b_panel;  // column j of the block starts at b + j * b_panel, j at a panel's start
+  long b_step, b_panel;  // column j of the block, a multiple of the panel width, starts at b + j * b_panel
   T* c;
   long column;
   int flags;
 };
 
-/// All rows times one block.  B's panels are the outer loop: the panels of A stream from L2 past one panel of B.
+/// All rows times one block.  The outer loop is over panels of B: panels of A stream from L2 for each panel of B.
 template <class Form, bool PacksA, class T = typename Form::number>
 LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename Form::x* packed_a) {
-  // Packed rows lie in columns; those that are rounded on the way follow each other.
+  // Packed rows are interleaved (contiguous along M); rows that are rounded while packed are contiguous along K.
   constexpr bool rounds = Form::numbers > 1;
   const long steps = steps_of<Form>(now.k), packed_row = steps * Form::numbers;
   const long tall_end = g.tall_count * g.tall_rows;
@@ -139,7 +139,7 @@ LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename F
   }
 }
 
-/// The whole product.  Names no tile or packer: it calls what `prepare` wrote into the arguments.
+/// The whole product.  References no tile or packer by name: it calls those that `prepare` wrote into the arguments.
 template <class Form, class T = typename Form::number> LAMINA_INLINE void run_product(const gemm_args& g, T* scratch) {
   if (g.m <= 0 || g.n <= 0) return;
   auto* const packed_a = reinterpret_cast<typename Form::x*>(scratch + packed_b_count<T>(g));
@@ -184,9 +184,9 @@ template <class Form, class T = typename Form::number> LAMINA_INLINE void run_pr
   }
 }
 
-/// Whether a product needs no more than `run_prepacked`.
+/// Whether `run_prepacked` suffices for a product.
 LAMINA_INLINE bool is_prepacked(const gemm_args& g) { return g.prepacked && !g.pack_a && g.batch == 1; }
-/// The whole of one product with prepacked weights whose A is read as it lies: what nets at inference consist of.
+/// The whole product with prepacked weights and unpacked A, the common case at inference.
 template <class Form, class T = typename Form::number> LAMINA_COMPACT void run_prepacked(const gemm_args& g) {
   if (g.m <= 0 || g.n <= 0) return;
   const bool epilogue = has_epilogue(g);
@@ -202,7 +202,7 @@ template <class Form, class T = typename Form::number> LAMINA_COMPACT void run_p
   }
 }
 
-/// Whether a prepared product is a single tile whose operands are read as they lie.
+/// Whether a prepared product is a single tile with unpacked operands.
 LAMINA_INLINE bool is_tile(const gemm_args& g) {
   return g.batch == 1 && !g.pack_a && !g.pack_b && g.m > 0 && g.n > 0 && g.m <= g.tall_rows && g.n <= g.tile_columns &&
          g.k <= g.k_block;

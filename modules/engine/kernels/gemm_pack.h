@@ -68,7 +68,7 @@ LAMINA_INLINE void pack_b_any(long k, long count, const T* from, long row, long 
       for (long i = j; i < j + columns; ++i) *to++ = i < count ? from[p * row + i * column] : T(0);
 }
 
-/// The same from any strides, two rows of B in a lane of bfloat16 pairs: [panel][pairs of k][columns].
+/// The same for any strides as bfloat16 pairs, with two rows of B in a lane: [panel][pairs of k][columns].
 template <int Vectors>
 LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, long column, float* to) {
   constexpr int lanes = width<float>, columns = Vectors * lanes;
@@ -101,11 +101,11 @@ LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, 
 }
 
 // A: one panel of `count` rows, [k][count]; from[i * row + p * column].  Stores are whole registers: each overwrites
-// the surplus of the one before, so the buffer ends with a register of slack.
+// the excess of the one before, so the buffer ends with a register of slack.
 
 /// Rows of A are contiguous; at most `Rows` of them.
 template <class T, int Rows> LAMINA_INLINE void pack_a_rows(long k, long count, const T* from, long row, T* to) {
-  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;  // side by side
+  constexpr int lanes = width<T>, squares = (Rows + lanes - 1) / lanes;  // next to each other
   for (long p = 0; p < k; p += lanes) {
     const int steps = static_cast<int>(k - p < lanes ? k - p : lanes);
     vec<T> r[squares][lanes];
@@ -144,7 +144,7 @@ template <class T> LAMINA_INLINE void pack_a_any(long k, long count, const T* fr
     for (long i = 0; i < count; ++i) *to++ = from[i * row + p * column];
 }
 
-/// As many rows of a transposed A as a register has lanes, rounded as a form asks.
+/// Rounds, for a form, as many rows of a transposed A as a register has lanes.
 template <class Form> LAMINA_INLINE void round_columns(long k, const float* from, long column, typename Form::x* to) {
   constexpr int lanes = width<float>;
   constexpr long together = 4 * lanes;
@@ -163,7 +163,7 @@ template <class Form> LAMINA_INLINE void round_columns(long k, const float* from
   }
 }
 
-/// Rows of A, rounded as a form asks, one after the other in whole steps.
+/// Rounds rows of A for a form; packed rows are contiguous and padded to whole steps.
 template <class Form>
 LAMINA_INLINE void round_a(long k, long count, const float* from, long row, long column, typename Form::x* to) {
   const long packed_row = steps_of<Form>(k) * Form::numbers;

@@ -1,5 +1,5 @@
-// The products that one sample at a time is made of: a row times prepacked weights, and rows times a single column.  They
-// are short, so that every cycle before the first multiply-add counts.
+// Products for batch size one: a row times prepacked weights, and rows times a single column.  They are short, so that
+// every cycle before the first multiply-add counts.
 #pragma once
 #include "gemm.h"
 #include "gemm_driver.h"
@@ -9,32 +9,32 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Registers of sums side by side, in whole panels: what a longer row is cut into, enough chains to hide the latency of the
-/// multiply-add, and the most that a whole row may have.
+/// Registers of sums, in whole panels: `row_block` per block of a longer row, enough chains to hide the latency of the
+/// multiply-add; `row_vectors` at most for a whole row.
 inline constexpr int row_block = LAMINA_REGISTERS == 32 ? 3 * tile_vectors : 4 * tile_vectors;
 inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? row_block : 6 * tile_vectors;
 
-/// Whether the row's product has a kernel of its own: one K block, so that the sums are the same chains.
+/// Whether a product of one row has a special kernel: only with one K block, so that the chains of sums are the same.
 LAMINA_INLINE bool is_row(const gemm_args& g) {
   return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block && !g.accumulate;
 }
-/// Whether the weights stay in the first cache from one product to the next.
+/// Whether the weights stay in L1 from one product to the next.
 LAMINA_INLINE bool fits_first_cache(const gemm_args& g) {
   constexpr long first_cache_bytes = 32 * 1024;
   return g.k * g.n * static_cast<long>(sizeof(float)) <= first_cache_bytes;
 }
-/// Whether rows may as well be multiplied one by one, each `is_row`.
+/// Whether multiplying the rows one by one, each `is_row`, is as good.
 LAMINA_INLINE bool is_rows(const gemm_args& g) {
   gemm_args one = g;
   one.m = 1;
   return is_row(one) && fits_first_cache(g);
 }
-/// Whether a product of one column is sums along contiguous rows.
+/// Whether a product of one column consists of dot products of contiguous rows.
 LAMINA_INLINE bool is_column(const gemm_args& g) {
   return g.n == 1 && !g.prepacked && g.batch == 1 && (g.a_column == 1 || g.k == 1) && (g.b_row == 1 || g.k == 1);
 }
 
-/// Chains that each of `vectors` sums runs in, where the order is free: together as many as hide the latency.
+/// Chains per sum for relaxed summation of `vectors` registers: together enough to hide the latency.
 constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
 
 /// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
@@ -43,7 +43,7 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   const long panel = g.k * panel_columns<float>;
   const float* a = static_cast<const float*>(g.a);
   const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
-  // Where the order is free, the bias is what a chain begins with: it is at hand before the row is.
+  // With relaxed summation, a chain begins with the bias, which is available before the row.
   const float* bias = Chains > 1 && g.bias_column ? static_cast<const float*>(g.bias_column) + column : nullptr;
   vec<float> chain[Chains][Vectors];
   LAMINA_UNROLL for (int c = 0; c < Chains; ++c) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
@@ -66,20 +66,20 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
 }
-/// The same of the last panel, which has `vectors` registers, where the order is free.
+/// The same for the last panel of `vectors` registers, with relaxed summation.
 template <int Vectors>
 LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const float* b, long column) {
   if (vectors == Vectors) row_of_panels<Vectors, free_chains(Vectors), masking::last>(g, b, column);
   else if constexpr (Vectors > 1) row_of_last_panel<Vectors - 1>(vectors, g, b, column);
 }
 
-/// The whole of a product that `is_row` and needs no more than `row_vectors` registers, where `prepare` counted them.
+/// A whole product that `is_row` with at most `row_vectors` registers, as counted by `prepare`.
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// The whole of a product that `is_row`, whose order of sums is free.  A stream reads the same weights again and again: where
-/// they do not fit into the first cache they are taken panel by panel, every other run from the last panel to the first, so that
-/// what the cache still holds is read before it is lost.
+/// A whole product that `is_row`, with relaxed summation.  A stream reads the same weights again and again: if they do
+/// not fit in L1, every other run processes the panels from last to first, so that it reads the panels that are still
+/// cached before they are evicted.
 LAMINA_INLINE void run_row(const gemm_args& g) {
   constexpr long block = row_block * width<float>, panel = panel_columns<float>;
   constexpr int chains = free_chains(tile_vectors);
@@ -97,7 +97,7 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
   }
 }
 
-/// The same of one whose last block has `Rest` registers, or none, where the order of sums is fixed.
+/// The same with a fixed order of sums; the last block has `Rest` registers, or 0 for none.
 template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
   constexpr long columns = row_block * width<float>;
   const auto* b = static_cast<const float*>(g.b);
@@ -107,7 +107,7 @@ template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
   if constexpr (Rest > 0) row_of_panels<Rest, 1, masking::last>(g, b + i * g.k, i);
 }
 
-/// The whole of a product that `is_rows`, row by row.
+/// A whole product that `is_rows`, row by row.
 LAMINA_COMPACT void run_rows(const gemm_args& g) {
   gemm_args one = g;
   one.m = 1;
@@ -120,7 +120,7 @@ LAMINA_COMPACT void run_rows(const gemm_args& g) {
   }
 }
 
-/// Sums of a row times a column run in sixteen chains, added in the same pairs by every set.
+/// Chains of the dot product of a row and a column, added in the same pairs on every set.
 inline constexpr int column_chains = 16, column_registers = column_chains / width<float>;
 
 LAMINA_INLINE void finish_column(vec<float> (&sum)[column_registers], const gemm_args& g, long row) {
@@ -160,9 +160,9 @@ template <int Rows> LAMINA_INLINE void column_of_rows(const gemm_args& g, long r
   }
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) finish_column(sum[i], g, row + i);
 }
-/// The whole of a product of one row and one column.
+/// A whole product of one row and one column.
 LAMINA_INLINE void run_dot(const gemm_args& g) { column_of_rows<1>(g, 0); }
-/// The whole of a product that `is_column`.
+/// A whole product that `is_column`.
 LAMINA_INLINE void run_column(const gemm_args& g) {
   long i = 0;
   LAMINA_NO_UNROLL for (; i + 4 <= g.m; i += 4) column_of_rows<4>(g, i);

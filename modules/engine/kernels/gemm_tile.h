@@ -8,13 +8,13 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// How a tile walks A: rows (contiguous along K, a_step between rows), columns (contiguous along M, a_step between
-/// columns; also the packed form), any (as the arguments say).
+/// Layout of A in a tile: rows (contiguous along K, a_step between rows), columns (contiguous along M, a_step between
+/// columns; also the packed form), any (the arguments decide).
 enum class a_order { rows, columns, any };
 /// Which vectors of a tile row are masked.
 enum class masking { whole, last, every };
 
-/// SSE2 and NEON have no masked load: there B is packed (and padded with zeros) whenever a tile is not whole.
+/// SSE2 and NEON have no masked load: they pack B (with zero padding) if a tile is not whole.
 inline constexpr bool masks_b = this_isa == isa::avx2 || this_isa == isa::avx512;
 
 /// Valid lanes of the vectors of a tile row.
@@ -41,14 +41,14 @@ template <class T, int Vectors, masking Masking> struct tile_mask {
     if (masked(j)) kernels::store(p + j * width<T>, x, mask[j]);
     else kernels::store(p + j * width<T>, x);
   }
-  /// The same for what is read again soon.
+  /// Store of data that is read again soon.
   LAMINA_INLINE void store_row(T* p, int j, vec<T> x) const {
     if (masked(j)) store_lanes(p + j * width<T>, x, columns - j * width<T>);
     else kernels::store(p + j * width<T>, x);
   }
 };
 
-/// Where a tile ends: C, the place of the tile in it, and what happens to the sums on the way.
+/// Destination of a tile: C, the position of the tile in it, and the flags of the epilogue.
 template <class T> struct tile_end {
   T* c;
   long c_row;
@@ -57,7 +57,7 @@ template <class T> struct tile_end {
   int flags;
 };
 
-/// Adds C and the epilogue to sums [rows][vectors] and stores them: once a tile, so not worth a copy in each.
+/// Adds C, applies the epilogue to sums [rows][vectors] and stores them. Out of line: it runs only once per tile.
 template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int vectors, int columns, tile_end<T> end) {
   const gemm_args& args = *end.args;
   const bool adds = (end.flags & gemm_add) != 0, last = (end.flags & gemm_finish) != 0;
@@ -84,10 +84,10 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
   }
 }
 
-/// A flag of `finish_row` alone: the epilogue's `bias_column` is among the sums already.
+/// A flag only for `finish_row`: the sums already include `bias_column`.
 inline constexpr int gemm_biased = 4;
 
-/// The same for one row in registers: a product of one row is short, and a detour through memory would be felt.
+/// The same for one row in registers: a product of one row is too short for a detour through memory.
 template <class T, int Vectors, masking Masking>
 LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
   const gemm_args& args = *end.args;
@@ -113,12 +113,13 @@ LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors
   LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store_row(end.c, j, sum[j]);
 }
 
-/// Stores the sums of a tile where nothing else happens to them.  Masked stores of sets that have none count as much.
+/// Stores the sums of a tile directly if it has no epilogue and, on sets without fast masked stores, is not partial;
+/// else by way of `finish_apart`.
 template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {
   if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
-  if constexpr (Rows <= 4 && Vectors == 1 && this_isa != isa::avx512)  // a whole product of that size feels the detour
+  if constexpr (Rows <= 4 && Vectors == 1 && this_isa != isa::avx512)  // a tiny product would notice the detour
     if (end.flags == 0) {
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) lanes.store(end.c + i * end.c_row, 0, sum[i][0]);
       return;
@@ -135,7 +136,7 @@ LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vecto
   if (!done) finish_apart(held[0], Rows, Vectors, Masking == masking::whole ? Vectors * width<T> : columns, end);
 }
 
-/// Rows x Vectors registers of C over k steps.
+/// Computes Rows x Vectors registers of C over k steps.
 template <class Form, int Rows, int Vectors, masking Masking, a_order Order, class T = typename Form::number>
 LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_step, const T* __restrict b, long b_step,
                         int columns, tile_end<T> end) {
@@ -148,12 +149,12 @@ LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_ste
   if constexpr (Order == a_order::columns) {
     LAMINA_UNROLL for (int i = 0; i < Rows; ++i) __builtin_prefetch(end.c + i * end.c_row, 1);
   }
-  // where both strides are variables, a pointer for every three rows, by the addressing modes of the machine
+  // if both strides are variables, one pointer for every three rows, as far as addressing modes reach
   constexpr int reach = Order == a_order::any ? 3 : Rows, pointers = (Rows + reach - 1) / reach;
   const typename Form::x* at[pointers];
   LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = a + g * reach * across;
-  // Weights come from beyond L2 where rows are few: while this panel is multiplied the next one is on its way, of each of its
-  // rows a line for each panel of A.
+  // With few rows, weights come from beyond L2: prefetches the next panel during this one, one cache line of each of
+  // its rows per panel of A.
   constexpr int lines = Vectors * width<T> * static_cast<int>(sizeof(T)) >= 64
                             ? Vectors * width<T> * static_cast<int>(sizeof(T)) / 64
                             : 1;
@@ -163,7 +164,7 @@ LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_ste
     __builtin_prefetch(next, 0, 2);
     LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
       if constexpr (Form::parts > 1)
-        asm("" : : : "memory");  // or the loads of both parts come first, and registers are spilled
+        asm("" : : : "memory");  // otherwise the loads of both parts come first, and registers are spilled
       vec<T> row[Vectors];
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = Form::weights(lanes.load_b(b, j), part);
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
@@ -173,20 +174,20 @@ LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_ste
     }
     LAMINA_UNROLL for (int g = 0; g < pointers; ++g) {
       at[g] += along;
-      if constexpr (Order == a_order::any) asm("" : "+r"(at[g]));  // or the compiler keeps a pointer for each row
+      if constexpr (Order == a_order::any) asm("" : "+r"(at[g]));  // otherwise a pointer for each row
     }
     b += b_step;
   }
   finish<T, Rows, Vectors, Masking>(sum, lanes, columns, end);
 }
 
-/// One row times `Panels` packed panels side by side: enough chains to hide the latency of the multiply-add.
+/// One row times `Panels` packed panels in parallel: enough chains to hide the latency of the multiply-add.
 template <class Form, int Panels, int Vectors, masking Masking, class T = typename Form::number>
 LAMINA_INLINE void panels_side_by_side(long k, const typename Form::x* a, long a_step, const T* b, int columns,
                                        tile_end<T> end) {
   constexpr int count = Panels * Vectors, panel_columns = Vectors * width<T>;
   const long panel = (end.args->prepacked ? steps_of<Form>(end.args->k) : k) * panel_columns;
-  if constexpr (Form::numbers > 1) a_step = Form::numbers;  // of a single row, whose numbers follow each other
+  if constexpr (Form::numbers > 1) a_step = Form::numbers;  // a single row is contiguous
   vec<T> sum[1][count];
   LAMINA_UNROLL for (int j = 0; j < count; ++j) sum[0][j] = zero<T>();
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p) {
@@ -200,7 +201,7 @@ LAMINA_INLINE void panels_side_by_side(long k, const typename Form::x* a, long a
   finish<T, 1, count, Masking>(sum, tile_mask<T, count, Masking>(columns), columns, end);
 }
 
-/// What is left of a row of panels, one panel at a time.
+/// The remaining panels of a row, one at a time.
 template <class Form, int Vectors, class T = typename Form::number>
 LAMINA_INLINE void panels_one_by_one(long k, const typename Form::x* a, long a_step, const T* b, int columns,
                                      tile_end<T> end) {
@@ -218,7 +219,7 @@ LAMINA_INLINE void panels_one_by_one(long k, const typename Form::x* a, long a_s
 /// Columns of C that `walk_rows` keeps in L1.
 template <class T> inline constexpr int walk_columns = 4096 / static_cast<int>(sizeof(T));
 
-/// One row times B as it lies: walks along rows of B, eight rows per sweep, partial sums in L1.
+/// One row times unpacked B: eight rows of B per sweep, partial sums in L1.
 template <class T>
 LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b_step, int columns, tile_end<T> end) {
   constexpr int sweep = 8, lanes = width<T>;

@@ -1,4 +1,4 @@
-// The index family of one instruction set: gathers and scatters, running sums, order.
+// The index family of one instruction set: gather and scatter, running sums, sorting.
 #include "index.h"
 
 #include "coordinates.h"
@@ -7,10 +7,10 @@
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-// No unnamed namespace: the kernels below have names by which a bundle calls them.
+// No unnamed namespace: bundles call the kernels below by their link names.
 namespace positions {
 
-/// The position that index number `number` means, or -1.
+/// The normalized position of `index`, or -1 if out of range, which is recorded with `number`.
 LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid, long number) {
   const std::int64_t at = index < 0 ? index + length : index;
   if (at >= 0 && at < length) return at;
@@ -29,7 +29,7 @@ template <class Word> LAMINA_INLINE void gather_words(const gather_args& a) {
   }
 }
 LAMINA_INLINE void gather_rows(const gather_args& a) {
-  constexpr long ahead = 8;  // rows that are fetched before they are copied
+  constexpr long ahead = 8;  // prefetch distance in rows
   const char* in = static_cast<const char*>(a.in);
   char* out = static_cast<char*>(a.out);
   long o = a.first / a.count, j = a.first % a.count;
@@ -141,7 +141,7 @@ template <class T> void running_sum(const void* args, void*) noexcept {
 }
 
 template <class T> LAMINA_INLINE void product_of_others(const product_of_others_args& a, void* scratch) {
-  // A number and its derivative: products of those before a place, and of those after it.
+  // A product and its derivative, of the elements before or after a position.
   struct dual {
     double value, slope;
   };
@@ -172,7 +172,7 @@ struct entry {
   std::uint64_t key;
   std::int64_t at;
 };
-/// A number whose order as unsigned is that of the elements: NaN above all, both zeros equal.
+/// Unsigned sort key in the order of the elements, with NaN above all and both zeros equal; inverted if `largest`.
 template <class T> LAMINA_INLINE std::uint64_t key_of(T x, bool largest) {
   using bits_type = unsigned_of<T>;
   constexpr bits_type sign = static_cast<bits_type>(bits_type(1) << (8 * sizeof(T) - 1));
@@ -190,7 +190,7 @@ template <class T> LAMINA_INLINE std::uint64_t key_of(T x, bool largest) {
 LAMINA_INLINE bool comes_before(const entry& a, const entry& b) {
   return a.key < b.key || (a.key == b.key && a.at < b.at);
 }
-/// Restores a heap whose root, the last in order, was replaced.
+/// Restores the heap below `root`, whose entry was replaced; the root of a heap is the last in order.
 LAMINA_APART void sift(entry* heap, long count, long root) {
   const entry moved = heap[root];
   for (;;) {
@@ -203,7 +203,7 @@ LAMINA_APART void sift(entry* heap, long count, long root) {
   }
   heap[root] = moved;
 }
-/// Sorts by key, equal ones as they stand; `other` is as long. Gives the one that holds the result.
+/// Stable sort by key; `other` is a buffer of the same size. Returns the buffer with the result.
 LAMINA_APART entry* sort(entry* all, entry* other, long n, int bytes) {
   if (n <= 48) {
     for (long i = 1; i < n; ++i) {

@@ -1,11 +1,11 @@
-// Products of matrices of integers, which wrap.
+// Matrix products of integers; overflow wraps.
 #pragma once
 #include "quantized.h"
 #include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-// No unnamed namespace: the kernels below have names by which a bundle calls them.
+// No unnamed namespace: bundles call the kernels below by their link names.
 namespace integer_products {
 
 /// Sums modulo a power of two have the same bits in any order.

@@ -1,22 +1,22 @@
-// What every kernel agrees on: plain C linkage, one flat argument struct, scratch handed in, nothing kept.
+// The calling convention of all kernels: C linkage, one flat argument struct, scratch from the caller, no kept state.
 //
 // A kernel is `extern "C" void lamina_<name>_<isa>(const <family>_args* args, void* scratch) noexcept`.
-// It allocates nothing, starts no thread, keeps no writable static state and touches no C++ run time.
-// Scratch is 64-byte aligned; the family's `..._scratch_bytes` function says how much a call needs.
-// Arguments hold addresses and numbers only, so that a plan can be written out and bound again elsewhere: a struct with
-// addresses of functions or tables has `each_code(f)`, which calls f with each such field, and with a second one, the
-// address of floating-point numbers, where the function is called only for such as are not all finite.
+// It allocates nothing, starts no thread, keeps no writable static state and does not use the C++ run time.
+// Scratch is 64-byte aligned; the family's `..._scratch_bytes` function returns the size that a call needs.
+// Arguments hold only addresses and numbers, so that a plan can be serialized and rebound elsewhere. A struct with
+// addresses of functions or tables has `each_code(f)`, which calls f with each such field. f gets a second argument,
+// the address of floats, for a function that is called only if these are not all finite.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace lamina::kernels {
 
-/// A bound step: any kernel, seen through its erased signature.
+/// Any kernel, with a type-erased signature.
 using kernel = void (*)(const void* args, void* scratch) noexcept;
 
-/// Instruction sets in ascending order, then those of other machines; each has its own compiled copy of every kernel.
-/// That of another machine's set has registers, tiles and order of sums as there, and gives the same bits here.
+/// Instruction sets of x86 in ascending order, then of other architectures; each has its own compiled copy of every
+/// kernel. The copy for a foreign architecture keeps its register size, tiles and summation order, and so its bits.
 enum class isa : std::int32_t { sse2 = 0, avx2 = 1, avx512 = 2, neon64 = 3 };
 inline constexpr int isa_count = 4;
 inline constexpr const char* isa_names[isa_count] = {"sse2", "avx2", "avx512", "neon64"};
@@ -25,9 +25,9 @@ constexpr const char* name_of(isa set) { return isa_names[static_cast<int>(set)]
 /// Number of floats in one register of the set; the channel block of blocked layouts.
 constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2 ? 8 : 4; }
 
-/// Declares the functions of a family, an object that each set has under the C name `lamina_<name>_<set>`, and
-/// `<name>_of(set)`, which gives that of one set. A program links the families that it names. Those of another machine are
-/// linked into programs that name them elsewhere, as the writer of bundles does.
+/// Declares the function table of a family, one object per set with the C name `lamina_<name>_<set>`, and
+/// `<name>_of(set)`, which returns the table of a set. A program links only the families that it names. Tables of
+/// foreign architectures are weak: only programs that name them elsewhere, such as the bundle writer, link them.
 #if defined(__x86_64__)
 #define LAMINA_FAMILY(type, name)                                                       \
   extern "C" {                                                                          \
@@ -49,8 +49,8 @@ constexpr int lanes(isa set) { return set == isa::avx512 ? 16 : set == isa::avx2
   static_assert(true)
 #endif
 
-/// Element types in the order of `lamina::dtype`. Tables of kernels have an entry for each of the first ten; the others move
-/// as those of their size, and are cast.
+/// Element types in the order of `lamina::dtype`. Kernel tables have an entry for each of the first ten; the others are
+/// only cast, and moved as the type of their size.
 enum class element : std::int32_t {
   f32,
   f64,

@@ -1,17 +1,17 @@
-// Micro-operations over arrays: one loop per pattern of advancing operands.  An element's bits do not depend on its
-// place: loops are either scalar code that the compiler vectorizes, or registers with a masked tail.
+// Micro-operations over arrays: one loop per pattern of advancing operands.  The bits of an element do not depend on
+// its position: loops are either scalar code that the compiler vectorizes, or registers with a masked tail.
 #pragma once
 #include "casts.h"
 #include "micro.h"
 
-// the loop request is for all types; a few operations stay scalar (64-bit division, pow)
+// the vectorization pragma applies to all types; a few operations stay scalar (64-bit division, pow)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// How a result is stored: comparisons as bytes.
+/// Storage form of a result: comparisons become bytes.
 template <class T> LAMINA_INLINE T stored(T x) { return x; }
 LAMINA_INLINE std::uint8_t stored(bool x) { return x ? 1 : 0; }
 template <class T> using stored_as = decltype(stored(T()));
@@ -20,11 +20,11 @@ template <class T> LAMINA_APART void fill_run(T* out, T value, long n) {
   LAMINA_NO_UNROLL for (long i = 0; i < n; ++i) out[i] = value;
 }
 
-/// An operand of integers: it advances by 0 or 1, so that one small loop serves every pattern; integers are seldom hot.
+/// An integer operand with stride 0 or 1, so that one small loop serves every pattern; integers are rarely hot.
 template <class T> struct stepped {
   const T* at;
   long step;
-  T held;  // what repeats; the output may lie over it
+  T held;  // copy of a repeated element, because the output may alias it
   LAMINA_INLINE stepped(const void* p, unsigned advances)
       : at(static_cast<const T*>(p)), step(advances != 0 ? 1 : 0), held(*at) {
     if (step == 0) at = &held;
@@ -52,7 +52,7 @@ template <class Op, class T, unsigned Steps> LAMINA_INLINE void binary_run(const
   LAMINA_IN_PAIRS for (long i = 0; i < n; ++i) out[i] =
       stored(Op::run((Steps & 1) != 0 ? x[i] : x0, (Steps & 2) != 0 ? y[i] : y0));
 }
-/// Whether a loop over registers pays for its size: sums of int32 come from products of int8, one for each result.
+/// Whether a vectorized loop is worth its code size: int32 arithmetic follows each int8 product.
 template <class Op, class T> inline constexpr bool in_registers =
     is_float<T> ||
     (std::is_same_v<T, std::int32_t> &&
@@ -108,7 +108,7 @@ void map_ternary(const void* a, const void* b, const void* c, void* out, long n,
 }
 #undef LAMINA_EACH_STEPS
 
-/// A choice with an advancing condition; of words as wide as floats, whole registers at a time.
+/// `where` with an advancing condition, vectorized; for words of at least 4 bytes.
 template <class T, unsigned Steps>
 LAMINA_INLINE void where_run(const std::uint8_t* x, const T* y, const T* z, T* out, long n) {
   const T y0 = *y, z0 = *z;
@@ -141,7 +141,7 @@ template <class T> void map_copy(const void* a, const void*, const void*, void* 
   __builtin_memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
 }
 
-/// An operation on registers of floats.
+/// Applies an operation on registers of floats.
 template <class Op>
 void map_register(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
   const float* x = static_cast<const float*>(a);
@@ -164,7 +164,7 @@ void map_register(const void* a, const void*, const void*, void* out, long n, un
   }
 }
 
-/// An operation with a fast form for plain arguments and a slow one for the others, by tiles.
+/// Applies an operation with a fast path for plain arguments and a slow path for the others, by tiles.
 inline constexpr long guarded_tile = 64;
 template <class Op>
 void map_guarded(const void* a, const void*, const void*, void* out, long n, unsigned steps) noexcept {
@@ -185,7 +185,7 @@ void map_guarded(const void* a, const void*, const void*, void* out, long n, uns
     LAMINA_INDEPENDENT for (long j = 0; j < count; ++j) y[i + j] = value[j];
   }
 }
-/// The same for two operands; one that repeats is laid out as a tile.
+/// The same for two operands; a repeated operand is expanded to a tile.
 template <class Op>
 void map_guarded_binary(const void* a, const void* b, const void*, void* out, long n, unsigned steps) noexcept {
   const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
@@ -210,7 +210,7 @@ void map_guarded_binary(const void* a, const void* b, const void*, void* out, lo
   }
 }
 
-/// Conversions that data and weights go through: whole registers at a time.
+/// Common conversions, of data and weights, which are vectorized.
 template <class To, class From> inline constexpr bool converts_often =
     (same<To, float> && !same<From, float>) ||
     (same<From, float> && !same<To, float> && !same<To, boolean> && sizeof(To) != 1);

@@ -1,9 +1,10 @@
-// The micro-operations: one list of their names, from which their numbers, the tables of functions and the register chains are made,
-// and, for kernels, what each does to an element or a register. `map.h` runs them over arrays, `register_chain.h` over registers.
+// The micro-operations: one list of names, which generates the enum, the function tables and the steps of register
+// chains, and, for kernels, the computation on an element or a register. `map.h` applies them to arrays,
+// `register_chain.h` to registers.
 #pragma once
 #include "kernels.h"
 
-/// Each has the name of its operation and of a struct below. Comparisons and logic write bool; `clamp` takes (x, low, high).
+/// Each name is an operation and a struct below. Comparisons and logic write bool; `clamp` takes (x, low, high).
 // clang-format off
 #define LAMINA_MICRO_OPERATIONS(X)                                                                                     \
   X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)  \
@@ -23,16 +24,16 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Whether a micro-operation has a function of exactly these types.
+/// Whether `Op::run` has exactly these types.
 template <class Op, class Result, class... T>
 concept Runs = requires { static_cast<Result (*)(T...)>(&Op::run); };
 
-// A struct has `run` for each type of operands that it takes: T is an element or `many<T>`, a register of the compiler's, for
-// operators alone, and `vf` a register of floats. Where it has `vf`, or the operators, it can be a step of a register chain. One with
-// `plain`, `fast` and `slow` takes floats by tiles: `fast` where all are plain.
+// A struct has a `run` for each supported operand type: T is an element or, if operators suffice, `many<T>`, a compiler
+// vector; `vf` is a register of floats. With `vf` or `many<T>` it can be a step of a register chain. A struct with
+// `plain`, `fast` and `slow` processes tiles of floats: `fast` for all, then `slow` for elements that are not `plain`.
 namespace micro {
 
-/// Numbers that round: float, double and registers of them.
+/// Floating-point: float, double and registers of them.
 template <class T>
 concept Real = is_float<T> || same<T, many<float>> || same<T, many<double>>;
 template <class T>
@@ -53,7 +54,7 @@ struct abs {
     else return x < T(0) ? negate::run(x) : x;
   }
 };
-/// -1, 0 or 1; zeros and NaN stay.
+/// -1, 0 or 1; signed zeros and NaN are kept.
 struct sign {
   template <Number T> LAMINA_INLINE static T run(T x) { return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x); }
 };
@@ -78,7 +79,7 @@ struct multiply {
 struct square {
   template <Number T> LAMINA_INLINE static T run(T x) { return multiply::run(x, x); }
 };
-/// Integers: toward zero; 0 if y is 0; the smallest integer divided by -1 wraps.
+/// Integers: truncates toward zero; 0 if y is 0; the smallest integer divided by -1 wraps.
 struct divide {
   template <Number T> LAMINA_INLINE static T run(T x, T y) {
     if constexpr (Real<T>) {
@@ -111,7 +112,7 @@ struct lower {
 struct clamp {
   template <Number T> LAMINA_INLINE static T run(T x, T low, T high) { return lower::run(raise::run(x, low), high); }
 };
-/// What is left of x divided toward zero, with the sign of x; integers: 0 if y is 0.
+/// Remainder of the quotient truncated toward zero, with the sign of x; integers: 0 if y is 0.
 struct fmod {
   static float run(float x, float y) { return __builtin_fmodf(x, y); }
   static double run(double x, double y) { return __builtin_fmod(x, y); }
@@ -119,7 +120,7 @@ struct fmod {
     return y == T(0) || (T(-1) < T(0) && y == T(-1)) ? T(0) : static_cast<T>(x % y);
   }
 };
-/// What is left of x divided toward minus infinity, with the sign of y.
+/// Remainder of the quotient rounded toward minus infinity, with the sign of y.
 struct mod {
   template <class T> requires is_float<T> static T run(T x, T y) {
     const T rest = fmod::run(x, y);
@@ -140,14 +141,14 @@ struct bit_or {
 struct bit_xor {
   template <Word T> LAMINA_INLINE static T run(T x, T y) { return static_cast<T>(x ^ y); }
 };
-/// Distances below 0 and from the number of bits on move every bit out.
+/// Shift counts below 0 or not below the number of bits give 0.
 struct shift_left {
   template <Word T> LAMINA_INLINE static T run(T x, T y) {
     constexpr auto bits = static_cast<T>(8 * sizeof(T));
     return y < T(0) || y >= bits ? T(0) : static_cast<T>(static_cast<wrapping<T>>(x) << static_cast<int>(y));
   }
 };
-/// The sign of a signed integer fills up.
+/// Arithmetic for signed integers: such counts give 0 or, for negative x, -1.
 struct shift_right {
   template <Word T> LAMINA_INLINE static T run(T x, T y) {
     constexpr auto bits = static_cast<T>(8 * sizeof(T));
@@ -176,7 +177,7 @@ struct greater_equal {
   template <Number T> LAMINA_INLINE static bool run(T x, T y) { return x >= y; }
 };
 
-// --- truth values as bytes ----------------------------------------------------------------------------------------
+// --- booleans as bytes --------------------------------------------------------------------------------------------
 struct logical_not {
   LAMINA_INLINE static bool run(boolean x) { return x.bits == 0; }
 };
@@ -200,8 +201,8 @@ struct relu {
 struct sqrt {
   template <Real T> LAMINA_INLINE static T run(T x) { return __builtin_elementwise_sqrt(x); }
 #if defined(__AVX512F__)
-  /// Two steps of Newton's from an estimate: correctly rounded for every number from 2^-63 on (all were compared), in a
-  /// third of the time that the in
+  /// Two Newton steps from an estimate: correctly rounded for every number from 2^-63 on (exhaustively tested), in a
+  /// third of the time of the instruction.
   LAMINA_INLINE static vf run(vf x) {
     const __mmask16 others = _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(0x1p-63f), _CMP_NGE_UQ) |
                              _mm512_cmp_ps_mask(x.data, _mm512_set1_ps(std::numeric_limits<float>::max()), _CMP_NLE_UQ);
@@ -214,7 +215,7 @@ struct sqrt {
   }
 #endif
 };
-/// The first power of two from which all numbers are integers.
+/// The power of two from which on all numbers of T are integers.
 template <class T> inline constexpr T whole_from = T(0x1p23f);
 template <> inline constexpr double whole_from<double> = 0x1p52;
 template <> inline constexpr many<double> whole_from<many<double>> = many<double>(0x1p52);
@@ -304,7 +305,7 @@ struct pow {
   }
   static float slow(float x, float y) { return __builtin_powf(x, y); }
   LAMINA_INLINE static double run(double x, double y) { return __builtin_pow(x, y); }
-  /// Integers wrap; 1 / x^-y toward zero for y below 0, and 0 where x is 0.
+  /// Integers wrap; for y < 0, 1 / x^-y truncated toward zero, and 0 if x is 0.
   template <Word T> LAMINA_INLINE static T run(T x, T y) {
     if (y < T(0)) return x == T(1) ? T(1) : x != T(-1) ? T(0) : (y & T(1)) != 0 ? T(-1) : T(1);
     wrapping<T> all = 1, factor = static_cast<wrapping<T>>(x);
@@ -357,14 +358,14 @@ struct softplus {
     return (x <= 0 ? 0. : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x)));
   }
 };
-/// x / (1 + |x|), for arguments short of infinity.
+/// x / (1 + |x|), with x clamped so that infinity gives 1.
 struct softsign {
   template <Real T> LAMINA_INLINE static T run(T x) {
     const T held = clamp::run(x, T(-0x1p60), T(0x1p60));
     return held / (T(1) + abs::run(held));
   }
 };
-/// x held(x + 3) / 6: the sum is exact where the result is near 0.
+/// x clamp(x + 3, 0, 6) / 6: the sum is exact where the result is near 0.
 struct hard_swish {
   template <Real T> LAMINA_INLINE static T run(T x) {
     const T held = raise::run(x, T(-3)), gate = lower::run(held + T(3), T(6));
@@ -373,8 +374,8 @@ struct hard_swish {
 };
 struct gelu {
 #if defined(__AVX2__)
-  /// x Phi(x) = max(x, 0) - t Phi(-t) with t = |x|, and Phi(-t) = e^(-t^2 / 2) times a factor that a piecewise polynomial
-  /// gives; what is lost of the square joins the exponent.
+  /// x Phi(x) = max(x, 0) - t Phi(-t) with t = |x|. Phi(-t) is e^(-t^2 / 2) times a factor, here a piecewise
+  /// polynomial; the rounding error of the square is added to the exponent.
   LAMINA_INLINE static vf run(vf x) {
     const vf t = xsimd::min(vf(14.8f), xsimd::abs(x)), h = t * t, lost = fma(t, t, -h);
     const vf e = exp_bounded<exp_range::nonpositive, digits::enough>(h * vf(-.5f), plus{lost * vf(-.5f)});
@@ -393,11 +394,11 @@ struct gelu {
     return (xsimd::max(vf(0.f), x) - factor * e) | xsimd::bitofsign(x);
   }
 #else
-  /// In double where a register holds four floats: on SSE2, without a fused multiply-add, the tail would lose its digits;
-  /// NEON has no permute of eight.
+  /// In double on sets with registers of four floats: SSE2 lacks a fused multiply-add, so the tail would lose accuracy;
+  /// NEON lacks a permute of eight floats.
   LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu(static_cast<double>(x))); }
 #endif
-  /// The complementary error function counts what is lost of x / sqrt(2) about x^2 times: that is taken off.
+  /// erfc amplifies the rounding error of x / sqrt(2) by about x^2; a correction term removes it.
   static double run(double x) {
     constexpr double root_half = 0x1.6a09e667f3bcdp-1, root_half_low = -0x1.bdd3413b26456p-55;
     const double t = __builtin_fabs(x), y = t * root_half;
@@ -407,14 +408,14 @@ struct gelu {
   }
 };
 
-/// x y, where y is a quotient of which 2^32 is a factor if x is negative.
+/// x y, where y is scaled by 2^32 if x is negative.
 LAMINA_INLINE vf times_raised(vf x, vf y) { return x * y * xsimd::select(x < vf(0.f), vf(lowered), vf(1.f)); }
-/// x / (1 + e^-u), for u with the sign of x and a low part of it.
+/// x / (1 + e^-u) for u with the sign of x; `low` adds the low part of u.
 template <class Adjust = as_is> LAMINA_INLINE vf times_sigmoid(vf x, vf u, Adjust low = {}) {
   const vf one(1.f), e = exp_raised(-xsimd::abs(u), low);
   return times_raised(x, quotient(vf(xsimd::select(x < vf(0.f), e, one)), fma(e, vf(lowered), one)));
 }
-/// x e^u (1 + low) for u so negative that e^u may be denormal; 0 for -infinity.
+/// x e^u (1 + low) for u so small that e^u may be denormal; 0 for -infinity.
 LAMINA_INLINE double times_tiny_exp(double x, double u, double low) {
   const double half = __builtin_exp((u < -800 ? -800 : u) * .5);
   return (x < -800 ? -800 : x) * half * half * (1 + low);
@@ -430,7 +431,7 @@ struct silu {
     return x * ((x < 0 ? e : 1.) / (1. + e));
   }
 };
-/// x tanh(softplus(x)): of e = e^-|x| it is x (1 + 2 e) / (1 + 2 e + 2 e^2), or x e (e + 2) / (e (e + 2) + 2) below 0.
+/// x tanh(softplus(x)): with e = e^-|x|, x (1 + 2 e) / (1 + 2 e + 2 e^2), or x e (e + 2) / (e (e + 2) + 2) below 0.
 struct mish {
   LAMINA_INLINE static vf run(vf x) {
     const vf held = xsimd::max(vf(lowest), x), one(1.f), two(2.f);
@@ -447,12 +448,12 @@ struct mish {
     return x * (x < 0 ? n / (n + 2) : near / (near + 2 * e * e));
   }
 };
-/// x sigmoid(u) with u = x (b + a x^2).  An error of u counts u times in e^u, so u has a low part.
+/// x sigmoid(u) with u = x (b + a x^2).  e^u amplifies the relative error of u by |u|, so u has a low part.
 struct gelu_tanh {
 #if defined(LAMINA_FUSED)
   LAMINA_INLINE static vf run(vf x) {
     constexpr float a = 0x1.2444f2p-4f, a_low = 0x1.49b16ap-29f;  // sqrt(8 / pi) 0.044715
-    constexpr float b = 0x1.98844p0f, b_low = 0x1.33d436p-20f;    // sqrt(8 / pi), of few bits: b - sum is exact
+    constexpr float b = 0x1.98844p0f, b_low = 0x1.33d436p-20f;    // sqrt(8 / pi), with few bits: b - sum is exact
     const vf held = xsimd::max(vf(-10.88f), x), t = xsimd::min(vf(10.88f), held);
     const vf h = t * t, h_low = fma(t, t, -h);
     const vf sum = fma(h, vf(a), vf(b));
@@ -461,7 +462,7 @@ struct gelu_tanh {
     return times_sigmoid(held, u, plus{xsimd::select(t < vf(0.f), u_low, -u_low)});
   }
 #else
-  /// In double without a fused multiply-add, as `gelu`.
+  /// In double on sets without a fused multiply-add, as in `gelu`.
   LAMINA_INLINE static float run(float x) { return static_cast<float>(wide::gelu_tanh(static_cast<double>(x))); }
 #endif
   static double run(double x) {

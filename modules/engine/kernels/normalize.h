@@ -1,5 +1,5 @@
-// Rows normalized to mean 0 and variance 1, or to a root mean square of 1: sums in a first and second pass over a row
-// that stays in L1, then one that writes.
+// Normalizes rows to mean 0 and variance 1, or to a root mean square of 1: two passes of sums over a row that stays in
+// L1, then one that writes.
 #pragma once
 #include "fold_axis.h"
 #include "transformer.h"
@@ -8,7 +8,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace rows {
 
-/// a * b + c, fused where the set has it.
+/// a * b + c, fused if the set supports it.
 template <class V> LAMINA_INLINE V add_product(V a, V b, V c) {
 #ifdef LAMINA_FUSED
   return __builtin_elementwise_fma(a, b, c);
@@ -16,7 +16,7 @@ template <class V> LAMINA_INLINE V add_product(V a, V b, V c) {
   return a * b + c;
 #endif
 }
-/// 64 bytes whose lanes add up to the sum of (p[i] - mean)^2 over up to `sum_block` elements.
+/// 64 bytes of partial sums of (p[i] - mean)^2 over up to `sum_block` elements.
 template <class T> LAMINA_INLINE folds::wide_vector<T> lanes_of_squares(const T* p, long n, T mean) {
   return folds::lanes_of_block<folds::sum, T, 4>(p, n, mean, [mean](auto sum, auto x) __attribute__((always_inline)) {
     const auto d = x - mean;
@@ -33,7 +33,7 @@ template <class T> LAMINA_INLINE double squares(const T* p, long n, T mean) {
   return sum;
 }
 
-/// What is subtracted from each row and what it is multiplied by.
+/// Mean and scale of each row of a group.
 template <class T> struct factors {
   T mean[folds::row_group], scale[folds::row_group];
 };
@@ -81,8 +81,8 @@ LAMINA_APART void write_row(const normalize_args& a, const T* in, T* out, T mean
   });
 }
 
-/// Some rows at a time.  What waits for a division or a root is behind the pass over other rows: means are found, the
-/// rows before are written, squares are summed.
+/// Processes groups of rows.  Hides the latency of divisions and roots behind passes over other rows: computes means,
+/// writes the previous group, sums squares.
 template <class T> LAMINA_APART void normalize(const normalize_args& a) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);

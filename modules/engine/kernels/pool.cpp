@@ -1,7 +1,7 @@
 // Pooling kernels of one instruction set: maximum and average, forward and gradient, plain and channel-blocked.
 //
-// A NaN in the window is the maximum.  Of equal maxima the first counts, of several NaN the last; a window that lies in
-// the padding altogether gives -inf, index -1, and takes no gradient.
+// A NaN in the window is the maximum.  The first of equal maxima wins, the last of several NaNs; a window entirely in
+// the padding gives -inf and index -1, and receives no gradient.
 #include "conv.h"
 #include "conv_channels.h"
 #include "counted.h"
@@ -11,7 +11,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-/// Pixels of the window of one result in one direction: inside the map [begin, end), and counted with its padding.
+/// Extent of the window of one result along one axis: [begin, end) inside the map, and `padded` including padding.
 struct span {
   long begin, end, padded;
 };
@@ -31,7 +31,7 @@ template <int... I> LAMINA_INLINE floats evens(floats a, floats b, fold::indices
 template <int... I> LAMINA_INLINE floats odds(floats a, floats b, fold::indices<I...>) {
   return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I + 1)...));
 }
-/// Half `Half` of a and b interleaved.
+/// Half `Half` (0 low, 1 high) of a and b interleaved.
 template <int Half, int... I> LAMINA_INLINE floats zip(floats a, floats b, fold::indices<I...>) {
   return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b),
                                                  (I / 2 + Half * lane_count / 2 + (I % 2) * lane_count)...));
@@ -42,7 +42,7 @@ template <int... I> LAMINA_INLINE ints twice_counting(fold::indices<I...>) {
   return from_raw<std::int32_t>(raw<std::int32_t, lane_count>{(2 * I)...});
 }
 
-/// The 2 x 2 pixels above `count` neighboring results: [row][column parity].
+/// The 2 x 2 input pixels of `count` neighboring results: [row][column parity].
 struct quads {
   floats at[2][2];
 };
@@ -115,7 +115,7 @@ template <bool Index> void max_pairs(const pool_args& a) {
   }
 }
 
-/// Zeros of the row and the column that 2x2 windows of an odd map leave over.
+/// Clears the last row and column of a map with odd extents, which no 2x2 window covers.
 LAMINA_INLINE void clear_rest(const window& w, float* map) {
   for (long y = 0; y < 2 * w.out_height; ++y)
     for (long x = 2 * w.out_width; x < w.width; ++x) map[y * w.width + x] = 0;
@@ -128,7 +128,7 @@ void max_pairs_grad(const pool_grad_args& a) {
   const std::int32_t* index = a.index;
   float* out = static_cast<float*>(a.out);
   const auto step = twice_counting(all_lanes{});
-  // A position behind its map meets no pixel here; that there was one is noted lane by lane.
+  // A position past its map matches no pixel here; `beyond` records such positions lane by lane.
   const long plane = w.height * w.width;
   const ints last(static_cast<std::int32_t>(plane - 1 < 0x7fffffff ? plane - 1 : 0x7fffffff));
   auto beyond = ints(0);
@@ -143,7 +143,7 @@ void max_pairs_grad(const pool_grad_args& a) {
         const auto offset = place - step - ints(static_cast<std::int32_t>(2 * y * w.width + 2 * x));
         quads q;
         LAMINA_UNROLL for (int i = 0; i < 4; ++i) {
-          // The difference is zero where this pixel was the maximum; compared as integers, kept as a mask of bits.
+          // The difference is zero if this pixel was the maximum; compared as integers, used as a bit mask.
           const auto other = offset ^ ints(static_cast<std::int32_t>(i / 2 * w.width + i % 2));
           const auto hit = xsimd::select(other == ints(0), ints(-1), ints(0));
           q.at[i / 2][i % 2] = bits_as<float>(bits_as<std::int32_t>(gradient) & hit);
@@ -192,7 +192,7 @@ void average_pairs_grad(const pool_grad_args& a) {
   }
 }
 
-/// Without positions: tap by tap along a row of results.
+/// Maxima of a row of results without positions, tap by tap.
 template <class T> LAMINA_INLINE void max_row(const window& w, const T* in, const span& rows, T* out) {
   for (long x = 0; x < w.out_width; ++x) out[x] = -static_cast<T>(__builtin_inf());
   for (long i = rows.begin; i < rows.end; ++i)
@@ -316,7 +316,7 @@ template <class T> void average_any_grad(const pool_grad_args& a) {
   }
 }
 
-/// One result of a blocked map: any window. Four running results hide the latency of wide ones.
+/// One result of a blocked map, for any window. Four accumulators hide the latency of wide windows.
 template <class Begin, class Step> LAMINA_INLINE floats window_blocked(const float* in, long line, const span& rows,
                                                                        const span& columns, Begin begin, Step step) {
   floats part[4] = {begin(), begin(), begin(), begin()};
@@ -331,7 +331,7 @@ template <class Begin, class Step> LAMINA_INLINE floats window_blocked(const flo
   return step(step(part[0], part[1]), step(part[2], part[3]));
 }
 
-/// Results [first, last) of one row of a blocked map, whose windows are `Columns` wide and lie inside of the map.
+/// Results [first, last) of one row of a blocked map, with windows `Columns` wide that are inside the map horizontally.
 template <int Columns, class Begin, class Step, class End>
 LAMINA_INLINE void row_blocked(const window& w, const float* in, float* out, const span& rows, long first, long last,
                                Begin begin, Step step, End end) {
@@ -357,7 +357,7 @@ LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End
   const float* in = static_cast<const float*>(a.in);
   float* out = static_cast<float*>(a.out);
   const long maps = a.images * ((w.channels + lane_count - 1) / lane_count), line = w.width * lane_count;
-  // Results whose windows lie inside of the map along its rows.
+  // Results whose windows are inside the map horizontally.
   const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
       right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
   const bool narrow = w.kernel_w == 2 || w.kernel_w == 3;

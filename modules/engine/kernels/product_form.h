@@ -1,5 +1,5 @@
-// What the tiles of products are made of: how a number of A meets a register of B.  A step of a tile takes `numbers` neighbors
-// in K at once.
+// Product forms, the building blocks of tiles: how to multiply a number of A by a register of B.  A step of a tile
+// processes `numbers` neighbors in K at once.
 #pragma once
 #include <cstring>
 
@@ -12,7 +12,7 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Numbers as they are, one in a step.
+/// Unconverted numbers, one per step.
 template <class T> struct whole_numbers {
   using number = T;  // of sums
   using x = T;       // of A
@@ -26,7 +26,7 @@ template <class T> struct whole_numbers {
 };
 
 using float_bits = raw<std::uint32_t, width<float>>;
-/// The bits of the nearest bfloat16 numbers in the upper half of each lane, ties to even; NaN stays NaN.
+/// Rounds to bfloat16, with the result in the upper half of each lane; ties to even, NaN stays NaN.
 LAMINA_INLINE float_bits bfloat_bits(vec<float> v) {
   const auto bits = __builtin_bit_cast(float_bits, to_raw<float>(v));
   const float_bits nearest = bits + 0x7fffu + ((bits >> 16) & 1u), nan = bits | 0x400000u;
@@ -46,9 +46,9 @@ LAMINA_INLINE vec<float> bfloat_of(vec<float> pairs, int part) {
   return from_bits(part ? bits & 0xffff0000u : bits << 16);
 }
 
-/// Pairs of bfloat16 numbers whose products are added to sums in float32, one after the other: the second of a pair first, as
-/// the instruction of the other form does, so that both forms give the same bits where the set has a fused multiply-add.
-/// Numbers of A are rounded already, and kept as floats.
+/// Pairs of bfloat16 numbers, whose products are added to float32 sums one after the other: the second of a pair first,
+/// like `vdpbf16ps`, so that both forms give the same bits if the set has a fused multiply-add.  Numbers of A are
+/// already rounded and stored as floats.
 struct bfloat_floats {
   using number = float;
   using x = float;
@@ -59,7 +59,7 @@ struct bfloat_floats {
   LAMINA_INLINE static vec<float> rounded(vec<float> x) { return from_bits(bfloat_bits(x)); }
   LAMINA_INLINE static vec<float> plus(vec<float> sum, vec<float> x, vec<float> w) { return fma(x, w, sum); }
   LAMINA_INLINE static void put(float* to, vec<float> v) { store(to, from_bits(bfloat_bits(v))); }
-  /// `count` numbers, rounded, and a zero behind them where they are no whole pairs.
+  /// Rounds `count` numbers and appends a zero if the count is odd.
   LAMINA_INLINE static void round(const float* from, long count, float* to) {
     long i = 0;
     LAMINA_NO_UNROLL for (; i + width<float> <= count; i += width<float>) put(to + i, load(from + i));
@@ -70,8 +70,8 @@ struct bfloat_floats {
 };
 
 #if defined(__AVX512BW__)
-/// The same by `vdpbf16ps`, for machines of this set that have it.  Inline assembly: enabled for the compiler, it would be used
-/// in the other form, too.  Denormals count as zero.
+/// The same with `vdpbf16ps`, for processors that support it.  Inline assembly, because enabling the instruction for
+/// the compiler would leak it into the other form.  Denormals count as zero.
 struct bfloat_dots {
   using number = float;
   using x = std::uint16_t;
@@ -118,9 +118,9 @@ struct bfloat_dots {
 };
 #endif
 
-/// A number of packed weights, of which a lane holds `numbers`.
+/// Element type of packed weights; a lane holds `numbers` of them.
 template <class Form> using packed_number = std::conditional_t<Form::numbers == 1, typename Form::number, bfloat>;
-/// Steps of a tile over `k` numbers.
+/// Number of steps of a tile for `k` numbers.
 template <class Form> constexpr long steps_of(long k) { return (k + Form::numbers - 1) / Form::numbers; }
 
 }  // namespace LAMINA_KERNEL_SET

@@ -30,11 +30,11 @@ LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, floa
 // ---- linear
 // -----------------------------------------------------------------------------------------------------------
 
-/// Rows whose words are made together.
+/// Rows whose words are packed together.
 inline constexpr long rows_at_once = 48;
 
 template <class Form> struct linear_layout {
-  long words, panel, row;  // of a filter; bytes of a panel, its sums behind it, and of a row of words
+  long words, panel, row;  // words per filter; bytes of a panel, including its sums at the end, and of a row of words
   std::size_t rows, bytes;
   explicit linear_layout(long count, long columns, long depth)
       : words(parts_of(depth, Form::numbers)),
@@ -44,7 +44,7 @@ template <class Form> struct linear_layout {
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
 };
 
-/// The words of a panel from `word` on, one number at a time; adds to the sums of its columns.
+/// Packs the words [word, words) of a panel, one number at a time; adds to the sums of its columns.
 template <class Form> LAMINA_INLINE void pack_words(const quantized_linear_pack_args& a, long first, long word,
                                                     long words, std::int8_t* packed, std::int32_t* sums) {
   for (long k = word * Form::numbers; k < words * Form::numbers; ++k)
@@ -64,7 +64,7 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
     std::int8_t* packed = a.packed + p * to.panel;
     std::int32_t sums[panel_columns] = {};
     const long first = p * panel_columns;
-    long whole = a.columns - first >= panel_columns ? a.depth / numbers : 0;  // words without a border
+    long whole = a.columns - first >= panel_columns ? a.depth / numbers : 0;  // words without padding
     if (a.w_column == 1 && whole) {
       sums16 all{};
       for (long word = 0; word < whole; ++word) {
@@ -90,7 +90,7 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
   }
 }
 
-/// Calls each(row, rows, panel, panels, sums) for the rows of x, whose words are made in `memory`.
+/// Calls each(row, rows, panel, panels, sums) for the rows of x; packs their words in `memory`.
 template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_layout<Form>& has, long count,
                                                                   long columns, long depth, const std::int8_t* from_x,
                                                                   long x_row, const std::int8_t* packed,
@@ -122,7 +122,7 @@ LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std:
   return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 + o % panel_columns * 4);
 }
 
-/// What the zero point of the weights adds to each sum of a row, less that.
+/// Negated contribution of the zero point of the weights to the sums of each row.
 template <class Args> LAMINA_INLINE void less_w_zero_point(const Args& a, std::int32_t x_zero_point,
                                                            std::int32_t w_zero_point, std::int32_t* terms) {
   for (long i = 0; i < a.rows; ++i) {
@@ -165,7 +165,7 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
   const integer_linear_args a = args;
   const linear_layout<Form> has(a.rows, a.columns, a.depth);
   auto* memory = static_cast<std::int8_t*>(scratch);
-  auto* taken = reinterpret_cast<std::int32_t*>(memory);  // what the zero point of x adds to each sum, less that
+  auto* taken = reinterpret_cast<std::int32_t*>(memory);  // negated contribution of the zero point of x to each sum
   const std::int32_t zero_point = *a.x_zero_point + Form::shift;
   for (long o = 0; o < a.columns; ++o) taken[o] = less_zero_point(0, zero_point, weights_of<Form>(has, a.packed, o));
   for (long o = a.columns; o < panels_of(a.columns) * panel_columns; ++o) taken[o] = 0;
@@ -195,7 +195,7 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 // ---- convolutions ----------------------------------------------------------------------------------------------------
 
 template <class Form> inline constexpr bool has_depthwise_words = Form::numbers == 4 && this_isa == isa::avx512;
-/// How a convolution is computed, which decides how its weights are packed.
+/// Method of a convolution, which determines the layout of its packed weights.
 enum way { filters_in_lanes, pixels_in_lanes, by_floats = conv_order_of_floats, by_words };
 template <class Form> LAMINA_INLINE way way_of(const window& w) {
   if constexpr (has_depthwise_words<Form>)
@@ -254,7 +254,7 @@ template <class F> LAMINA_INLINE void both(const quantized_add_args& a, F f, std
 extern "C" {
 
 void LAMINA_KERNEL(quantize_f32)(const void* args, void*) noexcept {
-  const auto a = *static_cast<const quantize_args*>(args);  // copied: stores of bytes may change any memory
+  const auto a = *static_cast<const quantize_args*>(args);  // copied: byte stores may alias any memory
   const auto* in = static_cast<const float*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);
   for (long i = 0; i < a.outer; ++i)
@@ -278,7 +278,7 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     }
 }
 
-/// The kernels of a form, whose names end in `suffix`.
+/// Defines the kernels of a form, with names that end in `suffix`.
 #define LAMINA_QUANTIZED_FORM(Form, suffix)                                                                \
   void LAMINA_KERNEL(quantized_linear##suffix)(const void* args, void* scratch) noexcept {                 \
     linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                               \

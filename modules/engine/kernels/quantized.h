@@ -1,14 +1,14 @@
-// Tensors of int8 that stand for real numbers, value = (q - zero_point) * scale, and their products in integers.
+// Quantized int8 tensors, value = (q - zero_point) * scale, and their integer products.
 //
-// Sums are exact in int32, so every form of a product on every instruction set gives the same bits.
+// Sums are exact in int32, so every product form on every instruction set gives the same bits.
 #pragma once
 #include "conv.h"
 #include "kernels.h"
 
 namespace lamina::kernels {
 
-/// out = saturated(round(in / scale) + zero point), ties to even, NaN as 0; and back, out = (in - zero point) * scale.
-/// Seen as [outer, channels, inner] with a scale and a zero point for each channel.
+/// Quantize: out = saturated(round(in / scale) + zero point), ties to even, NaN as 0. Dequantize: out = (in - zero
+/// point) * scale.  Shapes: [outer, channels, inner] with a scale and a zero point for each channel.
 struct quantize_args {
   long outer, channels, inner;
   const void* in;
@@ -18,11 +18,11 @@ struct quantize_args {
 };
 
 /// How an int32 sum becomes an int8 result: saturated(round(sum * x_scale * w_scale / y_scale) + y_zero_point) within
-/// [low, high], which lies within [-128, 127]; ties to even.  All of it is operands of the net, read when it runs.
+/// [low, high], a subrange of [-128, 127]; ties to even.  The pointers are operands of the graph, read at run time.
 struct requantization {
   const float* x_scale;
   const float* w_scale;
-  const float* y_scale;  // of w: one, or one for each output channel
+  const float* y_scale;  // w_scale: one, or one for each output channel
   const std::int8_t* x_zero_point;
   const std::int8_t* y_zero_point;
   const std::int32_t* bias;  // for each output channel, in units of x_scale * w_scale; null: none
@@ -35,14 +35,14 @@ struct quantized_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
   long x_row;
-  const std::int8_t* packed;  // the weights as `linear_pack` wrote them
+  const std::int8_t* packed;  // weights, as written by `linear_pack`
   std::int8_t* y;
   long y_row;
   requantization to;
-  const std::int8_t* w_zero_point;  // read where `has_w_zero_point` is set; else 0
+  const std::int8_t* w_zero_point;  // read only if `has_w_zero_point`; else 0
   bool has_w_zero_point;
 };
-/// The weight of column c and position k of the sums lies at w[c * w_column + k * w_depth].
+/// The weight of column c and depth k is w[c * w_column + k * w_depth].
 struct quantized_linear_pack_args {
   long columns, depth, w_column, w_depth;
   const std::int8_t* w;
@@ -54,22 +54,22 @@ struct integer_linear_args {
   long rows, columns, depth;
   const std::int8_t* x;
   long x_row;
-  const std::int8_t* packed;  // the weights as `linear_pack` wrote them
+  const std::int8_t* packed;  // weights, as written by `linear_pack`
   std::int32_t* y;
   long y_row;
   const std::int8_t* x_zero_point;
-  const std::int8_t* w_zero_point;  // read where `has_w_zero_point` is set; else 0
+  const std::int8_t* w_zero_point;  // read only if `has_w_zero_point`; else 0
   bool has_w_zero_point;
 };
 
-/// Convolution in plain layout, images [first, first + count); padding stands for 0, which is x_zero_point. The channels of the window
-/// are those of the filters; images have a part of them, which filters read `repeats` times.
-/// Rows [first_row, first_row + rows) of their results. `conv_sums` reads nothing of `to` but x_zero_point, and writes int32.
+/// Convolution in plain layout, images [first, first + count), output rows [first_row, first_row + rows); padding is
+/// the value 0, that is x_zero_point. `w.channels` counts channels of the filters; images have 1 / `repeats` of them,
+/// which filters read `repeats` times. `conv_sums` reads only x_zero_point of `to` and writes int32.
 struct quantized_conv_args {
   window w;
   long first, count, first_row, rows, repeats;
   const std::int8_t* in;
-  const std::int8_t* packed;  // the weights as `conv_pack` wrote them
+  const std::int8_t* packed;  // weights, as written by `conv_pack`
   void* out;
   requantization to;
 };
@@ -80,10 +80,10 @@ struct quantized_conv_pack_args {
   std::int8_t* packed;
 };
 
-/// The order of packed filters that are floats.
+/// Value of `conv_order` for filters packed as floats.
 inline constexpr int conv_order_of_floats = 2;
 
-/// A form of the products; each has weights of its own.
+/// One form of the products; each packs weights in its own layout.
 struct quantized_products {
   kernel linear;     // args: quantized_linear_args
   kernel conv;       // args: quantized_conv_args
@@ -93,14 +93,14 @@ struct quantized_products {
   std::size_t (*conv_scratch_bytes)(const quantized_conv_args* args) noexcept;
   std::size_t (*linear_packed_bytes)(long columns, long depth) noexcept;
   std::size_t (*conv_packed_bytes)(const window* w) noexcept;
-  int (*conv_order)(const window* w) noexcept;  // of packed weights: windows of two orders cannot share them
+  int (*conv_order)(const window* w) noexcept;  // layout of packed weights: must match to share them
   kernel linear_pack;                           // args: quantized_linear_pack_args
   kernel conv_pack;                             // args: quantized_conv_pack_args
 };
 
 /// y = saturated(round((a - a_zero_point) (a_scale / y_scale) + (b - b_zero_point) (b_scale / y_scale)) + y_zero_point) within
 /// [low, high], each step in float32; ties to even.
-/// Row r of a and y begins at r * count, that of b at r * b_row; `b_step` 0: one number of b for the row.
+/// Row r of a and y begins at r * count, row r of b at r * b_row; `b_step` 0: the row of b is a single number.
 struct quantized_add_args {
   long rows, count, b_row, b_step;
   const std::int8_t *a, *b;
@@ -110,8 +110,8 @@ struct quantized_add_args {
   std::int32_t low, high;
 };
 
-/// y[i, o] = the sum over p of x[i, p] (q[o, p] - zero point) scale, for numbers q of 4 or 8 bits in blocks along p, each with a scale and
-/// a zero point.
+/// y[i, o] = the sum over p of x[i, p] (q[o, p] - zero point) scale, for q of 4 or 8 bits in blocks along p; each block
+/// has its own scale and zero point.
 struct block_linear_args {
   long rows, columns, depth, block, blocks;  // block: a multiple of 16
   const float* x;
@@ -130,41 +130,42 @@ struct quantized_table_args {
   std::int8_t* out;
 };
 
-/// saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point) over the positions of a window that lie
-/// in the map, each step in float32 but the sum; ties to even.  `count` as of `pool_args`.
+/// saturated(round((sum of x - x_zero_point) (x_scale / y_scale) / count) + y_zero_point) over the positions of a
+/// window inside the map; all steps in float32 but the sum; ties to even.  `count` is the number of positions, with
+/// padding if `pool_args::count_padding`.
 struct quantized_average_args {
   pool_args pool;  // of int8; without index
   const float *x_scale, *y_scale;
   const std::int8_t *x_zero_point, *y_zero_point;
 };
 
-/// c[i, j] = sum over l of a[i, l] b[l, j], which wraps; rows of c follow each other.
+/// c[i, j] = sum over l of a[i, l] b[l, j], wrapping on overflow; c is contiguous.
 struct integer_product_args {
   const void *a, *b;
   void* c;
   long m, n, k, a_row, a_column, b_row, b_column;
 };
-/// Products of integers, which wrap.
+/// Matrix products of integers; overflow wraps.
 struct integer_functions {
   kernel product[element_count];  // null but for integers; args: integer_product_args
 };
 LAMINA_FAMILY(integer_functions, integers);
 
-/// Images in blocks of 16 channels, [N, ceil(C / 16), H, W, 16], each number plus 128, as products take one operand. What is in the
-/// channels beyond C does not matter.
+/// Images in blocks of 16 channels, [N, ceil(C / 16), H, W, 16], each number plus 128 (unsigned, as VNNI takes one
+/// operand). Values in the channels beyond C are arbitrary.
 ///
-/// Convolution: images [first, first + count), blocks [first_block, first_block + blocks) of output channels, rows
-/// [first_row, first_row + rows) of their results.
+/// Convolution: images [first, first + count), blocks [first_block, first_block + blocks) of output channels, output
+/// rows [first_row, first_row + rows).
 struct quantized_blocked_args {
   window w;
   long first, count, first_block, blocks, first_row, rows;
-  long plain_in;  // `in` is in plain layout, and its numbers are as they are
+  long plain_in;  // `in` is in plain layout, without the 128
   const std::int8_t* in;
-  const std::int8_t* packed;  // the weights as `pack` wrote them
+  const std::int8_t* packed;  // weights, as written by `pack`
   std::int8_t* out;
   requantization to;
-  /// What is added to the results as `add` does it, the results being its a; null: nothing. Lies as `out`. The sum takes them as
-  /// numbers of a_scale and a_zero_point, whatever they were made with.
+  /// Addend in the layout of `out`, added as by `add` with the results as its a; null: none. The addition interprets
+  /// the results with a_scale and a_zero_point, whatever `to` has.
   const std::int8_t* b;
   const float *a_scale, *b_scale, *sum_scale;
   const std::int8_t *a_zero_point, *b_zero_point, *sum_zero_point;
@@ -177,37 +178,37 @@ struct quantized_blocked_pack_args {
   long plain_in;
 };
 struct quantized_blocked_functions {
-  /// 1 if this window can be run here.
+  /// 1 if this window is supported.
   int (*supports)(const window* w, int plain_in) noexcept;
   std::size_t (*scratch_bytes)(const quantized_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int plain_in) noexcept;
   kernel conv;          // args: quantized_blocked_args
   kernel pack;          // args: quantized_blocked_pack_args
   kernel average_pool;  // args: quantized_average_args
-  kernel add;           // args: quantized_add_args; two tensors that lie alike
+  kernel add;           // args: quantized_add_args; two tensors of the same shape
   kernel table;         // args: quantized_table_args
 };
 
 struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
-  /// The forms that this set can have; the fastest one that the machine has is `form()`.
+  /// The product forms of this set; `form()` returns the index of the fastest one that the processor supports.
   quantized_products products[2];
   int (*form)() noexcept;
   kernel average_pool;  // args: quantized_average_args
   kernel add;           // args: quantized_add_args
   kernel multiply;      // args: quantized_add_args: (a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)
-  kernel block_linear[2];  // of 4 and 8 bits. args: block_linear_args
+  kernel block_linear[2];  // [4, 8 bits]; args: block_linear_args
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
   kernel table;  // args: quantized_table_args
-  /// For the second form of the products; null where the set has none.
+  /// Uses the second product form; null if the set has none.
   const quantized_blocked_functions* blocked;
 };
 
 LAMINA_FAMILY(quantized_functions, quantized);
 
-/// What moves images of bytes, whatever they stand for; in blocks null where `quantized_functions::blocked` is.
+/// Kernels on int8 images that need no scale; blocked ones are null if `quantized_functions::blocked` is.
 struct byte_image_functions {
-  kernel max_pool, max_pool_blocked;  // args: pool_args; a window that lies in the padding altogether gives -128
+  kernel max_pool, max_pool_blocked;  // args: pool_args; a window entirely in the padding gives -128
   kernel to_blocked, from_blocked;    // args: reorder_args
 };
 LAMINA_FAMILY(byte_image_functions, byte_images);

@@ -1,5 +1,5 @@
-// Images of bytes in blocks of 16 channels, each number plus 128: words of four channels lie where products read them, and
-// the sums of 16 filters become 16 bytes of a pixel side by side. For machines of AVX-512 that have VNNI.
+// int8 images in blocks of 16 channels, each number plus 128: products read words of four channels in place, and the
+// sums of 16 filters become 16 contiguous bytes of a pixel. For processors with AVX-512 VNNI.
 #pragma once
 #include "quantized_conv.h"
 #include "quantized_pool.h"
@@ -14,7 +14,7 @@ namespace quantized {
 inline constexpr long block_channels = 16;
 inline constexpr int plus_128 = 128;
 
-/// How four registers of 16 sums become 64 bytes of a block: saturated(round(v) + zero point) within [low, high], NaN as `low`.
+/// Converts four registers of 16 sums to 64 bytes: saturated(round(v) + zero point) within [low, high], NaN as `low`.
 struct block_bytes {
   __m512 max;
   __m512i zero_point, low;
@@ -23,21 +23,21 @@ struct block_bytes {
       : max(_mm512_set1_ps(static_cast<float>(greatest - y_zero_point))),
         zero_point(_mm512_set1_epi16(static_cast<std::int16_t>(y_zero_point + plus_128))),
         low(_mm512_set1_epi8(static_cast<char>(least + plus_128))) {}
-  /// Numbers above the range are cut before they are rounded; those below it, and NaN, by instructions that saturate.
+  /// Clamps numbers above the range before rounding; saturating instructions clamp those below it, and NaN.
   LAMINA_INLINE __m512i rounded(__m512 v) const { return _mm512_cvtps_epi32(_mm512_min_ps(max, v)); }
-  /// From each register four lanes at a time: of one pixel, as `depthwise` has them.
+  /// Interleaves four lanes of each register, which belong to one pixel in `block_depthwise`.
   LAMINA_INLINE __m512i packed(__m512i a, __m512i b, __m512i c, __m512i d) const {
     const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero_point),
                   last = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero_point);
     return _mm512_max_epu8(_mm512_packus_epi16(first, last), low);
   }
-  /// One register after the other.
+  /// Concatenates the registers.
   LAMINA_INLINE __m512i in_order(__m512i a, __m512i b, __m512i c, __m512i d) const {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, packed(a, b, c, d));
   }
 };
-/// Some of four groups of 16 bytes.
+/// Stores the first `groups` of four groups of 16 bytes.
 LAMINA_INLINE void put_groups(std::int8_t* to, __m512i v, long groups) {
   if (groups >= 4) write(to, v);
   else _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1u << (4 * groups)) - 1), v);
@@ -46,7 +46,7 @@ LAMINA_INLINE __m512 numbers_of_block(const std::int8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(read<__m128i>(p)));
 }
 
-/// What results become when another tensor is added, each step as `quantized_add` does it.
+/// Adds another tensor to the results, with the same steps as `quantized_add`.
 struct added {
   float a_factor = 0, b_factor = 0, least = 0, a_zero_point = 0, b_zero_point = 0;
   block_bytes to{0, 0, 0};
@@ -67,7 +67,7 @@ struct added {
   }
 };
 
-/// Biases and factors of blocks of channels, as `factors_of` makes them. `sums_at(block)`: the sums of its weights.
+/// Biases and factors of channel blocks, as in `factors_of`. `sums_at(block)`: address of the sums of its weights.
 template <class Sums>
 LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::int8_t* memory, Sums sums_at) {
   auto* bias = reinterpret_cast<std::int32_t*>(memory);
@@ -88,21 +88,21 @@ LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::in
 
 // ---- products --------------------------------------------------------------------------------------------------------
 
-/// What the tiles of a convolution have in common.
+/// Common parameters of the tiles of a convolution.
 struct block_product {
   long words;
-  const long* at;  // where the words of a pixel lie
+  const long* at;  // offsets of the words of a pixel
   long panel_step;
   block_bytes to;
   added more;
-  bool far;  // whether the weights are more than what stays near: then those ahead are fetched while tiles are at work
+  bool far;  // whether the weights exceed the cache: then tiles prefetch the weights of later tiles
 };
-/// Whether the panels of a convolution are more than a part of the second cache.
+/// Whether the panels of a convolution exceed a part of L2.
 constexpr bool is_far(const window& w, long panel_step) { return panels_of(w.out_channels) * panel_step > 256 * 1024; }
-/// Words of a tile between which weights are fetched.
+/// Number of words of a tile between prefetches of weights.
 inline constexpr long words_between = 16;
 
-/// MR pixels, at most 8, of NV blocks of filters, which lie `out_step` apart. `b_at`: from a result to what is added to it.
+/// MR pixels, at most 8, of NV blocks of filters with stride `out_step`. `b_at`: offset from a result to its addend.
 template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_product& of, const std::int8_t* const* x,
                                                                    const std::int8_t* panel, const std::int32_t* bias,
                                                                    const float* factor, std::int8_t* out, long out_step,
@@ -153,7 +153,7 @@ template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_p
   }
 }
 
-/// Some pixels, at x[], of blocks of filters.
+/// Computes `pixels` pixels, with inputs at x[], for `blocks` blocks of filters.
 template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, long pixels, const std::int8_t* const* x,
                                                      long blocks, const std::int8_t* panel, const factors& by,
                                                      std::int8_t* out, long out_step, long b_at) {
@@ -174,12 +174,12 @@ template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, lo
   if (k < blocks) run(k, std::integral_constant<int, 1>());
 }
 
-/// Images in blocks: words are read where they lie, or from a copy with its padding.
+/// Layout of blocked images: words are read in place, or from a padded copy.
 struct block_layout {
-  static constexpr long band_bytes = 160 * 1024, pixels_at_once = 56;  // of them, maps of 7x7 whole
+  static constexpr long band_bytes = 160 * 1024, pixels_at_once = 56;  // includes a whole map of 7x7
   long channel_blocks, planes, words, panel_step;
   bool padded;
-  long band, pitch, rows, plane;  // rows of results; pixels of a row, and bytes of a block, of the copy or of the image
+  long band, pitch, rows, plane;  // output rows; pixels per row and bytes per block, of the copy or of the image
   std::size_t image, at, factors, bytes;
 
   block_layout(const window& w, long blocks) {
@@ -196,7 +196,7 @@ struct block_layout {
       const long bands = parts_of(all, band_bytes);
       band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);
       rows = (band - 1) * w.stride_h + span;
-      plane = (rows * pitch * 16 + 63) / 128 * 128 + 64;  // odd, so that blocks do not meet in the cache
+      plane = (rows * pitch * 16 + 63) / 128 * 128 + 64;  // an odd number of lines avoids cache conflicts
     }
     image = 0;
     at = padded ? whole_lines(channel_blocks * plane + 64) : 0;
@@ -205,7 +205,7 @@ struct block_layout {
   }
 };
 
-/// Rows [top, top + count) of a block of an image with what lies around them, which is `zero`.
+/// Copies rows [top, top + count) of a block of an image; padding is filled with `zero`.
 LAMINA_INLINE void copy_padded(const window& w, const std::int8_t* from, long top, long count, long pitch,
                                std::int8_t zero, std::int8_t* to) {
   const auto fill = [&](std::int8_t* p, long pixels) __attribute__((always_inline)) {
@@ -228,7 +228,7 @@ LAMINA_INLINE void copy_padded(const window& w, const std::int8_t* from, long to
   }
 }
 
-/// Rows [first, first + count) of results from the words of pixels, which lie `row_step` and `column_step` apart from `base` on.
+/// Computes output rows [first, first + count) from words of pixels at `base`; strides `row_step` and `column_step`.
 template <bool Added> LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_product& of,
                                                         const std::int8_t* base, long row_step, long column_step,
                                                         long first, long count, const std::int8_t* panel,
@@ -290,7 +290,7 @@ template <bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args
   }
 }
 
-/// Of images of few channels in plain layout.
+/// Convolution of images of few channels in plain layout.
 template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blocked_args& a, std::int8_t* memory) {
   using run = conv_run<by_fours, finish>;
   const window& w = a.w;
@@ -346,11 +346,11 @@ LAMINA_INLINE void pack_blocks(const quantized_blocked_pack_args& a) {
 
 // ---- depthwise -------------------------------------------------------------------------------------------------------
 
-/// Four taps of a row of the kernel at a time: bytes of four pixels are joined to words of a channel, in the lanes of four
+/// Four taps of a kernel row at a time: bytes of four pixels are combined to words of one channel, in the lanes of four
 /// registers, each with four channels of four results.
 struct block_depthwise_layout {
   static constexpr long band_bytes = 24 * 1024;
-  long groups, words, span, band, pitch, rows;  // groups of taps of a row; registers of words of a block
+  long groups, words, span, band, pitch, rows;  // groups of four taps per kernel row; registers of words per block
   std::size_t bytes;
 
   explicit block_depthwise_layout(const window& w) {
@@ -362,10 +362,10 @@ struct block_depthwise_layout {
     band = (band_bytes / (pitch * 16) - span) / w.stride_h + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
     rows = (band - 1) * w.stride_h + span;
-    // What the last results of a row read beyond it.
+    // Includes the bytes that the last results of a row read past it.
     bytes = whole_lines((rows * pitch + 8 * w.stride_w + w.kernel_w * w.dilation_w) * 16);
   }
-  /// Bytes of the packed weights of a block: words, and a sum for each channel.
+  /// Size in bytes of the packed weights of a block: words, and a sum for each channel.
   long packed() const { return words * 64 + 64; }
   static bool fits(const window& w) {
     return w.groups == w.channels && w.out_channels == w.channels && w.groups > 1 &&
@@ -390,7 +390,7 @@ LAMINA_INLINE void pack_block_depthwise(const quantized_blocked_pack_args& a) {
   }
 }
 
-/// Four pixels, Stride apart.
+/// Loads four pixels, Stride apart.
 template <int Stride, int Tap> LAMINA_INLINE __m512i four_pixels(const std::int8_t* p, long dilation) {
   if constexpr (Stride == 1) return read<__m512i>(p + Tap * dilation * 16);
   else {
@@ -405,7 +405,7 @@ template <int Stride, bool Added> struct block_depthwise_run {
   block_bytes to;
   added more;
 
-  /// Adds the products of the taps of `Taps` columns, four at most.
+  /// Adds the products of `Taps` taps of a kernel row, at most four.
   template <int Taps> LAMINA_INLINE void add(__m512i (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
     const __m512i a = four_pixels<Stride, 0>(p, w.dilation_w);
     const __m512i b = Taps > 1 ? four_pixels<Stride, (Taps > 1 ? 1 : 0)>(p, w.dilation_w) : a;
@@ -428,7 +428,7 @@ template <int Stride, bool Added> struct block_depthwise_run {
     else if (taps == 2) add<2>(s, p, weights);
     else add<1>(s, p, weights);
   }
-  /// A row of results; `from`: the first byte that the first one reads.
+  /// Computes a row of results; `from`: the first byte that the first result reads.
   template <bool Three> LAMINA_INLINE void row(const std::int8_t* from, long pitch, const std::int8_t* weights,
                                                const std::int32_t* bias, const float* factor, std::int8_t* out,
                                                long b_at) const {
@@ -458,7 +458,7 @@ template <int Stride, bool Added> struct block_depthwise_run {
         for (int v = 0; v < 4; ++v) s[v] = to.rounded(_mm512_mul_ps(_mm512_cvtepi32_ps(s[v]), f[v]));
         put_groups(results, to.packed(s[0], s[1], s[2], s[3]), pixels);
       } else {
-        // What is added lies pixel by pixel: its numbers are turned as the sums lie.
+        // The addend is stored pixel by pixel: transposes it to the order of the sums.
         alignas(64) std::int8_t other[64], turned[64];
         std::memcpy(other, results + b_at, static_cast<std::size_t>(pixels < 4 ? pixels : 4) * 16);
         for (int v = 0; v < 4; ++v)
@@ -523,7 +523,7 @@ template <bool Added> LAMINA_INLINE void any_blocked_conv(const quantized_blocke
   else block_conv<Added>(a, memory);
 }
 
-/// Between the layouts: blocks of 16 channels and 16 pixels are turned.
+/// Conversion from plain to blocked layout: transposes 16 channels by 16 pixels.
 LAMINA_INLINE void plain_to_blocks(const reorder_args& a) {
   const auto* in = static_cast<const std::int8_t*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);

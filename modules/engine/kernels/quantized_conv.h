@@ -1,9 +1,9 @@
-// Convolutions of bytes: a band of rows of the image is cut into words, with its padding; then filters stand in the
-// lanes, or pixels do where that takes fewer products.
+// int8 convolutions: a band of rows of the image is converted to words, with its padding; then the lanes are filters,
+// or pixels if that takes fewer products.
 //
-// A word holds neighboring channels, or neighboring taps of a row of the kernel where that leaves less of it empty.
-// Rows and columns lie by their remainders of the strides, so that a pixel of the result reads its words at
-// y * pitch + x of each tap: pixels of all rows are one line, with what padding adds between them.
+// A word holds neighboring channels, or neighboring taps of a kernel row if that wastes less of it.
+// Rows and columns are grouped by their remainders modulo the strides, so that an output pixel reads its words at
+// y * pitch + x of each tap: the pixels of all rows form one line, with the padding between rows.
 #pragma once
 #include "quantized_result.h"
 
@@ -13,21 +13,21 @@ namespace quantized {
 
 template <class Form> struct conv_layout {
   static constexpr long numbers = Form::numbers;
-  /// Bytes of the words of a band, about: they are read again for each panel of filters.
+  /// Approximate bytes of the words of a band, which are read again for each panel of filters.
   static constexpr long band_bytes = 160 * 1024;
-  /// Pixels whose addresses are found, and whose results are turned, together; and those of a line of results.
+  /// Pixels whose addresses are computed, and whose results are transposed, together; and pixels of a line of results.
   static constexpr long pixels_at_once = 48, line = 1024;
 
-  long channels, filters;  // of a group
+  long channels, filters;  // per group
   bool by_channels, pixels_in_lanes;
-  long planes, taps, words;   // words: of a filter
-  long phase, phases, rests;  // every `phase`-th remainder of columns is read, and the first ones of rows
-  long band, rows, pitch;     // rows of the result; rows of a remainder, and words of a row
-  long segment, plane, raw;   // words of a remainder of columns; bytes of a plane of words, and of bytes
-  long line_step;             // results of a line
+  long planes, taps, words;   // words: per filter
+  long phase, phases, rests;  // stored remainders: step and number of columns, number of rows
+  long band, rows, pitch;     // output rows; rows per remainder, words per row
+  long segment, plane, raw;   // words per remainder of columns; size in bytes of a plane of words, and of raw bytes
+  long line_step;             // results per line
   std::size_t image, raws, at, factors, results, bytes;
 
-  /// `to_blocks`: filters stand in the lanes, whose results become blocks of channels.
+  /// `to_blocks`: the lanes are filters, and the results channel blocks.
   explicit conv_layout(const window& w, bool to_blocks = false) {
     channels = w.channels / w.groups, filters = w.out_channels / w.groups;
     const long of_channels = parts_of(channels, numbers) * w.kernel_w,
@@ -40,7 +40,7 @@ template <class Form> struct conv_layout {
     const long span = (w.kernel_h - 1) * w.dilation_h + 1;
     phase = w.stride_w;
     for (long t = 1; t < taps; ++t)
-      for (long rest = column_of(w, t) % w.stride_w; rest;) {  // the greatest that divides all of them
+      for (long rest = column_of(w, t) % w.stride_w; rest;) {  // greatest common divisor
         const long next = phase % rest;
         phase = rest, rest = next;
       }
@@ -52,10 +52,10 @@ template <class Form> struct conv_layout {
     band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);
     rows = band - 1 + more;
     segment = rests * rows * pitch;
-    plane = (phases * segment * 4 + 63) / 128 * 128 + 64;  // odd, so that planes do not meet in the cache
+    plane = (phases * segment * 4 + 63) / 128 * 128 + 64;  // an odd number of lines avoids cache conflicts
     raw = static_cast<long>(whole_lines(segment * w.stride_w + numbers * w.dilation_w + 128));
 
-    // In half panels where a half is enough: that is what the tiles do.
+    // Counts half panels, because tiles use them if a half suffices.
     const long least = Form::lanes < 8 ? 8 : Form::lanes;
     pixels_in_lanes = !to_blocks && parts_of((w.out_height - 1) * pitch + w.out_width, least) * filters <=
                                         w.out_height * w.out_width * parts_of(filters, least);
@@ -69,9 +69,9 @@ template <class Form> struct conv_layout {
     const long max = pixels_in_lanes ? 8 * line_step : pixels_at_once * 2 * panel_columns;
     bytes = results + static_cast<std::size_t>(max) * sizeof(std::int32_t);
   }
-  /// Where a tap of a row of the kernel begins.
+  /// First input column of a tap of a kernel row.
   long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
-  /// Bytes of the packed weights of a group: words, and a sum for each filter.
+  /// Size in bytes of the packed weights of a group: words, and a sum for each filter.
   long packed_filters() const { return pixels_in_lanes ? words * filters * 4 : panels_of(filters) * panel_step(); }
   long panel_step() const { return words * panel_columns * numbers + panel_columns * 4; }
   long packed_bytes() const {
@@ -111,7 +111,7 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
   }
 }
 
-/// One group of one image. `Result` says what sums become.
+/// One group of one image. `Result` converts sums to results.
 template <class Form, class Result> struct conv_run {
   static constexpr long numbers = Form::numbers;
   using number = typename Result::number;
@@ -120,7 +120,7 @@ template <class Form, class Result> struct conv_run {
   conv_layout<Form> has;
   long channels;  // of the group in the image
   std::int8_t* scratch;
-  std::int8_t zero;             // what padding holds
+  std::int8_t zero;             // value of padding
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
   const std::int8_t* packed;
   number* out;
@@ -131,7 +131,7 @@ template <class Form, class Result> struct conv_run {
   const long* at() const { return reinterpret_cast<const long*>(scratch + has.at); }
   std::int8_t* image() const { return scratch + has.image; }
 
-  /// Rows of a channel from `top`, with their padding, by their remainders: where they are if they lie so.
+  /// Padded rows of a channel from `top` on, grouped by remainder; in place if the image already has that layout.
   LAMINA_INLINE const std::int8_t* raw(long channel, long top, long used, long which) const {
     const std::int8_t* from = in + (channel < channels ? channel : channel - channels) * w.height * w.width;
     if (w.width == has.pitch * w.stride_w && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
@@ -149,7 +149,7 @@ template <class Form, class Result> struct conv_run {
     }
     return all;
   }
-  /// The words that rows [first, first + count) of the result read.
+  /// Packs the words that output rows [first, first + count) read.
   LAMINA_INLINE void cut_band(long first, long count) const {
     const long top = first * w.stride_h - w.pad_h,
                used = (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
@@ -175,7 +175,7 @@ template <class Form, class Result> struct conv_run {
     }
   }
 
-  /// Results of `count` pixels of the line, for some of the filters.
+  /// Computes `count` pixels of the line for some filters.
   template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters,
                                                       number* to, long step) const {
     alignas(64) std::int32_t sums[max_sums<Form>];
@@ -222,7 +222,7 @@ template <class Form, class Result> struct conv_run {
     run(std::integral_constant<int, whole<Form>>());
   }
 
-  /// Results of 16 filters, pixel by pixel, become rows of pixels.
+  /// Transposes results of 16 filters, stored pixel by pixel, to rows of pixels.
   LAMINA_INLINE void put_turned(const number* block, number* plane, long filters, long pixels) const {
     numbers16 v[16];
     for (long p = 0; p < pixels; p += 16) {
@@ -271,7 +271,7 @@ template <class Form, class Result> struct conv_run {
   }
 };
 
-/// Padding, and where the words of a pixel lie.
+/// Fills padding and the offsets of the words of a pixel.
 template <class Form> LAMINA_INLINE void prepare_scratch(const conv_layout<Form>& has, const window& w,
                                                          std::int8_t zero, std::int8_t* memory) {
   std::memset(memory + has.raws, zero, has.at - has.raws);

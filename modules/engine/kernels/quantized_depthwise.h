@@ -1,5 +1,5 @@
-// Convolutions of bytes in which each filter reads one channel. Sums of so few products are exact in float32, where a tap is one
-// multiplication for a register of pixels, however wide; a band of rows is converted with its padding, less its zero point.
+// Depthwise int8 convolutions. Sums of so few products are exact in float32, where a tap is one multiplication for a
+// register of pixels of any width; a band of rows is converted with its padding, minus the zero point.
 #pragma once
 #include "quantized_result.h"
 
@@ -7,13 +7,13 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// Rows and columns lie by their remainders of the strides, so that results of all rows are one line of pixels: that of row y
-/// and column x is at y * pitch + x. Neighboring rows share what padding they have between them where the stride is 1.
+/// Rows and columns are grouped by their remainders modulo the strides, so that the results of all rows form one line
+/// of pixels: row y, column x is at y * pitch + x. With stride 1, neighboring rows share the padding between them.
 struct line_layout {
   static constexpr long band_bytes = 24 * 1024, slack = 5 * 16;
-  static constexpr int together = this_isa == isa::sse2 ? 2 : 4;  // registers of 16 pixels whose sums are made at once
-  long span, more, pitch;  // rows that a result reads; columns of padding on the right; results of a row
-  long rests, band, rows;  // remainders of rows; rows of results at a time, and of each remainder that they read
+  static constexpr int together = this_isa == isa::sse2 ? 2 : 4;  // registers of 16 pixels that are summed together
+  long span, more, pitch;  // rows that a result reads; padding columns on the right; results per row of the line
+  long rests, band, rows;  // remainders of rows; output rows at a time, and rows of each remainder that they read
 
   line_layout(const window& w, long bytes_of_pixel)
       : span((w.kernel_h - 1) * w.dilation_h + 1),
@@ -30,7 +30,7 @@ struct line_layout {
   std::size_t line_bytes() const { return whole_lines((band * pitch + slack) * 4); }
 };
 
-/// The line of results of `count` rows in tiles of registers: tile<V>(first pixel).
+/// Calls tile<V>(first pixel) for tiles of V registers along the line of results of `count` rows.
 template <class Tile> LAMINA_INLINE void tiles_of_line(const line_layout& has, const window& w, long count, Tile tile) {
   constexpr int max = line_layout::together;
   const long pixels = (count - 1) * has.pitch + w.out_width;
@@ -41,8 +41,8 @@ template <class Tile> LAMINA_INLINE void tiles_of_line(const line_layout& has, c
   if (p < pixels) tile.template operator()<1>(p);
 }
 
-/// A band of rows of a channel after the other: cut(channel, first row, rows, whether there are several), then for each filter
-/// of the channel filter(filter, rows, its results, how many of them are this part's).
+/// For each band of rows of each channel, calls cut(channel, first row, rows, whether there are several bands), then
+/// for each filter of the channel filter(filter, rows, results, number of results that belong to this part).
 template <class Number, class Cut, class Filter>
 LAMINA_INLINE void each_band(const quantized_conv_args& a, const line_layout& has, Cut cut, Filter filter) {
   const window& w = a.w;
@@ -60,7 +60,7 @@ LAMINA_INLINE void each_band(const quantized_conv_args& a, const line_layout& ha
 }
 
 struct depthwise_layout : line_layout {
-  long segment;  // floats of a remainder of columns
+  long segment;  // floats per remainder of columns
   std::size_t at, line, bytes;
 
   explicit depthwise_layout(const window& w) : line_layout(w, 4), segment(rests * rows * pitch) {
@@ -68,16 +68,16 @@ struct depthwise_layout : line_layout {
     line = at + whole_lines(w.kernel_h * w.kernel_w * 8);
     bytes = line + line_bytes();
   }
-  /// Whether a convolution is one of these, with sums that are exact. Many filters of one channel are better off together.
+  /// Whether a convolution is depthwise with exact sums. Many filters per channel are faster with the general kernel.
   static bool fits(const window& w) {
     return w.groups == w.channels && w.out_channels <= 2 * w.channels && w.kernel_h * w.kernel_w <= 512 &&
            w.stride_w <= 4 && w.width <= 4096;
   }
-  /// The taps of a filter.
+  /// Number of taps of a filter.
   static long packed(const window& w) { return w.kernel_h * w.kernel_w; }
 };
 
-/// 16 bytes, every `Stride`-th one from p on; beyond `end` any.
+/// 16 bytes from p on, every `Stride`-th one; arbitrary values past `end`.
 template <int Stride> LAMINA_INLINE bytes16 bytes_inside(const std::int8_t* p, const std::int8_t* end) {
   std::int8_t last[16 * Stride];
   if (end - p < 16 * Stride) {
@@ -101,7 +101,7 @@ template <class Result> struct depthwise_run {
   std::int32_t zero;
   Result finished;
 
-  /// A row of one remainder: `count` columns that lie Stride apart; zeros behind them, up to a register.
+  /// Converts a row of one remainder: `count` columns, Stride apart, then zeros up to a whole register.
   template <int Stride> LAMINA_INLINE void convert_row(const std::int8_t* from, float* to, long count) const {
     constexpr ints lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const floats zero_point(static_cast<float>(zero));
@@ -111,8 +111,8 @@ template <class Result> struct depthwise_run {
       write(to + x, __builtin_bit_cast(ints, v) & inside);
     }
   }
-  /// Rows of a map that rows [first, first + count) of the results read. What is left and right of them stays 0.
-  /// What a row writes behind itself is the beginning of the next one, which is written later.
+  /// Converts the rows of a map that output rows [first, first + count) read. Padding on the left and right stays 0.
+  /// A row may write past its end into the next one, which is written later.
   LAMINA_INLINE void convert(const std::int8_t* in, long first, long count, bool bands) const {
     const long top = first * w.stride_h - w.pad_h, used = (count - 1) * w.stride_h + has.span;
     const long stride = w.stride_w, width = w.width, pad = w.pad_w;
@@ -158,8 +158,7 @@ template <class Result> struct depthwise_run {
             finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor));
     }
   }
-  /// Rows [first, first + count) of the results of a filter, from the rows at hand; `room`: numbers from `out` on that are this
-  /// part's.
+  /// Computes `count` output rows of a filter from the current band; `room`: numbers from `out` on that are writable.
   LAMINA_INLINE void filter(long count, const float* taps, number* out, long room, const std::int32_t* bias,
                             const float* factor) const {
     tiles_of_line(has, w, count, [&]<int V>(long p) __attribute__((always_inline)) { tile<V>(p, taps, bias, factor); });

@@ -1,5 +1,5 @@
-// Convolutions of bytes in which each filter reads one channel, four taps of a row at a time: words of neighboring bytes of a
-// band of rows are cut out of a register by two permutations. The same sums as those of quantized_depthwise.h, as integers.
+// Depthwise int8 convolutions, four taps of a row at a time: two permutations extract words of neighboring bytes of a
+// band of rows from a register. The same sums as in quantized_depthwise.h, in integers.
 #pragma once
 #include "quantized_depthwise.h"
 
@@ -7,7 +7,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// The result of row y and column x reads from (y * pitch + x) * stride_w on.
+/// The result at row y, column x reads from byte (y * pitch + x) * stride_w on.
 struct depthwise_words_layout : line_layout {
   long row, words;  // bytes of a row; words of a row of the kernel
   std::size_t at, line, bytes;
@@ -18,11 +18,11 @@ struct depthwise_words_layout : line_layout {
     line = at + whole_lines(w.kernel_h * words * 8);
     bytes = line + line_bytes();
   }
-  /// Whether four neighboring results read no more than 16 bytes for a word.
+  /// Whether four neighboring results read at most 16 bytes for a word.
   static bool fits(const window& w) {
     return depthwise_layout::fits(w) && 3 * (w.stride_w + (w.kernel_w > 1 ? w.dilation_w : 0)) <= 15;
   }
-  /// Words of a filter, behind which its sum lies.
+  /// Words of a packed filter, including its sum at the end.
   static long packed(const window& w) { return w.kernel_h * parts_of(w.kernel_w, 4) + 1; }
 };
 
@@ -61,8 +61,8 @@ template <class Result> struct depthwise_words_run {
   LAMINA_INLINE void fill(std::int8_t* to, long count) const {
     std::memset(to, padding, static_cast<std::size_t>(count));
   }
-  /// Rows of a map that rows [first, first + count) of the results read. What is left and right of them stays padding.
-  /// What a row writes behind itself is the beginning of the next one, which is written later.
+  /// Copies the rows of a map that output rows [first, first + count) read. Padding on the left and right stays.
+  /// A row may write past its end into the next one, which is written later.
   LAMINA_INLINE void cut(const std::int8_t* in, long first, long count, bool bands) const {
     constexpr bytes16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const long top = first * w.stride_h - w.pad_h, used = (count - 1) * w.stride_h + has.span, width = w.width;
@@ -81,7 +81,7 @@ template <class Result> struct depthwise_words_run {
       }
     }
   }
-  /// 16 words: bytes s * i + t * dilation of each result i, of which four neighboring ones lie in 16 bytes.
+  /// Extracts 16 words: bytes s * i + t * dilation for each result i; those of four neighboring results span 16 bytes.
   struct cutter {
     __m512i quarters, places;
     LAMINA_INLINE explicit cutter(const window& w) {
@@ -120,8 +120,7 @@ template <class Result> struct depthwise_words_run {
             finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor));
     }
   }
-  /// Rows [first, first + count) of the results of a filter, from the rows at hand; `room`: numbers from `out` on that are this
-  /// part's.
+  /// Computes `count` output rows of a filter from the current band; `room`: numbers from `out` on that are writable.
   LAMINA_INLINE void filter(const cutter& cut_out, long count, const std::int32_t* taps, number* out, long room,
                             const std::int32_t* bias, const float* factor) const {
     const long step = 16 * w.stride_w;

@@ -1,4 +1,4 @@
-// Maxima and averages of bytes over windows, in plain layout.
+// Max and average pooling of int8 in plain layout.
 #pragma once
 #include "quantized_result.h"
 
@@ -6,7 +6,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// One map without indices, of any window: row by row, tap by tap.
+/// Max pool of one map without indices, for any window: row by row, tap by tap.
 LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t* out) {
   for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
     std::memset(out, -128, static_cast<std::size_t>(w.out_width));
@@ -25,7 +25,7 @@ LAMINA_INLINE void pool_map(const window& w, const std::int8_t* in, std::int8_t*
   }
 }
 
-/// Of strides 1 and 2, and rows that fit: the rows of a window joined in a line with its padding, then neighbors.
+/// Max pool with stride 1 or 2 and rows that fit: combines the rows of a window in a padded line, then neighbors.
 inline constexpr long max_line = 512;
 template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std::int8_t* in, std::int8_t* out) {
   alignas(64) std::int8_t line[max_line + 64];
@@ -54,8 +54,8 @@ template <long Stride> LAMINA_INLINE void pool_lines(const window& w, const std:
   }
 }
 
-/// Windows of 2 x 2 side by side in a map of a row or more: rows joined, then neighbors, 16 results at a time.  What
-/// is read behind a row, and written behind its results, ends with the maps.
+/// Max pool of 2 x 2 windows with stride 2: combines rows, then neighbors, 16 results at a time.  Reads and writes past
+/// a row stay inside the maps.
 LAMINA_INLINE void pool_pairs(const window& w, const std::int8_t* in, std::int8_t* out, const std::int8_t* in_end,
                               const std::int8_t* out_end) {
   const auto joined = [](const std::int8_t* top, const std::int8_t* bottom) __attribute__((always_inline)) {
@@ -116,7 +116,7 @@ LAMINA_INLINE void max_pool(const pool_args& a) {
   }
 }
 
-/// Part of a window: what lies in the map, and with the padding.
+/// Range of a window inside the map along one axis, and its extent including padding.
 struct pool_span {
   long begin, end, padded;
   LAMINA_INLINE pool_span(long at, long stride, long pad, long kernel, long size, long more) {
@@ -126,7 +126,7 @@ struct pool_span {
   }
 };
 
-/// What all averages need.
+/// Common parameters of average pooling.
 struct average_run {
   window w;
   long maps;
@@ -142,7 +142,7 @@ struct average_run {
         static_cast<float>(sum - inside * x_zero_point) * ratio / static_cast<float>(counted > 0 ? counted : 1);
     return finished_number(mean, -128, 127, y_zero_point);
   }
-  /// One result after the other.
+  /// Computes one result after the other.
   LAMINA_INLINE void each() const {
     const std::int8_t* from = in;
     std::int8_t* to = out;
@@ -162,7 +162,7 @@ struct average_run {
         }
       }
   }
-  /// Parts of rows of results, tap by tap.
+  /// Computes parts of output rows, tap by tap.
   static constexpr long part = 64;
   LAMINA_INLINE void parts() const {
     for (long begin = 0; begin < w.out_width; begin += part) {

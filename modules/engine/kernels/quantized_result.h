@@ -1,4 +1,4 @@
-// From the int32 sums of a product to int8 results.
+// Requantization of the int32 sums of a product to int8 results.
 #pragma once
 #include "quantized_words.h"
 
@@ -6,7 +6,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// Ties to even for |x| < 2^22, without a rounding instruction, which SSE2 lacks.
+/// Rounds to nearest, ties to even, for |x| < 2^22, without a rounding instruction, which SSE2 lacks.
 LAMINA_INLINE float rounded(float x) { return (x + 12582912.f) - 12582912.f; }
 
 /// saturated(round(v) + zero point) within [low, high], NaN as `low`.
@@ -17,21 +17,21 @@ LAMINA_INLINE std::int8_t finished_number(float v, std::int32_t low, std::int32_
   return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + zero_point);
 }
 
-/// Biases, with what the zero point of x adds to each sum taken away, and factors, of each output channel.
+/// Factor of each output channel, and bias minus the contribution of the zero point of x to each sum.
 struct factors {
   const std::int32_t* bias;
   const float* factor;
 };
-/// Bytes of memory that is lent to them.
+/// Bytes of memory for the factors of `channels`.
 constexpr std::size_t factor_bytes(long channels) { return 2 * whole_lines(panels_of(channels) * panel_columns * 4); }
 
-/// Sums wrap, as unsigned numbers do.
+/// bias - zero_point * weights, with wraparound.
 LAMINA_INLINE std::int32_t less_zero_point(std::int32_t bias, std::int32_t zero_point, std::int32_t weights) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(bias) -
                                    static_cast<std::uint32_t>(zero_point) * static_cast<std::uint32_t>(weights));
 }
 
-/// `weights_of(o)`: the sum of the weights of a channel.
+/// `weights_of(o)` returns the sum of the weights of channel o.
 template <class Form, class Result, class Weights>
 LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* memory, Weights weights_of) {
   auto* bias = static_cast<std::int32_t*>(memory);
@@ -45,7 +45,7 @@ LAMINA_INLINE factors factors_of(const requantization& to, long channels, void* 
   return {bias, factor};
 }
 
-/// What a result in int8 takes of its operands.
+/// Factors and biases of an int8 result.
 struct bytes_result {
   using number = std::int8_t;
   using numbers16 = bytes16;
@@ -55,7 +55,7 @@ struct bytes_result {
   static std::int32_t bias_of(const requantization& to, long o) { return to.bias ? to.bias[o] : 0; }
 };
 
-/// Sums as they are.
+/// int32 results: the sums themselves.
 struct sums_result {
   using number = std::int32_t;
   using numbers16 = sums16;
@@ -70,22 +70,22 @@ struct sums_result {
   }
 };
 
-/// Rows of results that lie `pitch` apart in a line become rows of a map, of which `room` numbers from `to` on may be written.
+/// Copies rows with stride `pitch` in a line to contiguous rows of a map; may write only `room` numbers from `to` on.
 template <class V, class T>
 LAMINA_INLINE void rows_of_line(const T* line, long pitch, T* to, long width, long rows, long room) {
   for (long r = 0; r < rows; ++r, line += pitch, to += width, room -= width) {
     if (room < width + 16) copy(to, line, width);
-    else  // what is written behind a row is the beginning of the next one
+    else  // writes past a row into the next one, which overwrites the excess
       for (long x = 0; x < width; x += 16) write(to + x, read<V>(line + x));
   }
 }
 
-// How 16 sums become bytes, with a bias and a factor for each of them, or one for all.  Held in registers: stores of
-// bytes may change any memory.
+// Converts 16 sums to bytes, with a bias and a factor for each of them, or one for all.  Its state stays in registers,
+// because byte stores may alias any memory.
 #if defined(__SSE2__)
 
-/// Numbers above the range are cut before they are rounded, those below it (and NaN, which the conversion makes the
-/// least number) by instructions that saturate.
+/// Clamps numbers above the range before rounding; saturating instructions clamp numbers below it, and NaN, which
+/// converts to the smallest integer.
 struct finish : bytes_result {
 #if defined(__AVX512BW__)
   using floats = __m512;

@@ -1,4 +1,4 @@
-// What a function makes of bytes, from a table of all results.
+// A function on bytes as a table of all results.
 #pragma once
 #include "quantized_words.h"
 
@@ -6,13 +6,13 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// out = table[in + 128]; `shifted`: of numbers plus 128 on both sides.
+/// out = table[in + 128]; `shifted`: input and output are stored plus 128.
 LAMINA_INLINE void look_up(const quantized_table_args& a, bool shifted) {
   const auto flip_in = static_cast<std::uint8_t>(shifted ? 0 : 128),
              flip_out = static_cast<std::uint8_t>(128 - flip_in);
   long i = 0;
 #if defined(__AVX512BW__)
-  // Two neighbors of the table are a word, 128 words four registers.
+  // Two neighboring table entries form a 16-bit word; 128 words fill four registers.
   const auto part = [&](int k) __attribute__((always_inline)) { return read<__m512i>(a.table + 64 * k); };
   const __m512i first = part(0), second = part(1), third = part(2), fourth = part(3), one = _mm512_set1_epi16(1),
                 half = _mm512_set1_epi16(128);

@@ -1,8 +1,8 @@
-// Products of bytes, in integers: how operands are cut into words, and tiles of sums.
+// Integer products of int8: packing of operands into words, and tiles of sums.
 //
-// A word has 32 bits and holds numbers that are neighbors in K: two of 16 bits, or four bytes.  A tile multiplies the
-// words of a few rows, each for all lanes, with registers of words; so a sum of K needs no sum across lanes.  Filters
-// stand in the lanes, 16 in a panel, [K words][16], or pixels of a row of the result do.
+// A word has 32 bits and holds neighbors in K: two numbers of 16 bits, or four bytes.  A tile multiplies words of a few
+// rows, broadcast to all lanes, by registers of words, so that a sum over K needs no reduction across lanes.  The lanes
+// are filters, 16 in a panel, [K words][16], or pixels of an output row.
 #pragma once
 #include <cstring>
 
@@ -19,7 +19,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-/// Filters that lie side by side in packed weights.
+/// Filters per panel of packed weights.
 inline constexpr long panel_columns = 16;
 constexpr long parts_of(long all, long each) { return (all + each - 1) / each; }
 constexpr long panels_of(long columns) { return parts_of(columns, panel_columns); }
@@ -34,7 +34,7 @@ template <class V> LAMINA_INLINE V read(const void* p) {
   return v;
 }
 template <class V> LAMINA_INLINE void write(void* p, V v) { std::memcpy(p, &v, sizeof v); }
-/// sum + a b, in one step where the set has it.
+/// sum + a b, fused if the set supports it.
 template <class V> LAMINA_INLINE V plus_product(V sum, V a, V b) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_elementwise_fma(a, b, sum);
@@ -43,13 +43,13 @@ template <class V> LAMINA_INLINE V plus_product(V sum, V a, V b) {
 #endif
 }
 
-/// Byte 0, 2 and so on of 32.
+/// Bytes 0, 2, 4, ... of 32.
 LAMINA_INLINE bytes16 even_bytes(const std::int8_t* p) {
   const auto all = read<bytes<32>>(p);
   return __builtin_shufflevector(all, all, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
 
-/// Copies few bytes; ranges do not overlap.
+/// Copies a few bytes; the ranges must not overlap.
 LAMINA_INLINE void copy_bytes(std::int8_t* to, const std::int8_t* from, long n) {
   const auto ends = [&]<class V>(V) __attribute__((always_inline)) {
     const V first = read<V>(from), last = read<V>(from + n - static_cast<long>(sizeof(V)));
@@ -73,13 +73,13 @@ LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
   write(all, v);
   copy_bytes(to, all, count);
 }
-/// The first of 16 bytes.
+/// Stores the first `count` of 16 bytes.
 LAMINA_INLINE void put(std::int8_t* to, bytes16 v, long count) {
   if (count >= 16) write(to, v);
   else put_part(to, v, count);
 }
 using sums16 = std::int32_t __attribute__((ext_vector_type(16)));
-/// The first of 16 sums.
+/// Stores the first `count` of 16 sums.
 LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
   if (count >= 16) return write(to, v);
   std::int32_t all[16];
@@ -90,8 +90,8 @@ LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
 // ---- forms
 // ------------------------------------------------------------------------------------------------------------
 
-// What a form of products is made of.  `x` is the operand that has a zero point, `shift` is what it adds to each number of
-// it; filters have none.
+// Product forms.  `x` is the operand with a zero point; filters have none. `shift` is the constant that a form adds to
+// each number of x.
 
 #if defined(__AVX512BW__) || defined(__aarch64__)
 inline constexpr int registers = 32;
@@ -99,7 +99,7 @@ inline constexpr int registers = 32;
 inline constexpr int registers = 16;
 #endif
 
-/// Two numbers of 16 bits, whose products are added.
+/// Words of two 16-bit numbers, whose products are added.
 struct by_pairs {
   static constexpr int numbers = 2, shift = 0, registers_of_sums = this_isa == isa::neon64 ? 2 : 1;
   static constexpr std::int8_t flip = 0;
@@ -135,7 +135,7 @@ struct by_pairs {
   using vector = int16x8_t;
   struct sums {
     int32x4_t first, last;
-  };  // neighbors are added at the end
+  };  // pairwise added at the end
   LAMINA_INLINE static sums none() { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
   LAMINA_INLINE static vector everywhere(const void* p) {
     return vreinterpretq_s16_s32(vdupq_n_s32(read<std::int32_t>(p)));
@@ -160,8 +160,8 @@ struct by_pairs {
 
 #if defined(__AVX2__)
 
-/// Four bytes, those of x unsigned.  For machines that have VNNI, in registers of this set; it stands in the text of the
-/// assembler, as the compiler would put its instructions in the other form, too, where it may.
+/// Words of four bytes, unsigned in x.  For processors with VNNI in registers of this set. VNNI through inline asm:
+/// enabling it for the compiler would leak it into the other form.
 struct by_fours {
   static constexpr int numbers = 4, shift = 128, registers_of_sums = 1;
   static constexpr std::int8_t flip = -128;
@@ -200,24 +200,24 @@ struct by_fours {
 
 #endif
 
-/// Vectors that a panel of 16 lanes is.
+/// Vectors per panel of 16 lanes.
 template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
-/// The rows that a tile may have, at most: sums, the vectors of a step, a word and a product stay in registers.
+/// Maximum rows of a tile, so that sums, the vectors of a step, a word and a product stay in registers.
 template <class Form> constexpr int max_rows(int vectors) {
   const int rows = (registers - vectors - 2) / (vectors * Form::registers_of_sums);
-  const int max = registers == 32 ? 8 : 6;  // each has an address
+  const int max = registers == 32 ? 8 : 6;  // limited by the addresses of rows
   return rows < max ? rows : max;
 }
 
 // ---- tiles
 // ------------------------------------------------------------------------------------------------------------
 
-/// Numbers from the sums of one row to those of the next.
+/// Stride of the rows of sums.
 template <class Form, int NV> inline constexpr int row_of_sums =
     NV < whole<Form> ? static_cast<int>(panel_columns) : NV * Form::lanes;
 template <class Form> inline constexpr int max_sums = 8 * 2 * static_cast<int>(panel_columns);
 
-/// Calls each(k) for all k; few sums leave registers for two steps at a time.
+/// Calls each(k) for all k; with few sums, two steps per iteration.
 template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) {
   long k = 0;
   if constexpr (Sums <= 4) LAMINA_NO_UNROLL
@@ -226,8 +226,8 @@ template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) 
   for (; k < words; ++k) each(k);
 }
 
-/// Sums of MR rows of x for the filters of NV vectors.  `at`: where the words of a row lie behind its address, in
-/// bytes; none: one behind the other.
+/// Sums of MR rows of x for the filters of NV vectors.  `at`: byte offsets of the words of a row if `Scattered`; else
+/// the words are contiguous.
 template <class Form, int MR, int NV, bool Scattered>
 LAMINA_APART void filter_tile(long words, const long* at, const std::int8_t* const* x, const std::int8_t* panel,
                               long panel_step, std::int32_t* sums) {
@@ -261,7 +261,7 @@ LAMINA_APART void filter_tile(long words, const long* at, const std::int8_t* con
   }
 }
 
-/// Sums of MR filters, [K words][of `filter_step` bytes], for the words of NV vectors of x.
+/// Sums of MR filters, [K words] with stride `filter_step` in bytes, for the words of NV vectors of x.
 template <class Form, int MR, int NV> LAMINA_APART void pixel_tile(long words, const long* at, const std::int8_t* x,
                                                                    const std::int8_t* filter, long filter_step,
                                                                    std::int32_t* sums) {
@@ -290,14 +290,14 @@ template <class Form, int MR, int NV> LAMINA_APART void pixel_tile(long words, c
   }
 }
 
-/// Calls run<1>(), run<2>() and so on: that of `rows`.
+/// Calls run<rows>(), `rows` from 1 to `Most`.
 template <int Most, class Run> LAMINA_INLINE void with_rows(int rows, Run run) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
     (void)((rows == I + 1 && (run.template operator()<I + 1>(), true)) || ...);
   }(std::make_integer_sequence<int, Most>());
 }
 
-/// Calls each(first, count) for parts of at most `max` that share `all` evenly.
+/// Calls each(first, count) for nearly equal parts of `all`, of at most `max`.
 template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each each) {
   const long parts = all <= max ? 1 : parts_of(all, max), least = parts == 1 ? all : all / parts;
   long longer = all - least * parts;
@@ -308,8 +308,8 @@ template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each eac
   }
 }
 
-/// Calls each(row, rows, panel, panels, sums of panels * 16) for the rows x[] of x and the filters of packed panels,
-/// `columns` in number.
+/// Calls each(row, rows, panel, panels, sums) for tiles of the rows x[] and `columns` filters in packed panels; a row
+/// of sums has panels * 16 numbers.
 template <class Form, bool Scattered, class Each>
 LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long* at, const std::int8_t* const* x,
                                 const std::int8_t* panel, long panel_step, Each each) {
@@ -342,7 +342,7 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
 // ---- words of x
 // -------------------------------------------------------------------------------------------------------
 
-/// 16 words: word c of byte c of each line(i).
+/// 16 words; word c consists of byte c of each line(i).
 template <class Form, class Line> LAMINA_INLINE bytes<16 * Form::numbers> interleaved(Line line) {
   const auto both = [](bytes16 a, bytes16 b) __attribute__((always_inline)) {
     return bytes<32>(__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
@@ -356,7 +356,7 @@ template <class Form, class Line> LAMINA_INLINE bytes<16 * Form::numbers> interl
                                    53, 22, 23, 54, 55, 24, 25, 56, 57, 26, 27, 58, 59, 28, 29, 60, 61, 30, 31, 62, 63);
   }
 }
-/// 16 words of lines of bytes, word c of from[i][first + c * Stride].  Reads 16 strides of each.
+/// Writes 16 words; word c consists of from[i][first + c * Stride].  Reads 16 strides of each line.
 template <class Form, int Stride>
 LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, long first) {
   Form::put_x(to, interleaved<Form>([&](int i) __attribute__((always_inline)) {
@@ -364,7 +364,7 @@ LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* const* from, lo
                 else return even_bytes(from[i] + first);
               }));
 }
-/// 16 words of bytes that stand side by side.
+/// Writes 16 words of contiguous bytes.
 template <class Form> LAMINA_INLINE void put_words(std::int8_t* to, const std::int8_t* from) {
   Form::put_x(to, read<bytes<16 * Form::numbers>>(from));
 }

@@ -1,5 +1,5 @@
 // Random fills: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), many
-// blocks side by side.
+// blocks in parallel.
 #include "double_math.h"
 #include "reduce.h"
 #include "storage.h"
@@ -8,13 +8,13 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace {
 
-inline constexpr long block_count = 32;  // blocks made at a time
+inline constexpr long block_count = 32;  // blocks generated at a time
 
 struct words {
   std::uint32_t w[4][block_count];
 };
 
-/// Blocks `first` .. `first + block_count - 1` of a fill.
+/// Generates the blocks [first, first + block_count) of a fill.
 LAMINA_INLINE void philox(const random_args& a, long first, words& out) {
   const auto seed = static_cast<std::uint64_t>(a.state[0]), step = static_cast<std::uint64_t>(a.state[1]);
   for (int b = 0; b < block_count; ++b) {
@@ -40,13 +40,13 @@ LAMINA_INLINE void philox(const random_args& a, long first, words& out) {
   }
 }
 
-/// 53 bits of two words in [0, 1).
+/// A number in [0, 1) from 53 bits of two words.
 LAMINA_INLINE double unit(std::uint32_t first, std::uint32_t second) {
   const std::uint64_t bits = (static_cast<std::uint64_t>(first) << 21) | (second >> 11);
   return static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-53;
 }
 
-/// Runs make(words, block, out) by tiles of `per_block` elements a block and copies what is asked for.
+/// Calls make(words, out) for tiles of `PerBlock` elements per block; truncates the last tile.
 template <class T, int PerBlock, class Make> LAMINA_INLINE void tiles(const random_args& a, Make make) {
   constexpr long tile = block_count * PerBlock;
   T* out = static_cast<T*>(a.out);
@@ -64,17 +64,17 @@ template <class T, int PerBlock, class Make> LAMINA_INLINE void tiles(const rand
   }
 }
 
-/// The largest value below `high`, so that rounding does not reach it.
+/// The largest value below `high`, to clamp results that round up to `high`.
 LAMINA_INLINE float below(float high, float low) { return high > low ? __builtin_nextafterf(high, low) : high; }
 LAMINA_INLINE double below(double high, double low) { return high > low ? __builtin_nextafter(high, low) : high; }
 
-/// Box-Muller on v, w in [0, 1): radius by v, angle by w.
+/// Box-Muller on v, w in [0, 1): radius from v, angle from w.
 struct pair {
   double first, second;
 };
 LAMINA_INLINE pair box_muller(double v, double w) {
   const double radius = __builtin_sqrt(-2. * wide::log(1. - v));
-  // quarter turns are taken off exactly
+  // subtracts quarter turns exactly
   constexpr double magic = 0x1.8p52;
   const double turns = 4. * w, t = turns + magic, rest = turns - (t - magic);
   const auto quarter = __builtin_bit_cast(std::uint64_t, t);

@@ -1,8 +1,8 @@
-// The reduction family of one instruction set: reductions, softmax, picks, copies and fills; random fills are next
-// door.
+// The reduction family of one instruction set: reductions, softmax, picks, copies and fills; random fills are in
+// random.cpp.
 #include "reduce.h"
 
-// vectors wider than a register only pass through functions that are always inlined
+// only always-inlined functions pass vectors wider than a register
 #pragma clang diagnostic ignored "-Wpsabi"
 
 #include "box_copy.h"
@@ -15,7 +15,7 @@ inline namespace LAMINA_KERNEL_SET {
 namespace {
 
 template <element E> using element_type = std::conditional_t<E == element::boolean, std::uint8_t, storage<E>>;
-/// What a reduction has for each type: Make::of<E>().
+/// Table of a reduction with Make::of<E>() for each type.
 template <class Make> constexpr reduction_functions reduction(bool positions = false) {
   reduction_functions r{};
   r.positions = positions;
@@ -27,7 +27,7 @@ template <class Make> constexpr reduction_functions reduction(bool positions = f
 template <class Fold> struct extreme {
   template <element E> static constexpr kernel of() { return folds::reduce<Fold, element_type<E>, false>; }
 };
-// Integers add and multiply as unsigned: they wrap.
+// Integers add and multiply as unsigned, so that they wrap.
 template <class Fold> struct arithmetic {
   template <element E> static constexpr kernel of() {
     using T = element_type<E>;
@@ -67,7 +67,7 @@ template <class T> LAMINA_INLINE void spread(const pick_args& a) {
     if (inside(a, r)) out[r * a.length + a.index[r]] = in[r];
 }
 
-// By bits: an exponent of ones.
+// Tests the bits: all bits of the exponent are set.
 template <class Word, Word Exponent> LAMINA_INLINE void count_not_finite(const finite_args& a) {
   const auto* in = static_cast<const Word*>(a.in);
   long count = 0;

@@ -1,12 +1,12 @@
-// Reductions, softmax and picks along one axis of [outer, length, inner]; copies of strided boxes; random fills.
+// Reductions, softmax and picks along one axis of [outer, length, inner]; strided copies; random fills.
 #pragma once
 #include "kernels.h"
 
 namespace lamina::kernels {
 
 /// out[o, i] = op over l of in[o, l, i]; contiguous operands.  argmax and argmin write int64, the first of equals.
-/// Sums: length is cut in blocks of 4096, each summed in a fixed order, blocks added pairwise: bits depend on length
-/// and inner alone.
+/// Sums: blocks of 4096 along length, each summed in a fixed order, are added pairwise: the bits depend on length and
+/// inner alone.
 struct reduce_args {
   const void* in;
   void* out;
@@ -19,8 +19,8 @@ struct softmax_args {
   void* out;
   long outer, length, inner;
 };
-/// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread); an index outside
-/// 0..length-1 writes 0 and counts into invalid[0]; the first one is noted behind it, and its row.
+/// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread). An index outside
+/// 0..length-1 writes 0 and increments invalid[0]; invalid[1] and invalid[2] record the first such index and its row.
 struct pick_args {
   const void* in;
   const std::int64_t* index;
@@ -29,27 +29,27 @@ struct pick_args {
   long rows, length;
 };
 
-/// Adds to invalid[0] how many of `n` elements are NaN or infinite.
+/// Adds the number of NaN and infinite elements among `n` to invalid[0].
 struct finite_args {
   const void* in;
   std::int64_t* invalid;
   long n;
 };
 
-/// Copies a box of up to 8 axes: strides in elements, 0 repeats. `size` is bytes per element (1, 2, 4, 8).
+/// Strided copy of up to 8 axes: strides in elements, 0 broadcasts. `size` is bytes per element (1, 2, 4, 8).
 struct copy_args {
   const void* in;
   void* out;
   long extent[8], in_stride[8], out_stride[8];
   std::int32_t axes, size;
 };
-/// Copies bytes that lie side by side.
+/// Contiguous copy.
 struct copy_bytes_args {
   const void* in;
   void* out;
   long bytes;
 };
-/// Fills `n` elements of `size` bytes with `value` (its first bytes).
+/// Fills `n` elements of `size` bytes with the first `size` bytes of `value`.
 struct fill_args {
   void* out;
   long n;
@@ -59,23 +59,23 @@ struct fill_args {
 
 /// Philox 4x32-10.  The counter's four words are the block number, the site, and the step's low and high words; the key
 /// is the seed's low and high words.  Block number and site count modulo 2^32.
-/// f32: element e takes word e % 4 of block e / 4; u = (word >> 8) 2^-24.
-/// f64: element e takes words 2 (e % 2) and 2 (e % 2) + 1 of block e / 2; u = (first << 21 | second >> 11) 2^-53.
-/// uniform: low + (high - low) u, u in [0, 1), kept below `high`.  The same bits on every instruction set.
-/// normal: mean + deviation z, Box-Muller on pairs of elements (2k, 2k + 1): radius sqrt(-2 log(1 - v)) by the first,
-/// angle 2 pi w by the second; the pair takes cosine and sine.  v and w are u of the element itself, for f32 with all
-/// 32 bits of the word.
+/// f32: element e uses word e % 4 of block e / 4; u = (word >> 8) 2^-24.
+/// f64: element e uses words 2 (e % 2) and 2 (e % 2) + 1 of block e / 2; u = (first << 21 | second >> 11) 2^-53.
+/// uniform: low + (high - low) u, u in [0, 1), clamped below `high`.  The same bits on every instruction set.
+/// normal: mean + deviation z, Box-Muller on pairs of elements (2k, 2k + 1): radius sqrt(-2 log(1 - v)) from the first,
+/// angle 2 pi w from the second; the pair gets cosine and sine.  v and w are u of their elements, for f32 from all 32
+/// bits of the word.
 struct random_args {
   const std::int64_t* state;  // {seed, step}
   void* out;
-  long first, n;  // elements first .. first + n - 1 of the whole fill; first % 4 == 0
+  long first, n;  // elements [first, first + n) of the whole fill; first % 4 == 0
   std::int64_t site;
   double low, high;  // uniform: bounds; normal: mean, deviation
 };
 
-/// One of the reductions: a program links those that it names.
+/// One reduction; a program links only those that it names.
 struct reduction_functions {
-  kernel of[element_count];  // null where it has no meaning; no scratch
+  kernel of[element_count];  // null for unsupported types; no scratch
   bool positions;            // results are positions along the axis, int64
 };
 LAMINA_FAMILY(reduction_functions, reduce_sum);

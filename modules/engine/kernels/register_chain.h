@@ -1,5 +1,5 @@
-// Register chains: chains whose values stay in registers.  A block of elements fills eight registers; each step works on them
-// and jumps to the next with the registers as arguments, so that nothing goes through memory between steps.
+// Register chains: elementwise chains whose values stay in registers.  A block of elements fills eight registers; each
+// step processes them and tail-calls the next with the registers as arguments, so that no value goes through memory.
 #pragma once
 #include "micro.h"
 
@@ -15,9 +15,9 @@ inline constexpr long block_bytes = registers * static_cast<long>(sizeof(vec<flo
 #define LAMINA_HELD(T) many<T> a0, many<T> a1, many<T> a2, many<T> a3, many<T> a4, many<T> a5, many<T> a6, many<T> a7
 
 template <class T> struct code;
-/// A step at byte `at` of the row.
+/// Code of a step; `at` is the byte offset in the row.
 template <class T> using function = void (*)(const code<T>*, long at, LAMINA_HELD(T)) noexcept;
-/// A step with its addresses; a `moves` of -1 walks along the row, one of 0 stays.
+/// A step with its addresses; `moves` is -1 if the address advances along the row, else 0.
 template <class T> struct code {
   function<T> run;
   char *x, *y;
@@ -30,14 +30,14 @@ template <class T> LAMINA_INLINE many<T> get(const char* block, int i) {
   __builtin_memcpy(&v, block + i * static_cast<long>(sizeof v), sizeof v);
   return v;
 }
-/// An operation of `micro` on a register, or on xsimd's where it is written for those.
+/// Applies an operation of `micro` to a register, as an xsimd batch if the operation requires that.
 template <class Op, class T> LAMINA_INLINE many<T> apply(many<T> x) {
   if constexpr (Runs<Op, vec<T>, vec<T>>)
     return __builtin_bit_cast(many<T>, Op::run(vec<T>(__builtin_bit_cast(decltype(vec<T>::data), x))).data);
   else return Op::run(x);
 }
 
-// --- what steps do to the registers ---------------------------------------------------------------------------------
+// --- operations of steps on the registers ---------------------------------------------------------------------------
 #define LAMINA_EACH_HELD LAMINA_UNROLL for (int i = 0; i < registers; ++i)
 
 struct load {
@@ -81,8 +81,8 @@ template <class Body, class T> void step(const code<T>* pc, long at, LAMINA_HELD
   ++pc;
   [[clang::musttail]] return pc->run(pc, at, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
 }
-/// Writes a block, past the caches if streamed; the last step of a register chain goes on with the first one at the next block
-/// until the row ends: `y` is the first step, `y_moves` the bytes of the row.
+/// Stores a block, past the caches if streamed. The last step of a register chain continues with the first step at the
+/// next block until the end of the row: `y` is the first step, `y_moves` the size of the row in bytes.
 template <bool Streamed, bool Last, class T> void store(const code<T>* pc, long at, LAMINA_HELD(T)) noexcept {
   const many<T> a[registers] = {a0, a1, a2, a3, a4, a5, a6, a7};
   char* const x = pc->x + (at & pc->x_moves);
@@ -101,9 +101,9 @@ template <bool Streamed, bool Last, class T> void store(const code<T>* pc, long 
 }
 #undef LAMINA_EACH_HELD
 
-/// A step as chains hold it.
+/// The type-erased code of a step, as stored in chains.
 template <class T, class Body> constexpr register_function erased() {
-  return reinterpret_cast<register_function>(&step<Body, T>);  // folded, if not constant by the letter
+  return reinterpret_cast<register_function>(&step<Body, T>);  // folded, although not a constant expression
 }
 
 // --- tables ---------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ template <class T, class Body> constexpr register_function erased() {
 inline constexpr int simple_ops = 3;
 constexpr int simple(int op) { return op - static_cast<int>(map_op::add); }
 
-/// The steps that the form of a step names.
+/// The code of steps that their form alone determines.
 template <class T> struct table {
   function<T> load, raise, lower, both[simple_ops], onto[simple_ops][simple_ops], reversed_onto[simple_ops],
       store[2][2];  // [streamed][last]
@@ -153,9 +153,9 @@ template <class T> LAMINA_INLINE function<T> function_of(const register_step& s)
   }
 }
 
-/// Runs a register chain over the whole blocks of `n` elements.  `address` holds those of operands and temporaries, `advancing`
-/// has a bit for each operand that moves; one that repeats an element is spread over its block of `blocks`, and one
-/// that repeats several lies there already.  Returns how many elements are done.
+/// Runs a register chain over the whole blocks of `n` elements.  `address`: addresses of operands and temporaries.
+/// `advancing`: a bit for each operand that advances. An operand that repeats one element is expanded in its part of
+/// `blocks`; one that repeats several elements is already there.  Returns the number of elements processed.
 template <class T> long run(const chain_args& args, char* const* address, unsigned advancing, char* blocks, long n) {
   const long done = n / block<T> * block<T>;
   if (done == 0) return 0;

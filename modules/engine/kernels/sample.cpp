@@ -1,18 +1,18 @@
-// The sample family of one instruction set: sums and maxima of elements at tabled positions of an axis.
+// The sample family of one instruction set: sums and maxima of elements at tabulated positions of an axis.
 #include "sample.h"
 
 #include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
-// No unnamed namespace: the kernels below have names by which a bundle calls them.
+// No unnamed namespace: bundles call the kernels below by their link names.
 namespace sampling {
 
 LAMINA_INLINE bool inside(std::int64_t at, long length) {
   return static_cast<std::uint64_t>(at) < static_cast<std::uint64_t>(length);
 }
 
-/// Single elements: the sum of each point's taps, whose number is `Taps` where that is not 0.
+/// Weighted sum of the taps of each point, for single elements; `Taps` is their number if not 0, else `any_taps`.
 template <class T, long Taps> LAMINA_INLINE void weigh_elements(const T* in, const std::int64_t* at, const T* weight,
                                                                 T* out, long points, long length, long any_taps) {
   const long taps = Taps ? Taps : any_taps;
@@ -23,12 +23,12 @@ template <class T, long Taps> LAMINA_INLINE void weigh_elements(const T* in, con
     out[p] = sum;
   }
 }
-/// The next tap from k on that stands for an element, or `taps`.
+/// The first tap from k on with a valid position, or `taps`.
 LAMINA_INLINE long next_tap(const std::int64_t* at, long k, long taps, long length) {
   while (k < taps && !inside(at[k], length)) ++k;
   return k;
 }
-/// Rows of `inner` elements: two taps in each pass over the result.
+/// Weighted sums of rows of `inner` elements; each pass over the result adds two taps.
 template <class T> LAMINA_INLINE void weigh_rows(const T* in, const std::int64_t* at, const T* weight, T* out,
                                                  long points, long length, long taps, long inner) {
   for (long p = 0; p < points; ++p, at += taps, weight += taps, out += inner) {
@@ -56,7 +56,7 @@ template <class T> LAMINA_INLINE void weigh_rows(const T* in, const std::int64_t
   }
 }
 
-/// Calls f(slice, first point, points) for runs of pairs that lie in one slice.
+/// Calls f(slice, first point, points) for the part of the pairs in each slice.
 template <class F> LAMINA_INLINE void each_slice(long first, long count, long points, F f) {
   long o = first / points, p = first % points;
   while (count > 0) {
@@ -126,7 +126,7 @@ template <class T> void resample_weight_grad(const void* args, void*) noexcept {
   }
 }
 
-/// Whether x takes the place of the largest so far.
+/// Whether x replaces the maximum so far.
 template <class T> LAMINA_INLINE bool above(T x, T best) {
   if constexpr (is_float<T>) return x > best || (x != x && best == best);
   else return x > best;

@@ -1,11 +1,11 @@
-// Elements at tabled positions of one axis: weighted sums of them, their adjoints, and the largest of them.
+// Elements at tabulated positions of one axis: weighted sums (resampling), their gradients, and maxima (pooling).
 #pragma once
 #include "kernels.h"
 
 namespace lamina::kernels {
 
-/// A position outside of 0..length-1 stands for no element: it adds nothing and is never the largest.  Tables are
-/// [tables, points, taps]; each serves `rows` of the [outer, length, inner] slices, which are tables * rows.
+/// A position outside 0..length-1 means no element: it contributes nothing to sums and maxima.  Tables are
+/// [tables, points, taps]; each applies to `rows` of the [outer, length, inner] slices, outer = tables * rows.
 
 /// out[o, p, :] = sum over k of weight[o / rows, p, k] * in[o, at[o / rows, p, k], :], for the `count` pairs
 /// o * points + p from `first` on.
@@ -34,19 +34,19 @@ struct resample_weight_grad_args {
   void* out;  // of pair `first`
   long first, count, rows, length, points, taps, inner;
 };
-/// out[o, p, :] = the largest of in[o, at[p, k], :] over k, index[o, p, :] its position: of equal ones the first in the order
-/// of k, of NaNs the first NaN.  Without a position the lowest number, at position 0.  Pairs as above.
+/// out[o, p, :] = the maximum of in[o, at[p, k], :] over k, index[o, p, :] its position: the first k of equal elements,
+/// the first NaN if there is one.  Without any element: the lowest number and position 0.  Pairs as above.
 struct max_windows_args {
   const void* in;
   const std::int64_t* at;
   void* out;            // of pair `first`
-  std::int64_t* index;  // of pair `first`; null: not wanted
+  std::int64_t* index;  // of pair `first`; null: none
   long first, count, length, points, taps, inner;
 };
 
 struct sample_functions {
   kernel resample[2], resample_grad[2], resample_weight_grad[2];  // [f32, f64]
-  kernel max_windows[element_count];                              // null where there is no order
+  kernel max_windows[element_count];                              // null for types without an order
 };
 LAMINA_FAMILY(sample_functions, sample);
 

@@ -1,8 +1,8 @@
-// What kernels need beyond xsimd, for one instruction set: fused multiply-add, masked loads and stores, reductions,
-// transposes.  Included by kernel sources only, which are compiled once per set with LAMINA_KERNEL_SET.
+// SIMD helpers beyond xsimd, for one instruction set: fused multiply-add, masked loads and stores, reductions,
+// transposes.  Only kernel sources include it; they are compiled once per set with LAMINA_KERNEL_SET.
 //
-// Everything that depends on the set lives in an inline namespace of the set's name, so that no inline function or
-// template instance is shared (and merged by the linker) between objects built for different sets.
+// Everything that depends on the set is in an inline namespace named after it, so that the linker does not merge inline
+// functions or template instances of objects built for different sets.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,29 +20,29 @@
 
 #define LAMINA_PASTE_(a, b) lamina_##a##_##b
 #define LAMINA_PASTE(a, b) LAMINA_PASTE_(a, b)
-/// LAMINA_KERNEL(relu_f32) is lamina_relu_f32_avx2 in the AVX2 objects.
+/// Link name of a kernel: LAMINA_KERNEL(relu_f32) is lamina_relu_f32_avx2 in the AVX2 objects.
 #define LAMINA_KERNEL(name) LAMINA_PASTE(name, LAMINA_KERNEL_SET)
-/// Before a loop over registers: register arrays stay in registers only when their loops vanish.
+/// For loops over register arrays, which stay in registers only if the loop is fully unrolled.
 #define LAMINA_UNROLL _Pragma("clang loop unroll(full)")
-/// Before a loop that must not be unrolled: unrolling a big tile hoists its broadcasts and spills.
+/// For loops that must not be unrolled: unrolling a big tile hoists its broadcasts and spills registers.
 #define LAMINA_NO_UNROLL _Pragma("clang loop unroll(disable)")
-/// Helpers and lambdas of kernels; one left out of line passes registers through memory.
+/// For helpers and lambdas of kernels: a call out of line would pass registers through memory.
 #define LAMINA_INLINE __attribute__((always_inline)) inline
 
 #define LAMINA_IS_SET_neon64 1
 #define LAMINA_IS_SET_(set) LAMINA_IS_SET_##set
 #define LAMINA_IS_SET(set) LAMINA_IS_SET_(set)
-/// Whether this is NEON, or registers of the same size on another machine: no intrinsics then.
+/// NEON, or its emulation on another architecture with registers of the same size, without intrinsics.
 #if LAMINA_IS_SET(LAMINA_KERNEL_SET)
 #define LAMINA_NEON64 1
 #endif
-/// Registers of the set: the sizes of tiles follow from them.
+/// Number of vector registers of the set, which determines tile sizes.
 #if defined(__AVX512F__) || defined(LAMINA_NEON64)
 #define LAMINA_REGISTERS 32
 #else
 #define LAMINA_REGISTERS 16
 #endif
-/// Multiply-add with one rounding.
+/// The set has a multiply-add with one rounding.
 #if defined(__FMA__) || defined(LAMINA_NEON64)
 #define LAMINA_FUSED 1
 #endif
@@ -68,7 +68,7 @@ template <class T> inline constexpr int width = static_cast<int>(vec<T>::size);
 /// `Count` lanes of T as the compiler's own vector type, for shuffles.
 template <class T, int Count> using raw = T __attribute__((vector_size(sizeof(T) * Count)));
 
-/// A register of T whose operators are those of T: code written for T takes it too.
+/// A register of T with the operators of T: generic code for T accepts it, too.
 template <class T> using many = T __attribute__((ext_vector_type(width<T>)));
 
 template <class T> LAMINA_INLINE raw<T, width<T>> to_raw(vec<T> x) {
@@ -78,7 +78,7 @@ template <class T> LAMINA_INLINE vec<T> from_raw(raw<T, width<T>> x) {
   using reg = decltype(vec<T>::data);
   return vec<T>(__builtin_bit_cast(reg, x));
 }
-/// The same bits seen as another element type.
+/// Bit cast to another element type.
 template <class To, class T> LAMINA_INLINE vec<To> bits_as(vec<T> x) {
   return from_raw<To>(__builtin_bit_cast(raw<To, width<To>>, x.data));
 }
@@ -88,7 +88,7 @@ template <class T> LAMINA_INLINE vec<T> broadcast(const T* p) { return vec<T>(*p
 template <class T> LAMINA_INLINE vec<T> load(const T* p) { return vec<T>::load_unaligned(p); }
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x) { x.store_unaligned(p); }
 
-/// a * b + c, fused where the set has it (SSE2 has not).
+/// a * b + c, fused if the set supports it (SSE2 does not).
 template <class T> LAMINA_INLINE vec<T> fma(vec<T> a, vec<T> b, vec<T> c) {
 #ifdef LAMINA_FUSED
   return from_raw<T>(__builtin_elementwise_fma(to_raw<T>(a), to_raw<T>(b), to_raw<T>(c)));
@@ -97,18 +97,18 @@ template <class T> LAMINA_INLINE vec<T> fma(vec<T> a, vec<T> b, vec<T> c) {
 #endif
 }
 
-/// a / b, rounded once: on NEON xsimd's operator refines an estimate instead.
+/// a / b, correctly rounded; the operator of xsimd refines an estimate on NEON.
 template <class T> LAMINA_INLINE vec<T> quotient(vec<T> a, vec<T> b) {
   return from_raw<T>(to_raw<T>(a) / to_raw<T>(b));
 }
 
-/// x within [low, high]; a NaN in x stays (x86 min and max give the second operand if one is NaN, NEON's the NaN).
+/// x clamped to [low, high]; NaN in x stays (x86 min and max return the second operand if one is NaN, NEON the NaN).
 template <class T> LAMINA_INLINE vec<T> clamp(vec<T> x, vec<T> low, vec<T> high) {
   return xsimd::min(high, xsimd::max(low, x));
 }
 
-/// The first lanes of a register of T (4 or 8 bytes): an argument of masked loads and stores.  Pass the count to a
-/// function and build the mask inside: as an argument it would go through memory.
+/// Mask of the first lanes of a register of T (4 or 8 bytes), for masked loads and stores.  Pass a count to functions
+/// and build the mask inside: a mask argument would go through memory.
 template <class T> struct lane_mask {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
 #if defined(__AVX512F__)
@@ -123,18 +123,18 @@ template <class T> struct lane_mask {
 
 #if defined(__AVX512F__)
 
-/// Mask of the first `count` lanes; counts beyond the register mean all.
+/// Mask of the first `count` lanes; larger counts select all.
 template <class T> LAMINA_INLINE lane_mask<T> first(int count) {
   return {_bzhi_u32((1u << width<T>)-1, static_cast<unsigned>(count > width<T> ? width<T> : count))};
 }
-/// Lanes outside the mask are zero and their memory is not touched.
+/// Masked load: lanes outside the mask are zero, their memory is not read.
 template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
   if constexpr (sizeof(T) == 4)
     return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_ps(static_cast<__mmask16>(m.bits), p)));
   else return vec<T>(__builtin_bit_cast(reg, _mm512_maskz_loadu_pd(static_cast<__mmask8>(m.bits), p)));
 }
-/// Memory outside the mask is not touched.
+/// Masked store: memory outside the mask is not written.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if constexpr (sizeof(T) == 4)
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>(m.bits), __builtin_bit_cast(__m512, x.data));
@@ -145,20 +145,20 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
 
 alignas(64) inline constexpr std::int32_t mask_words[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-/// Mask of the first `count` lanes; counts beyond the register mean all.
+/// Mask of the first `count` lanes; larger counts select all.
 template <class T> LAMINA_INLINE lane_mask<T> first(int count) {
   const int n = count > width<T> ? width<T> : count;
   const auto* words = mask_words + 8 - n * static_cast<int>(sizeof(T) / 4);
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)), n};
 }
-/// Lanes outside the mask are zero and their memory is not touched.
+/// Masked load: lanes outside the mask are zero, their memory is not read.
 template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
   if constexpr (sizeof(T) == 4)
     return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_ps(reinterpret_cast<const float*>(p), m.bits)));
   else return vec<T>(__builtin_bit_cast(reg, _mm256_maskload_pd(reinterpret_cast<const double*>(p), m.bits)));
 }
-/// Memory outside the mask is not touched.  Stores 4, 2, 1 lanes: masked stores are microcoded on some processors.
+/// Masked store, in parts of 4, 2 and 1 lanes: masked stores are microcoded on some processors.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if (m.count == width<T>) return store(p, x);
   char* to = reinterpret_cast<char*>(p);
@@ -180,10 +180,10 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
 
 #else
 
-/// Mask of the first `count` lanes; counts beyond the register mean all.
+/// Mask of the first `count` lanes; larger counts select all.
 template <class T> LAMINA_INLINE lane_mask<T> first(int count) { return {count > width<T> ? width<T> : count}; }
 #if defined(LAMINA_NEON64)
-/// Lanes outside the mask are zero and their memory is not touched.
+/// Masked load: lanes outside the mask are zero, their memory is not read.
 template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   if (m.count == width<T>) return load(p);
   const char* from = reinterpret_cast<const char*>(p);
@@ -197,7 +197,7 @@ template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   }
   return from_raw<T>(__builtin_bit_cast(raw<T, width<T>>, raw<std::uint64_t, 2>{half[0], half[1]}));
 }
-/// Memory outside the mask is not touched.
+/// Masked store: memory outside the mask is not written.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if (m.count == width<T>) return store(p, x);
   char* to = reinterpret_cast<char*>(p);
@@ -213,7 +213,7 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if (words & 1) __builtin_memcpy(to, &word, 4);
 }
 #else
-/// Lanes outside the mask are zero and their memory is not touched.
+/// Masked load: lanes outside the mask are zero, their memory is not read.
 template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   using reg = decltype(vec<T>::data);
   if (m.count == width<T>) return load(p);
@@ -224,7 +224,7 @@ template <class T> LAMINA_INLINE vec<T> load(const T* p, lane_mask<T> m) {
   if (words & 2) part = _mm_loadl_pi(_mm_movelh_ps(part, part), reinterpret_cast<const __m64*>(from));
   return vec<T>(__builtin_bit_cast(reg, part));
 }
-/// Memory outside the mask is not touched.
+/// Masked store: memory outside the mask is not written.
 template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
   if (m.count == width<T>) return store(p, x);
   char* to = reinterpret_cast<char*>(p);
@@ -241,15 +241,15 @@ template <class T> LAMINA_INLINE void store(T* p, vec<T> x, lane_mask<T> m) {
 
 #endif
 
-/// What was stored past the caches is seen by whoever sees what is stored later.
+/// Orders non-temporal stores before later stores, for other threads.
 LAMINA_INLINE void fence_streamed() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-/// The first `count` lanes, where they are written or read right before or after: a whole and a half register pass
-/// through the store buffer, masked ones of AVX-512 wait until they are in the cache.
+/// Loads and stores the first `count` lanes of memory that is also accessed right before or after: store forwarding
+/// works for whole and half registers, but masked AVX-512 accesses wait for the cache.
 template <class T> LAMINA_INLINE vec<T> load_lanes(const T* p, long count) {
   if (count >= width<T>) return load(p);
 #if defined(__AVX512F__)
@@ -278,7 +278,7 @@ template <class T, int Count, int... I> LAMINA_INLINE raw<T, Count> lower(raw<T,
 template <class T, int Count, int... I> LAMINA_INLINE raw<T, Count> upper(raw<T, 2 * Count> x, indices<I...>) {
   return __builtin_shufflevector(x, x, (I + Count)...);
 }
-/// Halves are combined until one lane is left: an order that depends on the lane count alone.
+/// Reduces the lanes by combining halves until one is left: the order depends only on the lane count.
 template <class T, int Count, class Op> LAMINA_INLINE T lanes(raw<T, Count> x, Op op) {
   if constexpr (Count == 2) {
     return op(x[0], x[1]);
@@ -288,7 +288,7 @@ template <class T, int Count, class Op> LAMINA_INLINE T lanes(raw<T, Count> x, O
   }
 }
 
-/// The rows of `Each` lanes of one register, each combined as in `lanes`.
+/// Reduces each row of `Each` lanes of one register, in the order of `lanes`.
 template <class T, int Rows, int Count, int Each, int Shift, int... I>
 LAMINA_INLINE raw<T, Count / 2> half_of_rows(raw<T, Count> x, indices<I...>) {
   return __builtin_shufflevector(x, x, (I / (Each / 2) * Each + I % (Each / 2) + Shift)...);
@@ -303,13 +303,12 @@ LAMINA_INLINE raw<T, Rows> lanes_within(raw<T, Count> x, Op op) {
         op);
   }
 }
-/// Lane k of what two registers of rows of `Each` lanes give to a register of rows of half as many: the lower half of each
-/// row, or the upper with `Shift`.
+/// Lower halves (upper with `Shift` = Each / 2) of the rows of `Each` lanes in two registers, packed into one register.
 template <class T, int Count, int Each, int Shift, int... I>
 LAMINA_INLINE raw<T, Count> halves(raw<T, Count> a, raw<T, Count> b, indices<I...>) {
   return __builtin_shufflevector(a, b, (I / (Each / 2) * Each + I % (Each / 2) + Shift)...);
 }
-/// What `lanes` gives of each of `Rows` registers, side by side; Rows is at most Count.
+/// The result of `lanes` for each of `Rows` registers, in one register; Rows <= Count.
 template <class T, int Rows, int Count, class Op, int Each = Count>
 LAMINA_INLINE raw<T, Rows> lanes_of_rows(const raw<T, Count> (&x)[Rows * Each / Count], Op op) {
   constexpr int registers = Rows * Each / Count;
@@ -326,7 +325,7 @@ LAMINA_INLINE raw<T, Rows> lanes_of_rows(const raw<T, Count> (&x)[Rows * Each / 
 }
 }  // namespace fold
 
-/// Sum, largest and smallest of the lanes.  The latter two may drop a NaN: test for it first where it matters.
+/// Sum, maximum and minimum of the lanes.  The latter two may drop a NaN: test for it first if it matters.
 template <class T> LAMINA_INLINE T reduce_add(vec<T> x) {
   return fold::lanes<T, width<T>>(to_raw<T>(x), [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
@@ -340,7 +339,7 @@ template <class T> LAMINA_INLINE T reduce_min(vec<T> x) {
 }
 
 namespace butterfly {
-/// Lanes of (a, b) after swapping a's blocks with that bit set against b's blocks without it.
+/// Swaps the lanes of a whose index has bit `Block` set with the lanes of b whose index has it clear.
 template <class T, int Block, int... I> LAMINA_INLINE void swap(vec<T>& a, vec<T>& b, fold::indices<I...>) {
   constexpr int count = width<T>;
   const auto x = to_raw<T>(a), y = to_raw<T>(b);
@@ -361,7 +360,7 @@ LAMINA_INLINE void interleave(vec<T>& low, vec<T>& high, vec<T> a, vec<T> b, fol
 }
 }  // namespace butterfly
 
-/// Transposes the square of `width<T>` registers in place.
+/// Transposes a square of `width<T>` registers in place.
 template <class T> LAMINA_INLINE void transpose(vec<T> (&r)[static_cast<std::size_t>(width<T>)]) {
   constexpr int count = width<T>;
   using index = fold::first_indices<count>;
@@ -395,7 +394,7 @@ template <class T> LAMINA_INLINE void transpose(vec<T> (&r)[static_cast<std::siz
   }
 }
 
-/// Turns a square of 16 or 8 vectors of as many elements.
+/// Transposes N vectors of N elements in place, N = 16 or 8.
 template <class V, std::size_t N> LAMINA_INLINE void turn_square(V (&v)[N]) {
   static_assert(N == 16 || N == 8);
   V half[N];

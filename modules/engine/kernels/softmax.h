@@ -1,4 +1,4 @@
-// Softmax and log-softmax along one axis, the row's maximum taken off first.
+// Softmax and log-softmax along one axis, after subtracting the maximum.
 #pragma once
 #include "fold_axis.h"
 #include "vector_math.h"
@@ -26,9 +26,9 @@ LAMINA_INLINE folds::wide_vector<double> exp_wide(folds::wide_vector<double> x) 
 }
 template <class T> LAMINA_INLINE T log_of(T x) { return static_cast<T>(__builtin_log(static_cast<double>(x))); }
 
-/// 64 bytes whose lanes add up to the sum of e^(in[i] - top) over up to `sum_block` elements, in the order of sums of floats;
-/// with `Keep` the exponentials go to `out`, those of the last, partial 64 bytes to `tail`, followed by zeros: they are read again
-/// soon, which a partial store would delay.
+/// Sum of e^(in[i] - top) over up to `sum_block` elements, as 64 bytes of partial sums, in the order of float sums.
+/// With `Keep`, writes the exponentials to `out`, and the last, partial 64 bytes padded with zeros to `tail`: they are
+/// read again soon, which a partial store would delay.
 template <bool Keep, class T>
 LAMINA_INLINE folds::wide_vector<T> lanes_of_exponentials(const T* in, T* out, T* tail, long n, T top) {
   using V = folds::wide_vector<T>;
@@ -44,20 +44,20 @@ LAMINA_INLINE folds::wide_vector<T> lanes_of_exponentials(const T* in, T* out, T
     LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
         step(i + c * lanes, held[c]);
     LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);
-  } else {  // several registers are enough to hide how long an exponential takes: one copy of it
+  } else {  // several registers per vector hide the latency of an exponential: one copy of the code suffices
     const long together = n / (count * lanes) * (count * lanes);
     LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[i < together ? i / lanes % count : 0]);
   }
   if (i < n) {
     const int left = static_cast<int>(n - i);
-    // e^0 beyond the end: an exponential that underflows takes long
+    // pads with e^0: an exponential that underflows is slow
     const V e = folds::first_lanes<T>(exp_wide(folds::load_wide(in + i, left, top) - top), left);
     if constexpr (Keep) folds::store_wide(tail, e);
     held[1] += e;
   }
   return (held[0] + held[1]) + (held[2] + held[3]);
 }
-/// Their sum over a row.
+/// The sum of the exponentials of a row.
 template <bool Keep, class T> LAMINA_APART T exponentials(const T* in, T* out, T* tail, long n, T top) {
   return folds::blocks_of_row<folds::sum, T>(n, [=](long at, long count) __attribute__((always_inline)) {
     return fold::lanes<T, folds::wide_lanes<T>>(lanes_of_exponentials<Keep>(in + at, out + at, tail, count, top),
@@ -65,19 +65,19 @@ template <bool Keep, class T> LAMINA_APART T exponentials(const T* in, T* out, T
   });
 }
 
-/// Some rows, `stride` elements apart, of n[i] elements; `max` is the largest of those.
+/// Rows `stride` elements apart, with n[i] elements each; `max` is the largest n[i].
 template <class T> struct row_block {
   const T* in;
   T* out;  // may be `in`
   long stride, rows, max;
   const long* n;
-  T (*tails)[folds::wide_lanes<T>];  // of each row; null: `out` has room for whole 64 bytes
+  T (*tails)[folds::wide_lanes<T>];  // one per row; null: rows of `out` are padded to whole 64 bytes
   LAMINA_INLINE T* tail(long i) const {
     return tails != nullptr ? tails[i] : out + i * stride + n[i] / folds::wide_lanes<T> * folds::wide_lanes<T>;
   }
   LAMINA_INLINE bool together() const { return rows > 1 && max <= folds::sum_block; }
 };
-/// Largest numbers; -infinity of nothing.
+/// Maximum of each row; -infinity of an empty row.
 template <class T> LAMINA_APART void tops_of_rows(const row_block<T>& b, T (&top)[folds::row_group]) {
   using op = folds::largest_number;
   if (b.together()) {
@@ -89,7 +89,7 @@ template <class T> LAMINA_APART void tops_of_rows(const row_block<T>& b, T (&top
     LAMINA_NO_UNROLL for (long i = 0; i < b.rows; ++i) top[i] = folds::row<op, T>(b.in + i * b.stride, b.n[i]);
   }
 }
-/// Exponentials of what each row lies below its `top`, and what makes their sum 1.
+/// Writes e^(x - top) for each row; `scale` is the factor that makes the sum of the row 1.
 template <class T>
 LAMINA_APART void weigh_rows(const row_block<T>& b, const T (&top)[folds::row_group], T (&scale)[folds::row_group]) {
   if (b.together()) {
@@ -112,7 +112,7 @@ template <class T> LAMINA_INLINE void log_row(const T* in, T* out, long n) {
 template <class T> LAMINA_INLINE void scale_row(T* row, long n, T scale) {
   folds::write_row(row, n, [=](auto at) __attribute__((always_inline)) { return at(row) * scale; });
 }
-/// Rows of `n` elements.
+/// Softmax of `count` contiguous rows of `n` elements.
 template <class T> LAMINA_INLINE void rows(const T* in, T* out, long count, long n) {
   const long max = folds::rows_together<T>(n);
   long lengths[folds::row_group];
@@ -133,10 +133,10 @@ template <class T> LAMINA_INLINE void rows(const T* in, T* out, long count, long
   }
 }
 
-/// `n` columns of a chunk, rows `stride` apart.
+/// Softmax along `length` rows, `stride` elements apart, of `n` columns (at most a chunk).
 template <class T> LAMINA_INLINE void columns(const T* in, T* out, long length, long stride, long n, bool log) {
   constexpr auto chunk = static_cast<std::size_t>(folds::column_chunk<T>);
-  constexpr long group = 64;  // rows added up before they join the total
+  constexpr long group = 64;  // rows summed before they are added to the total
   T top[chunk], total[chunk], part[chunk], e[chunk];
   folds::columns<folds::largest_number, T>(in, length, stride, n, top);
   for (long j = 0; j < n; ++j) total[j] = part[j] = 0;

@@ -1,28 +1,28 @@
-// How the element types are stored, for kernel sources that are written once for all of them.
+// C++ storage types of the element types, for kernel code that is generic in the element type.
 #pragma once
 #include <limits>
 #include <type_traits>
 
 #include "simd.h"
 
-/// Before a loop whose iterations are independent even if the output is the address of an input.
+/// For loops with independent iterations, even if the output aliases an input.
 #define LAMINA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
 
-/// The same, two registers at a time: what is shorter than an iteration of the loop runs in scalars, and rows of 16 are frequent.
+/// The same, two registers at a time: remainders shorter than an iteration run as scalars, and rows of 16 are frequent.
 #define LAMINA_IN_PAIRS _Pragma("clang loop vectorize(assume_safety) interleave_count(2)")
-/// The same, one register at a time: for loops that are seldom hot.
+/// The same, one register at a time, for loops that are rarely hot.
 #define LAMINA_VECTORS _Pragma("clang loop vectorize(assume_safety) interleave(disable) unroll(disable)")
-/// Before a loop that need not be fast.
+/// For loops that need not be fast: favors small code.
 #define LAMINA_SMALL _Pragma("clang loop vectorize(disable) interleave(disable) unroll(disable)")
-/// A function that several share, each instance once.
+/// For functions shared by several callers: out of line, one copy per instance.
 #define LAMINA_APART __attribute__((noinline)) inline
-/// The same of one whose time is spent in what it calls, or that rarely runs: bundles link it as it is.
+/// The same, optimized for size, for functions that rarely run or spend their time in callees; bundles link them.
 #define LAMINA_COMPACT __attribute__((noinline, minsize)) inline
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// Types without arithmetic: they convert and move.
+/// Types without arithmetic, only converted and copied.
 struct half {
   std::uint16_t bits;
 };
@@ -89,7 +89,7 @@ template <> struct word_of<8> {
 };
 template <int Bytes> using word = typename word_of<Bytes>::type;
 
-/// Where integers of T are added and multiplied: unsigned, so that they wrap, and never promoted to int.
+/// Type for adding and multiplying integers of T: unsigned, so that they wrap, and not subject to promotion to int.
 template <class T> using wrapping = word<sizeof(T) == 8 ? 8 : 4>;
 
 template <class T> LAMINA_INLINE constexpr T smallest() {

@@ -1,5 +1,5 @@
-// Conversions from and to the element types that are only stored. They are seldom hot: there are those from and to a type that
-// holds all numbers of the other one, double or 64 bits, and two of them make the others (`cast_between`).
+// Conversions from and to the storage-only element types. They are rarely hot: functions exist only from and to a type
+// that represents all values of the other, double or 64-bit integers; two of them make the others (`cast_between`).
 #pragma once
 #include "elementwise.h"
 #include "map.h"
@@ -7,8 +7,8 @@
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
-/// A floating number of at most 8 bits: `largest` and `beyond` are the bits of the largest number and of infinity or NaN
-/// behind it, `sign` the bit of the sign. With `one_zero` the bits of -0 are the one NaN.
+/// A floating-point number of at most 8 bits: `largest` are the bits of the largest number, `beyond` those of infinity
+/// or NaN after it, `sign` is the sign bit. With `one_zero` the bits of -0 are the only NaN.
 template <int Mantissa, int Bias, int Largest, int Beyond, int Sign, bool One_zero, bool Nan, bool Infinity>
 struct small_float {
   static constexpr int mantissa = Mantissa, bias = Bias;
@@ -54,7 +54,7 @@ LAMINA_STORED(i2, int2)
 LAMINA_STORED(u2, uint2)
 #undef LAMINA_STORED
 
-/// What the rules of a cast say beside its two types.
+/// Rules of a cast besides its two types.
 template <bool Saturate = true, power_rounding Rounding = power_rounding::up> struct cast_rule {
   static constexpr bool saturate = Saturate;
   static constexpr power_rounding rounding = Rounding;
@@ -67,14 +67,14 @@ template <int M, int B, int L, int I, int S, bool Z, bool N, bool F>
 inline constexpr bool is_small_float<small_float<M, B, L, I, S, Z, N, F>> = true;
 template <class T> inline constexpr bool is_few_bits = false;
 template <int B, class Byte> inline constexpr bool is_few_bits<few_bits<B, Byte>> = true;
-/// Numbers with a fraction, which go through double.
+/// Types with a fraction, which convert through double.
 template <class T> inline constexpr bool has_fraction =
     is_float<T> || same<T, half> || same<T, bfloat> || same<T, power> || is_small_float<T>;
-/// What the numbers of a type go through.
+/// Intermediate type for the numbers of a type.
 template <class T> using carrier =
     std::conditional_t<has_fraction<T>, double,
                        std::conditional_t<same<T, std::uint64_t>, std::uint64_t, std::int64_t>>;
-/// Integers of a size have the same bits with a sign and without.
+/// Signed type of the same size: conversions to it and to the unsigned type give the same bits.
 template <class T> using with_sign =
     std::conditional_t<same<T, std::uint16_t>, std::int16_t,
                        std::conditional_t<same<T, std::uint32_t>, std::int32_t,
@@ -96,7 +96,7 @@ LAMINA_INLINE float wide(power x) {
   return __builtin_bit_cast(float, x.bits == 255 ? 0x7fc00000u : x.bits == 0 ? 0x00400000u : normal);
 }
 
-/// To the nearest, ties to even; what is beyond the largest number becomes that number, or else infinity or NaN.
+/// Rounds to nearest, ties to even; overflow gives the largest number if `Saturate`, else infinity or NaN.
 template <class T, bool Saturate> LAMINA_INLINE T narrow(float v) {
   const auto bits = __builtin_bit_cast(std::uint32_t, v);
   const std::uint32_t sign = (bits >> 31) * T::sign, magnitude = bits & 0x7fffffffu;
@@ -121,7 +121,7 @@ template <class T, bool Saturate> LAMINA_INLINE T narrow(float v) {
   }
   return {static_cast<std::uint8_t>(code | (T::one_zero && code == 0 ? 0 : sign))};
 }
-/// To a power of two; negative numbers have none.
+/// Rounds to a power of two; negative numbers give NaN.
 template <bool Saturate, power_rounding Rounding> LAMINA_INLINE power narrow_power(float v) {
   const auto bits = __builtin_bit_cast(std::uint32_t, v);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -134,7 +134,7 @@ template <bool Saturate, power_rounding Rounding> LAMINA_INLINE power narrow_pow
   return {static_cast<std::uint8_t>(code < 255 ? code : Saturate ? 254u : 255u)};
 }
 
-/// To float, so that rounding this again to a shorter format rounds once.
+/// Rounds to odd as float, so that rounding again to a shorter format rounds once.
 template <class Carrier> LAMINA_INLINE float odd(Carrier x) {
   if constexpr (same<Carrier, double>) return to_odd(x);
   else if constexpr (same<Carrier, std::int64_t>) return to_odd(to_odd(x));
@@ -147,7 +147,7 @@ template <class To, class Rule, class Carrier> LAMINA_INLINE To from_carrier(Car
   else if constexpr (same<To, bfloat>) return to_bfloat(odd(x));
   else if constexpr (is_small_float<To>) return narrow<To, Rule::saturate>(odd(x));
   else if constexpr (same<To, power>) {
-    // Beyond all floats there is no power to round down to.
+    // Values above all floats become infinity: there is no power of two to round down to.
     const bool beyond = same<Carrier, double> && x >= Carrier(0x1p63) && static_cast<double>(x) >= 0x1p128;
     return narrow_power<Rule::saturate, Rule::rounding>(beyond ? __builtin_inff() : odd(x));
   } else if constexpr (same<To, boolean>) return {static_cast<std::uint8_t>(x != Carrier(0))};
@@ -179,7 +179,7 @@ void map(const void* a, const void*, const void*, void* out, long n, unsigned st
   LAMINA_SMALL for (long i = 0; i < n; ++i) y[i] = from_carrier<To, Rule>(to_carrier(x[i]));
 }
 
-/// The function of a conversion that is one, or null where numbers go through float64 or int64 in a first one.
+/// The function of a conversion, or null if it needs two, through float64 or int64.
 template <class From, class To, class Rule> constexpr map_function function_of() {
   constexpr bool computed = is_float<To> || same<To, boolean> || is_integer<To>;
   if constexpr (same<From, To>) return map_copy<word<sizeof(To)>>;

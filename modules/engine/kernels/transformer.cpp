@@ -1,9 +1,9 @@
-// The family of one instruction set for transformers: rows normalized, attention, rotary positions.
+// The transformer family of one instruction set: row normalization, attention, rotary positions.
 #include "transformer.h"
 
 #include "simd.h"
 
-// vectors wider than a register only pass through functions that are always inlined
+// only always-inlined functions pass vectors wider than a register
 #pragma clang diagnostic ignored "-Wpsabi"
 
 #include "attention.h"

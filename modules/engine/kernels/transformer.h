@@ -1,4 +1,4 @@
-// What transformers need beside products: rows normalized, attention, rotary positions.
+// Transformer operations besides matrix products: row normalization, attention, rotary positions.
 #pragma once
 #include "gemm.h"
 #include "kernels.h"
@@ -7,7 +7,7 @@ namespace lamina::kernels {
 
 /// Normalizes each row: out = (in - mean) / sqrt(variance + epsilon) * weight + bias, contiguous [rows, length]; without
 /// `centered` the mean is 0 (root mean square).  weight, bias, mean and scale (1 / sqrt) may be null.
-/// Order of addition: that of sums along rows; the variance adds blocks of 4096 in double.
+/// Order of addition: as for sums along rows; the variance adds blocks of 4096 in double.
 struct normalize_args {
   const void* in;
   const void* weight;
@@ -21,10 +21,10 @@ struct normalize_args {
 };
 
 /// softmax(scale Q K^T + mask) V of one head: queries first .. first + count - 1 of Q [queries, depth], K [keys, depth],
-/// V [keys, width] -> out [queries, width], whose rows begin q_row, k_row, v_row and out_row elements apart.
-/// mask[i * mask_row + j * mask_column] is added, or keeps where it is bool.
-/// causal: query i sees keys j <= i + keys - queries.  A query that sees nothing gives zeros.
-/// Memory: K packed, V too where the product takes nothing else, and `attention_rows` rows of scores.
+/// V [keys, width] -> out [queries, width]; q_row, k_row, v_row and out_row are strides of rows in elements.
+/// mask[i * mask_row + j * mask_column] is added; a bool mask is true for visible keys.
+/// causal: query i sees keys j <= i + keys - queries.  A query that sees no key gives zeros.
+/// Memory: packed K, packed V if the product requires it (`packs_values`), and `attention_rows` rows of scores.
 struct attention_args {
   const void* q;
   const void* k;
@@ -39,11 +39,11 @@ struct attention_args {
 };
 inline constexpr long attention_rows = 64;
 
-/// Attention of new queries to keys and values that are remembered, then to their own: the `groups` heads of one head of
-/// keys, q [groups * queries, depth], k [queries, depth], v [queries, width], of keys [capacity, depth] and values
-/// [capacity, width] the first *seen rows -> out [groups * queries, width].  Query i sees what is remembered and the new
-/// keys j <= i.  A count outside 0..capacity counts into invalid[0], and
-/// is noted behind it; nothing is written.
+/// Attention of new queries to a key-value cache and to their own keys, for the `groups` query heads of one key head:
+/// q [groups * queries, depth], k [queries, depth], v [queries, width], the first *seen rows of the cache, keys
+/// [capacity, depth] and values [capacity, width] -> out [groups * queries, width].  Query i sees the cached keys and
+/// the new keys j <= i.  *seen outside 0..capacity increments invalid[0], is recorded in
+/// invalid[1], and nothing is written.
 struct cached_attention_args {
   const void* q;
   const void* k;
@@ -58,7 +58,7 @@ struct cached_attention_args {
   const gemm_functions* product;
   template <class F> void each_code(F f) const { f(product); }
 };
-/// Rows up to which scores are sums along rows of keys as they lie, which needs no packing.
+/// Maximum number of query rows whose scores are dot products with the unpacked keys.
 inline constexpr long few_queries = 4;
 
 /// Rotates pairs of the last axis by position * base^(-2 i / depth): x [outer, length, depth], depth even; the pair i is
@@ -71,8 +71,8 @@ struct rotate_args {
   double base;
   std::int32_t interleaved, inverse;
 };
-/// out = in cosine + turned(in) sine, where a pair (x, y) is turned to (-y, x): in [outer, outer_repeat, rows, row_repeat, depth],
-/// depth even, cosine and sine [outer, rows, depth].  Pairs as of `rotate_args`.
+/// out = in cosine + turned(in) sine, where turned maps a pair (x, y) to (-y, x): in [outer, outer_repeat, rows,
+/// row_repeat, depth], depth even, cosine and sine [outer, rows, depth].  Pairs as in `rotate_args`.
 struct rotate_by_args {
   const void *in, *cosine, *sine;
   void* out;

@@ -1,8 +1,8 @@
 // Single-precision functions on registers.  Range reduction and tables follow one recipe: round to a multiple of a
-// power of two by adding a large constant, subtract ln 2 times that in two parts, polynomial in what is left.
+// power of two by adding a large constant, subtract ln 2 times that in two parts, polynomial in the remainder.
 //
-// The value of a lane depends on that lane alone.  NaN goes through every function, because min and max give their
-// second operand when one is NaN: x comes second.
+// Each lane depends only on itself.  All functions propagate NaN: min and max return their second operand if one is
+// NaN, so x comes second.
 #pragma once
 #include <limits>
 
@@ -30,7 +30,7 @@ template <int Count> LAMINA_INLINE vf horner(const float (&coefficients)[Count],
 /// x - n ln 2, n an integer or a multiple of a small power of two; the first product is exact.
 LAMINA_INLINE vf less_ln2(vf x, vf n) { return fma(n, vf(-ln2_low), fma(n, vf(-ln2_high), x)); }
 
-/// Whether a caller waits for each result, and some units more of error are better than a long chain.
+/// low: shorter dependency chains at a few ulp more error, for callers that wait for each result.
 enum class latency { normal, low };
 
 #if defined(__AVX512F__)
@@ -40,7 +40,7 @@ LAMINA_INLINE vf lookup(const float (&table)[16], vi i) {
 LAMINA_INLINE vf lookup(const float (&table)[32], vi i) {
   return vf(_mm512_permutex2var_ps(_mm512_load_ps(table), i.data, _mm512_load_ps(table + 16)));
 }
-/// One of 32 polynomials of degree five, by the size of a in [0, 15).
+/// One of 32 polynomials of degree five, selected by a in [0, 15).
 LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   const vi i = bits_of(a + vf(1.f)) >> 20;
   const vf y = a - lookup(pieces[0], i);
@@ -48,9 +48,9 @@ LAMINA_INLINE vf piecewise(const float (&pieces)[7][32], vf a) {
   LAMINA_UNROLL for (int d = 5; d >= 1; --d) sum = fma(sum, y, lookup(pieces[d], i));
   return sum;
 }
-/// tanh in few steps one after the other: the nearest multiple of 1/4 is at hand before its polynomial is looked up.
+/// tanh with a short dependency chain: a polynomial around the nearest multiple of 1/4, which needs no lookup itself.
 LAMINA_INLINE vf quick_tanh(vf x) {
-  const vf quarters(0x1.8p21f);  // a float whose last place counts quarters
+  const vf quarters(0x1.8p21f);  // ulp of 1/4
   const vf bounded = xsimd::min(vf(7.8749995f), xsimd::abs(x)), nearest = bounded + quarters;
   const vi i = bits_of(nearest);
   const vf y = bounded - (nearest - quarters), square = y * y;
@@ -69,20 +69,20 @@ LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
 LAMINA_INLINE vf power_of_two(vi n) { return float_of((n << 23) + vi(0x3f800000)); }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-/// b where the sign of x is set, else a.
+/// b if the sign bit of x is set, else a.
 LAMINA_INLINE vf by_sign(vf x, vf a, vf b) { return vf(_mm256_blendv_ps(a.data, b.data, x.data)); }
 #endif
 
-/// What `exp_bounded` does to the rest of its argument where there is nothing to do.
+/// Identity adjustment of the reduced argument of `exp_bounded`.
 struct as_is {
   LAMINA_INLINE vf operator()(vf r) const { return r; }
 };
-/// A low part of the argument.
+/// Adds the low part of the argument.
 struct plus {
   vf low;
   LAMINA_INLINE vf operator()(vf r) const { return r + low; }
 };
-/// Whether e^x is wanted within 1.14 units of the last place or, with a step more, within 0.93.
+/// Accuracy of e^x: within 1.14 ulp or, with one more step, within 0.93 ulp.
 enum class digits { enough, more };
 
 /// 2^Added e^x = 2^n base (1 + p).
@@ -91,10 +91,10 @@ struct exp_terms {
 #if defined(__AVX512F__)
   vf n;  // floor(n) counts
 #else
-  vi n;  // in its low bits, which are shifted to the exponent; on AVX2 in eighths, of which `base` has taken off the rest
+  vi n;  // in the low bits, to shift into the exponent; on AVX2 in eighths, whose fraction `base` compensates
 #endif
 };
-/// `Added` joins n before it is an integer, so that the bias of an exponent costs nothing; 0 on AVX-512, which scales itself.
+/// `Added` enters n before its conversion to integer, so that the exponent bias is free; 0 on AVX-512 with scalef.
 template <digits Digits, int Added, class Adjust = as_is>
 LAMINA_INLINE exp_terms exp_reduced(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
@@ -119,17 +119,17 @@ LAMINA_INLINE exp_terms exp_reduced(vf x, Adjust adjust = {}) {
 #endif
 }
 
-/// Arguments that `exp_bounded` is promised, or NaN: [-110, 100], [-110, 0], or [-87, 88].
+/// Precondition of `exp_bounded`: x is NaN or within [-110, 100], [-110, 0], or [-87, 88].
 enum class exp_range { whole, nonpositive, normal };
-/// e^x for x within a range.
+/// e^x for x within `Range`.
 template <exp_range Range, digits Digits = digits::enough, class Adjust = as_is>
 LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
   const exp_terms t = exp_reduced<Digits, 0>(x, adjust);
   return vf(_mm512_scalef_ps(fma(t.base, t.p, t.base).data, t.n.data));
 #elif defined(__AVX2__)
-  // n is added to the exponent of the table's value, not of the result, which may be NaN.  A result that may overflow or be
-  // denormal is multiplied into its place by 2^64 or 2^-64: one rounding.
+  // n is added to the exponent of the table value, not of the result, which may be NaN.  Results that may overflow or
+  // be denormal are computed shifted and multiplied by 2^64 or 2^-64 at the end: one rounding.
   constexpr int raise = Range == exp_range::normal ? 0 : Range == exp_range::nonpositive ? 64 : 127;
   const exp_terms t = exp_reduced<Digits, raise>(x, adjust);
   const vi bits = bits_of(t.base) + (t.n << 20);
@@ -148,8 +148,8 @@ LAMINA_INLINE vf exp_bounded(vf x, Adjust adjust = {}) {
 #endif
 }
 
-/// 2^32 e^x for x within [lowest, 0] or NaN: for products whose other factor keeps e^x from being denormal.  A number
-/// of `lowest` times e^lowest is 0.
+/// 2^32 e^x for x within [lowest, 0] or NaN, for products such as x e^x that are normal although e^x may be denormal.
+/// lowest * e^lowest rounds to 0.
 inline constexpr float raised = 0x1p32f, lowered = 0x1p-32f, lowest = -109.4f;
 template <class Adjust = as_is> LAMINA_INLINE vf exp_raised(vf x, Adjust adjust = {}) {
 #if defined(__AVX512F__)
@@ -170,7 +170,7 @@ inline constexpr digits exp_digits = digits::enough;  // its table is finer
 #else
 inline constexpr digits exp_digits = digits::more;
 #endif
-/// e^x; overflows to infinity, goes through the denormal numbers to 0.
+/// e^x; overflows to infinity, underflows gradually to 0.
 LAMINA_INLINE vf exp(vf x) { return exp_bounded<exp_range::whole, exp_digits>(clamp(x, vf(-110.f), vf(100.f))); }
 /// The same for x <= 0 or NaN.
 LAMINA_INLINE vf exp_nonpositive(vf x) {
@@ -178,7 +178,7 @@ LAMINA_INLINE vf exp_nonpositive(vf x) {
 }
 
 #if !defined(__AVX512F__)
-/// tanh in few steps one after the other: x times a quotient of polynomials in its square.
+/// tanh with a short dependency chain: x times a rational function of x^2.
 LAMINA_INLINE vf quick_tanh(vf x) {
   constexpr float p[] = {1.f, 0x1.12b40ap-3f, 0x1.cf3634p-9f, 0x1.648868p-16f, 0x1.ea4926p-27f};
   constexpr float q[] = {0x1.000002p+0f, 0x1.deaf54p-2f, 0x1.aa5b4cp-6f, 0x1.5f2754p-12f, 0x1.b54992p-21f};
@@ -187,7 +187,7 @@ LAMINA_INLINE vf quick_tanh(vf x) {
 }
 #endif
 
-/// Hyperbolic tangent; with low latency off by less than 3.5e-7.
+/// Hyperbolic tangent; with low latency the error is below 3.5e-7.
 template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
   if constexpr (Latency == latency::low) return quick_tanh(x);
   const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
@@ -200,7 +200,7 @@ template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
 #ifdef LAMINA_FUSED
   const vf border(1.f);
 #else
-  const vf border(0.85f);  // beyond, the polynomial has more roundings than the quotient
+  const vf border(0.85f);  // above, the polynomial has more rounding error than the quotient
 #endif
   const vf s = a * a, low = fma(a, s * horner(q, s), a);
   const vf high = vf(1.f) - quotient(vf(2.f), exp_bounded<exp_range::normal, digits::more>(a + a) + vf(1.f));
@@ -209,10 +209,10 @@ template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
   return y | xsimd::bitofsign(x);
 }
 
-/// 1 / (1 + e^-x), accurate in both tails; with low latency off by less than 2.4e-7.
+/// 1 / (1 + e^-x), accurate in both tails; with low latency the error is below 2.4e-7.
 template <latency Latency = latency::normal> LAMINA_INLINE vf sigmoid(vf x) {
   if constexpr (Latency == latency::low) return fma(tanh<latency::low>(x * vf(.5f)), vf(.5f), vf(.5f));
-  // e - e (e / (1 + e)) below 0, 1 - e / (1 + e) above: what the sum and the quotient lose counts only e times
+  // e - e (e / (1 + e)) below 0, 1 - e / (1 + e) above: scales the rounding errors of sum and quotient by e
   const vf one(1.f), e = exp_bounded<exp_range::nonpositive, digits::more>(xsimd::max(vf(-110.f), -xsimd::abs(x)));
   const vf top = xsimd::select(x < vf(0.f), e, one);
   return fma(-quotient(e, one + e), top, top);
@@ -271,7 +271,7 @@ LAMINA_INLINE vf expm1(vf x) {
   const vf r = less_ln2(b, n);
   constexpr float q[] = {0.5f, 0x1.555554p-3f, 0x1.5554aap-5f, 0x1.11118ep-7f, 0x1.6d78dp-10f, 0x1.a032d2p-13f};
   const vf p = fma(r * r, horner(q, r), r);
-  // half of the result, because 2^128 is no float
+  // computes half of the result, because 2^128 overflows
   const vf half = power_of_two(bits_of(t) - bits_of(magic) - vi(1)), y = fma(half, p, half - vf(.5f)) * vf(2.f);
   return xsimd::select(n == vf(0.f), p | xsimd::bitofsign(x), y);  // keeps -0 and tiny numbers
 }
