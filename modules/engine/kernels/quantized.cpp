@@ -16,8 +16,7 @@ namespace {
 
 using namespace quantized;
 
-// ---- float <-> int8
-// ---------------------------------------------------------------------------------------------------
+// ---- float <-> int8 -------------------------------------------------------------------------------------------------
 
 LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, float high, std::int32_t zero_point) {
   float v = x / scale;
@@ -27,8 +26,7 @@ LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, floa
   return static_cast<std::int8_t>(static_cast<std::int32_t>(rounded(v)) + zero_point);
 }
 
-// ---- linear
-// -----------------------------------------------------------------------------------------------------------
+// ---- linear ---------------------------------------------------------------------------------------------------------
 
 /// Rows whose words are packed together.
 inline constexpr long rows_at_once = 48;
@@ -232,8 +230,7 @@ template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack
   else pack_conv<Form>(a);
 }
 
-// ---- sums and products of two
-// -------------------------------------------------------------------------------------------
+// ---- sums and products of two ---------------------------------------------------------------------------------------
 
 template <class F> LAMINA_INLINE void both(const quantized_add_args& a, F f, std::int32_t zero_point) {
   const std::int8_t *x = a.a, *y = a.b;

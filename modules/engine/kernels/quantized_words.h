@@ -87,8 +87,7 @@ LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
   for (long i = 0; i < count; ++i) to[i] = all[i];
 }
 
-// ---- forms
-// ------------------------------------------------------------------------------------------------------------
+// ---- forms ----------------------------------------------------------------------------------------------------------
 
 // Product forms.  `x` is the operand with a zero point; filters have none. `shift` is the constant that a form adds to
 // each number of x.
@@ -209,8 +208,7 @@ template <class Form> constexpr int max_rows(int vectors) {
   return rows < max ? rows : max;
 }
 
-// ---- tiles
-// ------------------------------------------------------------------------------------------------------------
+// ---- tiles ----------------------------------------------------------------------------------------------------------
 
 /// Stride of the rows of sums.
 template <class Form, int NV> inline constexpr int row_of_sums =
@@ -339,8 +337,7 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
   }
 }
 
-// ---- words of x
-// -------------------------------------------------------------------------------------------------------
+// ---- words of x -----------------------------------------------------------------------------------------------------
 
 /// 16 words; word c consists of byte c of each line(i).
 template <class Form, class Line> LAMINA_INLINE bytes<16 * Form::numbers> interleaved(Line line) {
