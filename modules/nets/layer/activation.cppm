@@ -12,11 +12,11 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// max(x, 0).
+/// Rectified linear unit: max(x, 0).
 export struct relu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::relu(x); }
 };
-/// 1 / (1 + exp(-x)).
+/// Logistic function: 1 / (1 + exp(-x)).
 export struct sigmoid {
   constexpr auto forward(auto&, const auto& x) const { return lamina::sigmoid(x); }
 };
@@ -24,15 +24,15 @@ export struct sigmoid {
 export struct tanh {
   constexpr auto forward(auto&, const auto& x) const { return lamina::tanh(x); }
 };
-/// x Phi(x), exactly, as torch.nn.GELU.
+/// Exact GELU, as torch.nn.GELU: x Phi(x), with the normal cumulative distribution function Phi.
 export struct gelu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::gelu(x); }
 };
-/// The approximation of gelu by tanh.
+/// Approximation of GELU by tanh.
 export struct gelu_tanh {
   constexpr auto forward(auto&, const auto& x) const { return lamina::gelu_tanh(x); }
 };
-/// x sigmoid(x).
+/// SiLU, also called swish: x sigmoid(x).
 export struct silu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::silu(x); }
 };
@@ -48,11 +48,11 @@ export struct softplus {
 export struct softsign {
   constexpr auto forward(auto&, const auto& x) const { return lamina::softsign(x); }
 };
-/// Self-normalizing ELU.
+/// Self-normalizing ELU: its constants preserve mean 0 and variance 1.
 export struct selu {
   constexpr auto forward(auto&, const auto& x) const { return lamina::selu(x); }
 };
-/// x held between 0 and 6.
+/// x clamped to 0..6: min(max(x, 0), 6).
 export struct relu6 {
   constexpr auto forward(auto&, const auto& x) const { return lamina::relu6(x); }
 };
@@ -60,7 +60,7 @@ export struct relu6 {
 export struct hard_swish {
   constexpr auto forward(auto&, const auto& x) const { return lamina::hard_swish(x); }
 };
-/// x above 0, slope x below.
+/// x above 0, slope times x below.
 export struct leaky_relu {
   double slope = 0.01;
   constexpr auto forward(auto&, const auto& x) const { return lamina::leaky_relu(x, {.slope = slope}); }
@@ -70,14 +70,14 @@ export struct elu {
   double alpha = 1;
   constexpr auto forward(auto&, const auto& x) const { return lamina::elu(x, {.alpha = alpha}); }
 };
-/// slope x + offset held between 0 and 1.
+/// slope x + offset, clamped to 0..1.
 export struct hard_sigmoid {
   double slope = 1. / 6, offset = 0.5;
   constexpr auto forward(auto&, const auto& x) const {
     return lamina::hard_sigmoid(x, {.slope = slope, .offset = offset});
   }
 };
-/// x above 0, a learned slope times x below: one slope, or one for each channel of [N, C, ...].
+/// x above 0, a learned slope times x below; one slope, or one per channel of [N, C, ...].
 /// Shapes:  x [N, C, ...] -> the same; weight [num_parameters], num_parameters 1 or C.
 export struct prelu {
   std::int64_t num_parameters = 1;
@@ -95,12 +95,12 @@ export struct prelu {
     return lamina::prelu(x, num_parameters == 1 ? slope : lamina::reshape(slope, to));
   }
 };
-/// Positive numbers along one axis that sum to 1.
+/// Softmax along one axis: positive numbers that sum to 1.
 export struct softmax {
   std::int64_t axis = -1;
   constexpr auto forward(auto&, const auto& x) const { return lamina::softmax(x, {.axis = axis}); }
 };
-/// The logarithm of softmax, computed without loss of small numbers.
+/// Logarithm of softmax along one axis, computed without underflow.
 export struct log_softmax {
   std::int64_t axis = -1;
   constexpr auto forward(auto&, const auto& x) const { return lamina::log_softmax(x, {.axis = axis}); }

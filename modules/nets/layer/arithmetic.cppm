@@ -1,4 +1,4 @@
-// Elementwise operations as layers: of one input, of two that broadcast; comparisons and logic.
+// Elementwise operations as layers: with one input, or with two that broadcast; comparisons and logic.
 export module lamina:layer.arithmetic;
 import :core;
 import :dtype;
@@ -10,19 +10,19 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// |x|.
+/// Absolute value |x|.
 export struct abs {
   constexpr auto forward(auto&, const auto& x) const { return lamina::abs(x); }
 };
-/// -x.
+/// Negation: -x.
 export struct negative {
   constexpr auto forward(auto&, const auto& x) const { return -x; }
 };
-/// -1, 0 or 1.
+/// Sign of x: -1, 0 or 1.
 export struct sign {
   constexpr auto forward(auto&, const auto& x) const { return lamina::sign(x); }
 };
-/// x x.
+/// Square of x.
 export struct square {
   constexpr auto forward(auto&, const auto& x) const { return lamina::square(x); }
 };
@@ -30,7 +30,7 @@ export struct square {
 export struct sqrt {
   constexpr auto forward(auto&, const auto& x) const { return lamina::sqrt(x); }
 };
-/// 1 / sqrt(x).
+/// Reciprocal square root: 1 / sqrt(x).
 export struct rsqrt {
   constexpr auto forward(auto&, const auto& x) const { return lamina::rsqrt(x); }
 };
@@ -38,11 +38,11 @@ export struct rsqrt {
 export struct reciprocal {
   constexpr auto forward(auto&, const auto& x) const { return lamina::reciprocal(x); }
 };
-/// e^x.
+/// Exponential function: e^x.
 export struct exp {
   constexpr auto forward(auto&, const auto& x) const { return lamina::exp(x); }
 };
-/// e^x - 1.
+/// e^x - 1, accurate for small x.
 export struct expm1 {
   constexpr auto forward(auto&, const auto& x) const { return lamina::expm1(x); }
 };
@@ -50,19 +50,19 @@ export struct expm1 {
 export struct log {
   constexpr auto forward(auto&, const auto& x) const { return lamina::log(x); }
 };
-/// log(1 + x).
+/// log(1 + x), accurate for small x.
 export struct log1p {
   constexpr auto forward(auto&, const auto& x) const { return lamina::log1p(x); }
 };
-/// Sine of radians.
+/// Sine; x in radians.
 export struct sin {
   constexpr auto forward(auto&, const auto& x) const { return lamina::sin(x); }
 };
-/// Cosine of radians.
+/// Cosine; x in radians.
 export struct cos {
   constexpr auto forward(auto&, const auto& x) const { return lamina::cos(x); }
 };
-/// Tangent of radians.
+/// Tangent; x in radians.
 export struct tan {
   constexpr auto forward(auto&, const auto& x) const { return lamina::tan(x); }
 };
@@ -110,41 +110,41 @@ export struct floor {
 export struct ceil {
   constexpr auto forward(auto&, const auto& x) const { return lamina::ceil(x); }
 };
-/// Nearest integer, halves to even.
+/// Nearest integer; ties round to even.
 export struct round {
   constexpr auto forward(auto&, const auto& x) const { return lamina::round(x); }
 };
-/// x held between two numbers.
+/// x clamped to low..high.
 export struct clamp {
   double low = 0, high = 1;
   constexpr auto forward(auto&, const auto& x) const { return lamina::clamp(x, low, high); }
 };
 
-/// What layers with two inputs share: ports `lhs` and `rhs`, which broadcast.
+/// Common base of layers with two inputs: ports `lhs` and `rhs`, which broadcast.
 struct two_operands {
   static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
 };
-/// Sum.
+/// Sum lhs + rhs.
 export struct add : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs + rhs; }
 };
-/// Difference.
+/// Difference lhs - rhs.
 export struct subtract : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs - rhs; }
 };
-/// Product, element by element.
+/// Elementwise product.
 export struct multiply : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs * rhs; }
 };
-/// Quotient.
+/// Quotient lhs / rhs.
 export struct divide : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs / rhs; }
 };
-/// The smaller of two.
+/// Elementwise minimum of lhs and rhs.
 export struct minimum : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::min(lhs, rhs); }
 };
-/// The larger of two.
+/// Elementwise maximum of lhs and rhs.
 export struct maximum : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::max(lhs, rhs); }
 };
@@ -152,7 +152,7 @@ export struct maximum : two_operands {
 export struct pow : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lamina::pow(lhs, rhs); }
 };
-/// Whether lhs and rhs compare so, element by element; bool.
+/// Elementwise comparison of lhs and rhs; the result is bool.
 export struct equal : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs == rhs; }
 };
@@ -171,7 +171,7 @@ export struct greater : two_operands {
 export struct greater_equal : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs >= rhs; }
 };
-/// Of truths: both, either, not.
+/// Elementwise logic on bool: and, or, not.
 export struct logical_and : two_operands {
   constexpr auto forward(auto&, const auto& lhs, const auto& rhs) const { return lhs && rhs; }
 };
@@ -181,19 +181,19 @@ export struct logical_or : two_operands {
 export struct logical_not {
   constexpr auto forward(auto&, const auto& x) const { return !x; }
 };
-/// x where the condition holds, else y. All three broadcast.
+/// x where the condition is true, else y. All three broadcast.
 export struct where {
   static constexpr view<const label> inputs() { return port_names<"condition", "x", "y">; }
   constexpr auto forward(auto&, const auto& condition, const auto& x, const auto& y) const {
     return lamina::where(condition, x, y);
   }
 };
-/// The same numbers in another element type.
+/// Converts numbers to another element type.
 export struct cast {
   dtype to = dtype::float32;
   constexpr auto forward(auto&, const auto& x) const { return apply<op::cast>({to}, x); }
 };
-/// a where the weight is 1, b where it is 0, between them elsewhere: a weight + b (1 - weight). All three broadcast.
+/// Linear interpolation, a where the weight is 1 and b where it is 0: a weight + b (1 - weight). All three broadcast.
 export struct interpolate {
   static constexpr view<const label> inputs() { return port_names<"a", "b", "weight">; }
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& weight) const {

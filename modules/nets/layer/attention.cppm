@@ -1,4 +1,4 @@
-// Attention and what transformers are made of. Parameters are named and laid out as in torch.nn, batch first.
+// Attention and transformer blocks. Parameters have the names and layouts of torch.nn, batch first.
 export module lamina:layer.attention;
 import :core;
 import :layer;
@@ -20,7 +20,7 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-/// What both attention layers share: projections in one matrix [3 embed_dim, embed_dim], heads, projection of the result.
+/// Common part of the attention layers: input projections in one matrix [3 embed_dim, embed_dim], output projection.
 struct heads_of {
   std::int64_t embed_dim, num_heads;
   bool bias, causal;
@@ -51,7 +51,7 @@ struct heads_of {
   constexpr auto attend(auto& s, const auto& q, const auto& k, const auto& v, const auto&... mask) const {
     return joined(s, lamina::attention(split(q), split(k), split(v), mask..., {.causal = causal}));
   }
-  /// The same, and as a second output the weights of each head.
+  /// The same with the attention weights of each head as a second output.
   template <class V>
   constexpr void attend_with_weights(auto& s, const V& q, const V& k, const V& v, const V* mask, view<V> out) const {
     const V scaled(split(q) / lamina::sqrt(s.constant(shape{}, static_cast<double>(depth()))));
@@ -59,25 +59,26 @@ struct heads_of {
     out[0] = joined(s, lamina::matmul(weights, split(v)));
     if (out.size() > 1) out[1] = weights;
   }
-  /// The projection of heads [N, num_heads, T, depth].
+  /// Joins heads [N, num_heads, T, depth] and applies the output projection.
   constexpr auto joined(auto& s, const auto& heads) const {
     auto y = lamina::permute(heads, axes(0, 2, 1, 3));
     auto rows = lamina::reshape(y, shape{y.shape()[0], y.shape()[1], embed_dim});
     return s("out_proj", linear{.in_features = embed_dim, .out_features = embed_dim, .bias = bias}, rows);
   }
-  /// Third `part` of the last axis, or of the first.
+  /// Third number `part` (0, 1, 2) of an axis of extent 3 embed_dim.
   constexpr auto third(const auto& x, std::int64_t part, std::int64_t axis) const {
     return lamina::slice(x, {.start = part * embed_dim, .stop = (part + 1) * embed_dim, .axis = axis});
   }
 };
 }  // namespace detail
 
-// A `mask` adds a port of that name, which broadcasts to [N, num_heads, T, S]: bool, where true is seen (PyTorch's layers say the
-// opposite), or numbers that are added to the scores. The weights of attention are not dropped out.
+// `mask` adds an input port of that name, which broadcasts to [N, num_heads, T, S]: bool, true where a key is visible
+// (the opposite of PyTorch's layers), or numbers added to the scores. Attention weights have no dropout.
 
-/// softmax(scale query key^T + mask) value, without parameters; `scale` 0 is 1 / sqrt(depth).
+/// Attention without parameters: softmax(scale query key^T + mask) value; `scale` 0 means 1 / sqrt(depth).
 /// Shapes:  query [..., H, T, D], key [..., G, S, D], value [..., G, S, E] -> [..., H, T, E]; G divides H.
-/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port that broadcasts to [..., H, T, S].
+/// `causal`: the last query sees all keys, each earlier one a key less. `mask`: a port that broadcasts to
+/// [..., H, T, S].
 export struct attention {
   static constexpr bool has_forward_ports = true;
   bool causal = false, mask = false;
@@ -92,11 +93,12 @@ export struct attention {
   }
 };
 
-/// Attention of a sequence to itself, by several heads; torch.nn.MultiheadAttention with one input for all three.
+/// Multi-head self-attention: torch.nn.MultiheadAttention with one input as query, key and value.
 /// Shapes:  x [N, T, embed_dim] -> the same; in_proj_weight [3 embed_dim, embed_dim], in_proj_bias [3 embed_dim],
 ///          out_proj.weight [embed_dim, embed_dim], out_proj.bias [embed_dim].
-/// `causal`: a position sees itself and those before it. `mask`: a port of bool or numbers for [N, num_heads, T, T].
-/// `weights`: an output of that name, [N, num_heads, T, T]: how much of each key a query takes.
+/// `causal`: a position sees itself and earlier ones. `mask`: a port (bool or numbers) that broadcasts to
+/// [N, num_heads, T, T].
+/// `weights`: an output of that name, [N, num_heads, T, T]: the attention weights of each query over the keys.
 export struct self_attention {
   static constexpr bool has_forward_ports = true;
   std::int64_t embed_dim = 0, num_heads = 1;
@@ -136,10 +138,12 @@ export struct self_attention {
   }
 };
 
-/// Attention of one sequence to another; torch.nn.MultiheadAttention.
-/// Shapes:  query [N, T, embed_dim], key and value [N, S, embed_dim] -> [N, T, embed_dim]; parameters as `self_attention`.
-/// `causal`: the last query sees every key, each earlier one a key less. `mask`: a port for [N, num_heads, T, S].
-/// `weights`: an output of that name, [N, num_heads, T, S]; PyTorch's with `average_attn_weights` off.
+/// Multi-head attention of one sequence to another, as torch.nn.MultiheadAttention.
+/// Shapes:  query [N, T, embed_dim], key and value [N, S, embed_dim] -> [N, T, embed_dim]; parameters of
+///          `self_attention`.
+/// `causal`: the last query sees all keys, each earlier one a key less. `mask`: a port that broadcasts to
+/// [N, num_heads, T, S].
+/// `weights`: an output of that name, [N, num_heads, T, S], as in PyTorch with `average_attn_weights=False`.
 export struct multi_head_attention {
   static constexpr bool has_forward_ports = true;
   std::int64_t embed_dim = 0, num_heads = 1;
@@ -185,11 +189,11 @@ export struct multi_head_attention {
   constexpr detail::heads_of parts() const { return {embed_dim, num_heads, bias, causal}; }
 };
 
-/// Attention of a sequence to itself, in which several heads of queries share a head of keys and values and positions are
-/// rotations of queries and keys: what Llama is made of. Parameters are named and laid out as its checkpoints have them.
+/// Self-attention as in Llama: groups of query heads share a key/value head, and queries and keys get rotary position
+/// embeddings. Parameters have the names and layouts of Llama's checkpoints.
 /// Shapes:  x [N, T, embed_dim] -> the same; q_proj.weight [num_heads depth, embed_dim], k_proj.weight and v_proj.weight
 ///          [num_kv_heads depth, embed_dim], o_proj.weight [embed_dim, num_heads depth]; depth is embed_dim / num_heads, and even.
-/// `base`: of the rotation's angles. `causal`: a position sees itself and those before it.
+/// `base`: base of the rotation angles. `causal`: a position sees itself and earlier ones.
 /// Source:  Touvron et al., "Llama 2" (2023), arXiv:2307.09288; see also `attention` and `rope`.
 export struct grouped_query_attention {
   std::int64_t embed_dim = 0, num_heads = 1, num_kv_heads = 1;
@@ -221,7 +225,9 @@ export struct grouped_query_attention {
   }
 };
 
-/// down(silu(gate(x)) up(x)): parameters gate_proj.weight, up_proj.weight [hidden_features, in_features], down_proj.weight.
+/// Gated feedforward layer: down(silu(gate(x)) up(x)).
+/// Parameters: gate_proj.weight and up_proj.weight [hidden_features, in_features], down_proj.weight [in_features,
+/// hidden_features].
 /// Shapes:  x [..., in_features] -> the same.   Source: Shazeer, "GLU Variants Improve Transformer" (2020), arXiv:2002.05202.
 export struct swiglu {
   std::int64_t in_features = 0, hidden_features = 0;
@@ -235,7 +241,7 @@ export struct swiglu {
   }
 };
 
-/// The function between the two linear layers of a transformer layer.
+/// Activation between the two linear layers of a transformer layer.
 export enum class feedforward_activation { relu, gelu };
 
 namespace detail {
@@ -248,11 +254,11 @@ constexpr auto feed_forward(auto& s, const auto& x, std::int64_t features, std::
 }
 }  // namespace detail
 
-/// One layer of a transformer's encoder: attention of the sequence to itself, then two linear layers, each with the way
-/// around it. Normalized after each sum, or before each part (`norm_first`).
+/// Transformer encoder layer: self-attention, then two linear layers, both parts with a residual connection. Layer
+/// normalization follows each sum, or precedes each part (`norm_first`).
 /// Shapes:  x [N, T, d_model] -> the same; self_attn.*, linear1.* [dim_feedforward, d_model], linear2.*, norm1.*, norm2.*
 ///          as torch.nn.TransformerEncoderLayer has them.
-/// `mask`: a port of bool or numbers for [N, nhead, T, T], as of `self_attention`.
+/// `mask`: a port, bool or numbers, that broadcasts to [N, nhead, T, T], as in `self_attention`.
 export struct transformer_encoder_layer {
   std::int64_t d_model = 0, nhead = 1, dim_feedforward = 2048;
   double dropout = 0.1;
@@ -286,11 +292,10 @@ export struct transformer_encoder_layer {
   }
 };
 
-/// One layer of a transformer's decoder: the target's causal attention to itself, attention to the memory, two linear
-/// layers.
+/// Transformer decoder layer: causal self-attention of the target, attention to the memory, then two linear layers.
 /// Shapes:  target [N, T, d_model], memory [N, S, d_model] -> [N, T, d_model]; self_attn.*, multihead_attn.*,
 ///          linear1.*, linear2.*, norm1.*, norm2.*, norm3.* as torch.nn.TransformerDecoderLayer has them.
-/// `mask`: a port of bool or numbers for [N, nhead, T, S]: what of the memory is seen.
+/// `mask`: a port, bool or numbers, that broadcasts to [N, nhead, T, S]; masks the attention to the memory.
 export struct transformer_decoder_layer {
   std::int64_t d_model = 0, nhead = 1, dim_feedforward = 2048;
   double dropout = 0.1;

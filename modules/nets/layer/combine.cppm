@@ -1,4 +1,4 @@
-// Layers that bring values together: operations with two inputs, and layers made of layers.
+// Layers that combine values: operations with two inputs, and layers composed of layers.
 export module lamina:layer.combine;
 import :core;
 import :layer;
@@ -11,7 +11,7 @@ import lamina.std;
 namespace lamina::nn {
 
 /// Matrix product.   Shapes: lhs [..., M, K], rhs [..., K, N] -> [..., M, N]. With the policy `axis_count(n)`, n up to 3,
-/// the last n axes of lhs meet the first n of rhs.
+/// contracts the last n axes of lhs with the first n of rhs.
 export struct dot {
   static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
   constexpr auto forward(auto& s, const auto& lhs, const auto& rhs) const {
@@ -23,7 +23,7 @@ export struct dot {
                     : product(lamina::matmul(lhs, rhs));
   }
 };
-/// A layer and the way around it: body(x) + x. Parameters are found under `body`.
+/// A layer with a residual connection: body(x) + x. Its parameters have the prefix `body`.
 /// Source: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.
 export template <Layer L> struct residual {
   L body;

@@ -14,13 +14,13 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// Whole slices of an axis, by int64 positions.   Shapes: input [V, 4], index [2, 3], axis 0 -> [2, 3, 4].
+/// Slices of an axis at int64 positions.   Shapes: input [V, 4], index [2, 3], axis 0 -> [2, 3, 4].
 export struct gather {
   std::int64_t axis = 0;
   static constexpr view<const label> inputs() { return port_names<"input", "index">; }
   constexpr auto forward(auto&, const auto& x, const auto& index) const { return lamina::gather(x, index, axis); }
 };
-/// Elements along an axis, by int64 positions of their own.   Shapes: input [3, V], index [3, 5], axis 1 -> [3, 5].
+/// Elements along an axis, each at its own int64 position.   Shapes: input [3, V], index [3, 5], axis 1 -> [3, 5].
 export struct take_along_axis {
   std::int64_t axis = -1;
   static constexpr view<const label> inputs() { return port_names<"input", "index">; }
@@ -28,7 +28,7 @@ export struct take_along_axis {
     return lamina::take_along_axis(x, index, axis);
   }
 };
-/// The input with updates added at positions along an axis, several to one place too.
+/// Adds updates to the input at positions along an axis; duplicate positions accumulate.
 /// Shapes: input [3, V], index and updates [3, 5], axis 1 -> [3, V].
 export struct scatter_add {
   std::int64_t axis = -1;
@@ -37,18 +37,18 @@ export struct scatter_add {
     return lamina::scatter_add(x, index, updates, axis);
   }
 };
-/// One position of an axis, which the result lacks.
+/// Slice at one position of an axis; the axis is removed.
 export struct select {
   std::int64_t axis = 0, index = 0;
   constexpr auto forward(auto&, const auto& x) const { return lamina::select(x, axis, index); }
 };
-/// 1 at the int64 position that the input gives, 0 elsewhere.   Shapes: [2, 3] -> [2, 3, depth].
+/// One-hot encoding of int64 positions along a new last axis.   Shapes: [2, 3] -> [2, 3, depth].
 export struct one_hot {
   std::int64_t depth = 1;
   dtype element = dtype::float32;
   constexpr auto forward(auto&, const auto& x) const { return lamina::to_one_hot(x, depth, element); }
 };
-/// Sums of all elements up to each along an axis; `exclusive`: without it, `reverse`: from the last one.
+/// Running sums along an axis; `exclusive` omits the element itself, `reverse` sums from the end.
 export struct cumsum {
   std::int64_t axis = -1;
   bool exclusive = false, reverse = false;
@@ -56,7 +56,7 @@ export struct cumsum {
     return lamina::cumsum(x, {.axis = axis, .exclusive = exclusive, .reverse = reverse});
   }
 };
-/// Position of the largest element along an axis, the first of equals; int64.
+/// Position of the largest element along an axis, int64; the first one for ties.
 export struct argmax {
   std::int64_t axis = -1;
   bool keepdim = false;
@@ -64,7 +64,7 @@ export struct argmax {
     return apply<op::argmax>({.axis = axis, .keepdim = keepdim}, x);
   }
 };
-/// Positions that put an axis in order; int64.
+/// Positions that sort the elements along an axis, int64.
 export struct argsort {
   std::int64_t axis = -1;
   bool descending = false;
@@ -72,7 +72,7 @@ export struct argsort {
     return lamina::argsort(x, {.axis = axis, .descending = descending});
   }
 };
-/// Elements in order along an axis.
+/// Elements sorted along an axis.
 export struct sort {
   std::int64_t axis = -1;
   bool descending = false;
@@ -80,7 +80,7 @@ export struct sort {
     return lamina::sort(x, {.axis = axis, .descending = descending});
   }
 };
-/// The k largest or smallest elements along an axis in order, and their int64 positions.
+/// The k largest or smallest elements along an axis in sorted order, and their int64 positions.
 export struct top_k {
   std::int64_t k = 1, axis = -1;
   bool largest = true;
@@ -91,7 +91,7 @@ export struct top_k {
     return std::array<made, 2>{made(all.values), made(all.indices)};
   }
 };
-/// Pairs of the last axis turned by angles that grow with the position.
+/// Rotary position embedding: rotates pairs of the last axis by angles proportional to the position.
 /// Shapes: input [..., T, D], D even, positions int64 [T] or the input's without its last axis.
 export struct rope {
   double base = 10000;

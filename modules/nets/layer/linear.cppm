@@ -1,5 +1,5 @@
-// Layers with weights that multiply their input. Parameters are named and laid out as PyTorch has them, so that its
-// files load unmapped, and start as its do: uniform within 1 / sqrt(fan_in).
+// Layers with weights that multiply their input. Parameters have PyTorch's names and layouts, so that its files load
+// without a mapping, and its initial values: uniform within 1 / sqrt(fan_in), except for embeddings.
 export module lamina:layer.linear;
 import :core;
 import :dtype;
@@ -19,7 +19,7 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// Rows of `in_features` to rows of `out_features`: x weight^T + bias.
+/// Fully connected layer: y = x weight^T + bias.
 /// Shapes:  x [..., in_features] -> [..., out_features]; weight [out_features, in_features], bias [out_features].
 export struct linear {
   std::int64_t in_features = 0, out_features = 0;
@@ -43,7 +43,7 @@ export struct linear {
   }
 };
 
-/// Cross-correlation of images with `out_channels` filters.
+/// 2-D convolution: cross-correlation of images with `out_channels` filters.
 /// Shapes:  x [N, in_channels, H, W] -> [N, out_channels, OH, OW]; weight [out_channels, in_channels / groups, KH, KW],
 /// bias [out_channels].
 export struct conv2d {
@@ -81,7 +81,7 @@ export struct conv2d {
   }
 };
 
-/// The adjoint of `conv2d`.
+/// Transposed 2-D convolution: the adjoint of `conv2d`.
 /// Shapes:  x [N, in_channels, H, W] -> [N, out_channels, OH, OW] with
 ///          OH = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1;
 ///          weight [in_channels, out_channels / groups, KH, KW], bias [out_channels].
@@ -119,7 +119,8 @@ export struct conv_transpose2d {
   }
 };
 
-/// Cross-correlation along sequences. `causal`: no position sees a later one, and the length stays.
+/// 1-D convolution: cross-correlation along sequences. `causal`: pads only at the front, so that no position sees a
+/// later one; with stride 1 the length is preserved.
 /// Shapes:  x [N, in_channels, L] -> [N, out_channels, OL]; weight [out_channels, in_channels / groups, K], bias [out_channels].
 export struct conv1d {
   std::int64_t in_channels = 0, out_channels = 0, kernel_size = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
@@ -148,7 +149,7 @@ export struct conv1d {
   }
 };
 
-/// Refuses sizes of tables of rows, and ids that are no int64.
+/// Checks the sizes and padding id of a table, and that the ids are int64.
 constexpr void check_table(std::string_view name, std::int64_t rows, std::int64_t columns, std::int64_t padding,
                            const tensor_type& ids, text& why) {
   if (rows < 1 || columns < 1)
@@ -158,7 +159,7 @@ constexpr void check_table(std::string_view name, std::int64_t rows, std::int64_
   else if (ids.element != dtype::int64) why << name << " expects int64 ids but is given " << ids;
 }
 
-/// Rows of a table. The id `padding_idx`, if not -1, gives zeros and its row no gradient.
+/// Lookup table: the row of `weight` for each id. The id `padding_idx`, if not -1, gives zeros, its row no gradient.
 /// Shapes:  ids [...] of int64 -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
 export struct embedding {
   std::int64_t num_embeddings = 0, embedding_dim = 0, padding_idx = -1;
@@ -175,10 +176,11 @@ export struct embedding {
   }
 };
 
-/// What becomes of the rows of a bag.
+/// Reduction over the rows of a bag.
 export enum class bag_mode { mean, sum, max };
-/// Bags of rows of a table as one: their mean, sum or largest elements. The id `padding_idx`, if not -1, is in no bag; a bag of
-/// nothing else gives zeros. With `weighted` a port `weights` has a factor for each row of a bag, which is a sum.
+/// Mean, sum or maximum over bags of table rows. The id `padding_idx`, if not -1, is excluded from every bag; a bag
+/// without other ids gives zeros. With `weighted` the port `weights` has a factor for each row of a bag; `mode` must be
+/// sum.
 /// Shapes:  ids [..., L] of int64, weights [..., L] -> [..., embedding_dim]; weight [num_embeddings, embedding_dim].
 export struct embedding_bag {
   static constexpr bool has_forward_ports = true;

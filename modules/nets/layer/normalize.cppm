@@ -1,4 +1,4 @@
-// Layers that normalize without running statistics, and batch normalization of rows. Parameters as PyTorch has them.
+// Layers that normalize without running statistics, and batch normalization of rows. Parameters as in PyTorch.
 export module lamina:layer.normalize;
 import :core;
 import :layer;
@@ -17,7 +17,7 @@ namespace lamina::nn {
 namespace detail {
 constexpr auto ones(auto& s, const shape& dims) { return s.parameter("weight", dims, initializer::constant(1)); }
 constexpr auto zeros(auto& s, const shape& dims) { return s.parameter("bias", dims, initializer::constant(0)); }
-/// Whether x ends in `features`; if not, the reason says so.
+/// Checks that the last extents of x are `features`.
 constexpr void check_rows(std::string_view name, const shape& features, const shape& x, text& why) {
   if (features.rank < 1) {
     why << name << " needs the extents of a row, `normalized_shape`";
@@ -27,7 +27,7 @@ constexpr void check_rows(std::string_view name, const shape& features, const sh
   for (int i = 0; fits && i < features.rank; ++i) fits = may_equal(features[i], x[x.rank - features.rank + i]);
   if (!fits) why << name << " expects rows " << features << " but is given " << x;
 }
-/// `size` is the member of the layer that holds the number of `channels`.
+/// `size` is the name of the layer's member for the number of channels; `least` is the smallest rank of x.
 constexpr void check_channels(std::string_view name, std::string_view size, std::int64_t channels, const shape& x,
                               int least, text& why) {
   if (channels < 1) why << name << " needs positive `" << size << "` but has " << channels;
@@ -36,7 +36,7 @@ constexpr void check_channels(std::string_view name, std::string_view size, std:
 }
 }  // namespace detail
 
-/// Each row to mean 0 and variance 1, then scaled and shifted.
+/// Normalizes each row to mean 0 and variance 1, then scales and shifts it.
 /// Shapes:  x [..., normalized_shape] -> the same; weight, bias [normalized_shape].
 export struct layer_norm {
   shape normalized_shape{};
@@ -54,7 +54,8 @@ export struct layer_norm {
     return lamina::layer_norm(x, weight, detail::zeros(s, normalized_shape), a);
   }
 };
-/// Each row divided by its root mean square, then scaled.   Shapes: x [..., normalized_shape] -> the same; weight [normalized_shape].
+/// Divides each row by its root mean square, then scales it.
+/// Shapes:  x [..., normalized_shape] -> the same; weight [normalized_shape].
 export struct rms_norm {
   shape normalized_shape{};
   double epsilon = 1e-5;
@@ -69,7 +70,7 @@ export struct rms_norm {
     return lamina::rms_norm(x, detail::ones(s, normalized_shape), a);
   }
 };
-/// Groups of channels of each sample to mean 0 and variance 1, then each channel scaled and shifted.
+/// Normalizes groups of channels of each sample to mean 0 and variance 1, then scales and shifts each channel.
 /// Shapes:  x [N, num_channels, ...] -> the same; weight, bias [num_channels].
 export struct group_norm {
   std::int64_t num_groups = 0, num_channels = 0;
@@ -88,7 +89,8 @@ export struct group_norm {
     return lamina::group_norm(x, weight, detail::zeros(s, shape{num_channels}), a);
   }
 };
-/// Each channel of each sample to mean 0 and variance 1; scaled and shifted only if asked to, as in PyTorch.
+/// Normalizes each channel of each sample to mean 0 and variance 1; if `affine`, scales and shifts it (PyTorch's
+/// default is off, too).
 /// Shapes:  x [N, num_features, L, ...] -> the same; weight, bias [num_features].
 export struct instance_norm {
   std::int64_t num_features = 0;
@@ -104,7 +106,7 @@ export struct instance_norm {
     return lamina::instance_norm(x, weight, detail::zeros(s, shape{num_features}), {.epsilon = epsilon});
   }
 };
-/// batch_norm2d of rows of features, or of channels along one axis.
+/// Batch normalization of rows of features, or of the channels of sequences, as `batch_norm2d`.
 /// Shapes:  x [N, num_features] or [N, num_features, L] -> the same; weight, bias, running_mean, running_var [num_features].
 export struct batch_norm1d {
   std::int64_t num_features = 0;

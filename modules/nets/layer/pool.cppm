@@ -1,4 +1,4 @@
-// Layers that shrink maps or rearrange them.
+// Pooling, and layers that rearrange maps.
 export module lamina:layer.pool;
 import :core;
 import :op.nn;
@@ -22,7 +22,7 @@ constexpr void check_pool(std::string_view name, extent2d kernel, extent2d strid
 }
 }  // namespace detail
 
-/// Largest element of each window; a stride of 0 means the kernel size.
+/// Largest element of each window; stride 0 means the kernel size.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct max_pool2d {
   extent2d kernel_size = 2, stride = 0, padding = 0;
@@ -33,7 +33,7 @@ export struct max_pool2d {
     return lamina::max_pool2d(x, {.kernel_size = kernel_size, .stride = stride, .padding = padding});
   }
 };
-/// Mean of each window; a stride of 0 means the kernel size.
+/// Mean of each window; stride 0 means the kernel size.
 /// Shapes:  [N, C, H, W] -> [N, C, OH, OW].
 export struct avg_pool2d {
   extent2d kernel_size = 2, stride = 0, padding = 0;
@@ -46,14 +46,14 @@ export struct avg_pool2d {
         x, {.kernel_size = kernel_size, .stride = stride, .padding = padding, .count_padding = count_padding});
   }
 };
-/// Mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
+/// Global average pooling: the mean of each map.   Shapes: [N, C, H, W] -> [N, C, 1, 1].
 export struct global_avg_pool2d {
   constexpr void check(view<const tensor_type> x, text& why) const {
     if (x[0].dims.rank != 4) why << "global_avg_pool2d expects images [N, C, H, W] but is given " << x[0].dims;
   }
   constexpr auto forward(auto&, const auto& x) const { return lamina::global_avg_pool2d(x); }
 };
-/// Axes from `from` on as one.   Shapes: [N, C, H, W] -> [N, C H W].
+/// Merges axis `from` and all later axes into one.   Shapes: [N, C, H, W] -> [N, C H W].
 export struct flatten {
   std::int64_t from = 1;
   constexpr auto forward(auto&, const auto& x) const { return lamina::flatten(x, {.from = from}); }

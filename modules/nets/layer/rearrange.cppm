@@ -14,12 +14,12 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// Axis i of the result is axis order[i] of x.
+/// Reorders axes: axis i of the result is axis order[i] of x.
 export struct permute {
   axes order{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::permute(x, order); }
 };
-/// The last two axes exchanged.   Shapes: [..., M, N] -> [..., N, M].
+/// Exchanges the last two axes.   Shapes: [..., M, N] -> [..., N, M].
 export struct transpose {
   constexpr void check(view<const tensor_type> x, text& why) const {
     if (x[0].dims.rank < 2) why << "transpose expects at least two axes but is given " << x[0].dims;
@@ -31,34 +31,34 @@ export struct transpose {
     return lamina::permute(x, order);
   }
 };
-/// The axes put back where `permute` with this order took them from.
+/// Inverse of `permute` with the same order: axis order[i] of the result is axis i of x.
 export struct permute_inverse {
   axes order{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::permute_inverse(x, order); }
 };
-/// New axes of one element.
+/// Adds axes of extent 1 at the given positions of the result.
 export struct unsqueeze {
   lamina::axes axes{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::unsqueeze(x, axes); }
 };
-/// Without axes of one element; without all of them where none is named.
+/// Removes the given axes of extent 1, or all axes of extent 1 if none is given.
 export struct squeeze {
   lamina::axes axes{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::squeeze(x, axes); }
 };
-/// The same elements under another shape; one extent may be `dyn` and is then inferred.
+/// The same elements in another shape; one extent may be `dyn` and is inferred.
 export struct reshape {
   shape to{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::reshape(x, to); }
 };
-/// Positions start, start + step, ... below stop of one axis.
+/// Selects positions start, start + step, ... before stop of one axis.
 export struct slice {
   std::int64_t start = 0, stop = std::numeric_limits<std::int64_t>::max(), axis = 0, step = 1;
   constexpr auto forward(auto&, const auto& x) const {
     return lamina::slice(x, {.start = start, .stop = stop, .axis = axis, .step = step});
   }
 };
-/// Adds positions that hold one number before and after an axis.
+/// Pads an axis with a number before and after its elements.
 export struct pad {
   std::int64_t axis = -1, before = 0, after = 0;
   double value = 0;
@@ -66,17 +66,17 @@ export struct pad {
     return lamina::pad(x, {.axis = axis, .before = before, .after = after, .value = value});
   }
 };
-/// Each axis as often as its number says.
+/// Repeats the whole tensor repeats[i] times along axis i.
 export struct tile {
   shape repeats{};
   constexpr auto forward(auto&, const auto& x) const { return lamina::tile(x, repeats); }
 };
-/// Each position of an axis so often, one behind the other.
+/// Repeats each position of an axis `count` times in a row.
 export struct repeat {
   std::int64_t count = 1, axis = 0;
   constexpr auto forward(auto&, const auto& x) const { return lamina::repeat(x, count, axis); }
 };
-/// lhs and rhs along a new axis.
+/// Stacks lhs and rhs along a new axis.
 export struct stack {
   std::int64_t axis = 0;
   static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
@@ -85,7 +85,7 @@ export struct stack {
     return apply<op::concat>({axis}, lamina::unsqueeze(lhs, at), lamina::unsqueeze(rhs, at));
   }
 };
-/// Equal parts of an axis, at most 8, each an output of its own.
+/// Splits an axis into equal parts, at most 8, each a separate output.
 export struct split {
   static constexpr bool has_forward_ports = true;
   std::int64_t parts = 2, axis = 0;
@@ -102,7 +102,7 @@ export struct split {
       out[i] = apply<op::equal_part>({.axis = axis, .part = static_cast<std::int64_t>(i), .parts = parts}, in[0]);
   }
 };
-/// rhs behind lhs along an axis.
+/// Concatenates lhs and rhs along an axis.
 export struct concat {
   std::int64_t axis = 0;
   static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
@@ -110,15 +110,15 @@ export struct concat {
 };
 
 namespace detail {
-// Axes by member, else by policy; kept if either says so.
+// Axes from the member, else from the policy; reduced axes are kept if either `keepdim` is true.
 constexpr reduce_attributes reduction(const auto& scope, const lamina::axes& axes, bool keepdim) {
   return {.axes = axes.count ? axes : policy_of<lamina::axes>(scope),
           .keepdim = keepdim || policy_of<lamina::keepdim>(scope).value};
 }
 }  // namespace detail
 
-/// Sum, mean, largest or smallest element, or product over axes; of all axes where none is named. The policies `axes(...)` and
-/// `keepdim(true)` speak where the members do not.
+/// Sum, mean, maximum, minimum or product over axes; over all axes if none is given. The policies `axes(...)` and
+/// `keepdim(true)` apply if the members are not set.
 export struct reduce_sum {
   lamina::axes axes{};
   bool keepdim = false;
@@ -154,7 +154,7 @@ export struct reduce_prod {
     return lamina::reduce_prod(x, detail::reduction(s, axes, keepdim));
   }
 };
-/// Whether any, or each, of the truths over axes holds.
+/// Whether any (reduce_any) or every (reduce_all) bool over axes is true; over all axes if none is given.
 export struct reduce_any {
   lamina::axes axes{};
   bool keepdim = false;

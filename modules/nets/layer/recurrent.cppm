@@ -1,5 +1,5 @@
-// Recurrent layers: steps, a layer that walks any step along sequences, and RNN, GRU and LSTM over whole sequences with
-// their parameters named and laid out as PyTorch has them.
+// Recurrent layers: steps, a layer that runs any step along sequences, and RNN, GRU and LSTM over whole sequences.
+// Parameters have PyTorch's names and layouts.
 export module lamina:layer.recurrent;
 import :core;
 import :dtype;
@@ -22,7 +22,7 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-/// x [N, in] and a state [N, hidden].
+/// Checks an input [N, in] and states [N, hidden] of a step.
 constexpr void check_step(std::string_view name, std::int64_t in, std::int64_t hidden, view<const tensor_type> x,
                           text& why) {
   if (in < 1 || hidden < 1)
@@ -34,7 +34,7 @@ constexpr void check_step(std::string_view name, std::int64_t in, std::int64_t h
       why << name << " expects a state of shape [N, " << hidden << "] for its input [N, " << in << "], but is given "
           << x[i].dims << " for " << x[0].dims;
 }
-/// What an iteration leaves to the next; with `bptt(false)` no gradient comes back from there.
+/// Value carried to the next iteration; with the policy `bptt(false)` no gradient flows back through it.
 template <class V> constexpr V passed_on(const auto& s, const V& v) {
   return policy_of<bptt>(s).value ? v : V(lamina::stop_gradient(v));
 }
@@ -44,9 +44,9 @@ constexpr auto columns(const auto& v, std::int64_t part, std::int64_t width) {
 }  // namespace detail
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
-// A step's input `previous_x` is what its output `x` was in the iteration before.
+// A step's input `previous_x` is its output `x` from the previous iteration.
 
-/// output = tanh(input W + previous_output U + b), or relu of it.
+/// One step of an Elman network: output = tanh(input W + previous_output U + b), or relu instead of tanh.
 /// Shapes:  input [N, input_size], outputs [N, hidden_size]; weight_ih [hidden_size, input_size],
 ///          weight_hh [hidden_size, hidden_size], bias_ih and bias_hh [hidden_size].
 /// Source:  Elman, "Finding structure in time" (1990); torch.nn.RNNCell.
@@ -69,12 +69,12 @@ export struct rnn_cell {
   }
 };
 
-/// One step of a long short-term memory; with `peephole` the gates see the cell through weight_p [3 hidden_size], in
-/// the order i f o. Shapes:  input [N, input_size], output and cell [N, hidden_size]; weight_ih [4 hidden_size,
-/// input_size],
+/// One step of a long short-term memory (LSTM). With `peephole` the gates also depend on the cell state through
+/// weight_p [3 hidden_size], in the order i f o.
+/// Shapes:  input [N, input_size], output and cell [N, hidden_size]; weight_ih [4 hidden_size, input_size],
 ///          weight_hh [4 hidden_size, hidden_size], bias_ih and bias_hh [4 hidden_size], in the order i f g o.
 /// Source:  Gers, Schraudolph, Schmidhuber, "Learning precise timing with LSTM recurrent networks" (2002);
-/// torch.nn.LSTMCell.
+///          torch.nn.LSTMCell.
 export struct lstm_cell {
   std::int64_t input_size = 0, hidden_size = 0;
   bool bias = true, peephole = false;
@@ -94,7 +94,7 @@ export struct lstm_cell {
                        s.parameter("bias_hh", shape{4 * hidden_size}, start));
     return behind(s, gates, c, hidden_size, peephole);
   }
-  /// What follows the products: output and next cell.
+  /// The step after its matrix products: output and next cell state.
   static constexpr auto behind(auto& s, const auto& gates, const auto& c, std::int64_t width, bool peephole,
                                std::string_view weight = "weight_p") {
     if (!peephole) return lamina::lstm_gates(gates, c);
@@ -110,13 +110,13 @@ export struct lstm_cell {
   }
 };
 
-/// Where the reset gate of a GRU acts, and which way its update gate points.
+/// Variants of a GRU: where the reset gate is applied, and the direction of the update gate.
 export enum class gru_form : std::uint8_t {
   reset_after,   ///< n = tanh(x + r (h U + b)), h' = n + z (h - n): PyTorch's, and ONNX's with linear_before_reset
   reset_before,  ///< n = tanh(x + (r h) U + b), h' = n + z (h - n): ONNX's default
-  reversed,      ///< the same n with h' = h + z (n - h): as in MetaNN and in the first paper
+  reversed,      ///< n as in reset_before, h' = h + z (n - h): as in MetaNN and in the original paper
 };
-/// One step of a gated recurrent unit.
+/// One step of a gated recurrent unit (GRU).
 /// Shapes:  input [N, input_size], output [N, hidden_size]; weight_ih [3 hidden_size, input_size],
 ///          weight_hh [3 hidden_size, hidden_size], bias_ih and bias_hh [3 hidden_size], in the order r z n.
 /// Source:  Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014); torch.nn.GRUCell.
@@ -140,7 +140,7 @@ export struct gru_cell {
     V b = s.parameter("bias_hh", shape{3 * hidden_size}, start);
     return behind<V>(gates, h, u, &b, hidden_size, form);
   }
-  /// What follows the product of the input.
+  /// The step after the matrix product of the input; `b` is null without a bias.
   template <class V>
   static constexpr V behind(const V& x, const V& h, const V& u, const V* b, std::int64_t width, gru_form form) {
     if (form == gru_form::reset_after) {
@@ -166,7 +166,8 @@ export struct gru_cell {
   }
 };
 
-/// MetaNN's GRU step, without biases: z = s(x Wz + h Uz), r = s(x Wr + h Ur), n = tanh((h r) U + x W), n z + h (1 - z).
+/// MetaNN's GRU step, without biases: z = s(x Wz + h Uz), r = s(x Wr + h Ur), n = tanh((h r) U + x W),
+/// output = n z + h (1 - z).
 /// Shapes:  input [N, input_size], output [N, hidden_size]; Wz, Wr, W [input_size, hidden_size], Uz, Ur, U
 ///          [hidden_size, hidden_size].
 export struct gru_step {
@@ -190,18 +191,18 @@ export struct gru_step {
 
 // ---- any step along sequences ---------------------------------------------------------------------------------------
 
-/// An input port of a step that is fed position by position, and the axis of its positions; none where it has no name.
+/// Input port of a step that receives one position of a sequence per iteration, and the sequence's axis; unused if
+/// unnamed.
 export struct sequence_port {
   label port = "";
   std::int64_t axis = 0;
 };
 
-/// Walks a step along sequences. Its ports are the step's: a port in `sequences` takes a whole sequence, `previous_x` the
-/// value of `x` before the first iteration, any other port a value for every iteration. The outputs of all iterations are
-/// stacked along axis `output_axis`; negative axes count from the end. Policies: `bptt(false)` keeps
-/// gradients from flowing back from iteration to iteration;
-/// `sequence<"port", axis>` names sequences instead of the member.
-/// Errors:  one with a message where the sequences differ in length, or name no port or a `previous_` one.
+/// Runs a step along sequences. The ports are those of the step: a port in `sequences` takes a whole sequence,
+/// `previous_x` the initial value of `x`, any other port a value that all iterations share. The outputs of all
+/// iterations are stacked along axis `output_axis`; negative axes count from the end.
+/// Policies: `bptt(false)` stops gradients between iterations; `sequence<"port", axis>` overrides `sequences`.
+/// Errors:  a diagnostic if the sequences differ in length, or name an unknown port or a `previous_` port.
 export template <Layer Step> struct recurrent {
   static constexpr bool has_forward_ports = true;
   static constexpr std::size_t max_ports = 16;
@@ -304,7 +305,7 @@ export template <Layer Step> struct recurrent {
     if (!why.empty()) s.refuse(why.view());
     return why.empty();
   }
-  // An axis of a port as a number from the front; -1, and a word, where there is none.
+  // Axis of a port, counted from the front; -1 and a diagnostic if it is out of range.
   template <class S, class V> static constexpr int counted(S& s, const V& v, std::int64_t axis, label port) {
     const int rank = v.shape().rank;
     if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
@@ -334,13 +335,13 @@ export template <Layer Step> struct recurrent {
 
 // ---- whole sequences ------------------------------------------------------------------------------------------------
 
-// What RNN, GRU and LSTM over sequences share. Their members begin in PyTorch's order; `states` adds ports for the
-// first and last states (h0, and c0 for an LSTM, [ l.num_layers directions, N, l.hidden_size]), `lengths` a port of
-// int64 [N] with how many positions of each sample count: later ones give 0 and leave the state alone. `reverse` walks from
-// the last position to the first.
+// Common part of RNN, GRU and LSTM over sequences. Their members begin in PyTorch's order. `states` adds ports for the
+// initial and final states (h0, and c0 for an LSTM, [l.num_layers directions, N, l.hidden_size]), `lengths` a port
+// int64 [N] with the number of valid positions of each sample: later positions give 0 and do not change the state.
+// `reverse` iterates from the last position to the first.
 namespace detail {
 constexpr std::int64_t directions(const auto& l) { return l.bidirectional ? 2 : 1; }
-/// Features of state i, of which the first is the output.
+/// Number of features of state i; state 0 is the output.
 constexpr std::int64_t state_size(const auto& l, std::size_t i) {
   if constexpr (requires { l.proj_size; })
     if (i == 0 && l.proj_size > 0) return l.proj_size;
@@ -376,7 +377,7 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   }
 }
 
-/// One product for the inputs of all iterations, and its bias.
+/// Matrix product of the inputs of all iterations at once, plus bias_ih, and bias_hh if `state_bias`.
 template <class L, class S, class V> constexpr V input_gates(const L& l, S& s, const V& x, std::int64_t features,
                                                              std::int64_t gates, bool state_bias,
                                                              std::string_view suffix) {
@@ -389,7 +390,7 @@ template <class L, class S, class V> constexpr V input_gates(const L& l, S& s, c
   if (state_bias) b = b + s.parameter(named("bias_hh").view(), shape{gates * l.hidden_size}, start);
   return all + b;
 }
-/// What the iterations of direction `at` of all layers begin with: states, and with lengths the first position.
+/// Initial carries of a layer's direction, number `at` over all layers: states, and with lengths the first position.
 template <class L, class S, class V> constexpr void first_carries(const L& l, S& s, view<const V> in, const V& all,
                                                                   std::int64_t at, bool backwards, view<V> first) {
   const std::size_t states = first.size() - (l.lengths ? 1 : 0);
@@ -404,8 +405,8 @@ template <class L, class S, class V> constexpr void first_carries(const L& l, S&
   V iterations = lamina::slice(lamina::shape_of(all), {.start = 0, .stop = 1});
   first[states] = backwards ? V(iterations - 1) : V(iterations * 0);
 }
-/// Walks all layers and directions; `walk(inner, gates of the iteration, states, layer's suffix)` makes the next states;
-/// the first is the output. A row of weights has `gates` parts.
+/// Runs all layers and directions. `step(inner, x, states, made, suffix)` computes the next states `made` from the
+/// input gates x of an iteration; state 0 is the output. Weights have `gates` blocks of hidden_size rows.
 template <std::size_t States, class L, class S, class V, class F>
 constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_t gates, bool state_bias, F step) {
   V x = l.batch_first ? V(lamina::permute(in[0], axes(1, 0, 2))) : in[0];
@@ -451,7 +452,7 @@ constexpr void walk(const L& l, S& s, view<const V> in, view<V> out, std::int64_
   if (l.states)
     for (std::size_t i = 0; i < States && 1 + i < out.size(); ++i) out[1 + i] = last[i];
 }
-// The product with the state of an iteration, and its bias.
+// Matrix product of the state of an iteration, without a bias.
 template <class L, class S, class V>
 constexpr V with_state(const L& l, S& s, const V& h, std::int64_t gates, std::string_view suffix) {
   return lamina::matmul(
@@ -462,11 +463,10 @@ constexpr V with_state(const L& l, S& s, const V& h, std::int64_t gates, std::st
 }
 }  // namespace detail
 
-/// Elman's recurrent network over sequences.
+/// Elman recurrent network over sequences.
 /// Shapes:  input [T, N, input_size] (or [N, T, ..] with batch_first) -> output [T, N, directions hidden_size];
-/// weight_ih_l0
-///          [hidden_size, input_size], weight_hh_l0, bias_ih_l0, bias_hh_l0, the same for further layers and
-///          `_reverse`.
+///          weight_ih_l0 [hidden_size, input_size], weight_hh_l0 [hidden_size, hidden_size], bias_ih_l0 and bias_hh_l0
+///          [hidden_size]; the same with `_l1`, ... for further layers and `_reverse` for the second direction.
 /// Source:  torch.nn.RNN.
 export struct rnn {
   static constexpr bool has_forward_ports = true;
@@ -496,11 +496,10 @@ export struct rnn {
   }
 };
 
-/// A gated recurrent unit over sequences; `form` chooses between the field's three definitions.
+/// Gated recurrent unit (GRU) over sequences; `form` selects one of the three common definitions.
 /// Shapes:  input [T, N, input_size] (or [N, T, ..] with batch_first) -> output [T, N, directions hidden_size];
-/// weight_ih_l0
-///          [3 hidden_size, input_size], weight_hh_l0 [3 hidden_size, hidden_size], biases [3 hidden_size], in the
-///          order r z n.
+///          weight_ih_l0 [3 hidden_size, input_size], weight_hh_l0 [3 hidden_size, hidden_size], biases
+///          [3 hidden_size], in the order r z n.
 /// Source:  torch.nn.GRU.
 export struct gru {
   static constexpr bool has_forward_ports = true;
@@ -537,13 +536,13 @@ export struct gru {
   }
 };
 
-/// A long short-term memory over sequences; `peephole` lets the gates see the cell. With a `proj_size` above 0, below `hidden_size`, outputs
-/// and first states h0 have `proj_size` features: the product of the cell's output and weight_hr_l0 [proj_size, hidden_size].
+/// Long short-term memory (LSTM) over sequences; with `peephole` the gates also depend on the cell state. With a
+/// `proj_size` above 0, below `hidden_size`, outputs and initial states h0 have `proj_size` features: the cell's output
+/// is projected by weight_hr_l0 [proj_size, hidden_size].
 /// Shapes:  input [T, N, input_size] (or [N, T, ..] with batch_first) -> output [T, N, directions hidden_size];
-/// weight_ih_l0
-///          [4 hidden_size, input_size], weight_hh_l0 [4 hidden_size, hidden_size], biases [4 hidden_size], in the
-///          order i f g o; weight_p_l0 [3 hidden_size] with peephole; with projections the output has directions proj_size features
-///          and weight_hh_l0 is [4 hidden_size, proj_size].
+///          weight_ih_l0 [4 hidden_size, input_size], weight_hh_l0 [4 hidden_size, hidden_size], biases
+///          [4 hidden_size], in the order i f g o; weight_p_l0 [3 hidden_size] with peephole; with projections
+///          the output has directions proj_size features and weight_hh_l0 is [4 hidden_size, proj_size].
 /// Source:  torch.nn.LSTM; Sak, Senior, Beaufays, "Long short-term memory based recurrent neural network architectures" (2014),
 ///          arXiv:1402.1128, for projections.
 export struct lstm {

@@ -15,7 +15,7 @@ import lamina.std;
 namespace lamina::nn {
 
 namespace detail {
-/// How many elements each channel of x [N, C, H, W] has, as a number of x's element type, shape [1].
+/// Number of elements per channel of x [N, C, H, W], in x's element type, shape [1].
 constexpr auto elements_per_channel(const auto& x) {
   auto extents = lamina::shape_of(x);
   auto extent = [&](std::int64_t axis) { return lamina::slice(extents, {.start = axis, .stop = axis + 1}); };
@@ -23,7 +23,7 @@ constexpr auto elements_per_channel(const auto& x) {
 }
 }  // namespace detail
 
-/// While training, zeroes each element with the given probability and scales the others to keep the mean.
+/// While training, zeroes each element with the given probability and scales the others to preserve the mean.
 export struct dropout {
   double probability = 0.5;
 
@@ -37,11 +37,13 @@ export struct dropout {
   }
 };
 
-/// Normalizes each channel to zero mean and unit variance, then scales and shifts it: by the statistics of the batch
-/// while training, by running ones after. Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean,
-/// running_var [num_features]. Numerics: the batch is normalized by its biased variance; `running_var` takes the unbiased
-/// one, as PyTorch has it. With `cumulative` running statistics are means over all updates (PyTorch's momentum of None); a statistic
-/// `batches` counts them. With `across_shards` statistics are those of all shards of an update, which then wait for each other here.
+/// Normalizes each channel to mean 0 and variance 1, then scales and shifts it, with batch statistics while training
+/// and running statistics otherwise.
+/// Shapes:   x [N, num_features, H, W] -> the same; weight, bias, running_mean, running_var [num_features].
+/// Numerics: the batch is normalized by its biased variance; `running_var` accumulates the unbiased one, as in PyTorch.
+/// `cumulative`: running statistics are means over all updates (PyTorch's momentum of None); the state `batches` counts
+/// them.
+/// `across_shards`: statistics cover all shards of an update, which then wait for each other here.
 /// Source:   Ioffe, Szegedy, "Batch Normalization" (2015), arXiv:1502.03167.
 export struct batch_norm2d {
   std::int64_t num_features = 0;
@@ -66,9 +68,9 @@ export struct batch_norm2d {
   constexpr auto bias(auto& s) const { return s.parameter("bias", shape{num_features}, initializer::constant(0)); }
   constexpr auto count_of_batches(auto& s) const { return s.state("batches", shape{}, 0); }
 
-  // One factor and one term per channel, which a pass can fold into the layer before.
+  // One factor and one term per channel, which a pass can fold into the preceding layer.
   constexpr auto by_running(auto& s, const auto& x) const {
-    if (cumulative) count_of_batches(s);  // files of models that were not trained have it, too
+    if (cumulative) count_of_batches(s);  // so that files of untrained models contain it, too
     auto mean = s.state("running_mean", shape{num_features}, 0);
     auto deviation = lamina::sqrt(s.state("running_var", shape{num_features}, 1) + epsilon);
     if (!affine) return (x - per_channel(mean)) / per_channel(deviation);
@@ -84,12 +86,12 @@ export struct batch_norm2d {
     auto centered = x - mean;
     auto squares = lamina::reduce_sum(lamina::square(centered), over);
     if (across_shards) squares = lamina::sum_over_shards(squares);
-    auto variance = squares / lamina::max(count, 1);  // 0 without elements, so that gradients are 0 as well
+    auto variance = squares / lamina::max(count, 1);  // 0 for an empty batch, so that gradients are 0, too
     const auto now = lamina::reshape(mean, shape{num_features});
     const auto spread = lamina::reshape(variance, shape{num_features}) * (count / lamina::max(count - 1, 1));
     if (cumulative) {
       const auto before = count_of_batches(s);
-      const auto batches = lamina::round(before) + 1;  // a mean over shards is a whole number but for rounding
+      const auto batches = lamina::round(before) + 1;  // averaging over shards may have rounded the count
       s.assign(before, batches);
       keep(s, "running_mean", 0, now, 1 / batches);
       keep(s, "running_var", 1, spread, 1 / batches);
@@ -97,7 +99,7 @@ export struct batch_norm2d {
       keep(s, "running_mean", 0, now, momentum);
       keep(s, "running_var", 1, spread, momentum);
     }
-    // One factor per channel: its gradient is a sum of products, and the images are walked through once less in each direction.
+    // One factor per channel: its gradient is a sum of products, which saves a pass over the images in each direction.
     auto factor = 1 / lamina::sqrt(variance + epsilon);
     if (!affine) return centered * factor;
     return centered * (per_channel(weight(s)) * factor) + per_channel(bias(s));

@@ -1,4 +1,4 @@
-// Layers without inputs, and the layers that are a parameter and one operation: what perceptrons are made of.
+// Layers without inputs, and the layers that are a parameter and one operation: the building blocks of perceptrons.
 export module lamina:layer.source;
 import :core;
 import :layer;
@@ -13,20 +13,20 @@ import lamina.std;
 
 namespace lamina::nn {
 
-/// A parameter as a layer without inputs, named `weight`.
+/// Outputs a parameter, named `weight`; no inputs.
 export struct param_source {
   lamina::shape shape{};
   initializer start = initializer::normal(0, 0.02);
   static constexpr view<const label> inputs() { return {}; }
   constexpr auto forward(auto& s) const { return s.parameter("weight", shape, start); }
 };
-/// One number as a layer without inputs; no parameter.
+/// Outputs a scalar constant; no inputs and no parameters.
 export struct value_source {
   double value = 0;
   static constexpr view<const label> inputs() { return {}; }
   constexpr auto forward(auto& s) const { return s.constant(lamina::shape{}, value); }
 };
-/// A tensor of one number as a layer without inputs: never initialized, saved or updated.
+/// Outputs a tensor filled with one number, which is never initialized, saved or updated; no inputs.
 export struct constant {
   lamina::shape shape{};
   double value = 0;
@@ -34,7 +34,8 @@ export struct constant {
   constexpr auto forward(auto& s) const { return s.constant(shape, value); }
 };
 
-/// x weight.   Shapes: x [..., in_features] -> [..., out_features]; weight [in_features, out_features].
+/// Product with a weight matrix: x weight.
+/// Shapes:  x [..., in_features] -> [..., out_features]; weight [in_features, out_features].
 export struct weight {
   std::int64_t in_features = 0, out_features = 0;
 
@@ -52,7 +53,7 @@ export struct weight {
         x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
   }
 };
-/// x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
+/// Adds a learned bias: x + bias.   Shapes: x [..., shape] -> the same; bias [shape].
 export struct bias {
   lamina::shape shape{};
 
@@ -66,8 +67,9 @@ export struct bias {
   }
 };
 
-/// activation(x weight + bias). The activation is a policy, `activation(nn::tanh{})`, and has to be said; the policy
-/// `use_bias(false)` takes the bias away.   Shapes: x [..., in_features] -> [..., out_features]; weight [in_features, out_features], bias [out_features].
+/// Fully connected layer with an activation: activation(x weight + bias). The activation is a required policy, such as
+/// `activation(nn::tanh{})`; the policy `use_bias(false)` removes the bias.
+/// Shapes: x [..., in_features] -> [..., out_features]; weight [in_features, out_features], bias [out_features].
 export struct single_layer_perceptron {
   std::int64_t in_features = 0, out_features = 0;
 
