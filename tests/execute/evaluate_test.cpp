@@ -1,4 +1,4 @@
-// Evaluation of typed expressions: one plan per alias pattern and extents, however the operands come.
+// Evaluation of typed expressions: one plan per alias pattern and extents, however the operands are given.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(aliases_alternate) {
   }
 }
 
-// Expressions that stand in each other many times, as those of a recurrent step by hand.
+// Expressions that contain each other many times, like a hand-written recurrent step.
 BOOST_AUTO_TEST_CASE(deep_expressions) {
   vector<double> a{0.3, -0.7, 1.1}, b{0.5, 0.2, -0.4};
   auto x = tanh(a * b) + 2 * a;
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(extents_alternate) {
   };
   for (int round = 0; round < 3; ++round)
     for (std::int64_t n : {1, 5, 0, 700, 5}) f(n + 1, n, static_cast<float>(round + n));
-  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 1);  // more plans than are kept
+  for (std::int64_t n = 1; n < 100; ++n) f(2, n, 1);  // more plans than the cache holds
   for (std::int64_t n = 1; n < 100; ++n) f(2, n, 2);
 }
 
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(numbers_change_without_a_new_plan) {
   BOOST_TEST(equal(y, {0.75, 1.5}));
 }
 
-// A run whose operands and results lie as in the run before binds nothing.
+// A run with the operand and result addresses of the run before binds nothing.
 BOOST_AUTO_TEST_CASE(operands_and_results_stay_and_change) {
   vector<float> a{1, 2, 3}, b{10, 20, 30}, out(3), other(3);
   const auto f = formula([](const auto& x, const auto& y) { return x * y + x; });
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
   BOOST_TEST(message_of([&] { loss(bad); }) == "pick: an index is outside 0..1: 2 at [0] (2 of them)");
   BOOST_CHECK_THROW(loss(bad), value_error);
   BOOST_TEST(equal(loss(good), {2, 3}));
-  // Losses of classes name themselves, the label, its sample and the number of classes; so do their gradients alone.
+  // Classification losses, and their gradients alone, name themselves, the label, its sample and the number of classes.
   const std::string two = "a label is outside 0..1 (2 classes): 2 of sample 0 (2 of them)";
   BOOST_TEST(message_of([&] { evaluate(cross_entropy(x, bad)); }) == "cross_entropy: " + two);
   BOOST_TEST(message_of([&] { evaluate(nll(x, bad)); }) == "nll: " + two);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
              "cross_entropy: a label is outside 0..2 (3 classes): -7 at [0, 1] (1 of them)");
 }
 
-// Extents that are known at run time alone: a loss compares them where a difference would broadcast.
+// Extents known only at run time: a loss rejects shapes that a difference would broadcast.
 BOOST_AUTO_TEST_CASE(losses_do_not_broadcast) {
   const matrix<float> column(3, 1), square_of_3(3, 3), row_of_3(1, 3);
   const std::string rule = "results and targets must have one shape; a loss does not broadcast: ";
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(losses_do_not_broadcast) {
   BOOST_CHECK_THROW(evaluate(mse(column, row_of_3)), shape_error);
   BOOST_TEST(item(evaluate(mse(column + 2, column))) == 4.f);
   BOOST_TEST(item(evaluate(l1_loss(column - 3, column))) == 3.f);
-  // A formula is built once; operands of later calls are compared all the same.
+  // A formula is built once; operands of later calls are checked nevertheless.
   auto loss = formula([](const auto& a, const auto& b) { return mse(a, b); });
   BOOST_TEST(item(evaluate(loss(square_of_3 + 1, square_of_3))) == 1.f);
   BOOST_CHECK_THROW(evaluate(loss(column, square_of_3)), shape_error);
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(deep_dynamic_expressions) {
-  constexpr int depth = 300000;  // by recursion the call stack would end far below
+  constexpr int depth = 300000;  // recursion would overflow the call stack far earlier
   dynamic<float, 1> d = vector<float>{1, 2};
   for (int i = 0; i < depth; ++i) d = d + 1.f;
   dynamic<float, 1> half = vector<float>{1, 2};
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(results_replace_what_they_were_made_of) {
   const void* memory = x.data().data();
   evaluate_into(x, x + y);
   BOOST_TEST(equal(x, {11, 22, 33}));
-  evaluate_into(x, x * x + reduce_sum(x));  // all of it is read before any of it is written
+  evaluate_into(x, x * x + reduce_sum(x));  // all of x is read before any of it is written
   BOOST_TEST(equal(x, {187, 550, 1155}));
   matrix<float> m{{1, 2}, {3, 4}};
   evaluate_into(m, matmul(m, m));
@@ -331,14 +331,14 @@ BOOST_AUTO_TEST_CASE(results_replace_what_they_were_made_of) {
   evaluate_into(m, m);
   BOOST_TEST(equal(m, {7, 15, 10, 22}));
   auto e = x - y;
-  BOOST_CHECK_THROW(evaluate_into(x, e), state_error);  // it would give something else the next time
+  BOOST_CHECK_THROW(evaluate_into(x, e), state_error);  // e would give another result the next time
   evaluate_into(x, std::move(e));
   BOOST_TEST(equal(x, {177, 530, 1125}));
-  BOOST_CHECK_THROW(evaluate(e), state_error);  // NOLINT(bugprone-use-after-move): it was handed over
+  BOOST_CHECK_THROW(evaluate(e), state_error);  // NOLINT(bugprone-use-after-move): it was moved from
   BOOST_TEST(x.data().data() == memory);
   const auto shares = x;
   BOOST_CHECK_THROW(evaluate_into(x, x + y), state_error);
-  BOOST_CHECK_THROW(evaluate_into(x, make_dynamic(x + y)), state_error);  // others may hold what stands behind it
+  BOOST_CHECK_THROW(evaluate_into(x, make_dynamic(x + y)), state_error);  // the inner expression may have other holders
   BOOST_TEST(equal(shares, {177, 530, 1125}));
 }
 
@@ -351,16 +351,16 @@ BOOST_AUTO_TEST_CASE(steps_in_place) {
   BOOST_TEST(equal(x -= 1, {10, 21, 32}));
   BOOST_TEST(equal(x *= x, {100, 441, 1024}));
   BOOST_TEST(equal(x /= 2 * y, {5, 11.025f, 1024.f / 60}));
-  x -= 0.5f * x;  // what it reads of x ends with it
+  x -= 0.5f * x;  // the expression that reads x is released with it
   BOOST_TEST(x(0) == 2.5f);
   const auto before = memory::counters().allocations;
   x -= 0.5f * x;
-  BOOST_TEST(memory::counters().allocations == before);  // not computed aside
+  BOOST_TEST(memory::counters().allocations == before);  // computed in place
   x *= 2;
   BOOST_TEST(x.data().data() == memory);
   matrix<float, dyn, 2> m{{1, 2}, {3, 4}};
   m += vector<float>{10, 20};
-  m *= m[0];  // a row of it
+  m *= m[0];  // a row of m itself
   BOOST_TEST(equal(m, {121, 484, 143, 528}));
   matrix<float> one(1, 3);
   BOOST_TEST(message_of([&] { one += matrix<float>(2, 3); }) == "+=: the result is [2x3] and the tensor [1x3]");
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(steps_in_place) {
   BOOST_TEST((mine[0] == 2 && mine[2] == 6));
 }
 
-// Lengths beyond a register and a tile, and results that begin inside of what they are made of.
+// Lengths beyond a register and a tile, and results that start inside their operands.
 BOOST_AUTO_TEST_CASE(results_that_overlap_their_operands) {
   for (std::int64_t n : {0, 1, 7, 8, 9, 33, 1000, 40000}) {
     std::vector<double> memory(static_cast<std::size_t>(n) + 3);
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(two_threads_write_where_they_read) {
   evaluate_into(x, x * 2 + x, two);
   for (std::size_t i = 0; i < want.size(); ++i) BOOST_REQUIRE_CLOSE(x.data()[i], want[i], 1e-12);
   const auto row = x[999].copy();
-  evaluate_into(x, x - x[999], two);  // a row that is read to the end
+  evaluate_into(x, x - x[999], two);  // the whole row is read until the end
   for (std::size_t i = 0; i < want.size(); ++i)
     BOOST_REQUIRE_SMALL(x.data()[i] - (want[i] - row.data()[i % 300]), 1e-12);
 }
@@ -447,7 +447,7 @@ BOOST_AUTO_TEST_CASE(rows_are_assigned) {
   BOOST_CHECK_THROW(assign_row(whole, 0, 0.5), value_error);
 }
 
-// What a function without captures has from elsewhere.
+// State outside of a function without captures.
 int calls = 0;
 vector<float>& elsewhere() {
   static vector<float> v{1, 1};
@@ -464,13 +464,13 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
       for (auto& v : w.writable()) v = static_cast<float>(n);
       f(x, w, out);
       for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * (round + 1) + n));
-      f(w, x, out);  // the other way round
+      f(w, x, out);  // operands swapped
       for (float v : out.data()) BOOST_REQUIRE_EQUAL(v, static_cast<float>(n * n * (round + 1) * n + (round + 1)));
       f(x, x, out);  // one memory for both
       for (float v : out.data())
         BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
     }
-  BOOST_TEST(calls == 4);  // one for each of the extents
+  BOOST_TEST(calls == 4);  // one per shape
   auto copy = f;
   matrix<float> x(2, 2), out(2, 2), other(2, 3);
   copy(x, x, out);
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_is_traced_once) {
   BOOST_TEST(message_of([&] { f(x, other, out); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
   for (auto& v : out.writable()) v = 3;
   for (auto& v : x.writable()) v = 2;
-  f(x, out, out);  // the place of the result is an operand, too
+  f(x, out, out);  // the result's memory is an operand, too
   BOOST_TEST(equal(out, {27, 27, 27, 27}));
   matrix<float> held = out;
   BOOST_CHECK_THROW(f(x, x, out), state_error);
@@ -501,7 +501,7 @@ BOOST_AUTO_TEST_CASE(a_formula_that_gives_its_result_is_traced_once) {
       for (float v : f(x, x).data())
         BOOST_REQUIRE_EQUAL(v, static_cast<float>((n * (round + 1) * (round + 1) + 1) * (round + 1)));
     }
-  BOOST_TEST(calls == 4);  // one for each of the extents
+  BOOST_TEST(calls == 4);  // one per shape
   matrix<float> x(2, 2), other(2, 3);
   BOOST_TEST(message_of([&] { f(x, other); }) == "multiply: the shapes do not broadcast: [2x3] [2x2]");
   calls = 0;
@@ -546,7 +546,7 @@ BOOST_AUTO_TEST_CASE(what_a_formula_has_from_elsewhere_is_read_each_time) {
   elsewhere() = vector<float>{3, 4};
   f(a, out);
   BOOST_TEST(equal(out, {3, 8}));
-  f(elsewhere(), out);  // both at once, then apart again
+  f(elsewhere(), out);  // operand and global are one tensor here, and separate again below
   BOOST_TEST(equal(out, {9, 16}));
   f(a, out);
   BOOST_TEST(equal(out, {3, 8}));
@@ -625,11 +625,11 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_results_that_fails_can_be_cleared) {
   vector<float> x{1, 2};
   eval_plan p;
   auto bad = p.add(embedding(table, wrong));
-  for (int i = 0; i < 2; ++i) BOOST_CHECK_THROW(p.run(), value_error);  // it stays in place
+  for (int i = 0; i < 2; ++i) BOOST_CHECK_THROW(p.run(), value_error);  // the failing entry stays
   auto beside = p.add(x + 1);
   BOOST_CHECK_THROW(p.run(), value_error);
   p.clear();
-  wrong.writable(1) = 1;  // not held any more, though the handle is there
+  wrong.writable(1) = 1;  // released, though the handle still exists
   p.run();                // nothing to do
   BOOST_CHECK_THROW(bad.value(), state_error);
   BOOST_CHECK_THROW(beside.value(), state_error);
@@ -743,7 +743,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   for (int threads : {2, 3, 4}) BOOST_TEST(same_bits(run(threads), one));
 }
 
-// How often a plan was asked for while f ran: a plan that rests is not.
+// Number of plan lookups while f ran; an executor that is reused looks up none.
 template <class F> std::uint64_t plans_asked_for(context& where, F f) {
   const auto asked = [&] {
     const auto s = where.slot<plan_cache>().statistics();
@@ -782,7 +782,7 @@ BOOST_AUTO_TEST_CASE(what_stands_behind_a_dynamic_is_told_apart) {
     BOOST_TEST(equal(evaluate(some(a - b), where), {-2, -3}));
     BOOST_TEST(equal(evaluate(some(b - a), where), {2, 3}));
     BOOST_TEST(equal(evaluate(some(a + b), where), {4, 7}));
-    // which parts are the same one
+    // which subexpressions are shared
     const some x = exp(a) * 0.f + b, y = exp(a) * 0.f + c;
     BOOST_TEST(equal(evaluate(some(some(x - y) * x), where), {-12, -30}));
     BOOST_TEST(equal(evaluate(some(some(x - y) * y), where), {-28, -66}));
@@ -791,12 +791,12 @@ BOOST_AUTO_TEST_CASE(what_stands_behind_a_dynamic_is_told_apart) {
     const auto [p, q] = evaluate(some(x + a), some(x - a));
     BOOST_TEST(equal(p, {4, 7}));
     BOOST_TEST(equal(q, {2, 3}));
-    // attributes that the type does not say
+    // attributes that are not part of the type
     const matrix<float> m{{1, 2}, {3, 5}};
     BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 0, 1)), where), {3, 5}));
     BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 0, 0)), where), {1, 2}));
     BOOST_TEST(equal(evaluate(dynamic<float, 1>(select(m, 1, 0)), where), {1, 3}));
-    // gradients, whose variable stands behind it
+    // gradients with respect to a variable inside the dynamic
     const some loss = var<"a">(a) * var<"b">(b);
     BOOST_TEST(equal(evaluate(gradient<"a">(loss), where), {3, 5}));
     BOOST_TEST(equal(evaluate(gradient<"b">(loss), where), {1, 2}));
@@ -816,7 +816,7 @@ BOOST_AUTO_TEST_CASE(many_leaves_find_their_plan_too) {
   };
   BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002}));
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 0u);
-  many[500] = many[400];  // one memory twice
+  many[500] = many[400];  // two operands share memory
   BOOST_TEST(plans_asked_for(where, [&] { BOOST_TEST(equal(evaluate(sum(), where), {1001, 1002})); }) == 1u);
 }
 

@@ -109,11 +109,11 @@ BOOST_AUTO_TEST_CASE(rows_of_several_and_different_lengths) {
   BOOST_TEST(plan.counters().merged == 4 * 6);  // one operation each on all ten rows
 }
 
-// Numbers of rows of their own; what `f` makes of each x, and how many operations went away.
+// Samples with different numbers of rows: checks `f` of each x and returns the number of merged operations.
 template <int Rank, class F> std::int64_t merged_ragged(const std::vector<shape>& shapes, F f) {
   context where(1, target_isa());
   std::int64_t merged = -1;
-  for (int round = 0; round < 2; ++round) {  // a plan that is made, and one that is found
+  for (int round = 0; round < 2; ++round) {  // a new plan, and a cached one
     eval_plan plan(where);
     std::vector<tensor_of_rank<float, Rank>> x;
     for (const auto& s : shapes) {
@@ -130,7 +130,7 @@ template <int Rank, class F> std::int64_t merged_ragged(const std::vector<shape>
   return merged;
 }
 
-// What stands behind a product of samples with different numbers of rows merges as behind one of equal numbers.
+// Operations after a product merge for samples with different numbers of rows as for equal numbers.
 BOOST_AUTO_TEST_CASE(ragged_rows) {
   const auto w = filled_with(20, 6, 1), bias = filled_with(1, 6, 2), gain = filled_with(1, 6, 3);
   const std::vector<shape> rows{{3, 20}, {1, 20}, {4, 20}, {1, 20}, {2, 20}};
@@ -149,13 +149,13 @@ BOOST_AUTO_TEST_CASE(ragged_rows) {
   BOOST_TEST(of([&](const auto& x) { return tanh(permute<1, 0>(tanh(matmul(x, w)))); }) == 4 * 4);
   BOOST_TEST(of([&](const auto& x) { return tanh(reshape(tanh(matmul(x, w)), {dyn, 2, 3})); }) == 4 * 4);
   BOOST_TEST(of([&](const auto& x) { return matmul(transpose(x), filled_with(x.extent(0), 3, 1)); }) ==
-             0);  // rows of its own
-  // positions that see each other stay apart
+             0);  // the second operand differs per sample
+  // operations across rows are not merged
   BOOST_TEST(of([&](const auto& x) { return softmax<0>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x) { return reduce_sum<axes(0)>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x) { return layer_norm(permute<1, 0>(matmul(x, w))); }) == 4 * 2);
   BOOST_TEST(of([&](const auto& x) { return slice(matmul(x, w), {.stop = 1}); }) == 4);
-  // the rows of a product with a transposed operand are its columns
+  // the rows of a product with a transposed operand are the operand's columns
   const auto u = filled_with(20, 5, 4);
   BOOST_TEST(merged_ragged<2>({{20, 2}, {20, 1}, {20, 3}},
                               [&](const auto& x) { return tanh(matmul(transpose(x), u)); }) == 2 * 2);
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(sequences_of_different_lengths) {
              2);
 }
 
-// Biases and states of one row each: the first is one for all, the second each sample's own.
+// Biases and states of one row: the bias is shared by all samples, the state belongs to each.
 BOOST_AUTO_TEST_CASE(operands_of_one_row) {
   context where(1, target_isa());
   const auto w = filled_with(6, 4, 1), bias = filled_with(1, 4, 2);
@@ -200,25 +200,25 @@ BOOST_AUTO_TEST_CASE(operands_of_one_row) {
   }
 }
 
-// Products whose operands lie together are one call on stacked operands.
+// Products with contiguous operands become one call on stacked operands.
 BOOST_AUTO_TEST_CASE(products_of_operands_that_lie_together) {
   const auto wq = filled_with(20, 6, 1), wk = filled_with(20, 6, 2), wv = filled_with(20, 7, 3),
              left = filled_with(3, 4, 4);
   const auto attend = [&](const auto& x) {
     return matmul(softmax(matmul(matmul(x, wq), transpose(matmul(x, wk)))), matmul(x, wv));
   };
-  // Three products and the attention that the others are.
+  // Three products, and the attention over their results.
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), attend) == 4 * 4);
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{1, 20}), attend) == 4 * 4);
   BOOST_TEST(merged_ragged<2>({{4, 20}, {3, 20}, {4, 20}}, attend) >= 2 * 3);  // products of other extents stay apart
-  const auto between = [&](const auto& x) { return tanh(matmul(left, matmul(x, wq))); };  // one left-hand side
+  const auto between = [&](const auto& x) { return tanh(matmul(left, matmul(x, wq))); };  // one shared left-hand side
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}), between) == 4 * 3);
   const auto column = filled_with(20, 1, 5);
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(5, shape{4, 20}),
                               [&](const auto& x) { return tanh(matmul(left, matmul(x, column))); }) == 4 * 3);
 }
 
-// Keys that all samples share cannot be stacked with queries of their own.
+// Keys shared by all samples cannot be stacked with per-sample queries.
 BOOST_AUTO_TEST_CASE(attention_to_shared_keys) {
   const auto wq = filled_with(8, 8, 1), keys = filled_with(5, 8, 2), values = filled_with(5, 8, 3);
   BOOST_TEST(merged_ragged<2>(std::vector<shape>(4, shape{3, 8}),
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_recurrent_step_of_many_samples) {
   }
 }
 
-// How many operations went away of three samples that f makes of x, beside a number of the sample.
+// Number of operations merged away for three samples of f(x, y), where y is another matrix of the sample.
 template <class F> std::int64_t merged_of_three(F f) {
   context where(1, target_isa());
   eval_plan plan(where);
@@ -279,13 +279,13 @@ template <class F> std::int64_t merged_of_three(F f) {
   return plan.counters().merged;
 }
 
-// What docs/limits.md says.
+// The cases in docs/limits.md.
 BOOST_AUTO_TEST_CASE(what_is_merged) {
   const auto w = filled_with(6, 6, 99);
   const auto of = [](auto f) { return merged_of_three(f); };
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(x, w); }) == 2);
   BOOST_TEST(of([&](const auto& x, const auto& y) { return softmax(matmul(x, w)) + tanh(matmul(y, w)); }) > 4);
-  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, w) * y; }) == 4);  // half of it lies together
+  BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, w) * y; }) == 4);  // one operand is contiguous
   BOOST_TEST(of([&](const auto& x, const auto&) { return cast<double>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x, const auto&) { return slice(matmul(x, w), {.start = 2, .stop = 4, .axis = 1}); }) ==
              4);
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(what_is_merged) {
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(unsqueeze<0>(x), w); }) == 2);
   BOOST_TEST(of([&](const auto& x, const auto& y) { return matmul(x, y); }) == 0);
   BOOST_TEST(of([&](const auto& x, const auto&) { return matmul(w, x); }) == 0);
-  // behind a product
+  // after a product
   BOOST_TEST(of([&](const auto& x, const auto&) { return layer_norm(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x, const auto&) { return reduce_sum<axes(1)>(matmul(x, w)); }) == 4);
   BOOST_TEST(of([&](const auto& x, const auto&) { return concat<1>(matmul(x, w), tanh(matmul(x, w))); }) == 6);
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(pictures_of_one_each) {
   for (std::size_t i = 0; i < x.size(); ++i) BOOST_TEST(same_bits(results[i].value(), evaluate(net(x[i]), where)));
 }
 
-// A column of one sample lies in one piece, that of several does not.
+// A column of one sample is contiguous, a column of several samples is not.
 BOOST_AUTO_TEST_CASE(transposed_columns_keep_their_bits) {
   context where(1, target_isa());
   for (std::int64_t k : {2, 5, 64})
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(products_with_weights_of_their_own_are_one_stage) {
   }
 }
 
-// Sequences of one sample each through a layer: what the layer makes of the last one alone, bit by bit.
+// Sequences of one sample each through a layer: the last one has the same bits as alone.
 template <auto& Layer, class Before>
 std::int64_t merged_sequences(std::int64_t iterations, std::int64_t rows, std::int64_t features, Before before) {
   context where(1, target_isa());
@@ -400,7 +400,7 @@ constexpr auto two_layers =
     sequential(nn::gru{.input_size = 5, .hidden_size = 9}, nn::lstm{.input_size = 9, .hidden_size = 4},
                nn::linear{4, 3}, nn::log_softmax{});
 
-// An iteration in which a shape changes that has nothing to do with samples.
+// An iteration that reshapes a value unrelated to the samples.
 struct flat_weight_step {
   static constexpr view<const label> inputs() { return port_names<"input", "previous_output">; }
   constexpr auto forward(auto& s, const auto& x, const auto& h) const {
@@ -432,13 +432,13 @@ BOOST_AUTO_TEST_CASE(sequences_of_one_each) {
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, as_it_is) == 6 * 3);  // product, bias, scan
   BOOST_TEST(merged_sequences<rnn_layer>(6, 1, 5, as_it_is) == 6 * 3);
   BOOST_TEST(merged_sequences<lstm_layer>(6, 1, 5, as_it_is) == 6 * 3);
-  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);  // a scan of one iteration is none
+  BOOST_TEST(merged_sequences<gru_layer>(1, 1, 5, as_it_is) > 0);  // a scan of one iteration is unrolled
   BOOST_TEST(merged_sequences<two_layers>(6, 1, 5, as_it_is) == 6 * 9);
   BOOST_TEST(merged_sequences<gru_layer>(6, 3, 5, as_it_is) == 6 * 3);  // several rows in each
   BOOST_TEST(merged_sequences<gru_layer>(6, 1, 5, [](const auto& x) { return make_dynamic(tanh(x)); }) == 6 * 3);
 }
 
-// Lengths of their own, and the same for some; forwards, backwards and both ways.
+// Different lengths, some of them equal; forward, backward and both.
 template <auto& Layer> void sequences_with_lengths(std::int64_t merged) {
   context where(1, target_isa());
   infer_layer<constant_layer<Layer>> layer("recurrent");
@@ -470,7 +470,7 @@ BOOST_AUTO_TEST_CASE(sequences_with_lengths_of_their_own) {
   sequences_with_lengths<lstm_with_lengths>(4 * 12);
 }
 
-// What sees other rows in an iteration keeps its scan to itself.
+// A scan whose iterations mix rows is not merged.
 BOOST_AUTO_TEST_CASE(scans_that_mix_rows_stay_apart) {
   const auto run = [](bool mixes, bool merge) {
     auto body = std::make_shared<program>();

@@ -1,4 +1,4 @@
-// What is evaluated, how often, and what is left of it after an error.
+// What is evaluated, how often, and the state after an error.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_result_is_never_computed_again) {
   BOOST_TEST(runs_of([&] { evaluate(h.value() + 1); }) == 0);
 }
 
-// What evaluate gave is a tensor; the expression itself stays one, and is computed again where it stands in another one.
+// evaluate returns a tensor; the expression itself keeps no result and is computed again inside another expression.
 BOOST_AUTO_TEST_CASE(an_expression_keeps_no_result) {
   vector<float> x{1, 2};
   auto y = counted(x);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once) {
   vector<float> x{1, 2};
   lamina::evaluated_once y(counted(x));
   const auto copy = y;
-  const auto sum = y + 1;  // made before it is computed
+  const auto sum = y + 1;  // built before the operand is computed
   BOOST_TEST(!y.is_evaluated());
   BOOST_TEST(runs_of([&] {
                BOOST_TEST(numbers(evaluate(sum)) == (list{2, 3}), boost::test_tools::per_element());
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once) {
   BOOST_TEST(numbers(copy.value()) == (list{1, 2}), boost::test_tools::per_element());
   BOOST_TEST(same(y + 1, copy + 1));
   BOOST_TEST(!same(y + 1, lamina::evaluated_once(counted(x)) + 1));
-  // nested, and behind another type
+  // nested, and inside another type
   lamina::evaluated_once twice(y * 2), thrice(make_dynamic(counted(x)) * 3);
   BOOST_TEST(runs_of([&] {
                BOOST_TEST(numbers(evaluate(twice + thrice + thrice)) == (list{8, 16}),
@@ -139,14 +139,14 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once) {
              }) == 1);
 }
 
-// No result is stale: operands are kept from being written until there is one, and may be written afterwards.
+// No result is stale: operands cannot be written until there is a result, and may be written afterwards.
 BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_writes) {
   vector<float> x{1, 2};
   lamina::evaluated_once y(counted(x));
   BOOST_CHECK_THROW(x.writable(), state_error);
   BOOST_CHECK_THROW(x += 1.f, state_error);
   evaluate(y + 1);
-  x.writable()[0] = 5;  // the expression is gone
+  x.writable()[0] = 5;  // the expression is released
   BOOST_TEST(numbers(evaluate(y + 1)) == (list{2, 3}), boost::test_tools::per_element());
   lamina::evaluated_once z(counted(x));
   BOOST_TEST(numbers(z.value()) == (list{5, 2}), boost::test_tools::per_element());
@@ -158,10 +158,10 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_after_an_error) {
   lamina::evaluated_once rows(gather(x, at));
   BOOST_CHECK_THROW(evaluate(rows + 1), value_error);
   BOOST_TEST(!rows.is_evaluated());
-  BOOST_CHECK_THROW(rows.value(), value_error);  // tried again
+  BOOST_CHECK_THROW(rows.value(), value_error);  // retried
 }
 
-// A constant for gradients, as the tensor that evaluate gives is.
+// A constant for gradients, like the tensor that evaluate returns.
 BOOST_AUTO_TEST_CASE(an_operand_that_is_computed_once_and_gradients) {
   vector<float> w{1, 2};
   lamina::evaluated_once y(var<"w">(w) * 3);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
   auto sum = p.add(reduce_sum(x));
   BOOST_CHECK_THROW(p.run(), value_error);
   BOOST_CHECK_THROW(p.run(), value_error);         // the entries are still there
-  BOOST_CHECK_THROW(picked.value(), state_error);  // what was not computed is no value
+  BOOST_CHECK_THROW(picked.value(), state_error);  // no value was computed
   labels[1] = 1;
   p.run();
   BOOST_TEST(numbers(picked.value()) == (list{1, 4}), boost::test_tools::per_element());
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_plan_and_operands_usable) {
   auto later = p.add(x * 2);
   p.run();
   BOOST_TEST(numbers(later.value()) == (list{2, 4, 6, 8}), boost::test_tools::per_element());
-  // An error inside a run of a plan whose data is read by the user's code.
+  // An error in the user's code that reads data during a plan's run.
   struct failing : operand_base {
     using evaluation_mode = lazy;
     using element_type = float;

@@ -1,5 +1,5 @@
-// Programs whose shapes become known only while they run: where they are cut, what passes from one segment to the next,
-// states, gradients, plans from the cache, and what is refused.
+// Programs with data-dependent shapes: where they are split, which values pass from one segment to the next,
+// states, gradients, plans from the cache, and rejected uses.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::size_t lines_of(const std::string& s, const std::string& words) {
   for (auto at = s.find(words); at != s.npos; at = s.find(words, at + 1)) ++n;
   return n;
 }
-// The rows of x whose sum is above 0, and what a net makes of them.
+// The rows of x with a sum above 0, and a net over them.
 array positive_rows(const array& x) {
   const std::int64_t columns = x.shape().at(1);
   array r{{dtype::float32, {0, dim(columns)}}, {}};
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(counts_one_after_the_other_and_side_by_side) {
   const auto results = counted_results({x, y}, [](auto& v) {
     const value positive = masked_select(v[0], v[0] > 0);
     auto [values, indices, inverse, counts] = unique(round(positive));
-    auto [best, at] = top_k(values, select(shape_of(values), 0, 0) - 1);  // k is what was counted
+    auto [best, at] = top_k(values, select(shape_of(values), 0, 0) - 1);  // k is a data-dependent extent
     const value beside = masked_select(v[1], v[1] < 0);
     return std::vector<value>{best,    reduce_sum(counts), beside, reduce_sum(beside) + reduce_sum(best), positive,
                               positive};
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(names_of_dimensions_hold_in_every_segment) {
   g.output(reshape(kept, shape{"N", 4}) + x);
   const auto out = segment_run(g)();
   BOOST_TEST((out[0].shape() == shape{3, 4}));
-  small_graph alone;  // the segment reads `y` alone, and `N` is of `x`
+  small_graph alone;  // the segment reads only `y`, and `N` is an extent of `x`
   alone.data = g.data;
   alone.p.input("x", {dtype::float32, {"N", 4}});
   const value v = alone.p.input("y", {dtype::float32, {dyn}});
@@ -175,10 +175,10 @@ BOOST_AUTO_TEST_CASE(states_are_assigned_when_nothing_can_fail_any_more) {
   BOOST_REQUIRE(left.size() > 3u);
   double sum = 0;
   for (double v : before.values) sum += v;
-  BOOST_TEST(first[0].values[0] == sum, boost::test_tools::tolerance(1e-6));  // as the run began
+  BOOST_TEST(first[0].values[0] == sum, boost::test_tools::tolerance(1e-6));  // the state at the start of the run
   BOOST_TEST(g.now("s").values == twice, boost::test_tools::per_element());
   BOOST_TEST(g.now("total").values[0] == left[0] + left[3] + left.back(), boost::test_tools::tolerance(1e-6));
-  // Too few are left for position 3: nothing is assigned, and the runner goes on.
+  // Too few elements remain for position 3: nothing is assigned, and the runner stays usable.
   const array s_then = g.now("s"), total_then = g.now("total");
   array few = g.data[0];
   for (auto& v : few.values) v = -1;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(training_through_what_is_left) {
     BOOST_TEST(analytic[1].values[i] == (at(up)[0].values[0] - at(down)[0].values[0]) / 2e-6,
                boost::test_tools::tolerance(1e-5));
   }
-  // And a step of it: the weights follow.
+  // A training step of it: the weights change accordingly.
   small_graph g;
   const value in = g.input(x), n = g.input(k), p = g.state("w", w), loss = loss_of(in, p, n);
   g.p.assign(p, p - gradients(loss, {&p, 1})[0] * 0.001);
@@ -262,12 +262,12 @@ BOOST_AUTO_TEST_CASE(plans_of_extents_that_were_met_come_from_the_cache) {
     return a;
   };
   for (std::int64_t n : {3, 17, 0, 40}) BOOST_TEST((runs({with(n)})[1].shape() == shape{dim(n)}));
-  BOOST_TEST(cache.statistics().builds == 5u);  // one for the first segment, one for each number
+  BOOST_TEST(cache.statistics().builds == 5u);  // one for the first segment, one per data-dependent extent
   for (std::int64_t n : {40, 3, 17, 0, 3})
     BOOST_TEST(runs({with(n)})[0].values[0] == static_cast<double>(n) * std::exp(1.0),
                boost::test_tools::tolerance(1e-6));
   BOOST_TEST(cache.statistics().builds == 5u);
-  BOOST_TEST(cache.statistics().hits == 0u);  // the runner has its executors
+  BOOST_TEST(cache.statistics().hits == 0u);  // the runner caches its executors
   session other(read_program(g.p.to_json()), {&g.store, nullptr}, runs.where);
   std::vector<any_tensor> out(2);
   const any_tensor in = to_tensor(with(17));
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(turns_and_branches_do_not_count) {
 }
 
 BOOST_AUTO_TEST_CASE(control_flow_beside_counts) {
-  // A scan over the rows that are left, and a cond on how many there are.
+  // A scan over the remaining rows, and a cond on their number.
   const array x = real({20, 3}, 8);
   small_graph g;
   const value in = g.input(x), zero = g.input(array_of(dtype::float32, {3}, {0, 0, 0}));
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(factories_of_programs_run_in_segments) {
 // ---- operations on the host -----------------------------------------------------------------------------------------
 
 namespace {
-// Adds 1 to a state after a loop on the host whose iterations double x, and gives what they made.
+// Adds 1 to a state after a loop on the host whose iterations double x, and returns the loop's results.
 struct looping {
   explicit looping(small_graph& g, const array& x) {
     const value in = g.input(x), n = g.input(array_of(dtype::int64, {}, {3})), w = g.state("w", real({6, 6}, 1));
@@ -449,13 +449,13 @@ BOOST_AUTO_TEST_CASE(the_host_stands_between_segments) {
   BOOST_TEST(lines_of(words, "then counts: ") == 1u);
   BOOST_TEST(words.ends_with("is planned, as what follows, once the host has run\n"));
   BOOST_TEST(runs.plans.plans(extents).size() == 2u);
-  // By tensors, values and names the same; a run of any of them counts.
+  // The same results for tensors, values and names; each run increments the count.
   const any_tensor in[] = {to_tensor(x), runs.in[1]};
   BOOST_TEST(same_bits(from_tensor(runs.plans.run(in)[0]), expected));
   const std::vector<any_value> values{in[0], in[1]};
   BOOST_TEST(same_bits(from_tensor(runs.plans.run(values)[0].as_tensor()), expected));
   BOOST_TEST(g.now("count").values[0] == 3);
-  // Times of the host are lines of their own.
+  // Host operations have timing lines of their own.
   std::vector<any_tensor> out;
   std::vector<timed_plan> times;
   for (int i = 0; i < 2; ++i) runs.plans.run_timed(in, out, times);

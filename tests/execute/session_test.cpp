@@ -1,4 +1,4 @@
-// Sessions: inputs in order and by name, results that are new or given, states of their own, and what is refused.
+// Sessions: inputs in order and by name, new or given results, their own states, and rejected uses.
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
@@ -17,7 +17,7 @@ using namespace engine_test;
 
 namespace {
 
-// difference = left - right; positive = those of left that are above 0, if asked for.
+// difference = left - right; positive = the elements of left above 0, if `counts`.
 std::shared_ptr<program> difference(bool counts = false) {
   auto p = std::make_shared<program>();
   const value left = p->input("left", {dtype::float32, {"N"}}), right = p->input("right", {dtype::float32, {"N"}});
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(results_keep_memory_that_fits_and_is_theirs_alone) {
   const auto* first = results[0].data();
   s.run(long_ones, results);
   BOOST_TEST(results[0].data() == first);
-  const any_tensor held = results[0];  // whoever holds a result keeps it as it was
+  const any_tensor held = results[0];  // a result with another holder stays unchanged
   const std::vector others{numbers({0, 0, 0}), numbers({1, 1, 1})};
   s.run(others, results);
   BOOST_TEST(results[0].data() != first);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(states_that_are_given_away_are_freed_where_they_are_packed)
   BOOST_TEST((of(y[0]) == of(expected[0])));
   auto moved = std::move(s);
   BOOST_TEST((of(moved.run(std::vector{in})[0]) == of(expected[0])));
-  // Other extents, whose plan packs otherwise or reads the elements.
+  // Other extents, whose plan packs differently or reads the elements.
   any_tensor row({dtype::float32, {1, 512}});
   std::copy_n(in.data(), row.bytes(), row.mutable_data());
   BOOST_TEST((of(moved.run(std::vector{row})[0]) == of(session(p, {&kept, nullptr}).run(std::vector{row})[0])));
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_run_tells_of_outputs_as_they_are_finished) {
       e.run_reporting([&](std::size_t i) {
         told.push_back(i);
         then[i] = out[i];
-        // The product after it has read it.
+        // The product after it has already read it.
         for (std::size_t later = i + 2; later < 4; ++later) BOOST_TEST((out[later] == floats(64, -1)));
       });
       BOOST_TEST((told == std::vector<std::size_t>{0, 1, 2, 3}));

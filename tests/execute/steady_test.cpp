@@ -1,5 +1,5 @@
 // The steady state of a bound executor on one thread: no allocation, no lock, no system call. Allocations of this
-// program and of the library are counted by wrapping the functions when linking; locks by taking the function's place,
+// program and of the library are counted by wrapping the functions when linking; locks by replacing the functions,
 // because a mutex may lock inside the shared standard library; system calls by forbidding them in a child process.
 #include <boost/test/unit_test.hpp>
 
@@ -27,7 +27,7 @@ import lamina;
 #include "segments.h"
 
 namespace {
-// Volatile: the compiler knows that malloc changes no variable of ours.
+// Volatile, because the compiler assumes that malloc changes none of our variables.
 thread_local volatile std::size_t allocations = 0, locks = 0;
 }  // namespace
 
@@ -119,7 +119,7 @@ void training_step(bound& b) {
 const std::pair<const char*, void (*)(bound&)> programs[] = {
     {"mlp", mlp}, {"lenet", lenet}, {"training step", training_step}};
 
-// How a child ends that may only read, write and exit while it does the work.
+// Runs the work in a child process that may only read, write and exit; returns how the child ended.
 int forbidden_calls(const std::function<void()>& work) {
   pid_t child = fork();
   if (child == 0) {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(the_counters_count) {
   any_tensor large(tensor_type{dtype::float32, {3000000}});  // beyond every cache
   BOOST_TEST(allocations > a);
   vector<float> x{1, 2};
-  (void)evaluate(x + 1.25f);  // its site takes a lock the first time
+  (void)evaluate(x + 1.25f);  // its call site takes a lock the first time
   BOOST_TEST(locks > l);
 }
 
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_bound_run_allocates_nothing_and_locks_nothing) {
     }
 }
 
-// Extents that were met before: the plans are there, and what passes between segments has its memory.
+// Repeated extents: the plans are cached, and values passed between segments have their memory.
 BOOST_AUTO_TEST_CASE(a_run_in_segments_of_extents_that_were_met_allocates_nothing) {
   small_graph g;
   const value x = g.input(real({16, 20}, 1)), k = g.input(array_of(dtype::int64, {}, {3}));
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_segments_of_extents_that_were_met_allocates_nothin
   runs.in[0] = there;
   runs.run();
   BOOST_TEST((runs.out[0].shape() != rows));
-  // Outputs of the sizes of now: `segment_run` makes new ones where they change.
+  // Outputs of the current sizes: `segment_run` allocates new ones when sizes change.
   for (const auto* now : {&in, &there}) {
     runs.in[0] = *now;
     runs.run();
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_segments_of_extents_that_were_met_allocates_nothin
   }
 }
 
-// Of a loop on the host the number of iterations is no number of allocations, and no plan is made again.
+// A loop on the host allocates the same for any number of iterations, and plans nothing again.
 BOOST_AUTO_TEST_CASE(iterations_on_the_host_allocate_nothing) {
   auto body = std::make_shared<program>();
   (void)body->input("i", {dtype::int64, {}});
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(iterations_on_the_host_allocate_nothing) {
     runs.run(in, out);
     return allocations - a;
   };
-  allocated(4);  // what this thread keeps of freed memory
+  allocated(4);  // fills this thread's cache of freed memory
   const auto few = allocated(4);
   BOOST_TEST(allocated(300) == few);
   BOOST_TEST(few < 60u);
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_formula_into_memory_allocates_nothing_and_locks_nothing) 
 
 BOOST_AUTO_TEST_CASE(rows_of_a_table_beside_the_table_are_planned_once) {
   matrix<float> x{{1, 2}, {3, 4}}, out(2, 2);
-  auto top = x.rows(0, 1);  // the memory of x under other extents
+  auto top = x.rows(0, 1);  // x's memory with other extents
   evaluate_into(out, x + top);
   std::size_t a = allocations;
   evaluate_into(out, x + top);

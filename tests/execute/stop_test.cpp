@@ -1,4 +1,4 @@
-// Runs that another thread stops: where they end, what they leave as it was, and that whatever ran can run again.
+// Runs that another thread stops: where they end, what they leave unchanged, and that everything can run again.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -34,7 +34,7 @@ matrix<float> table(std::int64_t rows, std::int64_t columns, int seed) {
   return to_tensor(random_array(dtype::float32, {rows, columns}, seed)).as<float, extents<dyn, dyn>>();
 }
 
-// A program of inputs that is planned once and run again and again.
+// A program of inputs that is planned once and run repeatedly.
 struct planned {
   small_graph g;
   std::unique_ptr<executor> run;
@@ -60,7 +60,7 @@ bool equal(const std::vector<array>& a, const std::vector<array>& b) {
   return same;
 }
 
-// h' = tanh(x w + h) over `iterations` rows, with the sum of each row; inside of it another scan where `nested`.
+// h' = tanh(x w + h) over `iterations` rows, with the sum of each row; with another scan inside if `nested`.
 std::vector<value> scanned(const value& start, const value& x, const value& w, bool nested) {
   const auto body = std::make_shared<program>();
   const value h = body->input("h", start.type()),
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(branches_are_asked_too) {
   }
 }
 
-// A scope that was met once stays met, even where its token forgets: what was left out must not pass for computed.
+// A stopped scope stays stopped, even if its token forgets: skipped work must not pass for computed.
 BOOST_AUTO_TEST_CASE(a_token_that_forgets) {
   struct once {
     std::atomic<int>* left;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(scopes_nest) {
   BOOST_TEST(!runs());
 }
 
-// The plan is made and kept, constants are folded: only the run ends.
+// The plan is made and cached, constants are folded: only the run ends.
 BOOST_AUTO_TEST_CASE(plans_are_made_all_the_same) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {4, 4}, 1));
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(plans_are_made_all_the_same) {
   BOOST_TEST((f().shape() == a.shape()));
 }
 
-// What an evaluation replaces in place is replaced as a whole.
+// An evaluation in place replaces either the whole operand or nothing.
 BOOST_AUTO_TEST_CASE(an_operand_is_never_half_replaced) {
   auto x = table(30, 40, 1);
   const auto before = x.copy();

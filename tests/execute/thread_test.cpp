@@ -1,4 +1,4 @@
-// Many threads that evaluate the same types of expressions at once, with operands that they share.
+// Many threads that evaluate the same expression types at once, with shared operands.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(operands_of_every_kind_shared_by_all) {
   std::atomic<int> reads{0}, wrong{0};
   growable<float, 1> items(100);
   for (int i = 0; i < 4; ++i) items.push(vector<float>(100));
-  const auto data = counted_data{.reads = &reads} * 2.f;  // holds what is read once
+  const auto data = counted_data{.reads = &reads} * 2.f;  // holds data that is read once
   const dynamic<float, 1> any = data + one_hot<float>(100, 7);
   const auto all = items + any;
   together([&](int t) {

@@ -1,4 +1,4 @@
-// Runs leave the threads of a pool alone while those make them slower, with the same bits.
+// Runs leave the threads of a pool unused while those make them slower, with the same bits.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Threads whose processors another program may have: each call to them then takes longer than all of its work.
+// Threads whose processors another program may occupy: each call to them then takes longer than all of its work.
 struct shared_machine {
   bool* taken;
   long* calls;
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(runs_are_alone_while_other_programs_have_the_processors) {
   taken = true;
   const long disturbed = run(300);
   BOOST_TEST(disturbed < 100 * each, disturbed << " calls in 300 runs, " << each << " in each that is shared");
-  // Runs are alone for half a second at most; then some try the threads again.
+  // Runs use one thread for half a second at most; then some try the threads again.
   taken = false;
   const long before = calls;
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

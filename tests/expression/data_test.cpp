@@ -1,4 +1,4 @@
-// Data types that are not the library's: operands like any other, read once.
+// User-defined data types: operands like any other, read once.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -18,7 +18,7 @@ module lamina;
 
 namespace user {
 
-// A matrix with one number on its diagonal, counted each time it is read. Not one of the library's names is in scope here.
+// A matrix with one number on its diagonal that counts its reads. None of the library's names is in scope here.
 struct diagonal : lamina::operand_base {
   using evaluation_mode = lamina::lazy;
   using element_type = float;
@@ -45,7 +45,7 @@ struct ramp : lamina::operand_base {
   lamina::shape shape() const { return {4}; }
 };
 
-// A type of somebody else, with its elements in memory.
+// A third-party type with its elements in memory.
 struct samples : lamina::operand_base {
   using evaluation_mode = lamina::lazy;
   using element_type = float;
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(read_once_and_only_when_evaluated) {
   evaluate(copy * 3);
   BOOST_TEST(reads == 1);
   reads = 0;
-  evaluate(d * d + matmul(d, d));  // equal ones are one
+  evaluate(d * d + matmul(d, d));  // equal operands are merged
   BOOST_TEST(reads == 1);
   reads = 0;
   dynamic<float, 2> e = d * d, f = e + d;
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(equal_data_is_one_operand) {
   BOOST_TEST(reads == 0);
   p.run();
   BOOST_TEST(reads == 1);
-  BOOST_TEST(p.counters().nodes == 4);  // d, exp, the number, add: exp stands once
+  BOOST_TEST(p.counters().nodes == 4);  // d, exp, the number, add: exp occurs once
   BOOST_TEST(a.value()(0, 1) == 1);
   BOOST_TEST(b.value()(0, 1) == 2);
   user::diagonal other(2, 4);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_traits_point_for_types_of_others) {
     auto z = evaluate(s + 1);
     BOOST_TEST(z(2) == 4);
   }
-  BOOST_TEST(memory::counters().allocations == before + 1);  // read where it stands
+  BOOST_TEST(memory::counters().allocations == before + 1);  // read in place
 }
 
 BOOST_AUTO_TEST_CASE(a_shape_beside_its_extents_is_told) {

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(reserve_clear_and_reverse) {
   g.push(item);
   BOOST_TEST(g[0](0) == 4);
   BOOST_CHECK_THROW(g.reserve(-1), value_error);
-  g.reserve(1);  // less than there is: nothing
+  g.reserve(1);  // less than the capacity: no effect
   BOOST_TEST(g.capacity() == 5);
   growable<float, 1> none(2);
   none.reverse();
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(views_share_memory_and_a_change_takes_a_copy) {
   BOOST_TEST(second(0) == 2);
   BOOST_TEST(numbers(g) == (list{1, -1, 2, -2, 3, -3}), boost::test_tools::per_element());
   BOOST_TEST(numbers(copy) == (list{9, 9, 3, -3, 2, -2, 1, -1}), boost::test_tools::per_element());
-  copy.push(copy[3]);  // one of its own
+  copy.push(copy[3]);  // one of its own items
   BOOST_TEST(copy[4](1) == -1);
   auto kept = copy;
   copy.clear();
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(an_operand_that_is_read_where_it_is) {
   BOOST_TEST(numbers(evaluate(g * 2 + row)) == (list{12, 24, 16, 28}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(matmul(g, g))) == (list{7, 10, 15, 22}), boost::test_tools::per_element());
   BOOST_TEST(numbers(evaluate(reduce_sum<axes(0)>(g))) == (list{4, 6}), boost::test_tools::per_element());
-  auto y = g + 1;  // holds the items of now
+  auto y = g + 1;  // holds the current items
   g.push(vector<float>{5, 6});
   BOOST_TEST((evaluate(y).shape() == shape{2, 2}));
   BOOST_TEST(numbers(evaluate(g)) == (list{1, 2, 3, 4, 5, 6}), boost::test_tools::per_element());

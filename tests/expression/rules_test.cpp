@@ -17,9 +17,9 @@ using namespace engine_test;
 
 namespace {
 
-constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: no double
+constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: not representable as double
 
-// What both evaluation modes make of an operation on one int64 element.
+// Results of both evaluation modes for an operation on one int64 element.
 std::int64_t typed(const auto& f, std::int64_t v) {
   return static_cast<std::int64_t>(evaluate(f(vector<std::int64_t>{v}))(0));
 }
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(shapes_that_broadcast) {
 
 BOOST_AUTO_TEST_CASE(shapes_that_do_not_throw_in_every_build) {
   matrix<float> a(2, 3);
-  // Made, not evaluated: that is enough.
+  // Building the expression is enough; it is not evaluated.
   BOOST_TEST(message_of([&] { a + matrix<float>(2, 2); }) == "add: the shapes do not broadcast: [2x3] [2x2]");
   BOOST_CHECK_THROW(a + matrix<float>(2, 2), shape_error);
   BOOST_CHECK_THROW(matrix<float>(2, 2) + a, shape_error);
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(shapes_that_do_not_throw_in_every_build) {
   BOOST_TEST((make_plan(p, right, target_isa())->output_types()[0].dims == shape{2, 3}));
 }
 
-// A result of static extents says nothing of the operands': they are looked at when the expression is made, too.
+// Static extents of a result do not cover the operands' extents: those are also checked when the expression is built.
 BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
   matrix<float> m(2, 4), n(3, 3);
   static_assert(decltype(reshape<extents<3, 3>>(m))::pattern.is_static());
@@ -128,10 +128,10 @@ BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
   BOOST_TEST(
       message_of([&] { (void)take_along_axis<1>(rows, matrix<std::int64_t, 3, 2>()); }) ==
       "take_along_axis: the positions must have the shape of the operand but along axis 1: float32[2x3] int64[3x2]");
-  BOOST_TEST(evaluate(reduce_sum(n))() == 0);  // whose rule looks at no extent
+  BOOST_TEST(evaluate(reduce_sum(n))() == 0);  // this rule reads no extent
 }
 
-// What a rule found last stands for no other extents, and for no other rule.
+// A rule's last result is not reused for other extents or another rule.
 BOOST_AUTO_TEST_CASE(rules_in_turn) {
   for (const std::int64_t n : {4, 6, 4, 8, 1, 4}) {
     const matrix<float> m(2, n), other(3, n);

@@ -1,4 +1,4 @@
-// When two operands are the same, what that costs, and the hash that agrees with it.
+// When two operands count as the same, the cost of the comparison, and the hash that agrees with it.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -20,14 +20,14 @@ using namespace engine_test;
 
 namespace {
 
-// The same, with the same hash; and the other way round where nothing speaks for it.
+// Whether a and b are the same, checking symmetry and that the same operands have equal hashes.
 template <class A, class B> bool alike(const A& a, const B& b) {
   BOOST_TEST(same(a, b) == same(b, a));
   if (same(a, b)) BOOST_TEST(structure_hash(a) == structure_hash(b));
   return same(a, b);
 }
 
-// Memory that ends the program when it is read.
+// Memory that crashes the program when it is read.
 class unreadable {
  public:
   unreadable() : at_(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(data_of_the_user_by_its_own_equality) {
   BOOST_TEST(!same(ones{.n = 3}, ones{.n = 4}));
   BOOST_TEST(alike(ones{.n = 3} * 2, ones{.n = 3} * 2));
   BOOST_TEST(!alike(ones{.n = 3} * 2, ones{.n = 4} * 2));
-  auto y = nameless() * 2, copy = y;  // without `==`: copies alone
+  auto y = nameless() * 2, copy = y;  // without `==`: only copies are the same
   BOOST_TEST(alike(y, copy));
   BOOST_TEST(!alike(y, nameless() * 2));
 }
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(through_dynamic) {
   BOOST_TEST(alike(make_dynamic(a), make_dynamic(a)));
   BOOST_TEST(alike(make_dynamic(a + b), make_dynamic(a + b)));
   BOOST_TEST(!alike(make_dynamic(a + b), make_dynamic(a + a)));
-  static_assert(std::same_as<decltype(make_dynamic(make_dynamic(a))), dynamic<float, 1>>);  // once is enough
+  static_assert(std::same_as<decltype(make_dynamic(make_dynamic(a))), dynamic<float, 1>>);  // not nested
   auto d = make_dynamic(a);
   BOOST_TEST((make_dynamic(d).node() == d.node()));
   auto nested = [&](const vector<float>& last) { return make_dynamic(make_dynamic(a * 2) + make_dynamic(last)) * 3; };
@@ -165,14 +165,14 @@ BOOST_AUTO_TEST_CASE(through_dynamic) {
 
 BOOST_AUTO_TEST_CASE(deep_and_shared_structures_cost_their_parts) {
   vector<float> a{1, 2};
-  auto doubled = [&](int times) {  // 2^times leaves if each part were met as often as it stands
+  auto doubled = [&](int times) {  // 2^times leaves if each part were visited once per occurrence
     dynamic<float, 1> d = a;
     for (int i = 0; i < times; ++i) d = d + d;
     return d;
   };
   BOOST_TEST(alike(doubled(1000), doubled(1000)));
   BOOST_TEST(!alike(doubled(1000), doubled(1001)));
-  auto chain = [&](float last) {  // by recursion the call stack would end far below
+  auto chain = [&](float last) {  // recursion would overflow the call stack far earlier
     dynamic<float, 1> d = a * last;
     for (int i = 0; i < 100000; ++i) d = d + 1.f;
     return d;

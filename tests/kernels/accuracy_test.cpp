@@ -1,5 +1,5 @@
-// The errors of the functions of float: below the bounds that docs/accuracy.md states and says how they were measured,
-// and the bounds are reached.
+// Errors of the float functions: within the bounds of docs/accuracy.md, which says how they were measured, and reaching
+// them.
 //
 // A run takes each 257th float where functions bend and each 16411th elsewhere; `kernel_accuracy_test -- --step 1` takes
 // all 2^32 and prints the table's numbers. With a step, every set of the machine is measured against one computation of the
@@ -15,7 +15,7 @@ using namespace lamina::kernels;
 
 namespace {
 
-/// Units of the last place, rounded up, and the argument where they were met.
+/// Largest error in ulps, rounded up, and the argument that has it.
 struct bound {
   double units;
   float at;
@@ -24,7 +24,7 @@ struct function {
   const char* name;
   map_op op;
   double (*exact)(double);
-  bound of[3];  // of sse2, avx2, avx512
+  bound of[3];  // for sse2, avx2, avx512
 };
 constexpr function functions[] = {
     {"exp", map_op::exp, float_error::exp, {{0.99, -5.85617256f}, {0.93, -87.745491f}, {0.99, -22.0294838f}}},
@@ -60,13 +60,13 @@ float result_of(map_op op, float x) {
   return y;
 }
 
-/// The bound of a set; that of NEON, which this machine only emulates, is the largest of the others.
+/// The bound of an instruction set; for NEON, which this machine only emulates, the largest of the others.
 double units_of(const function& f, isa set) {
   if (set != isa::neon64) return f.of[static_cast<int>(set)].units;
   return std::max({f.of[0].units, f.of[1].units, f.of[2].units});
 }
 
-/// What follows an option on the command line.
+/// The value after an option on the command line.
 std::optional<std::string> argument(std::string_view option) {
   const auto& suite = boost::unit_test::framework::master_test_suite();
   for (int i = 1; i + 1 < suite.argc; ++i)
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(errors_are_those_of_the_definition) {
   BOOST_TEST(float_error::error_of(NAN, 1) > 1e9);
   BOOST_TEST(float_error::error_of(1, std::nan("")) > 1e9);
   BOOST_TEST(float_error::error_of(NAN, std::nan("")) == 0);
-  // a sweep meets one float that is wrong among those that it takes
+  // a sweep finds a single wrong float among those that it visits
   const auto wrong = [](const float* in, float* out, long n) {
     for (long i = 0; i < n; ++i) out[i] = in[i] == 0x1p60f ? 0 : in[i];
   };
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(bounds_hold) {
   }
 }
 
-// A bound that is never reached says less than it could.
+// The bounds are tight: a function reaches its bound at the stated argument.
 BOOST_AUTO_TEST_CASE(bounds_are_reached) {
   if (kernel_test::tested() == isa::neon64) return;
   for (const function& f : functions) {
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(bounds_are_reached) {
   }
 }
 
-// Functions that are x times a factor: 0 with the sign of x where that is all there is.
+// Functions of the form x * factor: a zero result has the sign of x.
 BOOST_AUTO_TEST_CASE(tails_and_zeros) {
   for (const map_op op : {map_op::gelu, map_op::gelu_tanh, map_op::silu, map_op::mish}) {
     for (const float x : {-INFINITY, -3e38f, -1000.f, -120.f, -0.f}) {

@@ -19,7 +19,7 @@ struct boolean {
   std::uint8_t bits;
 };
 
-/// A format of at most 8 bits: its magnitudes 0..Numbers-1 are numbers; behind them one is infinity, or all are NaN.
+/// A format of at most 8 bits: magnitudes 0..Numbers-1 are finite, the next is infinity if there is one, the rest NaN.
 template <int Exponent, int Mantissa, int Bias, int Numbers, bool Infinity, bool No_minus> struct small {
   std::uint8_t bits;
   static constexpr int sign = 1 << (Exponent + Mantissa);
@@ -36,7 +36,7 @@ template <int Exponent, int Mantissa, int Bias, int Numbers, bool Infinity, bool
     const long double v = m == Numbers ? std::numeric_limits<long double>::infinity() : magnitude(m);
     return minus ? -v : v;
   }
-  /// Whether this is what a number becomes.
+  /// Whether this is the correct conversion of x.
   bool right(long double x, bool saturate) const {
     const long double y = number();
     if (std::isnan(x)) return std::isnan(y) || (Numbers == sign && !No_minus && y == 0);
@@ -46,7 +46,7 @@ template <int Exponent, int Mantissa, int Bias, int Numbers, bool Infinity, bool
       if (!saturate && !Infinity) return std::isnan(y);
       if (!saturate) want = std::numeric_limits<long double>::infinity();
     } else {
-      int m = 0;  // the last magnitude that is no larger
+      int m = 0;  // the largest magnitude that is at most a
       while (m + 1 < Numbers && magnitude(m + 1) <= a) ++m;
       const long double below = a - magnitude(m), above = m + 1 < Numbers ? magnitude(m + 1) - a : 1e30L;
       want = magnitude(above < below || (above == below && m % 2 == 1) ? m + 1 : m);
@@ -113,7 +113,7 @@ unsigned encode(long double x, int exponent, int mantissa) {
   const int bias = (1 << (exponent - 1)) - 1;
   int e = 0;
   std::frexp(a, &e);
-  const int scale = std::max(e - 1, 1 - bias) - mantissa;  // exponent of the last place
+  const int scale = std::max(e - 1, 1 - bias) - mantissa;  // exponent of the least significant bit
   const auto m = static_cast<unsigned>(std::nearbyint(std::ldexp(a, -scale)));
   const unsigned bits = m + (static_cast<unsigned>(scale + mantissa + bias - 1) << mantissa);
   return sign | (bits < top ? bits : top);
@@ -183,7 +183,7 @@ template <class From> From sample(std::mt19937_64& g) {
                                     : bits);
 }
 
-/// The conversion, or the two that make it.
+/// A direct conversion, or the two that it consists of.
 struct conversion {
   map_function first, second = nullptr;
   conversion(element from, int column, element to) : first(casts()[static_cast<int>(from)][column]) {
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(every_pair_from_a_stored_type) {
   to_all<i4>(element::i4), to_all<u4>(element::u4), to_all<i2>(element::i2), to_all<u2>(element::u2);
 }
 BOOST_AUTO_TEST_CASE(numbers_beside_ties_round_once) {
-  // Of doubles and 64-bit integers next to the middle between two numbers of a short format.
+  // Doubles and 64-bit integers next to the midpoint of two numbers of a short format.
   std::vector<double> near;
   for (int m = 0; m < 0x7f; ++m) {
     const auto middle = static_cast<double>((e4m3fn::magnitude(m) + e4m3fn::magnitude(m + 1)) / 2);

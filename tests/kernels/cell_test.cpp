@@ -1,4 +1,4 @@
-// Recurrent cells, forward, of every width and way against the formulas in double.
+// Forward recurrent cells of every width and kernel variant against the formulas in double.
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ struct gru {
   }
 };
 
-// Each kernel that may be chosen for a width, and the one for any rows.
+// Every kernel that can be selected for a width, and the one for any number of rows.
 template <class Cell> void check_widths() {
   std::mt19937 g(3);
   const cell_kernels& of = Cell::kernels();

@@ -68,7 +68,7 @@ template <class Use> void each_product(const window& w, Use use) {
             }
 }
 
-/// How many results are wrong.
+/// Number of results that are wrong.
 template <class T> long mismatches(const T* actual, const sums<T>& expected, long extra_terms = 4) {
   long count = 0;
   for (std::size_t i = 0; i < expected.value.size(); ++i)

@@ -23,7 +23,7 @@ template <class T> std::vector<T> random_values(long count) {
   return x;
 }
 
-/// Puts infinities and NaN among the elements of a filter, or of a gradient, so that some of them meet padding.
+/// Puts infinities and NaN into a filter or a gradient, so that some of them meet padding.
 enum class numbers { finite, any };
 template <class T> void spoil(std::vector<T>& x, numbers kind) {
   if (kind == numbers::finite || x.empty()) return;
@@ -88,7 +88,7 @@ void check_plain(const window& w, long images, bool bias, bool clamp, numbers ki
     filled(out);
     a.in = in.data(), a.weight = weight.data(), a.bias = bias ? shift.data() : nullptr, a.out = out.data();
     a.low = low, a.high = high, a.clamp = clamp;
-    // Rows in two parts, where there are two.
+    // Computes the rows in two parts, if the first one has any.
     a.first_row = 0, a.row_count = random_to(0, w.out_height - 1);
     if (a.row_count) run_plain<T>(a, 0), a.first_row = a.row_count, a.row_count = w.out_height - a.first_row;
     run_plain<T>(a, 0);
@@ -134,7 +134,7 @@ window random_window() {
 
 // ---- blocked layout
 
-/// [count][channels][pixels] to [count][channels up to the block][pixels][lanes], zeros beyond the channels.
+/// Converts [count][channels][pixels] to [count][channel blocks][pixels][lanes]; zeros in the padding channels.
 std::vector<float> blocked_form(const float* from, long count, long channels, long pixels) {
   const long c = lane_count(), blocks = up(channels) / c;
   std::vector<float> to(at(count * blocks * pixels * c));
@@ -149,12 +149,12 @@ const bfloat_functions& bfloat() { return bfloat_of(kernel_test::tested()); }
 
 struct blocked_options {
   bool planar = false, bias = true, residual = false, clamp = false;
-  int form = -1;  // of products of bfloat16 numbers
+  int form = -1;  // form of bfloat16 products, -1: float32
 };
 const conv_blocked_functions& functions_of(const blocked_options& o) {
   return o.form < 0 ? functions().blocked : bfloat().products[o.form].conv;
 }
-/// An operand as the products read it.
+/// An operand as the products read it: rounded to bfloat16 if `form` is set.
 float read_by(const blocked_options& o, float value) {
   if (o.form < 0 || !std::isfinite(value)) return value;
   int exponent = 0;
@@ -169,7 +169,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
   auto in = random_values<float>(images * in_size(w));
   auto weight = random_values<float>(weight_size(w));
   spoil(weight, kind);
-  if (o.form >= 0 && f.by_winograd(&w, o.planar)) {  // numbers whose transforms are not rounded
+  if (o.form >= 0 && f.by_winograd(&w, o.planar)) {  // numbers whose Winograd transforms are exact
     for (auto& x : in) x = std::nearbyint(3 * x);
     for (auto& x : weight) x = 4 * std::nearbyint(2 * x);
   }
@@ -210,7 +210,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     a.residual = o.residual ? added.data() : nullptr;
     a.out = out.data();
     a.low = low, a.high = high, a.clamp = o.clamp, a.planar_in = o.planar;
-    // Rows in two parts, where they are parts.
+    // Computes the rows in two parts, where the row unit allows it.
     const long unit = f.row_unit(&w, o.planar), cut = unit ? w.out_height / 2 / unit * unit : 0;
     for (const long first : {0L, cut}) {
       if (first == cut && first > 0) a.first_row = first;
@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
   BOOST_TEST((lane_count() < 8 || taken > 20));
 }
 
-// Tiles of 4x4 results, where there are many, whole and in parts by rows, beside those of 2x2.
+// Winograd tiles of 4x4 results for large maps, whole and in parts by rows, and tiles of 2x2.
 BOOST_AUTO_TEST_CASE(blocked_in_large_tiles) {
   int large = 0, taken = 0;
   for (int i = 0; i < 60; ++i) {
@@ -434,7 +434,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
     }
     BOOST_TEST(taken > 120);
     BOOST_TEST((lane_count() < 8 || winograd > 10));
-    // Blocks of channels and of rows, and the one row of a map.
+    // Blocks of channels and of rows, and a map of one row.
     check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 2, 1, 1}), 1,
                   {false, true, true, true, form});
     check_blocked(sized({26 * lane_count(), 12, 13, 2 * lane_count(), 0, 0, 5, 5, 1, 1, 2, 2, 1, 1, 1}), 1,
@@ -454,7 +454,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
   BOOST_TEST(functions_of({.form = 0}).supports(&planes, 1) == 0);
 }
 
-// The gradient of the weights from numbers that are rounded to bfloat16, in every form that the machine has.
+// The gradient of the weights from numbers rounded to bfloat16, in every form that the machine has.
 BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
   std::vector<std::vector<float>> found[2];
   for (int form = 0; form <= bfloat().form(); ++form) {
@@ -490,7 +490,7 @@ BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
       run(&a, scratch.data());
       BOOST_TEST(scratch.guards_intact(), name(w));
       BOOST_TEST(change.guards_intact(), name(w));
-      // Sums that padding spoiled are computed again, from numbers that are not rounded.
+      // Sums that padding spoiled are recomputed from unrounded numbers.
       if (i % 5) BOOST_TEST(mismatches(change.data(), expected) == 0, name(w) << "form " << form);
       else
         for (long k = 0; k < weight_size(w); ++k)
@@ -508,7 +508,7 @@ BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
 
 BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }
 
-// Padding contributes nothing, in either layout and in each gradient, to a sum with an element that is infinite or NaN.
+// Padding adds nothing, in either layout and in each gradient, even where it meets an infinity or NaN of a filter.
 BOOST_AUTO_TEST_CASE(plain_filters_that_are_not_finite) {
   for (int i = 0; i < 150; ++i) {
     const window w = random_window();
@@ -534,7 +534,7 @@ BOOST_AUTO_TEST_CASE(blocked_filters_that_are_not_finite) {
     w.height = random_to(1, 9), w.width = random_to(1, 20);
     if (!fits(w)) continue;
     w = sized(w);
-    if (functions().blocked.by_winograd(&w, planar)) continue;  // what is not finite goes further there
+    if (functions().blocked.by_winograd(&w, planar)) continue;  // Winograd spreads non-finite values further
     check_blocked(w, random_to(1, 3), {planar, i % 3 != 0, i % 2 != 0, i % 5 == 0}, numbers::any);
   }
   check_depthwise(60, numbers::any);

@@ -114,7 +114,7 @@ constexpr long lengths[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 
                             19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34,  35,  36,  37,
                             38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 63, 64, 65, 127, 129, 193, 300};
 
-/// Runs `f` on every length, start and pattern of repeated operands; `check(i, a, b, c, out)` looks at one element.
+/// Runs `f` on every length, start and pattern of repeated operands; `check(i, a, b, c, out)` checks one element.
 template <class A, class B, class C, class Out, class Check>
 void sweep(map_function f, int operands, Check check, const std::string& name) {
   BOOST_REQUIRE_MESSAGE(f != nullptr, name);
@@ -206,11 +206,11 @@ BOOST_AUTO_TEST_CASE(square_roots_are_rounded_correctly) {
     return true;
   };
   bool right = true;
-  // all significands of two neighboring exponents: the others only scale them
+  // all significands of two neighboring exponents: other exponents only scale them
   for (std::uint32_t b = 0x3f800000; b < 0x40800000; b += block) right = right && check(b, 1);
   BOOST_TEST(right);
-  // all exponents and signs, zeros, denormal numbers, infinities, NaN; then both sides of where the fast way begins and
-  // ends
+  // all exponents and signs, zeros, denormal numbers, infinities, NaN; then both sides of the lower and upper limits of
+  // the fast path
   for (std::uint32_t b = 0; b < 64; ++b) right = right && check(b * 977, 0x00100000);
   BOOST_TEST(right);
   for (const std::uint32_t b : {0x00000000u, 0x007ff800u, 0x1ffff800u, 0x7f7ff800u, 0x7ffff800u, 0xff7ff800u})

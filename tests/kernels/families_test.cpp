@@ -1,4 +1,4 @@
-// The families of each set: each its own, usable before any code has run.
+// Kernel families of each instruction set: distinct per set, and usable before any code has run.
 #include "kernel_test.h"
 
 using namespace lamina::kernels;

@@ -1,7 +1,7 @@
-// The error of functions of float, in units of the last place of the exact result, over any part of the 2^32 floats.
+// Errors of float functions, in units of the last place of the exact result, over any part of the 2^32 floats.
 //
-// References are the C library's in double, whose error is below 2^-28 units; where the result is plain (0, 1, the
-// argument) they take no call, so that a sweep over all floats takes a minute or two for each function.
+// References are the C library's in double, whose error is below 2^-28 units; where the result is trivial (0, 1, the
+// argument) they make no call, so that a sweep over all floats takes a minute or two per function.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -60,7 +60,7 @@ inline double mish(double x) {
 }
 
 // --- errors ---------------------------------------------------------------------------------------------------------
-/// One over the distance of two floats around `exact`.
+/// Reciprocal of the spacing of floats around `exact`.
 inline double units_of(double exact) {
   const float rounded = std::fabs(static_cast<float>(exact));
   constexpr float largest = std::numeric_limits<float>::max(), least = std::numeric_limits<float>::min();
@@ -68,7 +68,7 @@ inline double units_of(double exact) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint32_t>(bounded) >> 23);  // a normal number
   return std::bit_cast<double>(static_cast<std::uint64_t>(127 + 23 - exponent + 1023) << 52);
 }
-/// A result of infinity counts as 2^128, NaN on one side alone as 2^32 units.
+/// An infinite result counts as 2^128, NaN on one side only as 2^32 units.
 inline double held(double x) { return x > 0x1p128 ? 0x1p128 : x < -0x1p128 ? -0x1p128 : x; }
 inline double error_of(float result, double exact, double units) {
   const bool no_result = result != result, no_exact = exact != exact;
@@ -77,7 +77,7 @@ inline double error_of(float result, double exact, double units) {
 }
 inline double error_of(float result, double exact) { return error_of(result, held(exact), units_of(exact)); }
 
-/// The largest error met so far, and its argument.
+/// The largest error so far, and its argument.
 struct worst {
   double error = 0;
   float at = 0;
@@ -86,7 +86,7 @@ struct worst {
 /// n is a multiple of 16.
 using function = std::function<void(const float* in, float* out, long n)>;
 
-/// Steps from one bit pattern to the next: between magnitudes of 2^-16 and 2^8, where functions bend, and beyond.
+/// Steps between bit patterns: `near` for magnitudes of 2^-16 to 2^8, where functions bend, `far` elsewhere.
 struct steps {
   std::uint64_t near = 1, far = 1;
 };
@@ -95,7 +95,7 @@ inline std::uint64_t after(std::uint64_t pattern, steps s) {
   return pattern + (magnitude >= 0x37800000 && magnitude < 0x43800000 ? s.near : s.far);
 }
 
-/// Over the floats with the bit patterns from 0 on, in steps; steps of 1 take all 2^32.  Functions may be empty.
+/// Sweeps the floats from bit pattern 0 on, in steps; steps of 1 visit all 2^32.  Functions may be empty.
 inline std::vector<worst> sweep(double (*exact)(double), const std::vector<function>& functions, steps each) {
   constexpr long block = 4096;
   constexpr std::uint64_t patterns = std::uint64_t{1} << 32;
@@ -112,7 +112,7 @@ inline std::vector<worst> sweep(double (*exact)(double), const std::vector<funct
     for (std::size_t f = 0; f < functions.size(); ++f) {
       if (!functions[f]) continue;
       functions[f](in.data(), out.data(), block);
-      std::int64_t max = 0;  // as the bits of a number that is not negative: these the compiler compares in registers
+      std::int64_t max = 0;  // bits of a nonnegative double: the compiler compares these in registers
       for (std::size_t i = 0; i < block; ++i) {
         const auto bits = std::bit_cast<std::int64_t>(error_of(out[i], right[i], units[i]));
         max = bits > max ? bits : max;

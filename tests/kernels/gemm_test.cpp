@@ -29,7 +29,7 @@ struct epilogue {
 };
 constexpr epilogue everything{true, true, true, true, true};
 
-/// The numbers of a problem, compact and row-major, whatever the layout a call sees.
+/// The numbers of a problem, compact and row-major, whatever the layout of a call.
 template <class T> struct numbers {
   long m, n, k, batch;
   std::vector<T> a, b, c, residual, bias_column, bias_row;
@@ -52,7 +52,7 @@ template <class T> struct numbers {
 };
 std::size_t at(long i) { return static_cast<std::size_t>(i); }
 
-/// A matrix of each product of a batch, laid out as asked with padding between rows (or columns) and products.
+/// One matrix per product of a batch, in the given layout, with padding between rows (or columns) and products.
 template <class T> struct operand {
   long row, column, step;
   buffer<T> data;
@@ -80,11 +80,11 @@ struct call {
   long pad = 0;
   bool share_a = false, share_b = false;
   bool best = false, relaxed_summation = false;  // the kernel that `prepare_kernel` gives, instead of the general one
-  bool compact = false;                          // of less code
-  int direction = 0;                             // which way a row in free order went before
-  int form = -1;                                 // of products of bfloat16 numbers
-  layout from = layout::columns;                 // of B before it is packed
-  bool rounded = false;                          // A was rounded before
+  bool compact = false;                          // the kernel variant with less code
+  int direction = 0;                             // direction of the last run of a relaxed row
+  int form = -1;                                 // form of bfloat16 products, -1: none
+  layout from = layout::columns;                 // layout of B before packing
+  bool rounded = false;                          // A was rounded beforehand
   isa set = kernel_test::tested();
 };
 
@@ -222,7 +222,7 @@ std::string size_of(long m, long n, long k) {
   return std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
 }
 
-/// Every layout of A and B: right, and the same bits.
+/// Every layout of A and B: correct results, and the same bits.
 template <class T> void check_layouts(const numbers<T>& x, const epilogue& end, long pad) {
   const auto first = run<T>(x, {.end = end, .pad = pad}).c;
   BOOST_CHECK_EQUAL(wrong<T>(x, {.end = end}, first), 0);
@@ -232,7 +232,7 @@ template <class T> void check_layouts(const numbers<T>& x, const epilogue& end, 
                           "layouts " << static_cast<int>(a) << ' ' << static_cast<int>(b) << " differ");
 }
 
-/// Rows [i0, i1) and columns [j0, j1) as a problem of their own.
+/// Rows [i0, i1) and columns [j0, j1) as a separate problem.
 template <class T> numbers<T> part(const numbers<T>& x, long i0, long i1, long j0, long j1) {
   numbers<T> y(i1 - i0, j1 - j0, x.k);
   const auto cut = [](const std::vector<T>& from, std::vector<T>& to, long r0, long r1, long c0, long c1, long row) {
@@ -248,7 +248,7 @@ template <class T> numbers<T> part(const numbers<T>& x, long i0, long i1, long j
   return y;
 }
 
-/// Whether a part computed alone has the bits it has in the whole.
+/// Whether a part computed alone has the same bits as in the whole.
 template <class T> bool part_agrees(const numbers<T>& x, const std::vector<T>& whole, const call& how, long i0, long i1,
                                     long j0, long j1) {
   const auto alone = run<T>(part(x, i0, i1, j0, j1), how).c;
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, eleme
       }
 }
 
-// What bundles take where the weights stay in the first cache, and what they do not.
+// The kernels that bundles use where the weights fit in L1, and sizes where they do not fit.
 BOOST_AUTO_TEST_CASE_TEMPLATE(compact_kernels_have_the_bits_of_the_general_kernel, T, elements) {
   for (const auto& [n, k] :
        {std::pair{1L, 1L}, {10L, 64L}, {47L, 9L}, {256L, 28L}, {300L, 27L}, {257L, 40L}, {7L, 769L}})
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_product_of_one_tile_has_the_bits_of_the_general_
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(packed_blocks_of_every_axis, T, elements) {
-  // more rows, columns and depth than one block holds, and strides that meet in the same sets of L1
+  // more rows, columns and depth than one block holds, and strides that map to the same sets of L1
   struct {
     long m, n, k, pad;
   } const cases[] = {{70, 4250, 60, 0}, {150, 530, 800, 3}, {37, 1024, 1024, 0}, {1, 4250, 800, 2}};
@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(sets_that_fuse_give_the_same_bits) {
 
 // ---- products of bfloat16 numbers: every form that the machine has
 
-/// Every layout of A, and of B before it is packed: right, and the same bits in each form of a set that fuses.
+/// Every layout of A, and of B before packing: correct, and the same bits in each form of a set that fuses.
 void check_bfloat(const numbers<float>& x, const epilogue& end, long pad) {
   const auto first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = 0}).c;
   BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = 0}, first), 0);

@@ -1,4 +1,4 @@
-// What kernel tests share: the set under test, random buffers between guards, and a comparator that knows rounding.
+// Shared by kernel tests: the set under test, random buffers between guards, and a comparator with rounding bounds.
 #pragma once
 #include <boost/test/unit_test.hpp>
 
@@ -49,14 +49,14 @@ inline isa tested() {
 #endif
 }
 
-/// `compile_chain` for steps that say what they are.
+/// `compile_chain` with the map functions of each step's operation.
 inline void compile(lamina::kernels::chain_args& chain) {
   const lamina::kernels::map_functions* maps[lamina::kernels::chain_steps];
   for (int i = 0; i < chain.step_count; ++i) maps[i] = &lamina::kernels::map_of(tested(), chain.step[i].op);
   lamina::kernels::compile_chain(maps, chain);
 }
 
-/// Leaves with CTest's code for a skipped test where the machine lacks the set.
+/// Exits with CTest's code for a skipped test if the machine lacks the set.
 struct skip_without_set {
   skip_without_set() {
     if (!usable(tested())) {
@@ -110,8 +110,8 @@ template <class Range> void fill_uniform(Range& range, std::mt19937& generator, 
                                                           (high - low) * (static_cast<double>(generator()) * 0x1p-32));
 }
 
-/// Whether a sum of `terms` rounded terms is right: |actual - expected| <= 4 terms eps magnitude, where magnitude is
-/// the sum of the absolute terms.  NaN agrees with NaN alone, an infinity with itself.
+/// Whether a sum of `terms` rounded terms is correct: |actual - expected| <= 4 terms eps magnitude, where magnitude is
+/// the sum of the absolute terms.  NaN equals only NaN, an infinity only itself.
 template <class T, class Wide> bool close(T actual, Wide expected, Wide magnitude, long terms) {
   if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected);
   if (std::isinf(actual) || std::isinf(expected)) return static_cast<Wide>(actual) == expected;

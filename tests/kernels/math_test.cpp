@@ -1,5 +1,5 @@
-// Transcendental functions: distance from a wider libm in units of the last place, specials, and values that do not
-// depend on the place of an element.  accuracy.cpp has the bounds of those that are computed in single precision.
+// Transcendental functions: error in ulps against a wider libm, special values, and results that do not depend on the
+// position of an element.  accuracy.cpp has the bounds of those that are computed in single precision.
 #include "kernel_test.h"
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace {
 
 map_function map_of(map_op op, element e) { return lamina::kernels::map_of(kernel_test::tested(), op, e); }
 
-/// Distance in units of the last place of the rounded reference; huge where one is special and the other not.
+/// Distance in units of the last place of the rounded reference; huge if only one of them is special.
 template <class T, class Wide> double distance(T actual, Wide wanted) {
   if (std::isnan(wanted)) return std::isnan(actual) ? 0 : 1e30;
   const T rounded = static_cast<T>(wanted);
@@ -40,7 +40,7 @@ namespace reference = elementwise_functions::reference;
 constexpr function functions[] = {ELEMENTWISE_FUNCTIONS(FUNCTION)};
 #undef FUNCTION
 
-/// The largest distance of a function from its reference, which is met at an argument; zeros have the sign of the reference.
+/// Checks a function's largest error against its reference; zeros must have the sign of the reference.
 template <class T, class Wide>
 void check(const function& f, const std::vector<T>& in, double allowed, Wide (*reference)(Wide)) {
   std::vector<T> out(in.size());
@@ -52,7 +52,7 @@ void check(const function& f, const std::vector<T>& in, double allowed, Wide (*r
     const Wide wanted = reference(static_cast<Wide>(in[i]));
     double d = distance(out[i], wanted);
     if (wanted == 0 && std::signbit(out[i]) != std::signbit(wanted)) d = 1e30;
-    // what the C library makes of denormal numbers in between is not worth more
+    // the C library's denormal results are less accurate: their error counts 1/16
     if (sizeof(T) == 8 && std::fabs(wanted) < static_cast<Wide>(std::numeric_limits<T>::min())) d /= 16;
     if (d > max) max = d, at = in[i];
   }
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(single_precision) {
   for (const function& f : functions) check(f, in, f.float_units, f.reference);
 }
 
-// What waits for each result may be off by this much of 1, and no more beyond the range where it changes.
+// Low-latency variants: an absolute error within the bound, also beyond the range where the function changes.
 BOOST_AUTO_TEST_CASE(low_latency) {
   std::vector<float> in;
   for (int i = -400000; i <= 400000; ++i) in.push_back(static_cast<float>(i) * 5e-5f);

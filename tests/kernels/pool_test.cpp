@@ -167,7 +167,7 @@ window random_window() {
 
 window pairs(long height, long width) { return sized({3, height, width, 3, 0, 0, 2, 2, 2, 2, 0, 0, 1, 1, 3}); }
 
-// Lanes of a block from blocks of several images, in any order, some of them empty.
+// Gathers the lanes of a block from blocks of several images, in any order, some of them empty.
 template <class T> void check_channel_block(lamina::kernels::kernel run, int blocks, long pixels, long images) {
   const long lanes = lane_count();
   std::vector<std::vector<T>> in;
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(whole_map) {
   }
 }
 
-// Rounded up, the last window reaches beyond the padding: only what lies within it counts.
+// With rounding up, the last window extends beyond the padding: only elements within the padding count.
 BOOST_AUTO_TEST_CASE(windows_beyond_the_padding) {
   window w = sized({2, 8, 9, 2, 0, 0, 3, 3, 2, 2, 0, 0, 1, 1, 2});
   ++w.out_height;

@@ -1,4 +1,4 @@
-// Kernels of quantized images in blocks of channels against scalar loops, bit by bit, where the machine has them.
+// Kernels of quantized images in channel blocks against scalar loops, bit by bit, where the machine has them.
 #include "quantized_reference.h"
 
 using namespace quantized_reference;
@@ -13,7 +13,7 @@ const quantized_blocked_functions* blocks() { return functions().form() == 1 ? f
 constexpr long block = 16;
 long padded(long channels) { return (channels + block - 1) / block * block; }
 
-/// [images, channels, pixels] in blocks, each number plus 128; any numbers beyond the channels.
+/// [images, channels, pixels] in channel blocks, each number plus 128; arbitrary numbers in the padding channels.
 buffer<std::int8_t> in_blocks(const std::int8_t* plain, long images, long channels, long pixels) {
   buffer<std::int8_t> to(at(images * padded(channels) * pixels), 1);
   for (auto& v : to) v = static_cast<std::int8_t>(random_to(-128, 127));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
   for (int i = 0; i < 150; ++i) check_conv(random_window(8), random_to(1, 3), i % 5 == 0, true, i % 3 == 0);
 }
 
-// A filter reads one channel: with strides, dilations and paddings, in one band and in many.
+// Depthwise: with strides, dilations and paddings, in one band and in many.
 BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
   for (int i = 0; i < 300; ++i) {
     window w{};
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(into_blocks_and_back) {
       }
 }
 
-// Pools and elementwise operations give what those of plain images give.
+// Pools and elementwise operations give the same results as on plain images.
 BOOST_AUTO_TEST_CASE(pools) {
   const auto* f = blocks();
   if (!f) return;

@@ -1,4 +1,4 @@
-// What tests of quantized kernels share: operands, and convolutions by scalar loops.
+// Shared by the tests of quantized kernels: operands, and convolutions by scalar loops.
 #pragma once
 #include "conv_reference.h"
 #include "quantized.h"
@@ -9,7 +9,7 @@ using namespace lamina::kernels;
 using kernel_test::buffer;
 
 inline const quantized_functions& functions() { return quantized_of(kernel_test::tested()); }
-/// How many forms of products this machine can run.
+/// Number of product forms that this machine can run.
 inline int forms() { return functions().form() + 1; }
 
 inline std::mt19937& generator() {
@@ -19,12 +19,12 @@ inline std::mt19937& generator() {
 inline long random_to(long least, long max) { return std::uniform_int_distribution<long>(least, max)(generator()); }
 inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
 
-/// Bytes of the whole range; `extreme`: of its ends alone, where narrow sums would saturate.
+/// Fills with bytes of the full range; `extreme`: only its ends, at which narrow sums would saturate.
 inline void fill(buffer<std::int8_t>& b, bool extreme) {
   for (auto& x : b) x = static_cast<std::int8_t>(extreme ? (random_to(0, 3) ? -128 : 127) : random_to(-128, 127));
 }
 
-/// What a product needs besides its operands.
+/// Parameters of a product besides its operands.
 struct parameters {
   std::vector<std::int32_t> bias;
   std::vector<float> w_scale;
@@ -50,7 +50,7 @@ struct parameters {
   }
 };
 
-/// The sums of a convolution, [images, O, OH, OW], and what results they become. `in` has `there` channels for each group.
+/// The sums of a convolution, [images, O, OH, OW], and the requantized results. `in` has `there` channels per group.
 struct convolution {
   std::vector<std::int8_t> results;
   std::vector<std::int32_t> sums;

@@ -39,11 +39,11 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
     }
 }
 
-// `repeats`: filters read each channel of the image so often.
+// `repeats`: how many times each filter reads each channel of the image.
 void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
   const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
   const parameters p(w.out_channels, depth, true);
-  const long there = w.channels / w.groups / repeats;  // channels of a group
+  const long there = w.channels / w.groups / repeats;  // image channels of a group
   buffer<std::int8_t> in(at(images * w.groups * there * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
       out(at(images * w.out_channels * pixels), 1);
   fill(in, extreme), fill(weight, extreme);
@@ -64,7 +64,7 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
         a.first = 0, a.count = 1, a.first_row = 0, a.rows = w.out_height;
         if (images > 1) convolution(&a, scratch.data()), a.first = 1, a.count = images - 1;  // in two calls
         const long cut = random_to(0, w.out_height - 1);
-        a.first_row = cut, a.rows = w.out_height - cut;  // the last rows first: nothing is written behind a part
+        a.first_row = cut, a.rows = w.out_height - cut;  // the last rows first: a part writes nothing past its end
         convolution(&a, scratch.data());
         a.first_row = 0, a.rows = cut;
         if (cut) convolution(&a, scratch.data());
@@ -153,10 +153,10 @@ BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
 BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
   for (int i = 0; i < 250; ++i) check_conv(random_window(9, 2), random_to(1, 3), i % 5 == 0);
   for (int i = 0; i < 150; ++i) check_conv(random_window(70, 7), random_to(1, 2), i % 5 == 0);
-  // One column that a stride skips others beside, in channels that are many enough to be read where they lie.
+  // A single column, with strides that would skip others, and enough channels that the input is read in place.
   for (const long stride : {1L, 2L, 3L})
     check_conv(sized({96, 7, 1, 40, 0, 0, 1, 1, 1, stride, 0, 0, 1, 1, 1}), 1, false);
-  // Rows of whole strides lie like that too.
+  // Rows that are a multiple of the stride are read in place too.
   check_conv(sized({96, 7, 6, 40, 0, 0, 1, 2, 1, 2, 0, 0, 1, 1, 1}), 1, false);
 }
 
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(convolutions_with_two_weights_for_each_channel) {
   }
 }
 
-// A filter reads one channel: of all strides, dilations and paddings, in one band and in many, one filter and several of a channel.
+// Depthwise: all strides, dilations and paddings, in one band and in many, one filter and several per channel.
 BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
   for (int i = 0; i < 200; ++i) {
     window w{};
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
   check_conv(sized({2, 40, 40, 2, 0, 0, 22, 23, 1, 1, 3, 3, 1, 1, 2}), 1, true);
 }
 
-// Maps that are cut into bands, lines of pixels that are cut, and patches.
+// Maps that are split into bands, rows of pixels that are split, and patches.
 BOOST_AUTO_TEST_CASE(convolutions_of_large_maps) {
   check_conv(sized({40, 50, 40, 9, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, false);
   check_conv(sized({40, 50, 40, 40, 0, 0, 3, 1, 2, 1, 1, 0, 1, 1, 1}), 1, false);
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(average_pool) {
     const long plane = w.height * w.width, results = w.out_height * w.out_width;
     buffer<std::int8_t> in(at(w.channels * plane), 1), out(at(w.channels * results), 1);
     fill(in, k % 4 == 0);
-    // Scales of equal values, where ties are those of the mean, and others.
+    // Equal scales, where ties are those of the mean, and different ones.
     const float x_scale = 0.02f, y_scale = k % 2 ? x_scale : 0.013f;
     const auto x_zero_point = static_cast<std::int8_t>(random_to(-128, 127)),
                y_zero_point = k % 2 ? x_zero_point : static_cast<std::int8_t>(random_to(-128, 127));
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(average_pool) {
   }
 }
 
-// Sums and products of two tensors, of which the second is repeated in rows or has one number for each.
+// Sums and products of two tensors; the second is repeated in rows or has one number for each.
 BOOST_AUTO_TEST_CASE(sums_and_products_of_two) {
   for (long n = 0; n < 140; ++n)
     for (const bool sum : {true, false}) {
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(weights_of_4_and_8_bits_in_blocks) {
                   sum += term, size += std::abs(term);
                 }
                 BOOST_REQUIRE(std::abs(static_cast<double>(y[at(i * columns + o)]) - sum) <= 1e-6 * size + 1e-6);
-                if (i == rows - 1 && rows > 1) {  // the same bits alone
+                if (i == rows - 1 && rows > 1) {  // a row computed alone has the same bits
                   buffer<float> single(at(columns));
                   auto alone = a;
                   alone.rows = 1, alone.x = x.data() + i * depth, alone.y = single.data();

@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(pick_and_spread) {
   const pick_args pick{in, index, out, invalid, 3, 3};
   functions().pick[1](&pick, nullptr);
   BOOST_TEST((out[0] == 3 && out[1] == 0 && out[2] == 8));
-  BOOST_TEST((invalid[0] == 1 && invalid[1] == -1 && invalid[2] == 1));  // how many, the first, and its row
+  BOOST_TEST((invalid[0] == 1 && invalid[1] == -1 && invalid[2] == 1));  // the count, the first value, and its row
   const pick_args spread{in, index, back, invalid, 3, 3};
   functions().spread[3](&spread, nullptr);
   const double wanted[] = {0, 0, 1, 0, 0, 0, 0, 3, 0};

@@ -1,4 +1,4 @@
-// Strands give the bits of the same chain step by step: every operation, random chains, every kind of operand.
+// Compiled register chains give the bits of step-by-step runs: every operation, random chains, all operand kinds.
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ chain_step step(element type, map_op op, std::initializer_list<int> in, int out)
   return s;
 }
 
-/// A chain over operands in memory of its own.
+/// A chain that owns the memory of its operands.
 template <class T> struct chain {
   chain_args args{};
   std::vector<buffer<T>> memory;
 
-  /// Rows of `row` elements with `gap` elements between them, or one element for all.
+  /// Adds an operand: rows of `row` elements with `gap` elements between them, or one element for all.
   void operand(long rows, long row, long gap, bool moves, std::size_t offset, std::mt19937& g) {
     auto& m = memory.emplace_back(static_cast<std::size_t>(moves ? rows * (row + gap) : 1), offset);
     kernel_test::fill_uniform(m, g, -3, 3);
@@ -33,7 +33,7 @@ template <class T> struct chain {
     const long pitch = (row + gap) * static_cast<long>(sizeof(T));
     args.operand[args.operand_count++] = {nullptr, {0, 0, moves ? pitch : 0}, sizeof(T), moves ? 1 : 0};
   }
-  /// What is in memory after a run; `same_as` makes an operand share the memory of another one.
+  /// Returns the memory after a run; operand o uses the memory of operand `same_as[o]`.
   std::vector<buffer<T>> run(bool woven, unsigned streamed, const int (&same_as)[chain_operands]) const {
     chain_args a = args;
     std::vector<buffer<T>> m = memory;
@@ -96,7 +96,7 @@ template <class T> void every_operation() {
         c.args.extent[0] = c.args.extent[1] = c.args.extent[2] = 1, c.args.extent[3] = 1001;
         for (int o = 0; o < 3; ++o) c.operand(1, 1001, 0, o == 0 || !scalar, static_cast<std::size_t>(o), g);
         c.operand(1, 1001, 0, true, 3, g);
-        // after a first step the registers hold an input: the left one, the right one
+        // the first step leaves an input in a register; the second reads it as its left or its right operand
         c.args.step[0] = step(type, map_op::abs, {0}, 16);
         c.args.step[1] = form == 0   ? step(type, op, {16}, 3)
                          : form == 1 ? step(type, op, {16, 1}, 3)
@@ -108,7 +108,7 @@ template <class T> void every_operation() {
       }
 }
 
-/// A random chain of operations that register chains know: results in operands and temporaries, each read by random later ones.
+/// A random chain of operations that register chains support; random later steps read each result.
 template <class T> void random_chain(unsigned seed) {
   constexpr element type = element_of<T>;
   std::mt19937 g(seed);
@@ -132,7 +132,7 @@ template <class T> void random_chain(unsigned seed) {
   for (int o = 0; o < inputs; ++o) readable.push_back(o);
   std::vector<int> read_inside;
   const auto pick = [&] {
-    // often what came last
+    // often the latest result
     const int slot =
         below(2) == 0 ? readable.back() : readable[static_cast<std::size_t>(below(static_cast<long>(readable.size())))];
     read_inside.push_back(slot);
@@ -161,7 +161,7 @@ template <class T> void random_chain(unsigned seed) {
   }
   c.args.step_count = steps;
 
-  // A result may lie over an input that nobody reads after it, as the planner places it.
+  // A result may overwrite an input that no later step reads, as the planner allows.
   int same_as[chain_operands];
   std::copy(itself, itself + chain_operands, same_as);
   const int last = inputs + results - 1;
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(random_chains) {
 }
 
 BOOST_AUTO_TEST_CASE(forms) {
-  // what a formula becomes: one step for each operation, less those that go with their reader, and the store
+  // a formula compiles to one step per operation, minus those fused into their reader, plus the store
   const auto woven = [](std::initializer_list<chain_step> steps, int results = 1) {
     chain_args a{};
     a.operand_count = 3 + results;

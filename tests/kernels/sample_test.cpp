@@ -1,4 +1,4 @@
-// Weighted sums, their adjoints and maxima at tabled positions of an axis, against plain loops.
+// Weighted sums, their adjoints and maxima at positions of an axis that a table lists, against plain loops.
 #include "kernel_test.h"
 
 using namespace lamina::kernels;
@@ -61,7 +61,7 @@ template <class T> void sums_and_adjoints() {
             of_weight[t] += g * v, weight_size[t] += std::abs(g * v);
           }
         }
-    // In two calls, of which the second begins inside of a slice.
+    // In two calls; the second begins inside a slice.
     const auto in_parts = [&](long pairs, auto f) {
       const long first = pairs / 3;
       f(0, first), f(first, pairs - first);
@@ -98,7 +98,7 @@ template <class T> void maxima(element type) {
     const auto table = positions(e, random);
     buffer<T> in(at(e.outer() * e.length * e.inner), 1);
     for (auto& x : in) {
-      x = static_cast<T>(static_cast<int>(random() % 7) - (std::is_signed_v<T> ? 3 : 0));  // with equal ones
+      x = static_cast<T>(static_cast<int>(random() % 7) - (std::is_signed_v<T> ? 3 : 0));  // includes ties
       if constexpr (std::is_floating_point_v<T>)
         if (random() % 9 == 0) x = std::numeric_limits<T>::quiet_NaN();
     }

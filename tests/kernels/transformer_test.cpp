@@ -1,4 +1,4 @@
-// Rows normalized and attention against references in wider arithmetic.
+// Row normalization and attention against references in wider arithmetic.
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ template <class T> void normalizes(const norm& s, std::mt19937& g) {
   }
   if (!right) BOOST_ERROR("rows " << s.rows << " of " << s.length << " centered " << s.centered);
 
-  // the bits of a row alone
+  // a row computed alone has the same bits
   norm_run<T> alone(s, g);
   std::copy(run.in.begin(), run.in.end(), alone.in.begin());
   std::copy(run.weight.begin(), run.weight.end(), alone.weight.begin());
@@ -114,7 +114,7 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
   kernel_test::fill_uniform(added, g, -3, 3);
   for (auto& x : kept) x = g() % 3 != 0;
   if (s.queries > 2)
-    for (long j = 0; j < s.keys; ++j) kept[size(2, s.keys) + static_cast<std::size_t>(j)] = 0;  // sees nothing
+    for (long j = 0; j < s.keys; ++j) kept[size(2, s.keys) + static_cast<std::size_t>(j)] = 0;  // fully masked
   attention_args a{};
   a.q = q.data(), a.k = k.data(), a.v = v.data(), a.out = out.data();
   a.queries = s.queries, a.keys = s.keys, a.depth = s.depth, a.width = s.width, a.count = s.queries;
@@ -163,7 +163,7 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
   if (!right)
     BOOST_ERROR("attention of " << s.queries << " queries to " << s.keys << " keys, depth " << s.depth << ", width "
                                 << s.width << ", mask " << static_cast<int>(mask) << ", causal " << causal);
-  // the same bits in parts: a causal block's longest row cuts all its sums
+  // the same bits in parts: the longest row of a causal block bounds all its sums
   a.out = parts.data();
   for (const long piece : {1L, attention_rows})
     if (s.queries > piece && (!causal || piece == attention_rows)) {
@@ -175,7 +175,7 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
                  "parts of " << piece << " of " << s.queries << " queries to " << s.keys);
     }
 
-  // the same bits where rows of several heads lie side by side, of which the others stay as they are
+  // the same bits where the rows of several heads are interleaved; those of other heads stay unchanged
   a.first = 0, a.count = s.queries;
   const auto spread = [&](const buffer<T>& from, long rows, long columns, long heads) {
     buffer<T> to(size(rows, columns * heads));

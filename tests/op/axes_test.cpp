@@ -1,4 +1,4 @@
-// Axes and attributes as arguments at run time give what they give in the type, for typed operands and values of a program.
+// Axes and attributes as run-time arguments give the same as in the type, for typed operands and program values.
 #include <boost/test/unit_test.hpp>
 
 #include <cstddef>
@@ -23,7 +23,7 @@ block numbers() {
   return x;
 }
 const block x = numbers();
-const int one = 1;  // known at run time alone, as far as types go
+const int one = 1;  // not a compile-time constant for the types
 
 void alike(const char* what, const auto& a, const auto& b) {
   const auto first = evaluate(a);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(gradients_go_through) {
   alike("permuted", gradient<"w">(sum(permute<2, 0, 1>(var<"w">(x)) * permute<2, 0, 1>(x))),
         gradient<"w">(sum(permute(var<"w">(x), {2, 0, 1}) * permute(x, {2, 0, 1}))));
 }
-// Plans are found by the axes: another one is another plan.
+// Plans are cached by axes: another axis is another plan.
 BOOST_AUTO_TEST_CASE(each_axis_has_its_result) {
   for (int axis : {0, 1, 2, -1}) {
     const auto s = evaluate(sum(x, {axis}));

@@ -1,5 +1,5 @@
-// Operations whose result has a shape that is computed, against the ones of known shapes and plain loops: with lists that are
-// constants, that are inputs, and that a run computes.
+// Operations whose result has a computed shape, against those with known shapes and plain loops: with lists that are
+// constants, that are inputs, and that are computed during the run.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -29,13 +29,13 @@ array ints(std::vector<double> v) {
 }
 array number_of(double v, dtype element = dtype::int64) { return array_of(element, {}, {v}); }
 
-// How a list comes into the program.
+// How a list enters the program.
 enum class way { constant, input, computed, constant_of_open_operand };
 constexpr way ways[] = {way::constant, way::input, way::computed, way::constant_of_open_operand};
 
 using one_result = std::function<value(const std::vector<value>&)>;
 
-// The result for operands of which those from `first_list` on decide the shape, given in one of the ways.
+// The result for operands of which those from `first_list` on determine the shape, given in the way `how`.
 array result_by(way how, const std::vector<array>& operands, std::size_t first_list, const one_result& build) {
   small_graph g;
   std::vector<value> in;
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(reshape_to_extents) {
   }
   const array one = random_array(dtype::int16, {1, 1}, 2);
   check_each_way({one, ints({})}, 1, build, result_of({one}, [](auto& v) { return reshape(v[0], shape{}); }));
-  // 0 is an extent, or the operand's.
+  // 0 means an extent of 0, or the operand's extent.
   const auto kept = [](const std::vector<value>& v) { return reshape_to(v[0], v[1], {.keep_zero = true}); };
   check_each_way({x, ints({0, 3, -1})}, 1, kept, result_of({x}, [](auto& v) { return reshape(v[0], {4, 3, 2}); }));
   const array none = random_array(dtype::float32, {0, 6}, 1);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
                  }));
   check_each_way({x, ints({-3, 0, 0, 0})}, 1, borders,
                  result_of({x}, [](auto& v) { return slice(v[0], {.stop = 0, .axis = 1}); }));
-  // More is taken away than there is, and as much added: what is left of nothing is the border.
+  // Removes more positions than there are and adds as many: only border elements remain.
   check_each_way({x, ints({-4, 0, 2, 0})}, 1, borders, array_of(dtype::float32, {2, 1}, {7, 7}));
   for (way how : {way::constant, way::input, way::computed})
     BOOST_TEST(message_by(how, {x, ints({-2, 0, -2, 0})}, 1, borders) ==
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(ranges_and_numbers_everywhere) {
                         {number_of(0, dtype::float64), number_of(nan, dtype::float64), number_of(1, dtype::float64)}, 0,
                         range) == "arange: start or stop is not a number: [] [] []");
 
-  // The repeated number decides no shape, so it may be computed in any way.
+  // The repeated number does not affect the shape, so it may be computed in any way.
   for (bool computed : {false, true}) {
     small_graph g;
     value extents = g.input(ints({2, 3})), number = g.input(array_of(dtype::float32, {1}, {1.5}));
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(ranges_and_numbers_everywhere) {
   }
 }
 
-// Shapes that are made of other shapes need no run: one plan holds the program.
+// Shapes computed from other shapes need no run: one plan holds the program.
 BOOST_AUTO_TEST_CASE(shapes_of_shapes_are_known_when_a_plan_is_made) {
   const array x = random_array(dtype::float32, {4, 6}, 1);
   small_graph g;
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(shapes_of_shapes_are_known_when_a_plan_is_made) {
   BOOST_TEST((outer.run()[0].shape() == shape({6, 4})));
 }
 
-// A plan is made for the numbers that decide its shapes, and found again by them.
+// A plan is made for, and cached by, the numbers that determine its shapes.
 BOOST_AUTO_TEST_CASE(plans_are_found_by_the_numbers_that_decide_shapes) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {2, 6}, 1)), to = g.input(ints({3, 4}));
@@ -278,12 +278,12 @@ BOOST_AUTO_TEST_CASE(plans_are_found_by_the_numbers_that_decide_shapes) {
   BOOST_TEST(made.misses == 2u);
 }
 
-// Computed in a run, from counted rows, from states, behind another cut.
+// Shapes computed during a run: from data-dependent rows, from states, after another split.
 BOOST_AUTO_TEST_CASE(programs_are_cut_where_a_run_decides_a_shape) {
   small_graph g;
   const array x = array_of(dtype::float32, {6}, {0, 1, 0, 2, 3, 0});
   const value in = g.input(x), kept = masked_select(in, in > 0);
-  const value count = shape_of(kept);                            // [3], known once the rows are counted
+  const value count = shape_of(kept);                            // [3], known after masked_select has run
   const value ones = full(concat<0>(count, count), in[1]);       // [3, 3]
   const value total = cast<std::int64_t>(reduce_sum(ones, {}));  // 9, computed by a run
   g.output(arange(g.p.number(std::int64_t{0}, dtype::int64), total, g.p.number(std::int64_t{2}, dtype::int64)));

@@ -1,4 +1,4 @@
-// `cond` and `loop`: the numbers of the program that runs, and nothing of the other.
+// `cond` and `loop`: the results of the subprogram that runs, and no effect of the other.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -22,7 +22,7 @@ namespace {
 
 using values = std::vector<value>;
 
-// tanh(x W) and x W + 1 where it is true, 2 x W and x W else.
+// tanh(x W) and x W + 1 if true, 2 x W and x W otherwise.
 values branches(const values& v) {
   const values operands{v[1], v[2]};
   return cond(v[0],
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
 }
 
 BOOST_AUTO_TEST_CASE(the_other_program_does_not_run) {
-  // It would find an index out of range.
+  // The other branch would fail on an index out of range.
   std::vector<array> a{predicate(true), random_array(dtype::float32, {3, 2}, 1), array_of(dtype::int64, {2}, {7, 8})};
   auto build = [](const values& v) {
     const values operands{v[1], v[2]};
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_runs_has_what_training_does) {
   const std::vector<array> a{random_array(dtype::float32, {3, 4}, 1), array_of(dtype::int64, {2}, {0, 9})};
   const array doubled = result_of({a[0]}, [](const values& v) { return value(v[0] * 2); });
   for (const auto& options : {pass_options{}, no_passes}) {
-    // What is done at inference would fail, and does not run.
+    // The inference operand would fail, and does not run.
     const array r = result_of(
         a, [](const values& v) { return value(apply<op::in_training>({}, v[0] * 2, gather(v[0], v[1]))); }, options);
     BOOST_TEST(distance(r, doubled) == 0);

@@ -1,4 +1,4 @@
-// einsum, products in the sense of NumPy and of integers, determinants, against values of NumPy.
+// einsum, products by NumPy's rules and of integers, determinants, against values of NumPy.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(products_of_integers_of_all_sizes) {
               {a, b},
               [](auto& v) { return matmul(permute(v[0], axes(0, 2, 1)), permute(v[1], axes(0, 2, 1)), {true, true}); },
               want, true);
-          // With what follows a product of floats in one step.
+          // Fused with the operations after a product of floats.
           if (element == dtype::int32 && m && n)
             check(
                 {a, b}, [](auto& v) { return max(matmul(v[0], v[1]) + 3, 0); },

@@ -1,4 +1,4 @@
-// Elements at coordinates, and what compares positions, against values of ONNX's reference implementation.
+// Elements at coordinates, and operations that compare positions, against values of ONNX's reference implementation.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(running_products) {
       array_of(dtype::int64, {4}, {3, -6, -30, -32985348833280.0}), true);
 }
 
-// Every reduction of every number type, against a loop over the positions in their order.
+// Every reduction of every number type, against a loop over the positions in order.
 BOOST_AUTO_TEST_CASE(reductions_of_every_type) {
   const auto reduced = [](scatter_reduction r, double x, double y) {
     switch (r) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), missing = std::numeric_limits<double>::quiet_NaN();
 
-// Element of an operand that stands at a position of the result.
+// Element of an operand at a position of the broadcast result.
 double at(const array& a, const shape& whole, std::int64_t position) {
   std::int64_t offset = 0, stride = 1;
   for (int i = whole.rank - 1; i >= 0; --i) {
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(remainders) {
           "mod", in, element, [](const auto& x) { return value(mod(x[0], x[1])); },
           [&](const double* x) { return remainder(true, whole, x[0], x[1]); }, tolerance);
     }
-  // As numpy.mod has them, and integers that C has not.
+  // Like numpy.mod, and integers, for which C differs.
   const array special = result_of({array_of(dtype::float32, {6}, {-4.3, 7.2, 5, 4.3, -7.2, 8}),
                                    array_of(dtype::float32, {6}, {2.1, -3.4, 8, -2.1, 3.4, 5})},
                                   [](const auto& x) { return value(mod(x[0], x[1])); });
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(bits) {
       const std::vector<array> in{random_array(element, s, 1, low, 100), random_array(element, t, 2, low, 100)},
           shifted{in[0], random_array(element, t, 3, 0, 9)};
       const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
-      const auto held = [&](std::int64_t x) {  // the low bits of the type
+      const auto held = [&](std::int64_t x) {  // wraps to the element type
         if (element == dtype::int8) return static_cast<double>(static_cast<std::int8_t>(x));
         if (element == dtype::uint8) return static_cast<double>(static_cast<std::uint8_t>(x));
         return static_cast<double>(x);
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(activations_with_options) {
         [](const double* v) { return v[0] > 0 ? v[0] : v[0] * v[1]; }, 1e-15);
 }
 
-// What stands at the ends of the number line, and that NaN goes through.
+// Values at the ends of the number line, and NaN propagation.
 BOOST_AUTO_TEST_CASE(activations_at_their_ends) {
   for (auto element : {dtype::float32, dtype::float64}) {
     auto r = results_of({array_of(element, {6}, {-infinity, -1000, 0, 1000, infinity, missing})}, [](const auto& x) {

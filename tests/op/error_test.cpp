@@ -1,4 +1,4 @@
-// What the operations say of operands that do not fit: when a program is built, and when its shapes become known.
+// Diagnostics of operations for invalid operands: when a program is built, and when its shapes become known.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(kinds_of_errors) {
   operands o;
   BOOST_CHECK_THROW(o.f({2, 3}) + o.f({4}), shape_error);
   BOOST_CHECK_THROW(o.f({2}) + o.of(dtype::float64, {2}), type_error);
-  // One wrong element type is a type_error too, and a wrong shape beside different element types is none.
+  // A single wrong element type is a type_error too; a wrong shape is not, even where element types differ.
   value i = o.of(dtype::int32, {2, 2});
   BOOST_CHECK_THROW(exp(i), type_error);
   BOOST_CHECK_THROW(bit_and(o.f({2}), o.f({2})), type_error);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(sum_like(o.f({3}), o.f({2, 3})), "sum_like: the second shape does not broadcast to the first: [3] [2x3]");
 }
 
-// Attributes of 64 bits are not taken for what their lower half says.
+// 64-bit attributes are not truncated to their lower half.
 BOOST_AUTO_TEST_CASE(axes_beyond_32_bits) {
   operands o;
   constexpr auto one = (std::int64_t(1) << 32) + 1;
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(products_and_images) {
        "avg_pool2d: kernel_size and stride must be positive, padding not negative: [1x1x3x3]");
 }
 
-// Extents that become known when a plan is made are looked at again.
+// Extents that become known when a plan is made are checked again.
 BOOST_AUTO_TEST_CASE(windows_without_extent_are_found_by_the_planner) {
   small_graph g;
   value x = g.p.input("x", {dtype::float32, {"N", dyn, dyn, dyn}}),

@@ -1,4 +1,4 @@
-// An operation that is defined here: from both evaluation modes, with its gradient, with cases of its own and cases added to it.
+// A user-defined operation: in both evaluation modes, with its gradient, with its own cases and cases added to it.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -88,7 +88,7 @@ template <int K> struct times_op {
     e.step(&run, a, {{&a.in, e.in(0)}, {&a.out, e.out(0)}});
   }
 };
-// And one under a name that an operation of the library has: of each column the first number.
+// An operation with the name of a library operation: the first number of each column.
 struct reduce_sum_op : times_op<1> {
   static constexpr std::string_view name = "reduce_sum";
   static void run_first(const void* arguments, void*) noexcept {
@@ -104,7 +104,7 @@ struct reduce_sum_op : times_op<1> {
   }
 };
 
-// Rows that do not see each other; and the same operation with nothing said of it.
+// Row sums without and, below, with a declaration that rows are independent.
 struct row_sums_op {
   static constexpr std::string_view name = "row_sums";
   static constexpr int operands = 1;
@@ -125,7 +125,7 @@ struct row_sums_op {
 struct independent_row_sums_op : row_sums_op {
   static void map_axis(const attributes&, lamina::axis_map& m) { m.independent = m.before(-1); }
 };
-// A product by a weight of its own kernel, which is worth copies, and an elementwise sum.
+// A product by a weight with its own kernel, for which merging is worth copies, and an elementwise sum.
 struct scaled_op {
   static constexpr std::string_view name = "scaled";
   static constexpr int operands = 2;
@@ -152,7 +152,7 @@ struct scaled_op {
   }
 };
 
-// Nobody has said how it runs.
+// An operation without a kernel.
 struct silent_op {
   static constexpr std::string_view name = "silent";
   static constexpr int operands = 1;
@@ -162,7 +162,7 @@ struct silent_op {
   }
 };
 
-// Definitions that are wrong in one place each.
+// Definitions with one mistake each.
 struct definition {
   static constexpr std::string_view name = "wrong";
   static constexpr int operands = 1;
@@ -232,7 +232,7 @@ template <bool Result> struct too_far_op : definition {
     else e.in(4);
   }
 };
-// The gradient of the identity, with an axis more, fewer, of another length, of another type, or of another program.
+// Gradients of the identity with an axis more, fewer, of another length, of another type, or of another program.
 enum class gives { scalar, transposed, tiled, element, elsewhere };
 template <gives What> struct bad_gradient_op : definition {
   static void gradient(lamina::gradient_call& c) {
@@ -249,7 +249,7 @@ template <gives What> struct bad_gradient_op : definition {
   }
 };
 
-// Rules that ask for operands and results that there are not.
+// Gradient rules that request operands and results that do not exist.
 enum class asks { operand, result, gradient, setting };
 template <asks For> struct asking_gradient_op : definition {
   static void gradient(lamina::gradient_call& c) {
@@ -260,7 +260,7 @@ template <asks For> struct asking_gradient_op : definition {
     });
   }
 };
-// What passes are told that cannot be.
+// Traits with invalid values.
 template <int Axis, std::int64_t First, std::int64_t Count> struct part_op : definition {
   static std::optional<lamina::axis_view> part_of(const attributes&, const lamina::shape&) {
     return lamina::axis_view{Axis, First, Count};
@@ -293,7 +293,7 @@ template <maps How> struct mapped_op : definition {
     else m.results[0] = 9;
   }
 };
-// Its result is no operand of its own, whatever it says.
+// Its result cannot be its own operand, although the traits say so.
 template <bool Twice> struct larger_op : definition {
   static constexpr bool involution = Twice;
   static constexpr auto identity = Twice ? lamina::identity_rule::never : lamina::identity_rule::always;
@@ -324,7 +324,7 @@ template <bool Scratch> struct much_memory_op : definition {
   }
 };
 
-// cube(-x) is -cube(x); cube(cube root) and the like would follow the same way.
+// cube(-x) is -cube(x); cube(cube root) and the like would be written the same way.
 lamina::ir::value cube_of_negative(const lamina::special_call& c) {
   lamina::ir::value x = c.through(0, "negate");
   return x.empty() ? lamina::ir::value() : lamina::ir::value(-cube(x));
@@ -333,7 +333,7 @@ lamina::ir::value wrong_shape(const lamina::special_call& c) { return reduce_sum
 
 }  // namespace user
 
-// Decided by types: the cube of a square is the square of a cube.
+// A special case chosen by types: the cube of a square is the square of a cube.
 namespace lamina {
 template <class A, class X>
 struct typed_case<expression<user::cube_op, fixed_attributes<no_attributes{}>, expression<op::square, A, X>>> {
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(its_own_cases_in_their_order) {
     return std::pair(
         list{double(user::ran_small), double(user::ran_even), double(user::ran_general), double(user::tried)}, g.plan);
   };
-  auto [four, by_small] = counts(4);  // both apply: the first is taken and the second not asked
+  auto [four, by_small] = counts(4);  // both apply: the first is taken and the second is not tried
   BOOST_TEST(four == (list{1, 0, 0, 1}), boost::test_tools::per_element());
   BOOST_TEST(has_line(*by_small, "cube (small)"));
   auto [six, by_even] = counts(6);
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(a_case_added_in_the_options_of_a_plan) {
   auto r = with.run({.cases = {{"cube", &user::cube_of_negative}}}), s = without.run();
   BOOST_TEST(with.plan->counters().cases == 1);
   BOOST_TEST(without.plan->counters().cases == 0);
-  BOOST_TEST(with.plan->counters().common == 1);  // the cube of x then stands once
+  BOOST_TEST(with.plan->counters().common == 1);  // the cube of x occurs once afterwards
   BOOST_TEST(same_bits(r[0], s[0]));
   BOOST_TEST(same_bits(r[1], s[1]));
   small_graph wrong;
@@ -436,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_case_added_to_a_context) {
   add_case(where, {"cube", [](const special_call& c) { return ++asked, user::cube_of_negative(c); }});
   BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // planned again
   BOOST_TEST(asked == 1);
-  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // and kept
+  BOOST_TEST(f(where) == wanted, boost::test_tools::per_element());  // cached
   BOOST_TEST(asked == 1);
   BOOST_TEST(f(other) == wanted, boost::test_tools::per_element());
   BOOST_TEST(asked == 1);
@@ -502,7 +502,7 @@ BOOST_AUTO_TEST_CASE(an_operation_under_a_name_of_the_library) {
   }
 }
 
-// Samples of different numbers of rows; how many operations went away.
+// Samples with different numbers of rows; returns the number of operations merged away.
 template <class F> std::int64_t merged_samples(F f) {
   eval_plan plan;
   std::vector<matrix<double>> x{{{1, 2, 3}}, {{4, 5, 6}, {7, 8, 9}}, {{0, 1, 0}}};
@@ -519,7 +519,7 @@ BOOST_AUTO_TEST_CASE(operations_that_merge_by_their_axis_maps) {
   BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, matmul(x, w)); }) ==
              2 * 2);
   BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::independent_row_sums_op>({}, x); }) ==
-             0);  // not worth copies
+             0);  // not worth the copies
   BOOST_TEST(merged_samples([&](const auto& x) { return apply<user::scaled_op>({}, x, factor); }) == 2);
   BOOST_TEST(merged_samples([&](const auto& x) { return tanh(apply<user::scaled_op>({}, x, factor)); }) == 2 * 2);
 }
@@ -540,7 +540,7 @@ template <class Op> std::string wrong(const shape& s = {2, 3}) {
     make_plan(p, shapes, target_isa());
   });
 }
-// Of typed operands, whose extents a plan knows first.
+// With typed operands, whose extents become known when a plan is made.
 template <class Op> std::string wrong_gradient_typed(std::int64_t rows, std::int64_t columns) {
   matrix<double> x(rows, columns);
   return message_of([&] { evaluate(gradient<"x">(reduce_sum(apply<Op>({}, var<"x">(x)) * 2))); });
@@ -552,7 +552,7 @@ template <class Op> std::string wrong_gradient(const shape& s) {
     gradients(reduce_sum(value(apply<Op>({}, x))), {&x, 1});
   });
 }
-// Between a product and a sum, of which both may become a part of it.
+// Between a product and a sum; either may fuse with it.
 template <class Op> std::string wrong_behind() {
   return message_of([&] {
     program p;
@@ -616,7 +616,7 @@ BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
   BOOST_TEST(wrong<much_memory_op<true>>() == much);
 }
 
-// What passes read of a definition.
+// Traits of a definition that passes read.
 BOOST_AUTO_TEST_CASE(what_traits_give) {
   using namespace user;
   BOOST_TEST((wrong<part_op<0, 0, 2>>() == ""));
@@ -624,7 +624,7 @@ BOOST_AUTO_TEST_CASE(what_traits_give) {
       (wrong<part_op<0, -100000, 2>>() == "wrong: its `part_of` gives 2 positions from -100000 of axis 0 of [2x3]"));
   BOOST_TEST((wrong<part_op<0, 1, 2>>() == "wrong: its `part_of` gives 2 positions from 1 of axis 0 of [2x3]"));
   BOOST_TEST((wrong<part_op<7, 0, 1>>() == "wrong: its `part_of` gives 1 positions from 0 of axis 7 of [2x3]"));
-  BOOST_TEST((wrong<part_op<0, 1, 1>>() == ""));  // too short for the result: no view
+  BOOST_TEST((wrong<part_op<0, 1, 1>>() == ""));  // smaller than the result: no view
   BOOST_TEST(wrong_behind<bounds_op>() == "");    // NaN is no bound
   BOOST_TEST(wrong_behind<channels_op>() == "wrong: its `channels` gives the axes 9 of [2x3] and -4 of [2x3]");
   BOOST_TEST(wrong<images_op>() ==
@@ -635,7 +635,7 @@ BOOST_AUTO_TEST_CASE(what_traits_give) {
   BOOST_TEST(wrong_samples<mapped_op<maps::fewer>>() == "wrong: its `map_axis` gives 0 operands of 1");
   BOOST_TEST(
       wrong_samples<mapped_op<maps::axis>>().starts_with("wrong: its `map_axis` gives result 0 the axis 9 of ["));
-  program p;  // results of other types do not vanish
+  program p;  // results of other types are not removed
   const value x = p.input("x", {dtype::float64, {2, 3}});
   p.output("y", value(apply<larger_op<true>>({}, apply<larger_op<true>>({}, x))));
   p.output("z", value(apply<larger_op<false>>({}, x)));
@@ -661,7 +661,7 @@ BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
   BOOST_TEST(wrong_gradient<asking_gradient_op<asks::result>>({2}) == "wrong: its `gradient` asks for result 3 of 1");
   BOOST_TEST(wrong_gradient<asking_gradient_op<asks::gradient>>({2}) == "wrong: its `gradient` asks for result 3 of 1");
   BOOST_TEST(wrong_gradient<asking_gradient_op<asks::setting>>({2}) == "wrong: its `gradient` asks for operand 5 of 1");
-  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");  // nobody knows yet
+  BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");  // extents are not known yet
   for (std::int64_t n : {2, 300}) {
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with(
         "gradient of wrong for operand 0: gradient_like: a gradient has the element type and shape of its operand: ["));

@@ -1,5 +1,5 @@
-// Operations that run on the host, between plans: control flow with results of different extents, sequences, optionals, and
-// operations that are defined here.
+// Operations that run on the host, between plans: control flow with results of different extents, sequences, optionals,
+// user-defined operations.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -57,7 +57,7 @@ struct made {
 };
 std::vector<const operation*> made::own;
 
-// What an operation of the user's is given, and what it does instead of what it should.
+// Records the arguments of `watch_op`; below, an operation that misbehaves as operand 1 selects.
 struct seen {
   const std::byte* data = nullptr;
   int calls = 0;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(branches_give_other_extents) {
     const values y = host_cond(x[0], twice, same, {x[1], x[2]});
     BOOST_TEST((y[0].type() == (tensor_type{f32, {dyn, 2}})));
     BOOST_TEST((y[1].type() == (tensor_type{f32, {dyn, 3}})));
-    // what reads them is planned for what they are
+    // readers are planned for the actual shapes
     return values{y[0], matmul(y[0], x[2]), y[1]};
   });
   const any_tensor x = table({2, 2}, {1, 2, 3, 4}), w = table({2, 3}, {1, 0, 1, 0, 1, 1});
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(branches_give_other_extents) {
   y = net({single(0, truth), x, w});
   BOOST_TEST((y[0].as_tensor().shape() == (shape{2, 2})));
   BOOST_TEST(numbers(y[2]) == (std::vector<double>{2, 4, 6, 6, 8, 14}), boost::test_tools::per_element());
-  // results of one element type and rank
+  // both branches must give results of one element type and rank
   const auto other = body_of(in, [](const values& x) { return values{cast<double>(x[0]), x[0]}; });
   const auto flat = body_of(in, [](const values& x) { return values{reshape(x[0], shape{dyn}), x[0]}; });
   program p;
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(carries_grow_and_results_are_stacked) {
   BOOST_TEST(numbers(y[1]) == (std::vector<double>{0, 0, 1, 2, 2, 4}), boost::test_tools::per_element());
   BOOST_TEST(numbers(y[2]) == (std::vector<double>{0, 1, 2}), boost::test_tools::per_element());
   BOOST_TEST(numbers(y[3]) == (std::vector<double>{9}), boost::test_tools::per_element());
-  // the condition ends it: 3 a turn, below 20
+  // the condition ends it: adds 3 per iteration, below 20
   y = net({single(100), single(1, truth), x});
   BOOST_TEST((y[1].as_tensor().shape() == (shape{6, 2})));
   for (const auto& none : {std::vector<any_value>{single(0), single(1, truth), x},
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(loops_with_one_bound) {
              "host_loop: operand 1 is bool[], and the subprogram takes bool[1]");
   made counted({{i64, {}}, {f32, {}}}, [&](const values& v) { return host_loop({v[0], {}}, scalar, {v[1]}); });
   BOOST_TEST(numbers(counted({single(3), single(1, f32)})[0])[0] == 8);
-  BOOST_TEST(numbers(counted({single(30), single(1, f32)})[0])[0] == 128);  // what the program says ends it as well
+  BOOST_TEST(numbers(counted({single(30), single(1, f32)})[0])[0] == 128);  // the body's condition ends it as well
   made asked({{truth, {}}, {f32, {}}}, [&](const values& v) { return host_loop({{}, v[0]}, scalar, {v[1]}); });
   BOOST_TEST(numbers(asked({single(1, truth), single(3, f32)})[0])[0] == 192);
   BOOST_TEST(numbers(asked({single(0, truth), single(3, f32)})[0])[0] == 3);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_loop) {
 }
 
 BOOST_AUTO_TEST_CASE(loops_in_conditions_in_loops) {
-  // Collatz: of each number up to n how many steps lead to 1; what is above a limit counts as 0.
+  // Collatz: the number of steps to 1 for each number up to n; 0 if it exceeds a limit.
   const auto step = body_of({{i64, {}}, {truth, {}}, {i64, {}}, {i64, {}}}, [](const values& x) {
     const value half = x[2] / int_of(x[2].owner(), 2), odd = x[2] - half * 2;
     const auto even = body_of({{i64, {}}}, [](const values& v) { return values{v[0] / 2}; });
@@ -581,7 +581,7 @@ BOOST_AUTO_TEST_CASE(results_are_what_the_operation_said) {
   BOOST_TEST(net.error({good, single(0)}) == "");
 }
 
-// Elements that lie in memory which a storage keeps: it is shared, whatever passes it on.
+// Elements in memory that a storage owns: the memory is shared, whatever passes it on.
 BOOST_AUTO_TEST_CASE(memory_of_results_is_kept) {
   auto alive = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
   const std::weak_ptr<std::vector<float>> watched = alive;

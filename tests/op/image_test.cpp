@@ -65,7 +65,7 @@ array first_image(const array& all) {
   return one;
 }
 
-// A convolution of plain images and its gradients, in float32 beside float64; those of an image do not depend on its batch.
+// A convolution of plain images and its gradients, in float32 and float64; an image's do not depend on its batch.
 void gradients(const shape& xs, const shape& ws, const shape& ys, const conv2d_attributes& a) {
   const pass_options plain{.blocked_layout = false};
   const auto all = [&](const values& v) {
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_pool_over_nan_gives_nan) {
 }
 
 BOOST_AUTO_TEST_CASE(an_image_of_one_number) {
-  // A filled image has no storage; where blocks are wanted it is laid out first.
+  // A filled image has no storage; it is materialized first where blocks are needed.
   for (std::int64_t channels : {3, 20}) {
     tensor_of_rank<float, 4> w(20, static_cast<int>(channels), 3, 3);
     for (auto& v : w.writable()) v = 0.5f;

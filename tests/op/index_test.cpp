@@ -1,4 +1,4 @@
-// Gathers and scatters, running sums, order, and reductions that are not sums, against plain loops.
+// Gathers and scatters, running sums, sorting, and reductions other than sums, against plain loops.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
   array x = random_array(dtype::float32, {5, 3}, 1);
   auto index = [](std::vector<double> v) { return array_of(dtype::int64, {static_cast<std::int64_t>(v.size())}, v); };
   for (double bad : {5.0, -6.0, 1e18, -9e18}) {
-    const auto said = [&](const std::string& operation, const std::string& where) {  // the value and where it stands
+    const auto said = [&](const std::string& operation, const std::string& where) {  // names the value and its position
       return operation + ": a position is outside -5..4: " + std::to_string(static_cast<std::int64_t>(bad)) + " at " +
              where + " (1 of them)";
     };
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
       {array_of(dtype::float32, {0, 3}, {}), index({0})},
       [](const auto& v) { return std::vector<value>{gather(v[0], v[1], 0)}; },
       "gather: a position on an axis without elements: 0 at [0] (1 of them)"));
-  // On several threads; and the layer is named.
+  // On several threads; the message names the layer.
   array table = random_array(dtype::float32, {100, 64}, 1), ids = positions({20000}, 2, 100);
   ids.values[7] = ids.values[19999] = 100;
   BOOST_TEST(fails(
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
       "words: gather: a position is outside -100..99: 100 at [7] (1 of them)", 3));
 }
 
-// The first one, whatever parts the work is cut into: by rows, by columns, by images.
+// The message names the first bad position, however the work is split: by rows, by columns, by images.
 BOOST_AUTO_TEST_CASE(the_first_position_outside_is_named) {
   const auto gathered = [](std::int64_t axis) {
     return [axis](const auto& v) { return std::vector<value>{gather(v[0], v[1], axis)}; };
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(the_first_position_outside_is_named) {
       fails({table, ids}, gathered(0), "gather: a position is outside -100..99: -101 at [199, 99] (1 of them)", 3));
   ids.values[12345] = 100;
   BOOST_TEST(fails({table, ids}, gathered(0), "gather: a position is outside -100..99: 100 at [123, 45] (", 3));
-  // take_along_axis is cut by rows, its gradient by rows or by columns.
+  // take_along_axis is split by rows, its gradient by rows or by columns.
   for (const shape& s : {shape{400, 50}, shape{50, 400}, shape{1, 20000}, shape{20000, 1}, shape{4, 10, 500}}) {
     array x = random_array(dtype::float32, s, 3), at = positions(s, 4, 1);
     const auto last = at.values.size() - 1, middle = last / 2;
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(order_is_stable) {
       for (int axis = 0; axis < s.rank; ++axis)
         for (bool descending : {false, true}) {
           array x = random_array(element, s, 5, is_integer(element) && element != dtype::uint8 ? -9 : 0,
-                                 9);  // many equal ones
+                                 9);  // many ties
           if (is_real(element))
             for (std::size_t i = 0; i < x.values.size(); ++i) {
               const double special[] = {not_a_number, -0.0, -infinity, infinity, 0.0, 1.0};
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(order_is_stable) {
             BOOST_TEST(same_bits(r[0], r[2]));
           }
         }
-  // Numbers of full range, of a length that digits sort.
+  // Numbers of the full range, of a length that is sorted by digits.
   for (auto element : {dtype::float64, dtype::int64, dtype::float32}) {
     array x = random_array(element, {5000}, 9, -1e9, 1e9);
     array y = result_of({x}, [](const auto& v) { return sort(v[0]); });

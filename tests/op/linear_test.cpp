@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(rows_do_not_depend_on_how_many_there_are) {
   }
 }
 
-// Of a batch each product has the bits of the product alone, with what follows it in the same pass, and small ones share a call.
+// Each product of a batch has the bits of the product alone, with fused operations after it; small ones share a call.
 BOOST_AUTO_TEST_CASE(small_products_of_a_batch) {
   const std::int64_t batch = 6;
   for (dtype element : {dtype::float32, dtype::float64})

@@ -109,13 +109,13 @@ BOOST_AUTO_TEST_CASE(products_of_two) {
               y_scale = scalar_of(dtype::float32, 0.5f), y_zero_point = scalar_of(dtype::int8, -9);
   struct sizes {
     shape a, b, y;
-    std::int64_t a_batch, b_batch;  // how far the matrices of the two leading axes are apart, 0: one for all
+    std::int64_t a_batch, b_batch;  // matrix per product: 0: one for all, 1: its own, 3 (a) or 2 (b): along one axis
   };
   const sizes all[] = {{{5, 13}, {13, 7}, {5, 7}, 0, 0},
                        {{2, 3, 5, 16}, {2, 3, 16, 33}, {2, 3, 5, 33}, 1, 1},
                        {{2, 3, 5, 16}, {16, 33}, {2, 3, 5, 33}, 1, 0},
                        {{5, 64}, {2, 3, 64, 17}, {2, 3, 5, 17}, 0, 1},
-                       {{2, 1, 50, 70}, {1, 3, 70, 40}, {2, 3, 50, 40}, 3, 2}};  // each one by one of the other's axes
+                       {{2, 1, 50, 70}, {1, 3, 70, 40}, {2, 3, 50, 40}, 3, 2}};  // each along one of the other's axes
   for (const auto& s : all)
     for (const bool transposed : {false, true})
       for (const int b_zero : {0, -128, 57}) {
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
              refusal(other, add));
 }
 
-// The second operand along the first axes, along the last ones, and in parts of a large one.
+// The second operand repeats along the first axes, along the last ones, and in parts of a large one.
 BOOST_AUTO_TEST_CASE(products_and_sums_of_a_repeated_operand) {
   const float a_scale = 0.03f, b_scale = 0.011f, y_scale = 0.025f;
   for (const bool sum : {true, false})
@@ -480,7 +480,7 @@ BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
              }).find("dequantize: takes int8, not float32") != std::string::npos);
 }
 
-// Integers pass no gradient, nor does what is made of them.
+// No gradient passes through integers or results computed from them.
 BOOST_AUTO_TEST_CASE(no_gradient_passes) {
   small_graph g;
   const value x = g.input(random_array(dtype::float32, {4}, 1)), scale = g.input(scalar_of(dtype::float32, 0.5), "s"),

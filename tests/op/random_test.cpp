@@ -1,4 +1,4 @@
-// Random operands of typed expressions against the same as values of a program.
+// Random operands of typed expressions against the same operands as program values.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(typed_ones_are_those_of_a_program) {
   static_assert(std::same_as<decltype(random_uniform(state, matrix<double, 3, 4>(), {}))::element_type, double>);
 }
 
-// Of a seed in the program: each run has the same numbers, another seed others.
+// With a seed in the program, each run has the same numbers; another seed gives others.
 BOOST_AUTO_TEST_CASE(numbers_of_a_seed) {
   const array x = random_array(dtype::float32, {40, 50}, 1, 0, 1);
   const auto draw = [&](std::int64_t seed) {

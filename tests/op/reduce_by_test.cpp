@@ -1,4 +1,4 @@
-// Reductions by their kinds and over computed axes, against values of ONNX's reference implementation.
+// Reductions by kind and over computed axes, against values of ONNX's reference implementation.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -137,7 +137,7 @@ constexpr reduction_kind kinds[] = {reduction_kind::sum,       reduction_kind::m
                                     reduction_kind::l2,        reduction_kind::log_sum, reduction_kind::log_sum_exp,
                                     reduction_kind::sum_square};
 
-// The axes as a constant, as an input, and computed in the run.
+// The axes as a constant, as an input, and computed during the run.
 BOOST_AUTO_TEST_CASE(axes_that_are_computed) {
   const array x = random_array(dtype::float32, {2, 3, 4}, 1, 0.5, 2);
   for (const auto& over : {std::vector<double>{1}, {0, -1}, {}, {2, 0, 1}})
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(axes_that_are_computed) {
         }
 }
 
-// How many axes there are is known when a plan is made.
+// The number of axes becomes known when a plan is made.
 BOOST_AUTO_TEST_CASE(kept_axes_of_any_number) {
   const array x = random_array(dtype::float32, {2, 3, 4}, 1, 0.5, 2);
   for (const auto& over : {std::vector<double>{1}, {0, -1}, {}}) {

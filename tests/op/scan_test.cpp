@@ -1,4 +1,4 @@
-// `scan`: the same numbers as the iterations written out, whatever the length, direction, and kind of operands.
+// `scan`: the same numbers as the unrolled iterations, for every length, direction, and kind of operands.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(concatenations) {
         whole[axis] = dim(total);
         auto got = result_of(parts, [&](const auto& v) { return apply_all<op::concat>({axis}, v); });
         BOOST_TEST((got.shape() == whole));
-        std::int64_t first = 0;  // taken apart again it is what it was
+        std::int64_t first = 0;  // slicing the result gives the parts again
         for (std::size_t i = 0; i < parts.size(); ++i) {
           auto part = result_of({got}, [&](const auto& v) {
             return value(slice(v[0], {.start = first, .stop = first + sizes[i], .axis = axis}));

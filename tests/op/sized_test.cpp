@@ -1,5 +1,5 @@
-// Operations whose results are counted when they run, against plain loops: positions that are not zero, masks, distinct
-// elements, the best k, boxes that are left.
+// Operations with data-dependent result sizes, against plain loops: positions of nonzeros, masks, distinct
+// elements, the best k, boxes after suppression.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ distinct distinct_of(const array& x, bool sorted) {
   return d;
 }
 
-// Same numbers, where -0 and 0 are one.
+// Equal numbers, where -0 equals 0.
 bool same(const array& a, const array& b) {
   return a.type == b.type && std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), equal);
 }
@@ -300,7 +300,7 @@ double overlap(const double* a, const double* b, bool centers) {
   return both > 0 ? both / (one + other - both) : 0;
 }
 
-// Repeatedly takes the best box that is left and strikes out what it overlaps.
+// Repeatedly takes the best remaining box and removes those that it overlaps.
 array left_of(const box_set& b, const suppression_attributes& a) {
   const std::int64_t images = b.scores.shape().at(0), classes = b.scores.shape().at(1), n = b.scores.shape().at(2);
   array r{{dtype::int64, {0, 3}}, {}};
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(boxes_that_are_left) {
                 1, seed % 4 == 0)[0],
             expected));
         if (images != 1 || classes != 1) continue;
-        // One image of one class: boxes alone.
+        // One image of one class: only boxes.
         array boxes = b.boxes, scores = b.scores, alone{{dtype::int64, {expected.shape()[0]}}, {}};
         boxes.type.dims = {dim(n), 4}, scores.type.dims = {dim(n)};
         for (std::size_t i = 2; i < expected.values.size(); i += 3) alone.values.push_back(expected.values[i]);
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(boxes_with_nan_and_boxes_without_area) {
              "non_max_suppression: -2 boxes at most: [5x4] [5]");
 }
 
-// Of the slices of an axis, against comparisons of whole slices.
+// Distinct slices of an axis, against comparisons of whole slices.
 BOOST_AUTO_TEST_CASE(distinct_slices) {
   for (auto element : numbers)
     for (const auto& s : {shape{7, 2}, shape{3, 6, 2}, shape{2, 2, 9}, shape{5}, shape{1, 4}, shape{0, 3}, shape{4, 0}})

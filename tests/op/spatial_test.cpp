@@ -40,7 +40,7 @@ array ints(numbers v) {
 
 using one_result = std::function<value(const std::vector<value>&)>;
 
-// Compares with all extents known when the program is built, and with none but those of the operands from `fixed` on.
+// Compares with all extents known when the program is built, and with only those of the operands from `fixed` on known.
 void check(const std::vector<array>& in, std::size_t fixed, const one_result& build, const array& expected,
            double tolerance = 1e-5) {
   for (bool open : {false, true}) {
@@ -690,8 +690,8 @@ struct sampling {
   bool align_corners;
   numbers expected;
 };
-// Of cubic polynomials at the border they are those of ONNX Runtime 1.32 and PyTorch, which hold each element inside; the
-// reference holds the place.
+// Numbers of cubic polynomials at the border are those of ONNX Runtime 1.32 and PyTorch, which clamp each element;
+// the reference clamps the position.
 BOOST_AUTO_TEST_CASE(grids) {
   const array x = data({1, 2, 3, 4}),
               grid = floats({1, 2, 3, 2}, {-1.2, -1, -0.3, 0.2, 0.9, 1.1, 0.5, -0.7, 2.6, 0.4, -0.95, -2.2});
@@ -766,7 +766,7 @@ BOOST_AUTO_TEST_CASE(grids) {
   check({volume, places}, [](auto& v) { return grid_sample(v[0], v[1], {.mode = resize_mode::nearest}); },
         {1, 1, 1, 1, 2}, {-0.5, 0});
   check({volume, places}, [](auto& v) { return grid_sample(v[0], v[1]); }, {1, 1, 1, 1, 2}, {-0.0449999, 0.33075});
-  // A place that is no number takes nothing.
+  // A NaN position samples nothing.
   const array nowhere = floats({1, 1, 1, 2}, {std::nan(""), 1e30});
   check({x, nowhere}, [](auto& v) { return grid_sample(v[0], v[1], {.mode = resize_mode::nearest}); }, {1, 2, 1, 1},
         {0, 0});

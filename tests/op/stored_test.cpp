@@ -1,4 +1,4 @@
-// Element types that are stored and cast, not computed in: they move, become others and come back, and nothing computes in them.
+// Storage-only element types: operations move them and cast them, and none computes in them.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int first_stored = static_cast<int>(dtype::uint16);
 
-// Elements whose bits are anything that the type has.
+// Elements with arbitrary bits that the type allows.
 any_tensor made_up(dtype element, const shape& s, std::uint32_t seed) {
   any_tensor t(tensor_type{element, s});
   with_type(element, [&]<class T>() {
@@ -52,7 +52,7 @@ bool same_bytes(const any_tensor& a, const any_tensor& b) {
   return a.shape() == b.shape() && a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-// Plans what JSON gives back, and runs it.
+// Plans the program read back from JSON, and runs it.
 std::vector<any_tensor> run(const program& p, const std::vector<any_tensor>& in) {
   const auto again = read_program(p.to_json());
   BOOST_TEST((again->id() == p.id()));
@@ -68,7 +68,7 @@ any_tensor cast_to(const any_tensor& in, const cast_attributes& a) {
   return of_one(in, [&](const value& x) { return value(apply<op::cast>(a, x)); });
 }
 
-// Everything that moves elements without looking at them.
+// Every operation that moves elements without reading them.
 std::vector<any_tensor> moved(const any_tensor& x, const any_tensor& y) {
   program p;
   const value a = p.input("a", x.type()), b = p.input("b", y.type()), at = p.input("at", {dtype::int64, {2}}),
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(every_pair_of_types_converts) {
       const any_tensor in = made_up(from, {7, 41}, static_cast<std::uint32_t>(i + 1));
       const any_tensor got = cast_to(in, {to});
       BOOST_TEST((got.type() == tensor_type{to, {7, 41}}));
-      // Numbers that both types have stay themselves.
+      // Numbers that both types can represent are unchanged.
       const any_tensor small = cast_to(vector<float>{1}, {from});
       if (from == dtype::int2 && to != from) continue;
       BOOST_CHECK_MESSAGE(same_bytes(cast_to(small, {to}), cast_to(vector<float>{1}, {to})),

@@ -1,4 +1,4 @@
-// Operations on strings, against what is written here.
+// Operations on strings, against expected values written here.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -32,7 +32,7 @@ words words_of(const any_value& v) {
 }
 std::vector<double> numbers(const any_value& v) { return from_tensor(v.as_tensor()).values; }
 
-// Runs operations on tensors whose extents the program leaves open.
+// Runs operations on tensors with extents left open in the program.
 std::vector<any_value> run(const std::vector<any_tensor>& in, const builder& build) {
   auto p = std::make_shared<program>();
   values inputs;

@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(rows_of_several_axes) {
   near("root mean square of two axes", r[2], scaled(normalized(x, 20, 1e-5, false), w, array{}));
 }
 
-// The variance is that of the deviations: a large mean takes none of its digits.
+// The variance is computed from deviations: a large mean costs none of its digits.
 BOOST_AUTO_TEST_CASE(a_large_mean) {
   array x = random_array(dtype::float32, {2, 700}, 1, -1, 1);
   for (double& v : x.values) v = static_cast<double>(static_cast<float>(v + 4096));
@@ -207,13 +207,13 @@ BOOST_AUTO_TEST_CASE(a_query_that_sees_nothing_gives_zeros) {
     const array y = result_of({q, k, v, mask}, [](const auto& x) { return value(attention(x[0], x[1], x[2], x[3])); });
     for (std::size_t i = 0; i < y.values.size(); ++i) BOOST_TEST((y.values[i] == 0) == (i / 4 % 3 == 1));
   }
-  // more queries than keys: under the causal mask the first ones see nothing
+  // more queries than keys: the causal mask hides all keys from the first ones
   const array early =
       result_of({k, q, q}, [](const auto& x) { return value(attention(x[0], x[1], x[2], {.causal = true})); });
   for (std::size_t i = 0; i < early.values.size(); ++i) BOOST_TEST((early.values[i] == 0) == (i / 4 % 5 < 2));
 }
 
-// Large scores overflow nothing, and the bits of a row do not depend on the rows beside it.
+// Large scores overflow nothing, and the bits of a row do not depend on other rows.
 BOOST_AUTO_TEST_CASE(attention_is_safe_and_row_by_row) {
   const array q = random_array(dtype::float32, {1, 90, 8}, 1, -60, 60),
               k = random_array(dtype::float32, {1, 50, 8}, 2, -60, 60), v = random_array(dtype::float32, {1, 50, 8}, 3);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(attention_is_safe_and_row_by_row) {
   for (std::size_t i = 0; i < 8; ++i) BOOST_TEST(all.values[77 * 8 + i] == one.values[i]);
 }
 
-// What is remembered and the block behind it are the keys of causal attention over both.
+// The cached keys and the block after them are the keys of causal attention over both.
 BOOST_AUTO_TEST_CASE(attention_to_what_is_remembered) {
   struct problem {
     std::int64_t batch, heads, groups, block, depth, width, seen, room;
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(rotary_positions) {
         }
 }
 
-// Against the formula in elementwise operations, with tables that repeat along heads before positions and behind them.
+// Against the formula in elementwise operations, with tables that repeat along heads before and after positions.
 BOOST_AUTO_TEST_CASE(rotary_positions_by_tables) {
   struct sizes {
     shape x, table;

@@ -34,7 +34,7 @@ const dtype all_types[] = {dtype::float32, dtype::float64, dtype::float16, dtype
 BOOST_AUTO_TEST_SUITE(element_types)
 
 BOOST_AUTO_TEST_CASE(wide_integers_stay_exact) {
-  constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: no double
+  constexpr std::int64_t odd = 9007199254740993;  // 2^53 + 1: not representable as double
   vector<std::int64_t> x{odd, odd - 2, 1};
   auto y = evaluate(x + 9007199254740993);
   BOOST_TEST(y(0) == 2 * odd);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_number_takes_the_type_of_the_tensor) {
   static_assert(std::same_as<decltype(argmax(f))::element_type, std::int64_t>);
 }
 
-// A number beside a tensor of integers: the same words and the same elements in both evaluation modes.
+// A number combined with an integer tensor: the same messages and elements in both evaluation modes.
 template <class T, class V> std::string said_of(V v) {
   auto typed = message_of([&] { evaluate(vector<T>{T(1)} + v); });
   auto of_program = message_of([&] {
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_can_hold_is_taken_exactly) {
   BOOST_TEST(evaluate(vector<std::int64_t>{0} + std::numeric_limits<std::int64_t>::max())(0) ==
              std::numeric_limits<std::int64_t>::max());
   BOOST_TEST(is_taken<bool>(1.0, true));
-  // Floating types round, and what is beyond them is infinite.
+  // Floating types round; numbers beyond their range become infinite.
   BOOST_TEST(is_taken<float>(1e300, std::numeric_limits<float>::infinity()));
   BOOST_TEST(is_taken<float>(std::uint64_t(1) << 63, 0x1p63f));
 }

@@ -22,7 +22,7 @@ namespace {
 const dtype types[] = {dtype::float32, dtype::float64, dtype::bfloat16, dtype::int8,
                        dtype::int16,   dtype::int64,   dtype::boolean};
 
-// Fills a result from the operand's element at f(index); where f gives false, with `other`.
+// Fills a result from the operand's element at f(index), or with `other` where f returns false.
 array gathered(const array& x, const shape& to, const std::function<bool(std::int64_t* index)>& f, double other = 0) {
   array r{{x.type.element, to}, {}};
   std::int64_t strides[max_rank];
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(one_position) {
               same_bits(result_of({x}, [&](const auto& v) { return select(v[0], axis - (i % 2 ? s.rank : 0), i); }),
                         want),
               s.string() << " " << axis << " " << i);
-          // As an operand of something that is computed, too.
+          // Also as an operand of a computation.
           if (element == dtype::float32)
             BOOST_TEST(
                 same_bits(result_of({x}, [&](const auto& v) { return -(-select(v[0], axis, i)); }, no_passes), want));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(parts) {
             });
             for (std::size_t k = 0; k < sizes.size(); ++k) BOOST_TEST(same_bits(even[k], r[k]));
           }
-          // Back together.
+          // Concatenated again.
           BOOST_TEST(same_bits(
               result_of(
                   {x}, [&](const auto& v) { return concat(split(v[0], view<const std::int64_t>(sizes), axis), axis); }),
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(tiles) {
                             s.string() << " " << n.string());
         if (to.size()) BOOST_TEST(same_bits(result_of({x}, [&](const auto& v) { return tile_to(v[0], to); }), want));
       }
-  // More repeated axes than a copy has.
+  // More repeated axes than a copy supports.
   array deep = some(dtype::float32, {2, 3, 2, 2, 3});
   BOOST_TEST(same_bits(result_of({deep}, [](const auto& v) { return tile(v[0], {2, 2, 3, 2, 2}); }),
                        gathered(deep, {4, 6, 6, 4, 6}, [](std::int64_t* i) {
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(contractions) {
                             a.string() << " " << b.string() << " " << n);
       }
     }
-  // One matrix product and nothing moved.
+  // One matrix product and no copies.
   small_graph g;
   g.output(
       dot<2>(g.input(random_array(dtype::float32, {2, 3, 4}, 1)), g.input(random_array(dtype::float32, {3, 4, 5}, 2))));
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(words) {
   SAYS(split(f({2, 3}), 0, 1), "split_evenly: 0 parts: [2x3]");
   SAYS(split(f({2, 3}), {2, 2}, 1), "split: the parts of axis 1 are 4 positions together: [2x3]");
   SAYS(split(f({2, 3}), {4, -1}, 1), "split: a part of -1 positions: [2x3]");
-  // no tensor knows a program that would say where
+  // without a tensor there is no program to record the location
   const std::string here = __FILE__ ":";
   BOOST_TEST(message_of([&] { (void)(stack({}, 0)); }) == here + std::to_string(__LINE__) + ": stack: no tensors");
   BOOST_TEST(message_of([&] { (void)(concat({}, 0)); }) == here + std::to_string(__LINE__) + ": concat: no tensors");

@@ -1,4 +1,4 @@
-// Plans that compute products with weights in bfloat16: against float32 plans over operands that are rounded beforehand.
+// Plans that compute products with weights in bfloat16, against float32 plans over operands rounded beforehand.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -27,7 +27,7 @@ array rounded(array a) {
   for (double& v : a.values) v = static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(v))));
   return a;
 }
-/// Euclidean norm of the difference, in that of b.
+/// Euclidean norm of the difference, relative to that of b.
 double relative_error(const array& a, const array& b) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < b.values.size(); ++i) {
@@ -42,7 +42,7 @@ std::size_t lines_in_bfloat(const plan& p) {
   return count;
 }
 
-/// A net of one product: its result in bfloat16, and that of a float32 plan over operands that are rounded or not.
+/// A net of one product: its result in bfloat16, and that of float32 plans over rounded and unrounded operands.
 using net = std::function<value(small_graph&, const value& x, const array& weight)>;
 struct outcome {
   array rounds, of_rounded, of_whole;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(convolutions_round_their_operands) {
       BOOST_TEST(distance(all.rounds, all.of_whole) > 1e-4);
     }
   }
-  // Winograd's way rounds what it transforms.
+  // Winograd rounds the transforms.
   const auto all = outcome_of(
       real({1, 40, 30, 30}, 1), real({48, 40, 3, 3}, 2),
       [](small_graph& g, const value& x, const array& a) { return conv2d(x, g.state("w", a), {.padding = {1, 1}}); });
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(convolutions_round_their_operands) {
   BOOST_TEST(relative_error(all.rounds, all.of_whole) < 1e-2);
 }
 
-// Fewer multiplications: a small error, the same bits for threads and batches, and nothing else changes.
+// Fast convolutions: a small error, the same bits for threads and batches, and nothing else changes.
 BOOST_AUTO_TEST_CASE(fast_convolutions_are_nearly_as_accurate) {
   const array image = real({3, 40, 30, 33}, 1);
   const auto run = [&](const pass_options& o, int threads, std::int64_t images, bool pooled) {
@@ -191,7 +191,7 @@ array rounded_to(dtype half, array a) {
   }
   return a;
 }
-/// The product of matrices in the last two axes, one by one in double.
+/// The product of matrices in the last two axes, one matrix at a time, in double.
 array product_of(const array& a, const array& b, bool transpose_a, bool transpose_b) {
   const shape &s = a.shape(), &t = b.shape();
   const std::int64_t m = s.at(s.rank - (transpose_a ? 1 : 2)), k = s.at(s.rank - (transpose_a ? 2 : 1)),
@@ -265,12 +265,12 @@ BOOST_AUTO_TEST_CASE(gradients_round_as_their_products_do) {
     }
 }
 
-// A convolution, the gradients of its operands, and theirs, beside float32 ones of operands that are rounded beforehand.
+// A convolution with its first and second gradients, against float32 ones of operands rounded beforehand.
 BOOST_AUTO_TEST_CASE(convolutions_round_operands_of_any_kind) {
   struct {
     shape image, weight;
     conv2d_attributes how;
-    bool winograd = false;  // whose transforms are rounded, too
+    bool winograd = false;  // rounds the transforms, too
   } const cases[] = {{{3, 8, 9, 11}, {12, 8, 3, 3}, {.padding = 1}},
                      {{2, 20, 12, 13}, {33, 20, 1, 1}, {}},
                      {{2, 17, 12, 13}, {20, 17, 3, 3}, {.stride = 2, .padding = 1}},
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(attention_computes_in_half_types_and_so_does_its_gradient) 
   }
 }
 
-// Rules that write other products in the place of some keep what those compute in.
+// Rules that replace products keep their compute type.
 BOOST_AUTO_TEST_CASE(rules_keep_what_products_compute_in) {
   small_graph g;
   const value q = g.input(real({2, 20, 16}, 1), "q"), k = g.input(real({2, 24, 16}, 2), "k"),
@@ -430,7 +430,7 @@ BOOST_AUTO_TEST_CASE(other_types_are_refused) {
   });
 }
 
-// Blocks as nets consist of: results stay within a hundredth.
+// Blocks of typical nets: results stay within one hundredth.
 BOOST_AUTO_TEST_CASE(residual_blocks_of_convolutions) {
   const auto run = [](const pass_options& o) {
     small_graph g;

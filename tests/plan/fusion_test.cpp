@@ -18,7 +18,7 @@ namespace {
 
 array real(const shape& s, int seed, dtype element = dtype::float32) { return random_array(element, s, seed); }
 
-// Builds over the inputs, fused and not; checks equal bits and gives the fused plan.
+// Builds over the inputs, fused and not; checks for equal bits and returns the fused plan.
 std::shared_ptr<const plan> equal_fused(const std::vector<array>& in, const builder& build, int threads = 1) {
   auto make = [&](const pass_options& o, std::shared_ptr<const plan>& kept) {
     small_graph g;
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(what_an_epilogue_must_leave_alone) {
              }) == 0);
   BOOST_TEST(count(in, [](const auto& x) { return values{x[2] - matmul(x[0], x[1])}; }) == 0);
   BOOST_TEST(count(in, [](const auto& x) { return values{relu(matmul(x[0], x[1])) + x[2]}; }) ==
-             1);  // nothing after the clamp
+             1);  // nothing fuses after the clamp
   BOOST_TEST(count({real({1, 5}, 1), real({5, 4}, 2), real({3, 1, 4}, 3)},
                    [](const auto& x) { return values{matmul(x[0], x[1]) + x[2]}; }) == 0);
 }
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(products_that_meet_in_a_sum) {
   equal_fused(in, [](const auto& x) { return values{matmul(x[0], x[1]) + matmul(x[3], x[3])}; });
   equal_fused(in, [](const auto& x) { return values{relu(matmul(x[0], x[1]) + matmul(x[3], x[3]) + x[2])}; });
   equal_fused(in, [](const auto& x) {
-    value h = matmul(x[0], x[1]) + x[2], k = matmul(x[3], h) + h;  // a residual that a product reads too
+    value h = matmul(x[0], x[1]) + x[2], k = matmul(x[3], h) + h;  // a residual that is also a product's operand
     return values{k, matmul(k, h) + matmul(h, k) + x[3]};
   });
   equal_fused(in, [](const auto& x) {

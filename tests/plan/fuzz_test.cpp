@@ -1,4 +1,4 @@
-// Random programs with all passes against none.
+// Random programs with all passes against the same without passes.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -22,8 +22,8 @@ struct numbers {
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); }
 };
 
-// Grows a program over float32 values of few small shapes. `products` lets it use operations that passes may sum in
-// another order.
+// Grows a program over float32 values of few small shapes. `products` allows operations whose sums passes may
+// reorder.
 void grow(small_graph& g, int seed, bool products) {
   numbers draw{philox(seed, 11)};
   const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
@@ -163,7 +163,7 @@ outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
 BOOST_AUTO_TEST_SUITE(random_programs)
 
 BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
-  // x + 0 stands for x, which is the same but for -0: distance 0 rather than equal bits.
+  // x replaces x + 0, which is the same except for -0: distance 0 instead of equal bits.
   for (int seed = 0; seed < random_cases(1500); ++seed) {
     auto a = run(seed, false, {}), b = run(seed, false, no_passes);
     for (std::size_t i = 0; i < a.results.size(); ++i)

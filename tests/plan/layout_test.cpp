@@ -25,7 +25,7 @@ array real(const shape& s, int seed, double low = -1, double high = 1) {
   return random_array(dtype::float32, s, seed, low, high);
 }
 
-// A net over an image with its weights as states; the results in blocks and in plain layout must agree.
+// A net over an image with its weights as states; results in blocked and in plain layout must agree.
 using net = std::function<std::vector<value>(small_graph&, const value&)>;
 std::shared_ptr<const plan> equal_layouts(const shape& image, const net& build, int threads = 1) {
   std::vector<array> results[2];
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
   equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) {
     return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})};
   });
-  // Cut into blocks of channels, of which the last one has one channel.
+  // Split into blocks of channels; the last block has one channel.
   for (const std::int64_t channels : {9, 17, 33})
     equal_layouts({1, channels, 60, 64}, [&](small_graph& g, const value& x) {
       return values{
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(two_convolutions_that_meet) {
     });
 }
 
-// What the exporters of ShuffleNet write: the channels of a concatenation in turn, of which halves go on.
+// Channel shuffle as ShuffleNet's exporters write it: interleaves the channels of a concatenation.
 value shuffled(const value& x, std::int64_t groups) {
   const shape s = x.shape();
   return reshape(permute(reshape(x, {s[0], dim(groups), dim(s.at(1) / groups), s[2], s[3]}), {0, 2, 1, 3, 4}), s);
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(alternating_channels) {
   BOOST_TEST(p->counters().of(rewrite::channel_shuffle) == 2);
   BOOST_TEST(p->cost().reorders == 3u);
 }
-// A reshape and a permutation that are no shuffle of channels stay what they are.
+// A reshape and permutation that is not a channel shuffle is left alone.
 BOOST_AUTO_TEST_CASE(other_permutations_are_no_shuffles) {
   const auto p = equal_layouts({1, 16, 4, 4}, [&](small_graph& g, const value& x) {
     const value y = relu(conv2d(x, weight(g, "a", {16, 16, 1, 1})));
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(other_permutations_are_no_shuffles) {
   });
   BOOST_TEST(p->counters().of(rewrite::channel_shuffle) == 0);
 }
-// Parts and concatenations of channels, also where cuts are no multiples of a block, and where one is a view of whole blocks.
+// Channel slices and concatenations, also with cuts inside a block, and with one that is a view of whole blocks.
 BOOST_AUTO_TEST_CASE(parts_of_channels_stay_in_blocks) {
   for (std::int64_t c : {32, 48, 23})
     for (std::int64_t batch : {1, 3}) {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(parts_of_channels_stay_in_blocks) {
       BOOST_TEST(p->cost().reorders == 2u);
     }
 }
-// Parts that are views of whole blocks, where something else reads the whole in plain layout.
+// Slices that are views of whole blocks, while another reader takes the whole in plain layout.
 BOOST_AUTO_TEST_CASE(parts_of_channels_beside_a_plain_reader) {
   for (std::int64_t first : {0, 16, 32})
     equal_layouts({1, 16, 5, 4}, [&](small_graph& g, const value& x) {
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(parts_of_channels_beside_a_plain_reader) {
       return values{permute(y, {0, 1, 3, 2}), part, value(softmax(part)), conv2d(part, weight(g, "b", {16, 16, 1, 1}))};
     });
 }
-// Mostly plain operands: a concatenation takes no images apart.
+// With mostly plain operands, a concatenation stays plain.
 BOOST_AUTO_TEST_CASE(concatenations_of_plain_images_stay_plain) {
   const auto p = equal_layouts({1, 48, 5, 4}, [&](small_graph& g, const value& x) {
     const value all[] = {x, conv2d(x, weight(g, "a", {16, 48, 1, 1}))};
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(elementwise_between) {
   });
 }
 
-// What a function makes of the padding channels is a number, so that they need no zeros behind it.
+// A function needs no zeroed padding channels if its results there are finite.
 BOOST_AUTO_TEST_CASE(chains_stay_blocked) {
   struct activation {
     const char* name;
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(chains_stay_blocked) {
       }
 }
 
-// Squeeze and excite: the means of maps, and the factors that come of them, need no map in the plain layout.
+// Squeeze and excite: the means of maps and the resulting factors need no map in plain layout.
 BOOST_AUTO_TEST_CASE(channels_are_scaled_in_blocks) {
   const auto planned = [](std::int64_t channels, const shape& image, bool one_gate, int threads) {
     return equal_layouts(
@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(channels_are_scaled_in_blocks) {
   planned(40, {2, 3, 60, 60}, false, 2);
 }
 
-// Each function on blocks between two convolutions, as the tail of the first one as `relu` would be.
+// Each function on blocks between two convolutions, fused into the first one's tail like `relu`.
 BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
   struct function {
     const char* name;
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
     }
 }
 
-// Convolutions along sequences are images of one row: what follows joins them there, and they hand each other blocks.
+// 1-D convolutions run as images of one row: later operations fuse there, and convolutions pass blocks to each other.
 BOOST_AUTO_TEST_CASE(sequences_stay_images) {
   const auto planned = [](std::int64_t channels, bool columns) {
     return equal_layouts({2, 3, 19}, [&](small_graph& g, const value& x) {
@@ -345,15 +345,15 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     for (const std::int64_t channels : {16, 21}) {
       const auto plan = planned(channels, columns);
       BOOST_TEST(plan->cost().reorders <= 5u,
-                 plan->explain());  // numbers of channels, outputs, where lanes are few the input
+                 plan->explain());  // channel counts, outputs, and the input where lanes are few
       const auto& lines = plan->lines();
       BOOST_TEST(
           std::any_of(lines.begin(), lines.end(), [](const auto& l) { return l.what == "conv2d + add + relu"; }));
     }
 }
 
-// Results of a convolution, the first of what `build` gives, that alone windows over them read, with the bits that they have where
-// others read them too. `is_joined`: whether a line of the plan says that it computes both. `odd`: a number for a filter, if it is not 0.
+// Checks that results of a convolution (first of `build`) have the same bits whether only windows over them read them
+// or others too. `is_joined`: whether a plan's line computes both. `odd`: a number for a filter, if it is not 0.
 void check_bands(std::int64_t in, std::int64_t out, bool (*is_joined)(const std::string&),
                  const std::function<std::pair<value, value>(small_graph&, const value& x, double odd)>& build) {
   for (const double odd : {0.0, std::numeric_limits<double>::infinity()})
@@ -374,7 +374,7 @@ void check_bands(std::int64_t in, std::int64_t out, bool (*is_joined)(const std:
       }
 }
 
-// A pool takes the results of a convolution band by band, with the bits that it has alone.
+// A pool consumes the results of a convolution band by band, with the same bits as unfused.
 BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
   struct layer {
     std::int64_t in, out;
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
     });
 }
 
-// So does a depthwise convolution, with its bias and bounds.
+// A depthwise convolution does so too, with its bias and bounds.
 BOOST_AUTO_TEST_CASE(depthwise_joins_convolutions) {
   struct layer {
     std::int64_t in, out, size;
@@ -505,7 +505,7 @@ BOOST_AUTO_TEST_CASE(weights_are_packed_anew_after_an_assignment) {
   BOOST_TEST(same_bits(from_tensor(out), g.run()[0]));
 }
 
-// A net that counts, remembers or learns no weights is inference: blocks and packed weights, but for weights that it assigns.
+// A net that assigns states but trains no weights is inference: blocks and packed weights, except assigned weights.
 BOOST_AUTO_TEST_CASE(a_net_that_assigns_states_is_blocked) {
   const auto build = [](small_graph& g, bool assigns) {
     const value x = g.input(real({2, 16, 9, 9}, 1)), count = g.state("count", array_of(dtype::float32, {1}, {3})),
@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE(a_net_that_assigns_states_is_blocked) {
   BOOST_TEST(packs("c"));
   BOOST_TEST(!packs("slow"));
   BOOST_TEST(counting.now("count").values[0] == 4);
-  // What was blocked is remembered in plain layout, and read by the next run.
+  // A blocked value is stored to its state in plain layout, and read by the next run.
   small_graph again;
   const value x = again.input(real({2, 16, 9, 9}, 1));
   again.output(relu(conv2d(x, weight(again, "a", {19, 16, 3, 3}), {.padding = 1}) + weight(again, "b", {19, 1, 1})));
@@ -570,11 +570,11 @@ BOOST_AUTO_TEST_CASE(constants_are_packed_as_states_are) {
   BOOST_TEST(with.cost().arena == without.cost().arena);
   BOOST_TEST(memory_clash(with) == "");
   for (const auto& c : with.constants())
-    BOOST_TEST((c.type().element == dtype::uint8));  // none is read as it was given
+    BOOST_TEST((c.type().element == dtype::uint8));  // every constant is packed, none is read as given
 }
 
-// An image is cut by blocks of channels, and a pool by maps, as their sizes say: the bits are those of an image that is not
-// cut, on any number of threads.
+// An image is split by channel blocks, and a pool by maps, depending on size: the bits equal those of an image that
+// is not split, on any number of threads.
 BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {
   struct window {
     std::int64_t in, out, size;
@@ -615,7 +615,7 @@ BOOST_AUTO_TEST_CASE(pieces_of_one_image_add_up_to_it) {
   }
 }
 
-// Nets of int8 give the same bits in both layouts; with what joins a convolution, and what a plain operand does between.
+// int8 nets give the same bits in both layouts, with operations fused into a convolution and a plain operand between.
 BOOST_AUTO_TEST_CASE(quantized_images) {
   int states = 0;
   const auto fixed = [&](small_graph& g, array v) { return g.state("w" + std::to_string(++states), std::move(v)); };
@@ -656,14 +656,14 @@ BOOST_AUTO_TEST_CASE(quantized_images) {
         const auto got = g.run({.blocked_layout = blocks}, threads);
         std::copy(got.begin(), got.end(), results[blocks]);
         if (!blocks) BOOST_TEST(!any_blocked(*g.plan));
-        else if (any_blocked(*g.plan))  // on this machine
+        else if (any_blocked(*g.plan))  // if this machine has blocks
           BOOST_TEST(g.plan->explain().find("quantized_conv2d + quantized_add") != std::string::npos);
       }
       for (int i = 0; i < 3; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
     }
 }
 
-// Heads swapped with rows are read and written where they lie, and copied where somebody else reads them.
+// Swapped heads and rows are read and written in place, and copied where other operations read them.
 BOOST_AUTO_TEST_CASE(rows_before_heads) {
   const auto swapped = [](const value& x) { return permute(x, {0, 2, 1, 3}); };
   for (const std::int64_t heads : {1, 4})

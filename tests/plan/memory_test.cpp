@@ -1,4 +1,4 @@
-// Offsets in the arena, views without copies, results in the memory of their operands.
+// Offsets in the arena, views without copies, results in place of their operands.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct numbers {
   }
 };
 
-// Every byte that two blocks share while both live, by trying all pairs.
+// Whether two blocks share bytes while both are live, by trying all pairs.
 bool overlap(const std::vector<memory_block>& blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (std::size_t k = 0; k < i; ++k) {
@@ -41,7 +41,7 @@ bool overlap(const std::vector<memory_block>& blocks) {
   return false;
 }
 
-// The most bytes that are alive at one time, by adding up each time on its own.
+// Peak of live bytes, summed for each time separately.
 std::size_t max_alive(const std::vector<memory_block>& blocks) {
   std::size_t max = 0;
   for (int t = 0; t < 100; ++t) {
@@ -53,7 +53,7 @@ std::size_t max_alive(const std::vector<memory_block>& blocks) {
   return max;
 }
 
-// A residual net in the manner of ResNet-50: a stem, then stages of bottlenecks, whose first ones widen and halve.
+// A residual net like ResNet-50: a stem, then stages of bottlenecks; the first of each widens and halves.
 // It is planned and not run.
 struct residual_net {
   program p;
@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE(each_way_to_share_keeps_the_rule) {
 }
 
 BOOST_AUTO_TEST_CASE(dynamic_programming_finds_what_greed_misses) {
-  // In order of time: 4, 2, then 3 while nothing else lives, then 4 beside 2. Rooms of 4 and 2 do; the first free one that
-  // is large enough is taken by 3, and 4 comes when it is free again.
+  // In order of time: 4, 2, then 3 while nothing else is live, then 4 beside 2. Slots of 4 and 2 suffice; first fit
+  // puts 3 into the slot of 4, which is free again when 4 comes.
   std::vector<memory_block> blocks{
       {4 * 64, 0, 0, -1}, {2 * 64, 0, 1, -1}, {3 * 64, 2, 2, -1}, {4 * 64, 3, 3, -1}, {2 * 64, 3, 3, -1}};
   std::size_t peak = 0;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(dynamic_programming_finds_what_greed_misses) {
   BOOST_TEST(!overlap(blocks));
 }
 
-// No order of blocks finds what dynamic programming does here.
+// No placement order of blocks finds the result of dynamic programming here.
 BOOST_AUTO_TEST_CASE(the_best_way_is_that_of_all) {
   std::vector<memory_block> blocks{{3264, 4, 4, -1}, {1344, 2, 2, -1}, {2816, 0, 3, -1},
                                    {3008, 3, 4, -1}, {1216, 5, 8, -1}, {3520, 1, 1, -1}};
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(the_best_way_is_that_of_all) {
   BOOST_TEST(!overlap(blocks));
 }
 
-// Blocks so many that not every way is tried to its end; those of one time, and those that a training step nests.
+// So many blocks that the search is cut off; blocks of one time, and nested ones as in a training step.
 BOOST_AUTO_TEST_CASE(many_blocks) {
   const int count = 6000;
   numbers draw{philox(1, 6)};
@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(many_blocks) {
   }
 }
 
-// In processor time, which does not depend on what else runs: ten times the program is to take little more than ten times as
-// long, and not a hundred times.
+// In processor time, which does not depend on other load: ten times the program must take little more than ten times
+// as long to plan, not a hundred times.
 BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
   const auto seconds_of = [](const program& p, memory_sharing how) {
     const shape extents[] = {{4, 8}};
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(planning_takes_time_as_the_program_grows) {
     for (std::size_t i = 0; i < by.size(); ++i) p.assign(by[i], by[i] - slopes[i] * 0.1);
     return seconds_of(p, how);
   };
-  // A recurrent net that is written out, with the products of its inputs first.
+  // An unrolled recurrent net, with the products of its inputs first.
   const auto recurrent = [&](int iterations, memory_sharing how) {
     program p;
     const value x = p.input("x", {dtype::float32, {4, 8}}), w = p.state("w", {dtype::float32, {8, 8}});
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(the_memory_of_a_plan_is_verified_by_its_steps) {
     auto made = make_plan(net.p, dims, target_isa(), {.parallel = parallel});
     BOOST_TEST(memory_clash(*made) == "");
     BOOST_TEST(made->cost().unshared > made->cost().arena);
-    // The same plan with one buffer moved onto another one that lives with it.
+    // The same plan with one buffer moved onto another one that is live at the same time.
     auto broken = *made;
     auto& buffers = const_cast<std::vector<plan_buffer>&>(broken.buffers());
     std::size_t found = 0;
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
   auto run = [](bool reuse) {
     small_graph g;
     value x = g.input(real({32, 32}, 1)), s = g.state("s", real({32, 32}, 2));
-    value y = matmul(x, x), twice = y * 2;  // read by the chain after it was assigned, and by the product
+    value y = matmul(x, x), twice = y * 2;  // read by the chain after the assignment, and by the product
     g.p.assign(s, twice);
     g.output(twice + y);
     g.output(matmul(twice, s));
@@ -339,12 +339,12 @@ BOOST_AUTO_TEST_CASE(what_is_read_again_is_not_overwritten) {
 
 // ---- concatenations ----
 
-// Whether no line of a plan concatenates.
+// Whether no line of a plan is a concatenation.
 bool joins_in_place(const small_graph& g) {
   const auto& lines = g.plan->lines();
   return std::none_of(lines.begin(), lines.end(), [](const auto& l) { return l.what.find("concat") == 0; });
 }
-// A graph in the memory that it takes, and where each result has its own: equal bits.
+// Shared memory and separate memory for each result give equal bits.
 void check_memory(const std::function<void(small_graph&)>& build, bool in_place) {
   for (const int threads : {1, 2}) {
     small_graph shared, apart;
@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(what_is_joined_is_written_where_it_lies) {
           g.output(conv2d(c, filters("f", {3, 16, 1, 1})));  // reads a part after the whole
         },
         true);
-  // Each layer adds to what all before it gave.
+  // Each layer concatenates the results of all previous ones.
   check_memory(
       [](small_graph& g) {
         value h = g.input(real({1, 32, 9, 9}, 1));
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(what_is_joined_may_have_to_be_copied) {
         },
         false);
   };
-  // An input; twice; an output; rows that lie apart; an offset that is no multiple of a line; far ahead; a view.
+  // An input; the same operand twice; an output; rows that are not contiguous; an unaligned offset; far ahead; a view.
   copied({4, 16}, [](small_graph& g, const value& x, const value& y) { g.output(concat<0>(x, y)); });
   copied({4, 16}, [](small_graph& g, const value&, const value& y) { g.output(concat<0>(y, y)); });
   copied({4, 16}, [](small_graph& g, const value& x, const value& y) {
@@ -429,7 +429,7 @@ BOOST_AUTO_TEST_CASE(what_is_joined_may_have_to_be_copied) {
   });
 }
 
-// A chain may not write over what has parts that are read later.
+// A chain may not overwrite a buffer with parts that are read later.
 BOOST_AUTO_TEST_CASE(parts_are_read_after_the_whole) {
   check_memory(
       [](small_graph& g) {
@@ -473,7 +473,7 @@ BOOST_AUTO_TEST_CASE(explain_adds_up) {
 }
 
 BOOST_AUTO_TEST_CASE(an_output_in_the_memory_of_an_input) {
-  // A step of an LSTM: the state is read by a product, the cell where it is written.
+  // A step of an LSTM: a product reads the state; the cell is read where it is overwritten.
   const auto build = [](small_graph& g, bool read_late) {
     const value h = g.input(real({1, 6}, 1)), c = g.input(real({1, 6}, 2));
     const value gates = matmul(h, g.p.constant(to_tensor(real({6, 24}, 3))));
@@ -507,7 +507,7 @@ BOOST_AUTO_TEST_CASE(an_output_that_needs_memory_of_its_own) {
     g.output(softmax(x, {.axis = 1}));
     g.output(softmax(x, {.axis = 0}));
   });
-  BOOST_TEST(!(twice->in_place(0, 0) && twice->in_place(0, 1)));  // the later one reads what the other replaced
+  BOOST_TEST(!(twice->in_place(0, 0) && twice->in_place(0, 1)));  // the later one reads what the earlier one overwrote
   const auto moved = made([](small_graph& g, const value& x) { g.output(reshape(permute(x, {1, 0}), {4, 6})); });
   BOOST_TEST(!moved->in_place(0, 0));
   const auto other = made([](small_graph& g, const value& x) { g.output(reshape(x, {6, 4})); });

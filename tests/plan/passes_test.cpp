@@ -1,4 +1,4 @@
-// Rewritings of programs: each rule with its counter, with its switch off, and with equal results.
+// Program rewrites: each rule with its counter, with its switch off, and with equal results.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -28,7 +28,7 @@ std::size_t lines_with(const plan& p, std::string_view word) {
   return n;
 }
 
-// A graph over one input, its results with a set of passes, and the plan.
+// A graph over one input: its results with a set of passes, and its plan.
 struct outcome {
   array result;
   std::shared_ptr<const lamina::plan> plan;
@@ -40,7 +40,7 @@ outcome outcome_of(const array& in, const std::function<value(const value&)>& bu
   return {r, g.plan};
 }
 
-// A rule applies where it is on, not where it or all are off, and changes no result beyond `tolerance`.
+// Checks that a rule applies if enabled, not if it or all rules are off, and changes results by at most `tolerance`.
 void rule(rewrite which, const char* name, const array& in, const std::function<value(const value&)>& build,
           std::string_view gone, double tolerance = 0) {
   BOOST_TEST_CONTEXT(name) {
@@ -63,7 +63,7 @@ void rule(rewrite which, const char* name, const array& in, const std::function<
 
 BOOST_AUTO_TEST_SUITE(passes)
 
-// What exporters take apart: each spelling becomes one operation.
+// Decompositions that exporters write: each spelling becomes one operation.
 BOOST_AUTO_TEST_CASE(patterns_of_activations) {
   const array x = real({3, 17}, 1);
   const double root = 0.70710678118654752, tanh_scale = 0.79788456080286536;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_activations) {
   rule(
       rewrite::gelu_tanh, "x sigmoid(2 u)", x,
       [=](const value& v) -> value { return v * sigmoid((v + pow(v, 3) * 0.044715) * (2 * tanh_scale)); }, "", 1e-6);
-  // No rational function of another kind.
+  // A rational function of another kind does not match.
   BOOST_TEST(outcome_of(x,
                         [](const value& v) -> value {
                           const value e = exp(v), n = e * e + e;
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_activations) {
                  .plan->counters()
                  .of(rewrite::mish) == 0);
 }
-// What exporters of MobileNetV3 write for x hard_sigmoid(x), and for its gate alone.
+// The forms in which exporters write MobileNetV3's x hard_sigmoid(x) and hard_sigmoid(x) alone.
 BOOST_AUTO_TEST_CASE(patterns_of_bounded_lines) {
   const array x = real({3, 17}, 1, -5, 5);
   using spelling = std::pair<const char*, value (*)(const value&)>;
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_rows) {
       },
       "divide", 1e-6);
 }
-// Normalizations of groups, of instances and of the channels of images are rows along other axes.
+// Group, instance and channel normalizations normalize rows along other axes.
 BOOST_AUTO_TEST_CASE(patterns_of_groups) {
   const array x = real({2, 8, 3, 5}, 1);
   const auto weights = [](const value& v, const shape& s, int seed) {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
         return matmul(softmax(matmul(heads(v, 0), few(4), {.transpose_b = true}) * 0.6), few(8));
       },
       "tile_to", 2e-6);
-  // Masks that are conditions; the second row of the last one keeps no position, and has equal weights.
+  // Boolean masks; the second row of the last one masks every position and gets equal weights.
   const auto scores = [=](const value& v) -> value {
     return matmul(heads(v, 0), heads(v, 4), {.transpose_b = true}) * 0.6;
   };
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
       },
       "softmax", 2e-6);
 }
-// Other places of scale, masks and axes.
+// Scale, masks and axes in other positions.
 BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
   const array x = real({2, 5, 12}, 1);
   const auto part = [](const value& v, int from) -> value {
@@ -377,7 +377,7 @@ BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
   const auto ones = [](const value& v, const shape& s) -> value {
     return v.owner().constant(to_tensor(random_array(dtype::float32, s, 7, -3, 0)));
   };
-  // Every position of the second row is hidden.
+  // The second row is fully masked.
   const auto kept = [](const value& v) -> value {
     any_tensor t({dtype::boolean, {5, 5}});
     for (std::int64_t i = 0; i < 25; ++i) reinterpret_cast<bool*>(t.mutable_data())[i] = i / 5 != 1 && i % 3 != 0;
@@ -423,7 +423,7 @@ BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
     return matmul(exp(last(8)), w, {.transpose_b = true});
   });
 }
-// Positions as HuggingFace writes them: turned halves or neighbors, or both numbers of a pair computed apart.
+// Rotary positions as HuggingFace writes them: rotated halves or neighbors, or both numbers of a pair computed apart.
 value turned_halves(const value& v) {
   const value parts[] = {-slice(v, {.start = 3, .axis = -1}), slice(v, {.stop = 3, .axis = -1})};
   return concat(view<const value>(parts), -1);
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_rotary_positions) {
       },
       "subtract", 2e-6);
 }
-// What something else reads too stays, and what only looks alike is left alone.
+// Intermediates with other readers stay, and patterns that only look alike are left alone.
 BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
   const auto counted = [](const std::function<value(const value&)>& build) {
     const auto made = outcome_of(real({3, 9}, 1), build, {});
@@ -480,7 +480,7 @@ BOOST_AUTO_TEST_CASE(near_misses_of_patterns) {
                     0);
 }
 
-// Why: in one line for each, of the operation that would end the pattern; nothing where a pattern applies or nothing is alike.
+// Near misses: a line for each, on the operation that ends the pattern; none where a pattern applies or none is near.
 BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   const auto missed = [](const array& in, const std::function<value(const value&)>& build) {
     std::string all;
@@ -575,7 +575,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
       "matmul is no attention: its scale is -0.5, and one above 0 is expected");
   check(
       rows,
-      [=](const value& v) {  // of the other samples' scores
+      [=](const value& v) {  // the other samples' scores
         const value mask = v.owner().constant(to_tensor(random_array(dtype::float32, {4, 1, 5, 5}, 3, -1, 1)));
         const value split = reshape(reshape(scores(v), {4, 1, 5, 5}) + mask, {1, 2, 2, 5, 5});
         return weighted(v, reshape(split, {2, 2, 5, 5}));
@@ -599,7 +599,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   check(
       heads_of_pairs, [=](const value& v) -> value { return v * ones(v, {5, 6}) + turned_halves(v) * ones(v, {5, 1}); },
       "add is no rotary_embedding: its cosines and sines differ in shape");
-  // What applies, and what only has the same operations.
+  // Patterns that apply, and programs that only have the same operations.
   check(x, [=](const value& v) { return half(v, erf(v * 0.70710678)); }, "");
   check(x, [](const value& v) -> value { return v * sigmoid(v); }, "");
   check(x, [](const value& v) -> value { return v / (exp(-v) + 1); }, "");
@@ -633,9 +633,9 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_not_neutral_stay) {
   };
   BOOST_TEST(plain([](const value& v) -> value { return 0 - v; }) == 0);
   BOOST_TEST(plain([](const value& v) -> value { return 1 / v; }) == 0);
-  BOOST_TEST(plain([](const value& v) -> value { return v * 0; }) == 0);  // 0 * infinity is no 0
+  BOOST_TEST(plain([](const value& v) -> value { return v * 0; }) == 0);  // 0 * infinity is not 0
   BOOST_TEST(plain([](const value& v) -> value { return pow(1, v); }) == 0);
-  auto wide = to_tensor(array_of(dtype::float32, {1, 2}, {0, 0}));  // broadcasts: a copy is left
+  auto wide = to_tensor(array_of(dtype::float32, {1, 2}, {0, 0}));  // broadcasts: a copy remains
   auto r = outcome_of(x, [&](const value& v) -> value { return v + v.owner().constant(wide); }, {});
   BOOST_TEST((r.result.shape() == shape{3, 2}));
   BOOST_TEST(r.result.values[1] == x.values[0]);
@@ -741,7 +741,7 @@ BOOST_AUTO_TEST_CASE(factors_that_would_change_the_range_stay) {
   const array x = array_of(dtype::float32, {3}, {1e20, 1e-20, 1});
   BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e30 * 1e-30; }) == 0);  // x * 1e30 overflows
   BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e-30 * 1e30; }) == 0);  // x * 1e-30 underflows
-  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e30 * 1e30; }) == 0);   // 1e60 is no float32
+  BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e30 * 1e30; }) == 0);   // 1e60 overflows float32
   BOOST_TEST(scales(x, [](const value& v) -> value { return v * 1e-30 * 1e-30; }) == 0);
   BOOST_TEST(scales(x, [](const value& v) -> value { return v * 0 * 0.5; }) == 0);
   BOOST_TEST(scales(random_array(dtype::int32, {3}, 1), [](const value& v) -> value { return v * 3 * 5; }) == 0);
@@ -852,7 +852,7 @@ BOOST_AUTO_TEST_CASE(names_of_a_subprogram_mean_what_its_operands_are) {
 BOOST_AUTO_TEST_CASE(operands_of_a_call_that_turn_out_to_clash_are_refused) {
   auto sub = std::make_shared<program>();
   value x = sub->input("x", {dtype::float32, {"N", "M"}}), y = sub->input("y", {dtype::float32, {"K", "N"}});
-  sub->output("x", value(exp(x)));  // nothing in it would notice by itself
+  sub->output("x", value(exp(x)));  // the body alone is valid
   sub->output("y", value(exp(y)));
   auto plan_for = [&](const shape& a, const shape& b) {
     small_graph g;
@@ -891,7 +891,7 @@ BOOST_AUTO_TEST_CASE(common_parts_are_counted_and_stay_apart_if_told) {
     auto r = g.run(options);
     const shape extents[] = {{3, 4}, {4, 3}};
     const auto c =
-        make_plan(g.p, extents, target_isa(), options)->counters();  // of the program itself: a copy has joined nothing
+        make_plan(g.p, extents, target_isa(), options)->counters();  // the program itself: a copy merged nothing
     return std::tuple(g.p.joined(), c.common, lines_with(*g.plan, "matmul"), r[0]);
   };
   auto [in_program, common, products, result] = made(true, {});

@@ -1,4 +1,4 @@
-// The phases of planning, each by itself. A unit of the module: what the phases hand to each other is not exported.
+// The phases of planning, each by itself. A module unit, because the data passed between phases is not exported.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -78,14 +78,14 @@ BOOST_AUTO_TEST_CASE(analysis_finds_what_depends_on_parameters_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(images_lie_in_blocks) {
-  residual_block net(24);  // not a multiple of every register
+  residual_block net(24);  // not a multiple of every register width
   const value wave = tanh(net.result), shifted = exp(wave), flat = flatten(shifted);
   net.p.output("z", flat);
   const auto r = whole(net.p);
   const usage u = analyze(r);
   layouts forms = lay_out(r, u);
   BOOST_TEST((forms.form[net.product.id()] == layout::blocked));
-  BOOST_TEST((forms.form[wave.id()] == layout::plain));  // the bias stops it, until the product takes it
+  BOOST_TEST((forms.form[wave.id()] == layout::plain));  // the bias blocks it until the product absorbs the bias
   group_nodes(r, u, forms);
   for (const value& v : {net.result, wave, shifted}) BOOST_TEST((forms.form[v.id()] == layout::blocked));
   for (const value& v : {net.image, net.weights, flat}) BOOST_TEST((forms.form[v.id()] == layout::plain));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_product_takes_its_tail) {
   BOOST_TEST(g->tail.clamp);
   BOOST_TEST(g->tail.low == 0);
   BOOST_TEST(groups.fused_epilogues == 3);
-  // With the product read by others too, nothing is taken.
+  // If the product has other readers too, nothing is fused.
   net.p.output("product", net.product);
   const usage read_twice = analyze(r);
   layouts again = lay_out(r, read_twice);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(elementwise_operations_make_chains) {
   BOOST_TEST(chain->chain);
   BOOST_TEST(chain->nodes.size() == 4u);
   BOOST_TEST((groups.of(a.id().node) == chain));
-  BOOST_TEST((groups.of(d.id().node) != chain));  // c is read by the sum, too
+  BOOST_TEST((groups.of(d.id().node) != chain));  // the sum reads c, too
   BOOST_TEST(groups.of(total.id().node) == nullptr);
   BOOST_TEST(groups.stays_inside(u, a.id().node));
   BOOST_TEST(!groups.stays_inside(u, c.id().node));
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_where_they_belong) {
   BOOST_TEST((kept.places.homes[second.id()].in == home::place::own));
 }
 
-// What a result is written over has no reader from then on but the item itself.
+// From its item on, only the item itself reads a buffer that a result overwrites.
 BOOST_AUTO_TEST_CASE(nothing_is_overwritten_that_is_read_later) {
   std::int64_t over = 0;
   for (int seed = 0; seed < 200; ++seed) {

@@ -1,4 +1,4 @@
-// States: read as they were, assigned last, in place or not; outputs of every kind; failing checks.
+// States: old values are read, assignments come last, in place or not; outputs of every kind; failing checks.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(failing_runs)
 
 namespace {
-// A step that fails for a label outside 0..2: loss from `from`, which may be the new weights.
+// A step that fails for a label outside 0..2. The loss uses the old weights, or the new ones if `loss_of_new`.
 void training_step(small_graph& g, bool loss_of_new) {
   value w = g.state("w", array_of(dtype::float32, {2, 3}, {1, 2, 3, 4, 5, 6})),
         n = g.state("n", array_of(dtype::int64, {}, {0})), mean = g.state("mean", row({0}));
@@ -391,16 +391,16 @@ BOOST_AUTO_TEST_CASE(rows_are_put_in_place) {
     EQUAL_NUMBERS(g.now("w"), 10, 20, 3, 4, 50, 60, 7, 8);
     BOOST_TEST(g.store.find("w")->value().data() == before);
     const auto text = g.plan->explain();
-    BOOST_TEST(g.plan->cost().unshared < 8 * 64u, text);  // no copy of the table among them but what gather gives
+    BOOST_TEST(g.plan->cost().unshared < 8 * 64u, text);  // only gather's result, no copy of the table
     std::size_t copies = 0;
     for (const auto& l : g.plan->lines()) copies += l.what.starts_with("put_rows") ? l.steps : 0;
     BOOST_TEST(copies == 1u);
   }
-  small_graph g;  // of an input: a copy, then the rows
+  small_graph g;  // put_rows on an input: a copy, then the rows
   value x = g.input(array_of(dtype::float32, {3, 2}, {1, 2, 3, 4, 5, 6})),
         at = g.p.constant(to_tensor(array_of(dtype::int64, {2}, {1, 1})));
   g.output(apply<op::put_rows>({}, x, at, g.p.constant(to_tensor(array_of(dtype::float32, {2, 2}, {-1, -2, -3, -4})))));
-  EQUAL_NUMBERS(g.run()[0], 1, 2, -3, -4, 5, 6);  // the last one of a row stays
+  EQUAL_NUMBERS(g.run()[0], 1, 2, -3, -4, 5, 6);  // the last update of a row wins
 }
 
 BOOST_AUTO_TEST_CASE(all_checks_that_fail_are_reported) {
@@ -425,9 +425,9 @@ BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
     small_graph g;
     value a = g.state("a", row({1, 2, 3})), b = g.state("b", row({10, 20, 30})), x = g.input(row({1, 1, 1}));
     value sum = a + b, twice = reshape(sum, {3, 1}) * 2;
-    g.output(matmul(reshape(x, {1, 3}), twice));  // reads what runs once
-    g.output(x * sum);                            // may not write over it
-    g.output(reshape(twice, {3}));                // nor does an output take its place
+    g.output(matmul(reshape(x, {1, 3}), twice));  // reads a value computed once
+    g.output(x * sum);                            // may not overwrite it
+    g.output(reshape(twice, {3}));                // an output does not replace it, either
     auto plan = g.make();
     BOOST_TEST(plan->once_states().size() == 2u);
     BOOST_TEST((plan->explain().find("(once)") != std::string::npos));

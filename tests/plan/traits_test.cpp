@@ -1,4 +1,4 @@
-// What an operation of a user's program says of itself: the passes treat it as they treat one of the library.
+// Traits that a user's operation declares: the passes treat it like an operation of the library.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct map_arguments {
   std::int64_t count;
 };
 
-// An operation of float32 with a kernel of its own, element by element.
+// A float32 operation with its own elementwise kernel.
 template <class Op, int Operands> struct elementwise_of_user {
   static constexpr int operands = Operands;
   using attributes = no_attributes;
@@ -81,7 +81,7 @@ struct barrier : elementwise_of_user<barrier, 1> {
   static constexpr bool stops_gradient = true;
   static float of(float x, float) { return x; }
 };
-// The same without a word about itself.
+// The same without any traits.
 struct silent_mirror : elementwise_of_user<silent_mirror, 1> {
   static constexpr std::string_view name = "silent_mirror";
   static float of(float x, float) { return -x; }
@@ -111,7 +111,7 @@ struct second_half {
   }
 };
 
-// A state with one element raised, which may be written over the state.
+// A state with one element incremented; it may be written in place of the state.
 struct raised {
   static constexpr std::string_view name = "raised";
   static constexpr int operands = 1, updates = 0;
@@ -133,8 +133,8 @@ struct silent_raised : raised {
   static constexpr int updates = -1;
 };
 
-// All that the library's own activations have: flops, pieces that run at once, samples that merge, and images in channel blocks,
-// of which it keeps zeros zero.
+// All traits of the library's activations: flops, parallel pieces, samples that merge, and images in channel blocks,
+// in which it keeps zeros zero.
 struct bent {
   static constexpr std::string_view name = "bent";
   static constexpr int operands = 1;
@@ -171,7 +171,7 @@ std::size_t lines_with(const plan& p, std::string_view word) {
   return n;
 }
 
-// The plan, after its results were found to be those without any pass.
+// Returns the plan after checking its results against those without any pass.
 std::shared_ptr<const plan> planned(const std::vector<array>& in,
                                     const std::function<value(const std::vector<value>&)>& build,
                                     double tolerance = 0) {
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(samples_merge) {
   BOOST_TEST(same_bits(elements(b.value()), elements(evaluate(f(y)))));
 }
 
-// Between convolutions whose channels fill blocks, or do not.
+// Between convolutions whose channels fill whole blocks, or do not.
 BOOST_AUTO_TEST_CASE(it_lies_in_channel_blocks) {
   const auto net = [](small_graph& g, std::int64_t channels, value (*f)(const value&)) {
     const value w = g.state("w", random_array(dtype::float32, {channels, 3, 3, 3}, 1, -1, 1));

@@ -1,4 +1,4 @@
-// Run-time behavior of :shape: names and ranks that do not fit, and how shapes are written.
+// Run-time behavior of :shape: mismatching names and ranks, and how shapes are printed.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>

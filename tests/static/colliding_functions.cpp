@@ -1,4 +1,4 @@
-// The same for functions; those that are named as the library's functions are further overloads.
+// The same for functions; a program's functions with names of library functions are additional overloads.
 import lamina;
 
 using namespace lamina;

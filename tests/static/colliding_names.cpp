@@ -1,5 +1,5 @@
-// A program's own names beside those of the library: that the other files compile is the test; which names they mean is
-// told by what they give.
+// A program's own names beside those of the library: the test is that the other files compile; return values show which
+// name was used.
 int use_types();
 int use_variables();
 int use_functions();

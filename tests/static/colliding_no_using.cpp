@@ -1,4 +1,4 @@
-// Without `using namespace lamina`: operators and functions are found by their operands, also by those of an inner namespace.
+// Without `using namespace lamina`: argument-dependent lookup finds operators and functions, also in inner namespaces.
 import lamina;
 
 int use_no_using() {

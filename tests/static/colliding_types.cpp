@@ -1,5 +1,5 @@
-// Classes of a program's own, beside `using namespace lamina`, whose names the library has for other things: unqualified
-// they are the program's.
+// A program's own classes, beside `using namespace lamina`, with names that the library uses for other things: the
+// unqualified names mean the program's.
 import lamina;
 
 using namespace lamina;
@@ -36,7 +36,7 @@ struct fc {
 inline constexpr auto typed_net = sequential(nn::linear{.in_features = 2, .out_features = 2});
 
 namespace {
-/// A layer with ports, a check and a policy, in the library's words.
+/// A layer with ports, a check and a policy, using the library's names.
 struct scaled_sum {
   static constexpr view<const label> inputs() { return port_names<"lhs", "rhs">; }
   constexpr void check(view<const tensor_type> x, message_text& why) const {

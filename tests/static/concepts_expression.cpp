@@ -38,7 +38,7 @@ struct odd_elements {
   void read(view<long double> out) const { out[0] = 1; }
 };
 
-// UserData: a class of the user that says that it is an operand.
+// UserData: a user's class that declares itself an operand.
 static_assert(UserData<samples>);
 static_assert(UserData<no_shape>);
 static_assert(UserData<no_read>);
@@ -48,7 +48,7 @@ static_assert(!UserData<vector<float>>);
 static_assert(!UserData<ir::value>);
 static_assert(!UserData<float>);
 
-// UserOperand: one that has all that an operand needs.
+// UserOperand: a UserData class with all members that an operand needs.
 static_assert(UserOperand<samples>);
 static_assert(!UserOperand<no_mode>);
 static_assert(!UserOperand<no_shape>);

@@ -16,7 +16,7 @@ struct not_copied : threes {
   not_copied(const not_copied&) = delete;
 };
 
-// Fill: called with a scope, it gives the numbers with which a blob begins.
+// Fill: a callable that takes a scope and returns the initial values of a blob.
 static_assert(graph::Fill<op::constant>);
 static_assert(graph::Fill<op::uniform>);
 static_assert(graph::Fill<threes>);

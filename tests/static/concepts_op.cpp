@@ -37,7 +37,7 @@ struct no_operands {
   static void emit(emission&) {}
 };
 
-// Operation: a definition that lacks nothing. tests/compile_fail/op/definition.cpp has the messages.
+// Operation: a complete definition. tests/compile_fail/op/definition.cpp has the messages.
 static_assert(Operation<whole>);
 static_assert(Operation<op::add>);
 static_assert(Operation<op::conv2d>);
@@ -74,7 +74,7 @@ static_assert(!Operand<std::vector<float>>);
 static_assert(!Operand<row*>);
 static_assert(!Operand<void>);
 
-// Applicable: an operation and operands that it takes, of which one is no number.
+// Applicable: an operation and operands that it accepts, at least one of which is not a number.
 static_assert(Applicable<op::add, rows, rows>);
 static_assert(Applicable<op::add, rows, row>);
 static_assert(Applicable<op::add, rows, matrix<float>>);

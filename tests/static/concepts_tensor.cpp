@@ -26,7 +26,7 @@ static_assert(!Element<float&>);
 static_assert(!Element<void>);
 static_assert(!Element<vector<float>>);
 
-// ValueList: values one after the other, as a parameter.
+// ValueList: a sequence of values, as a parameter.
 static_assert(ValueList<std::vector<any_value>>);
 static_assert(ValueList<std::array<any_value, 2>>);
 static_assert(!ValueList<std::vector<any_tensor>>);

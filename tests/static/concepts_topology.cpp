@@ -20,7 +20,7 @@ constexpr auto name_twice = sequential(sublayer<"f">(nn::relu{}), sublayer<"f">(
 constexpr auto fault_inside = sequential(sublayer<"body">(name_twice));
 auto variable = sequential(nn::relu{});
 
-// ValidTopology: names and connections make sense, all the way down; a layer that is no topology has none.
+// ValidTopology: names and connections are valid at every level; a layer that is no topology has none.
 static_assert(ValidTopology<one_layer>);
 static_assert(ValidTopology<wired>);
 static_assert(ValidTopology<nested>);

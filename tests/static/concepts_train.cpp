@@ -36,7 +36,7 @@ static_assert(!Dataset<ten_pointers>);
 static_assert(!Dataset<matrix<float>>);
 static_assert(!Dataset<int>);
 
-// Loss: called with results and targets, or with the lists of several, it gives a value.
+// Loss: a callable of results and targets, or of lists of several, that returns a value.
 static_assert(Loss<loss::mse>);
 static_assert(Loss<loss::cross_entropy>);
 static_assert(Loss<of_values>);
@@ -63,7 +63,7 @@ struct cannot_merge : named {
   void reset() {}
 };
 
-// Metric: adds outputs and targets, tells its value, begins again, has a name, and takes in what another one has added.
+// Metric: adds outputs and targets, returns its value, resets, has a name, and merges another metric's counts.
 static_assert(Metric<metric::accuracy>);
 static_assert(Metric<metric::f1>);
 static_assert(Metric<counts_samples>);
@@ -93,7 +93,7 @@ struct rows_alone {
   static constexpr bool by_rows = true;
 };
 
-// Optimizer: has a rate `lr`, and gives the new value of a parameter from the old one and its gradient.
+// Optimizer: has a rate `lr`, and computes a parameter's new value from its old value and gradient.
 static_assert(Optimizer<optim::sgd>);
 static_assert(Optimizer<optim::adam>);
 static_assert(Optimizer<plain>);
@@ -103,7 +103,7 @@ static_assert(!Optimizer<no_step>);
 static_assert(!Optimizer<loss::mse>);
 static_assert(!Optimizer<double>);
 
-// RowOptimizer: an optimizer that can update the rows of a table that were looked up alone.
+// RowOptimizer: an optimizer that can update only those rows of a table that were looked up.
 static_assert(RowOptimizer<optim::sgd>);
 static_assert(RowOptimizer<row_by_row>);
 static_assert(!RowOptimizer<plain>);

@@ -50,7 +50,7 @@ concept HasKey = requires(D d) { d[key_type<Key>{}]; };
 static_assert(HasKey<pair_of, "lhs">);
 static_assert(!HasKey<pair_of, "output">);
 
-// An entry more, one of another type in place of one, a change in place; nothing on a heap.
+// `with` adds an entry, changes an entry's type, or replaces a value; nothing is on the heap.
 constexpr auto three = sides.with("bias"_key = 'c');
 static_assert(three.size == 3 && three["lhs"_key] == 3 && three["bias"_key] == 'c');
 constexpr auto other = sides.with("lhs"_key = true);

@@ -1,4 +1,4 @@
-// Beside the library's own wrapper of the standard library.
+// Standard headers after both imports: the library and its wrapper of the standard library.
 import lamina.std;
 import lamina;
 

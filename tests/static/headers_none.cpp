@@ -1,4 +1,4 @@
-// No header at all: what functions return is walked through and compared.
+// No header at all: results of functions can still be iterated and compared.
 import lamina;
 
 using namespace lamina;

@@ -1,2 +1,2 @@
-// Runs when every other file of this folder compiled.
+// Runs once every other file of this folder has compiled.
 int main() {}

@@ -101,7 +101,7 @@ consteval bool strides_are(const shape& s, view<const std::int64_t> expected) {
 static_assert(strides_are({2, 3, 4}, {12, 4, 1}));
 static_assert(!strides_are({2, 3, 4}, {1, 2, 6}));
 
-// A dimension is made from an integer that counts; characters and truth values are integers that do not.
+// A dimension is made from an integer type for numbers, not from a character or a bool.
 enum class scoped { zero };
 static_assert(std::constructible_from<dim, int>);
 static_assert(std::constructible_from<dim, unsigned>);

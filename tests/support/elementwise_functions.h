@@ -1,13 +1,13 @@
-// Elementwise functions of one operand, a line each: what the tests of kernels, operations, gradients, layers, plans, streams and
-// bundles go through. A function has a micro-operation; a formula is made of other operations. Both have a layer of their name.
+// Elementwise functions of one operand, a line each, for tests of kernels, operations, gradients, layers, plans and
+// bundles. A function has a micro-operation; a formula consists of other operations. Both have a layer of that name.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
-// name, arguments of tests from .. to, arguments at which its gradient is checked from .. to (0, 0: it has kinks, and is checked
-// beside them in first order), error of float32 and of float64 in units of the last place, and the reference for a T x.
+// name, range of test arguments, range of arguments for the gradient check (0, 0: it has kinks and is checked away from
+// them in first order), error of float32 and of float64 in units of the last place, and the reference for a T x.
 // clang-format off
 #define ELEMENTWISE_FUNCTIONS(F)                                                                                       \
   F(abs, -9, 9, 0, 0, 0, 0, std::abs(x))                                                                               \
@@ -46,7 +46,7 @@
   F(silu, -9, 9, -5, 5, 4, 4, x < -1e9 ? T(-0.) : x / (1 + std::exp(-x)))                                              \
   F(mish, -9, 9, -4, 4, 5, 4, x < -1e9 ? T(-0.) : x * std::tanh(std::log1p(std::exp(x))))
 
-// The same, without errors.
+// The same, without error bounds.
 #define ELEMENTWISE_FORMULAS(F)                                                                                        \
   F(rsqrt, 0.01, 50, 0.5, 3, 1 / std::sqrt(x))                                                                         \
   F(leaky_relu, -9, 9, 0, 0, x > 0 ? x : x / 100)                                                                      \
@@ -86,7 +86,7 @@ inline constexpr function all[] = {
 #undef ELEMENTWISE_LINE
 };
 
-/// A layer: the mean of all functions, at arguments that each takes.
+/// A layer: the mean of all functions, at arguments that are valid for each.
 struct mean_of_all {
   constexpr auto forward(auto&, const auto& x) const {
     const auto part = sigmoid(x) * 0.4;

@@ -13,9 +13,9 @@ thread_local long left = 0;
 thread_local bool failed = false;
 std::atomic<long> left_elsewhere{0};
 std::atomic<bool> failed_elsewhere{false};
-thread_local bool spared = false;  // has asked for failures of others
+thread_local bool spared = false;  // this thread requested failures of the other threads
 
-// Whether this allocation is to fail.
+// Whether this allocation must fail.
 bool fails() {
   if (left_elsewhere > 0 && !spared && --left_elsewhere == 0) return failed_elsewhere = true;
   if (left == 0 || --left > 0) return false;
@@ -47,7 +47,7 @@ long alive() { return blocks; }
 
 }  // namespace failing_allocations
 
-// What the standard library makes of these two calls them: arrays, and those that do not throw.
+// The standard library's other forms (arrays, nothrow) call these two.
 void* operator new(std::size_t bytes) {
   void* p = fails() ? nullptr : std::malloc(bytes ? bytes : 1);
   if (!p) throw std::bad_alloc();
@@ -59,7 +59,7 @@ void operator delete(void* p) noexcept {
   std::free(p);
 }
 void operator delete(void* p, std::size_t) noexcept { operator delete(p); }
-// Sanitizers have arrays of their own.
+// Sanitizers define their own array forms.
 void* operator new[](std::size_t bytes) { return operator new(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   try {
@@ -72,7 +72,7 @@ void operator delete[](void* p, std::size_t) noexcept { operator delete(p); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { operator delete(p); }
 void operator delete[](void* p, const std::nothrow_t&) noexcept { operator delete(p); }
 
-// Memory of tensors.
+// Allocates the memory of tensors.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
   void* p = nullptr;
   if (fails() || posix_memalign(&p, alignment, bytes) != 0) {

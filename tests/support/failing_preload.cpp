@@ -1,9 +1,9 @@
-// A library to preload into any program, which has it meet want. By the environment:
-// - LAMINA_FAIL_ALLOCATION=K: the K-th allocation of the process fails, those before `main` counted: of `operator new`,
-// which
-//   then throws std::bad_alloc, and of tensors. LAMINA_FAIL_COUNT=N: those after it too, N in all.
-// - LAMINA_FAIL_THREAD=K: the K-th thread cannot be started, nor any after it.
-// - LAMINA_FAIL_REPORT=FILE: the number of allocations is written there when the process ends by itself.
+// A library to preload into any program, which makes allocations and threads fail. Environment variables:
+// - LAMINA_FAIL_ALLOCATION=K: the K-th allocation of the process fails, counted from before `main`: of `operator new`,
+//   which then throws std::bad_alloc, and of tensors.
+//   LAMINA_FAIL_COUNT=N: those after it too, N in all.
+// - LAMINA_FAIL_THREAD=K: the K-th thread start and all later ones fail.
+// - LAMINA_FAIL_REPORT=FILE: receives the number of allocations when the process exits normally.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ bool fails() {
 
 #pragma GCC visibility push(default)
 
-// What the standard library makes of this one calls it: arrays, and those that do not throw.
+// The standard library's other forms (arrays, nothrow) call this one.
 void* operator new(std::size_t bytes) {
   void* const p = fails() ? nullptr : std::malloc(bytes ? bytes : 1);
   if (!p) throw std::bad_alloc();

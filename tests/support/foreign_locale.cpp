@@ -1,4 +1,4 @@
-// A library to preload into any program, which has it run where numbers have a decimal comma and groups of three, in C
+// A library to preload into any program: sets a locale with decimal commas and digit groups of three, in C
 // and in C++, as after setlocale(LC_ALL, "de_DE"). LOCPATH is where make_locale.py has written the locale `xx_XX`.
 #include <unistd.h>
 #include <clocale>

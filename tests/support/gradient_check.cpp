@@ -37,9 +37,9 @@ struct weighted {
   value loss;
   std::vector<shape> shapes;  // of the results
   std::vector<value_id> results;
-  std::size_t built = 0;  // how many nodes the program had when they stood
+  std::size_t built = 0;  // number of nodes of the program once the results were built
 
-  // With `known` shapes of the results, nothing is known of the inputs but their ranks.
+  // With `known` shapes of the results, only the ranks of the inputs are known.
   weighted(const std::vector<array>& in, const builder& build, const std::vector<shape>* known = nullptr) {
     for (const auto& a : in) {
       inputs.push_back(known ? g.open_input(a) : g.input(a));
@@ -81,7 +81,7 @@ struct shapes_seen {
 };
 struct seen {
   shapes_seen of_order[2];
-  bool combines = false;  // elements of several operands, one by one
+  bool combines = false;  // elementwise over several operands
 };
 std::map<std::string, seen, std::less<>>& all_seen(noted what) {
   static std::map<std::string, seen, std::less<>> kinds[3];
@@ -91,7 +91,7 @@ bool any_differs(const std::vector<shape>& operands) {
   return std::any_of(operands.begin(), operands.end(), [&](const shape& s) { return s != operands[0]; });
 }
 
-// Every operation of which a result of `build` depends on a floating input.
+// Notes every operation through which a result of `build` depends on a floating input.
 void note_operations(const weighted& w, int order) {
   const program& p = w.g.p;
   auto at = [](value_id v) { return static_cast<std::size_t>(v.node); };
@@ -116,7 +116,7 @@ void note_operations(const weighted& w, int order) {
       operands.push_back(p.type(n.inputs[k]).dims);
       if (!passes(n, k)) continue;
       differentiated.push_back(operands.back());
-      if (n.op->name == "matmul") differentiated.back().rank -= 2;  // those are contracted
+      if (n.op->name == "matmul") differentiated.back().rank -= 2;  // those axes are contracted
     }
     seen& s = all_seen(noted::operation)[std::string(n.op->name)];
     s.combines = (n.op->map && n.op->operands > 1) || n.op->name == "matmul";
@@ -135,7 +135,7 @@ std::vector<array> analytic(const std::vector<array>& in, const builder& build, 
   return w.g.run(options);
 }
 
-// The loss by differences.
+// Numerical derivatives of the loss by finite differences.
 class differences {
  public:
   differences(const std::vector<array>& in, const builder& build)

@@ -96,8 +96,8 @@ value small_graph::state(std::string_view name, const array& a) {
   return p.state(name, a.type);
 }
 
-// What a test plans went to JSON and back before, so that every operation and attribute that is tested anywhere is read and
-// written as well.
+// Round-trips a program through JSON before a test plans it, so that every operation and attribute tested anywhere is
+// read and written as well.
 std::shared_ptr<const program> read_back(const program& p) {
   std::vector<const operation*> own;
   for (const auto& n : p.nodes())
@@ -132,7 +132,7 @@ std::vector<array> small_graph::run(const pass_options& options, int threads) {
   for (const auto& a : data) in.push_back(to_tensor(a));
   for (const auto& t : plan->output_types()) {
     out.emplace_back(t);
-    if (t.bytes()) std::memset(out.back().mutable_data(), 0xa5, t.bytes());  // what is not written shows
+    if (t.bytes()) std::memset(out.back().mutable_data(), 0xa5, t.bytes());  // exposes elements that are not written
   }
   for (std::size_t i = 0; i < in.size(); ++i) e.bind_input(i, in[i].data());
   for (std::size_t i = 0; i < out.size(); ++i) e.bind_output(i, out[i].mutable_data());

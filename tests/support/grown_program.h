@@ -1,12 +1,12 @@
-// Programs grown from bytes: an operation for every two, with operands and attributes that a hostile file may give it. Include it
-// after operation_examples.h and what that wants.
+// Programs generated from bytes: an operation per two bytes, with operands and attributes of a hostile file. Include it
+// after operation_examples.h and its prerequisites.
 #pragma once
 
 namespace engine_test {
 
 namespace grown_detail {
 
-// A program that an operation of these operands can run.
+// A subprogram for an operation with these operands.
 inline std::shared_ptr<const lamina::ir::program> body(const operation& op,
                                                        const std::shared_ptr<const void>& attributes,
                                                        std::vector<tensor_type> in, number_source& random) {
@@ -19,7 +19,7 @@ inline std::shared_ptr<const lamina::ir::program> body(const operation& op,
   return p;
 }
 
-// Adds an operation, mostly on values that are there.
+// Appends an operation, usually on existing values.
 inline void grow(lamina::ir::program& p, std::vector<lamina::ir::value>& all, number_source random) {
   const operation& op = *lamina::operations()[random.below(lamina::operations().size())];
   const auto& like = examples_of(op)[random.below(examples_of(op).size())];
@@ -59,8 +59,8 @@ inline void grow(lamina::ir::program& p, std::vector<lamina::ir::value>& all, nu
 
 }  // namespace grown_detail
 
-/// The program of these bytes, of at most 12 operations; a single byte at the end changes what all others mean. Its last values
-/// are its outputs, and states are assigned where a value fits.
+/// The program of these bytes, of at most 12 operations; a trailing odd byte changes the meaning of all others. The
+/// last values are its outputs, and a state is assigned if a value fits.
 inline std::shared_ptr<lamina::ir::program> grown(const unsigned char* data, std::size_t size) {
   const std::uint64_t salt = size % 2 ? static_cast<std::uint64_t>(data[size - 1]) << 16 : 0;
   auto p = std::make_shared<lamina::ir::program>();

@@ -1,4 +1,4 @@
-// What an error says. Include it after `import lamina;` and <string>.
+// Messages of errors. Include it after `import lamina;` and <string>.
 #pragma once
 
 namespace engine_test {

@@ -17,7 +17,7 @@ inline constexpr auto lenet =
 
 using images = lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>>;
 
-/// Numbers in [-1, 1) that depend on the seed and the position alone.
+/// Numbers in [-1, 1) that depend only on the seed and the position.
 template <class Tensor> Tensor random_tensor(const lamina::shape& dims, int seed) {
   auto t = Tensor::uninitialized(dims);
   lamina::philox stream(seed, 5);
@@ -42,7 +42,7 @@ inline bool same_bits(const lamina::parameter_store& a, const lamina::parameter_
   return true;
 }
 
-/// Which error a call raises, and what it says: "shape_error: ...", or "" if it raises none.
+/// The error that a call raises with its message: "shape_error: ...", or "" if it raises none.
 template <class F> std::string error_of(F f) {
   try {
     f();

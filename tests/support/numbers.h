@@ -1,4 +1,4 @@
-// Elements as a list that compares. Include it after <vector>.
+// Elements as a comparable list. Include it after <vector>.
 #pragma once
 
 namespace engine_test {

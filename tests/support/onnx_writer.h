@@ -1,4 +1,4 @@
-// Models in ONNX's format, written field by field, so that a test can write wrong ones too. Each function gives the bytes of one message.
+// ONNX models written field by field, so that tests can write invalid ones too. Functions return one message's bytes.
 // Include it after <cstdint>, <string>, <string_view>, <type_traits>, <utility>, <vector>.
 #pragma once
 #include <protozero/pbf_writer.hpp>
@@ -33,7 +33,7 @@ enum : std::int32_t {
   int2 = 26
 };
 
-/// A message of one field after the other.
+/// A message, built field by field.
 class message {
  public:
   message& number(std::uint32_t field, std::int64_t v) { return w_.add_int64(field, v), *this; }
@@ -66,7 +66,7 @@ class message {
   protozero::pbf_writer w_{data_};
 };
 
-/// The memory of numbers, as `raw_data` has them.
+/// The bytes of numbers, as `raw_data` stores them.
 template <class T> bytes raw(const std::vector<T>& v) {
   return {reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T)};
 }
@@ -76,7 +76,7 @@ template <class T> bytes raw(const std::vector<T>& v) {
 inline bytes tensor(const bytes& name, std::int32_t type, const numbers& dims, const bytes& raw_data) {
   return message().packed(1, dims).number(2, type).put(8, name).put(9, raw_data).done();
 }
-/// Elements in the repeated field of a number: 4 floats, 5 int32, 7 int64, 10 doubles, 11 uint64.
+/// Elements in the repeated field of their type: 4 floats, 5 int32, 7 int64, 10 doubles, 11 uint64.
 template <class T> bytes typed_tensor(const bytes& name, std::int32_t type, const numbers& dims, std::uint32_t field,
                                       const std::vector<T>& v) {
   return message().packed(1, dims).number(2, type).put(8, name).packed(field, v).done();
@@ -101,7 +101,7 @@ inline bytes sparse_tensor(const bytes& values, const bytes& indices, const numb
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-/// An extent: a number, a name, or nothing.
+/// An extent: a number, a name, or unknown.
 struct extent {
   template <class T> requires std::is_integral_v<T>
   extent(T n) : is(message().number(1, static_cast<std::int64_t>(n)).done()) {}
@@ -118,7 +118,7 @@ inline bytes value(const bytes& name, std::int32_t element, const extents& dims)
   return message().put(1, name).put(2, tensor_type(element, dims)).done();
 }
 inline bytes value_of_type(const bytes& name, const bytes& type) { return message().put(1, name).put(2, type).done(); }
-/// Without a shape, and without a type.
+/// A value without a shape; below, one without a type.
 inline bytes unshaped(const bytes& name, std::int32_t element) {
   return value_of_type(name, message().put(1, message().number(1, element).done()).done());
 }
@@ -149,7 +149,7 @@ inline bytes sparse_attribute(const bytes& name, const bytes& t) {
 inline bytes graph_attribute(const bytes& name, const bytes& g) {
   return message().put(1, name).put(6, g).number(20, 5).done();
 }
-/// In the body of a function: the attribute of its call, by its kind.
+/// Inside a function body: refers to the attribute of the function's call, of the given kind.
 inline bytes reference(const bytes& name, const bytes& of_call, std::int32_t kind) {
   return message().put(1, name).put(21, of_call).number(20, kind).done();
 }
@@ -216,14 +216,14 @@ struct model {
     return m.done();
   }
 };
-/// A model of these nodes, which take x and give y.
+/// A model of these nodes, with input x and output y.
 inline bytes model_of(const std::vector<bytes>& nodes, const std::vector<bytes>& initializers = {},
                       const std::vector<bytes>& inputs = {value("x", float32, {2, 3})},
                       const std::vector<bytes>& outputs = {untyped("y")}) {
   return model{.main = {.nodes = nodes, .inputs = inputs, .outputs = outputs, .initializers = initializers}}.done();
 }
 
-/// Numbers without a pattern, in [-1, 1].
+/// Pseudorandom numbers in [-1, 1].
 inline std::vector<float> noise(std::size_t n, std::uint32_t seed) {
   std::vector<float> made;
   for (std::size_t i = 0; i < n; ++i) {

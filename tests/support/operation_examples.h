@@ -1,4 +1,4 @@
-// Operands that each operation takes, and what becomes of them and of attributes in the hands of somebody hostile. Include it
+// Valid operands for each operation, and hostile variations of operands and attributes. Include it
 // after <map>, message.h and run_program.h.
 #pragma once
 
@@ -17,7 +17,7 @@ inline tensor_type texts(const shape& s) { return {dtype::string, s}; }
 inline tensor_type list_of(const shape& s) { return {dtype::float32, s, lamina::value_kind::sequence}; }
 inline tensor_type maybe(const shape& s) { return {dtype::float32, s, lamina::value_kind::optional}; }
 
-/// Operands that an operation takes, and attributes that are not its defaults.
+/// Operands that an operation accepts, and attributes that differ from its defaults.
 struct sample_call {
   std::string_view name;
   types in;
@@ -57,7 +57,7 @@ inline const types of_two_quantized = {
     of(dtype::int8, {2, 3}), f({}), of(dtype::int8, {}), of(dtype::int8, {2, 3}), f({}),
     of(dtype::int8, {}),     f({}), of(dtype::int8, {})};
 
-/// Of operations that do not take float32 [2, 3] for each operand.
+/// Examples for operations that do not accept float32 [2, 3] for each operand.
 inline const std::vector<sample_call>& examples() {
   static const std::vector<sample_call> all = {
       {"arange", {f({}), f({}), f({})}},
@@ -235,7 +235,7 @@ inline const std::vector<sample_call>& examples() {
   };
   return all;
 }
-/// Not for several threads.
+/// Not thread-safe.
 inline const std::vector<sample_call>& examples_of(const operation& op) {
   static std::map<std::string_view, std::vector<sample_call>> known;
   auto& found = known[op.name];
@@ -290,7 +290,7 @@ inline void change(attribute_value& a, number_source& random) {
       a.list.values[a.list.count++] = static_cast<std::int32_t>(random.below(12)) - 5;
   }
 }
-// Operands and attributes with one to three of them replaced.
+// Operands and attributes after one to three random changes.
 struct variant {
   types in;
   std::shared_ptr<const void> attributes;
@@ -317,7 +317,7 @@ inline variant varied(const operation& op, const sample_call& e, number_source& 
       default:
         if (count == 0) break;
         chosen = random.below(count), k = 0;
-        // A number beyond the attribute's type is an error here already.
+        // A number beyond the attribute's type already fails here.
         message_of([&] {
           attributes = op.visit(attributes.get(), [&](std::string_view, attribute_value& a) {
             if (k++ == chosen) change(a, random);

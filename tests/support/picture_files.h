@@ -43,10 +43,10 @@ inline const bytes_of_file jpeg{
     0,   0,   0,   0,   0,   0,   255, 196, 0,   21,  1,   1,  1,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
     0,   0,   0,   7,   8,   255, 196, 0,   20,  17,  1,   0,  0,  0,  0,   0,   0,  0,   0,   0,   0,   0,   0,   0,
     0,   0,   0,   255, 218, 0,   12,  3,   1,   0,   2,   17, 3,  17, 0,   63,  0,  144, 0,   122, 144, 127, 255, 217};
-// The same with extents of 65,500.
+// The same JPEG with extents of 65,500.
 inline const bytes_of_file jpeg_huge = [] {
   bytes_of_file b = jpeg;
-  const std::uint8_t head[] = {255, 192, 0, 17, 8};  // of a frame: its extents follow, of two bytes each
+  const std::uint8_t head[] = {255, 192, 0, 17, 8};  // start of a frame: its extents follow, two bytes each
   const auto at = std::search(b.begin(), b.end(), std::begin(head), std::end(head)) + std::ssize(head);
   for (std::ptrdiff_t i = 0; i < 4; ++i) at[i] = i % 2 ? 220 : 255;
   return b;

@@ -1,14 +1,14 @@
-// Runs any program that is small enough, on made-up inputs and states, as a file with one asks: each of its values in memory of
-// its own, of its exact size, so that a sanitizer sees who goes past it. Include it after `import lamina;` and <algorithm>,
+// Runs any program that is small enough, on generated inputs and states, as if from a file. Values have separate memory
+// of exact size, so that a sanitizer detects out-of-bounds accesses. Include it after `import lamina;` and <algorithm>,
 // <atomic>, <cstdint>, <cstring>, <limits>, <memory>, <optional>, <string>, <string_view>, <type_traits>, <utility>, <vector>.
 #pragma once
 
 namespace engine_test {
 
-/// What elements are: small enough to be positions of small axes; or whatever their bits can be.
+/// Kind of generated elements: small enough to be positions of small axes, or arbitrary bits.
 enum class made_up { small, wild };
 
-/// Numbers that depend on a seed alone.
+/// Numbers that depend only on a seed.
 class number_source {
  public:
   explicit number_source(std::uint64_t seed) : state_(seed * 2 + 1) {}
@@ -60,17 +60,17 @@ class number_source {
   std::uint64_t state_;
 };
 
-/// Extents for an input: numbers stay, a name is the same everywhere.
+/// Extents for an input: numbers stay; equal names get equal extents.
 inline lamina::shape bound(lamina::shape s) {
   for (int i = 0; i < s.rank; ++i)
     if (!s[i].is_number()) s[i] = s[i].is_name() ? 1 + (s[i].code & 0x7fffffff) % 3 : 2 + i % 2;
   return s;
 }
 
-/// Keeps what is run to what a test has time and memory for: numbers of nodes, of elements, of operations, of attributes.
+/// Limits a program to the time and memory of a test: numbers of nodes, of elements, of operations, of attributes.
 class small_enough {
  public:
-  /// Whether a program is, for these operands. Raises what its operations say of their extents.
+  /// Whether a program is small for these operands. Raises the errors of its operations' shape rules.
   bool operator()(const lamina::ir::program& p, const std::vector<lamina::tensor_type>& in) {
     lamina::ir::program q;
     std::vector<lamina::ir::value> given;
@@ -91,7 +91,7 @@ class small_enough {
     using limits = std::numeric_limits<std::int64_t>;
     return number == limits::max() || number == limits::min() || (number <= max_attribute && number >= -max_attribute);
   }
-  // An extent that is counted when it runs is small here, too: the operands are.
+  // A data-dependent extent is small here, too, because the operands are.
   static bool fits(const lamina::shape& s) {
     std::int64_t n = 1;
     for (int i = 0; i < s.rank; ++i) {
@@ -117,7 +117,7 @@ class small_enough {
     if (n.op->inside && !n.subprograms.empty()) {
       lamina::message_text why;
       n.op->inside(n.attributes.get(), in, why);
-      if (!why.empty()) return true;  // planning says so
+      if (!why.empty()) return true;  // planning reports it
     }
     for (const auto& sub : n.subprograms)
       if (sub->inputs().size() == in.size() && !(*this)(*sub, in)) return false;
@@ -126,7 +126,7 @@ class small_enough {
   std::int64_t nodes_ = 0;
 };
 
-/// The same program with every value of it as an output.
+/// The same program with every one of its values as an output.
 inline std::shared_ptr<const lamina::ir::program> all_shown(const lamina::ir::program& p) {
   auto q = std::make_shared<lamina::ir::program>();
   std::vector<lamina::ir::value> given;
@@ -138,7 +138,7 @@ inline std::shared_ptr<const lamina::ir::program> all_shown(const lamina::ir::pr
   return q;
 }
 
-/// While it lives, a program whose shapes are computed, and may be any, has as much memory as a small one needs.
+/// While alive, limits a program that computes its shapes, which may be arbitrary, to the memory of a small one.
 class little_memory {
  public:
   static constexpr std::int64_t bytes = std::int64_t(1) << 18, usual = std::int64_t(512) << 20;
@@ -164,7 +164,7 @@ class little_memory {
   bool holds_;
 };
 
-/// Whether it runs on memory of tensors.
+/// Whether all inputs and outputs are tensors of numbers.
 inline bool is_of_tensors(const lamina::ir::program& p) {
   const auto is = [](const lamina::tensor_type& t) { return t.is_tensor() && t.element != lamina::dtype::string; };
   for (auto i : p.inputs())
@@ -173,12 +173,12 @@ inline bool is_of_tensors(const lamina::ir::program& p) {
     if (!is(p.type(o.value))) return false;
   return true;
 }
-/// Ends loops on the host: after so many questions it says stop.
+/// Ends loops on the host: requests a stop after a number of polls.
 struct few_steps {
   std::shared_ptr<std::atomic<int>> left = std::make_shared<std::atomic<int>>(2000);
   bool stop_requested() const noexcept { return --*left < 0; }
 };
-/// The same on values: sequences of two tensors, and optionals that hold one unless they are wild.
+/// Generates values: sequences of two tensors, and optionals, which hold one unless `how` is wild.
 template <class Room> std::vector<lamina::any_value> made_up_values(const std::vector<lamina::tensor_type>& in,
                                                                     number_source& numbers, made_up how,
                                                                     const Room& room) {
@@ -206,7 +206,7 @@ template <class Room> std::vector<lamina::any_value> made_up_values(const std::v
   return values;
 }
 
-/// Plans a program and runs it once, on inputs of these types. Raises what planning and running raise.
+/// Plans a program and runs it once, on inputs of these types. Propagates errors of planning and running.
 inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::vector<lamina::tensor_type>& in,
                      number_source numbers, made_up how, const std::shared_ptr<lamina::context>& where) {
   const little_memory limited(*p);
@@ -239,7 +239,7 @@ inline void run_once(std::shared_ptr<const lamina::ir::program> p, const std::ve
   run.run(extents, inputs, [&](std::size_t, const lamina::tensor_type& t) -> void* { return room(t); });
 }
 
-/// Runs a program that is small: as it is, or with every value shown. Whether it was small, and ran to its end.
+/// Runs a program if it is small: as it is, or with every value as an output. Returns whether it was small.
 inline bool run_small(const std::shared_ptr<const lamina::ir::program>& p, std::uint64_t seed, made_up how, bool show,
                       const std::shared_ptr<lamina::context>& where) {
   std::vector<lamina::tensor_type> in;

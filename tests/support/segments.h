@@ -1,18 +1,18 @@
-// Programs of which extents are counted when they run, run as small graphs are. Include it after graph.h and <cstring>.
+// Programs with data-dependent shapes, run like small graphs. Include it after graph.h and <cstring>.
 #pragma once
 
 namespace engine_test {
 
-/// Plans of a small graph by segments, and their results; states keep what a run assigns.
+/// Plans a small graph by segments and holds the results; states keep the values that a run assigns.
 class segment_run {
  public:
   explicit segment_run(small_graph& g, int threads = 1, const lamina::pass_options& passes = {})
       : where(std::make_shared<lamina::context>(threads, lamina::target_isa())),
-        // To JSON and back, as what tests plan in one piece.
+        // To JSON and back, as for tests that plan in one piece.
         plans(lamina::read_program(g.p.to_json()), {&g.store, nullptr}, where, passes) {
     place = [this](std::size_t i, const lamina::tensor_type& type) -> void* {
       if (!out[i] || out[i].type() != type) out[i] = lamina::any_tensor(type);
-      if (type.bytes()) std::memset(out[i].mutable_data(), 0xa5, type.bytes());  // what is not written shows
+      if (type.bytes()) std::memset(out[i].mutable_data(), 0xa5, type.bytes());  // exposes unwritten elements
       return out[i].mutable_data();
     };
     out.resize(g.p.outputs().size());
@@ -21,7 +21,7 @@ class segment_run {
   segment_run(const segment_run&) = delete;
   segment_run& operator=(const segment_run&) = delete;
 
-  /// Runs into `out`.
+  /// Runs and writes the results to `out`.
   void run() {
     extents.clear(), data.clear();
     for (const auto& t : in) extents.push_back(t.shape()), data.push_back(t.data());
@@ -49,7 +49,7 @@ class segment_run {
   std::vector<const void*> data;
 };
 
-/// Builds a program over inputs, runs it by segments and gives its results.
+/// Builds a program over inputs, runs it by segments and returns its results.
 inline std::vector<array> counted_results(const std::vector<array>& in, const builder& build, int threads = 1,
                                           bool open = false, const lamina::pass_options& passes = {}) {
   small_graph g;

@@ -29,7 +29,7 @@ std::string word_at(std::string_view s, std::size_t at) {
   while (end < s.size() && (std::isalnum(static_cast<unsigned char>(s[end])) || s[end] == '_')) ++end;
   return std::string(s.substr(at, end - at));
 }
-// The parts of a text that begin with a word and end before the next.
+// Calls f with each part of a text from after `begin` to the next `begin`.
 template <class F> void each_part(std::string_view s, std::string_view begin, F f) {
   for (auto at = s.find(begin); at != s.npos;) {
     const auto next = s.find(begin, at + 1);

@@ -3,7 +3,7 @@
 
 namespace nets_test {
 
-/// Images [1 x 6 x 6] of three classes that differ in the place of a bright square, under noise.
+/// Images [1 x 6 x 6] of three classes that differ in the position of a bright square, with noise.
 inline lamina::image_dataset squares(std::int64_t n, int seed) {
   lamina::image_dataset::images_type bytes(n, 1, 6, 6);
   lamina::vector<std::int64_t> labels(n);

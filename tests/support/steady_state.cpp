@@ -58,7 +58,7 @@ std::atomic<int (*)(pthread_mutex_t*)> mutex_lock{nullptr}, mutex_trylock{nullpt
 std::atomic<int (*)(pthread_rwlock_t*)> read_lock{nullptr}, write_lock{nullptr};
 }  // namespace
 
-// The names of glibc's own allocator, so that nothing has to be looked up while allocating.
+// glibc's own allocator functions, so that allocating needs no symbol lookup.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void* __libc_malloc(std::size_t);

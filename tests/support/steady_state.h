@@ -1,5 +1,5 @@
-// What a function does beside computing: allocations, locks and system calls. A program that links `steady_state` has
-// counting versions of the malloc family and of the pthread locks. Sanitizers bring their own: nothing is seen there.
+// Side effects of a function: allocations, locks and system calls. A program that links `steady_state` has
+// counting versions of the malloc family and of the pthread locks. Sanitizers replace these: nothing is counted there.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct counts {
 counts count(const std::function<void()>& f);
 
 /// Runs f in a child process that may only read, write and exit; any other system call kills it.
-/// True if it came to its end.
+/// True if f ran to its end.
 bool makes_no_system_call(const std::function<void()>& f);
 
 }  // namespace steady_state

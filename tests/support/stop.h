@@ -1,16 +1,16 @@
-// Runs that are stopped when they have asked so many times. Include it after `import lamina;`, <atomic> and <string>.
+// Stop tokens that request a stop after a number of polls. Include it after `import lamina;`, <atomic> and <string>.
 #pragma once
 
 namespace engine_test {
 
-// Is asked to stop when it was asked so many times.
+// A token that requests a stop once it was polled `left` times.
 struct after {
   std::atomic<int>* left;
   bool stop_requested() const noexcept { return left->fetch_sub(1) <= 0; }
 };
 constexpr int never = 1 << 30;
 
-// What a run says that is stopped when a token was asked `times` times; nothing where it came to its end.
+// Message of a run that is stopped after `times` polls; empty if it ran to its end.
 template <class F> std::string stopped_after(int times, const F& f) {
   std::atomic<int> left{times};
   const lamina::stop_scope scope(after{&left});
@@ -19,7 +19,7 @@ template <class F> std::string stopped_after(int times, const F& f) {
   } catch (const lamina::stopped_error& e) { return e.what(); }
   return {};
 }
-// How often a run asks.
+// How often a run polls the token.
 template <class F> int asks(const F& f) {
   std::atomic<int> left{never};
   const lamina::stop_scope scope(after{&left});

@@ -1,4 +1,4 @@
-// Subprograms and truths for tests of control flow. Include it after graph.h.
+// Subprograms and predicates for tests of control flow. Include it after graph.h.
 #pragma once
 
 namespace engine_test {

@@ -87,13 +87,13 @@ template <class T> void check_type(int mantissa_bits, int exponent_bits) {
 
 // ---- formats of 8 bits and fewer, by the rules of their definitions ----
 
-/// What a format has of each: the number of a magnitude (bits without the sign) is (1 + fraction) 2^(exponent - bias), or
+/// Rules of a format: the number of a magnitude (bits without the sign) is (1 + fraction) 2^(exponent - bias), or
 /// fraction 2^(1 - bias) where the exponent is 0.
 struct small_format {
   int exponents, mantissa, bias;
-  int numbers;    // magnitudes 0 to numbers - 1 are numbers
-  bool infinity;  // the magnitude after them is infinity, those behind it NaN; else they are all NaN
-  bool no_minus;  // -0 is the NaN
+  int numbers;    // magnitudes 0 to numbers - 1 are finite
+  bool infinity;  // the next magnitude is infinity and later ones are NaN; otherwise all of these are NaN
+  bool no_minus;  // the code of -0 is the NaN
   unsigned sign() const { return 1u << (exponents + mantissa); }
   double number(unsigned magnitude) const {
     const double fraction = std::ldexp(static_cast<double>(magnitude % (1u << mantissa)), -mantissa);
@@ -110,11 +110,11 @@ struct small_format {
                                                                                : nan;
     return minus ? -v : v;
   }
-  /// What a number that is no NaN becomes, by the distances to all of them.
+  /// Conversion of a number other than NaN, by its distances to all numbers of the format.
   double nearest(float v, bool saturate) const {
     const double size = std::abs(static_cast<double>(v)), largest = number(static_cast<unsigned>(numbers) - 1),
                  step = largest - number(static_cast<unsigned>(numbers) - 2);
-    // Beyond the largest number: past the middle to the next one that the exponent could have, or there, if it is even.
+    // Overflow: past the midpoint to the number that would follow the largest one, or at it if that number is even.
     const bool beyond = size > largest + step / 2 || (size == largest + step / 2 && numbers % 2 == 0);
     double found = largest;
     if (beyond && !saturate) {

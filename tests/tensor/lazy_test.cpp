@@ -1,4 +1,4 @@
-// Data without storage, memory of the caller, and tensors of a type that is known only at run time.
+// Data without storage, the caller's memory, and tensors with a type known only at run time.
 #include <boost/test/unit_test.hpp>
 
 #include <array>

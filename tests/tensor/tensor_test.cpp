@@ -1,4 +1,4 @@
-// Tensors: extents of every mix, nested lists, sharing, views, and the words of their errors.
+// Tensors: all mixes of static and run-time extents, nested lists, sharing, views, and error messages.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ static_assert(std::convertible_to<matrix<float, 3, 4>, matrix<float>>);
 static_assert(std::convertible_to<matrix<float>, matrix<float, dyn, 4>>);
 static_assert(!std::convertible_to<matrix<float, 3, 4>, matrix<float, 3, 5>>);
 static_assert(!std::convertible_to<matrix<float>, vector<float>>);
-// An element is a number, of a tensor that can be written too; what is read is not assigned to.
+// Reading gives a number, even from a mutable tensor; the result of reading cannot be assigned to.
 static_assert(std::same_as<decltype(std::declval<vector<float>&>()(0)), float>);
 static_assert(std::same_as<decltype(std::declval<const vector<float>&>()(0)), float>);
 template <class T>
@@ -37,7 +37,7 @@ concept AssignsToWhatItReads = requires(vector<T>& t, T x) { t(0) = x; };
 static_assert(!AssignsToWhatItReads<float> && !AssignsToWhatItReads<float16> && !AssignsToWhatItReads<bfloat16>);
 template <class T>
 concept AssignsToARow = requires(T& t, vector<float> row) { t[0] = row; };
-static_assert(!AssignsToARow<matrix<float>>);  // it would change what goes away
+static_assert(!AssignsToARow<matrix<float>>);  // it would change a temporary
 static_assert(std::is_nothrow_move_constructible_v<matrix<float>> && std::is_nothrow_move_assignable_v<matrix<float>>);
 static_assert(std::movable<matrix<float>> && std::copyable<matrix<float>>);
 static_assert(!std::convertible_to<matrix<float>, matrix<double>>);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
   matrix<float> a{{1, 2}, {3, 4}};
   auto b = std::move(a);
   const auto gone = says{"tensor [2x2] has no elements: it was moved from, or never had memory; assign to it first"};
-  // NOLINTBEGIN(bugprone-use-after-move): that is the question
+  // NOLINTBEGIN(bugprone-use-after-move): this is under test
   BOOST_CHECK_EXCEPTION(a.writable(), state_error, gone);
   BOOST_CHECK_EXCEPTION(a.writable(0, 0), state_error, gone);
   BOOST_CHECK_EXCEPTION((void)a(0, 0), state_error, gone);
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_has_no_elements) {
   BOOST_CHECK_EXCEPTION(evaluate(e), state_error, gone);
   BOOST_CHECK_EQUAL(evaluate(f)(1, 1), 5);
   vector<float> none;
-  const auto nothing = std::move(none);  // no elements were there
+  const auto nothing = std::move(none);  // there were no elements
   BOOST_CHECK(none.data().empty());
 
   any_tensor any(tensor_type{dtype::float32, {2, 2}});
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_is_not_written) {
   }
   a.writable(0, 0) = 9;
   auto at = a.data().data();
-  a.detach();  // nothing is copied for the only handle
+  a.detach();  // the only handle copies nothing
   BOOST_CHECK(a.data().data() == at);
   auto moved = std::move(a);
   moved.writable(0, 0) = 10;
@@ -274,14 +274,14 @@ BOOST_AUTO_TEST_CASE(an_element_is_a_number) {
   matrix<float> m{{1, 2}, {3, 4}};
   auto x = m(1, 1);
   m.writable(1, 1) = 7;
-  BOOST_CHECK_EQUAL(x, 4);  // not what stands there now
+  BOOST_CHECK_EQUAL(x, 4);  // not the current element
   BOOST_CHECK_EQUAL(std::max(m(0, 0), 1.5f), 1.5f);
   BOOST_CHECK_EQUAL(std::exp(m(0, 0)), std::exp(1.f));
-  BOOST_CHECK_EQUAL(exp(m(0, 0)), exp(1.f));  // and not an expression
+  BOOST_CHECK_EQUAL(exp(m(0, 0)), exp(1.f));  // not an expression
   BOOST_CHECK_EQUAL(evaluate(m * m(0, 1))(1, 0), 6);
   BOOST_CHECK_EQUAL(evaluate(exp(m * m(0, 0)))(0, 0), evaluate(exp(m))(0, 0));
   const bool yes = true;
-  const auto chosen = yes ? m(0, 1) : 0.5;  // a double, and no fraction is lost
+  const auto chosen = yes ? m(0, 1) : 0.5;  // a double, so the fraction is kept
   static_assert(std::same_as<decltype(chosen), const double>);
   vector<float16> h(2);
   h.writable(0) = float16(1.5f);
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_view_outlives_its_tensor) {
     BOOST_CHECK_EQUAL(row(1), 4);
     row.writable(1) = 5;  // the only handle now
     auto element = matrix<float>{{1, 2}, {3, 4}}(1, 0);
-    static_assert(std::same_as<decltype(element), float>);  // not a reference into a tensor that has ended
+    static_assert(std::same_as<decltype(element), float>);  // not a reference into a destroyed tensor
     BOOST_CHECK_EQUAL(element, 3);
   }
   BOOST_CHECK_EQUAL(memory::counters().current, before);

@@ -1,4 +1,4 @@
-// Handles of one memory in several threads.
+// Handles that share memory between several threads.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
