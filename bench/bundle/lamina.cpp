@@ -1,4 +1,4 @@
-// The plan of this process, which the bundle writes out.
+// The in-process plan from which the bundle is written.
 #include <string>
 #include <vector>
 

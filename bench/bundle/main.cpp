@@ -1,4 +1,4 @@
-// Bundle of LeNet (problem 15): its size, its cold start, and its speed beside the plan of the process.
+// Bundle of LeNet (problem 15): its size, its cold start, and its speed against the in-process plan.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ row bundle_row(const char* shape, const char* unit, const char* floor, const cha
   return r;
 }
 
-/// What a command prints; ends the program where it fails.
+/// Output of a shell command; exits the program if the command fails.
 std::string said(const std::string& command) {
   std::string text;
   FILE* pipe = popen(command.c_str(), "r");
@@ -53,7 +53,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Memory at a multiple of 64 bytes.
+/// Memory aligned to 64 bytes.
 std::uint8_t* aligned(std::size_t bytes) {
   return static_cast<std::uint8_t*>(::operator new(bytes, std::align_val_t(64)));
 }

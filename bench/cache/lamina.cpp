@@ -1,4 +1,4 @@
-// Our side of the plan cache.
+// lamina's side of the plan cache benchmark.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

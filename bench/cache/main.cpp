@@ -1,5 +1,4 @@
-// Plan cache (problem 16): what a hit in a cache of plans costs, what it costs where two threads hit at once, and what a net costs
-// whose shapes change.
+// Plan cache (problem 16): cost of a cache hit, of hits by two threads at once, and of a net whose shapes change.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -21,7 +20,7 @@ using clock_type = std::chrono::steady_clock;
 
 double seconds(clock_type::duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Calls per second of two threads together, on a core each; 0 where they did not run side by side.
+/// Calls per second of two threads together, each on its own core; 0 if they overlapped too little.
 double rate_of_two(work run, long count, const std::array<int, 2>& cores) {
   std::array<clock_type::time_point, 2> begin, end;
   std::atomic<int> ready{0};
@@ -56,7 +55,7 @@ void probe(long count) {
   for (long i = 0; i < count; ++i) fma_probe();
 }
 
-/// The best rate of two threads as a share of twice the best rate of one, for several kinds of work in turns.
+/// Best rate of two threads divided by twice the best rate of one, for several kinds of work that are interleaved.
 template <std::size_t N>
 std::array<double, N> scaling(const std::array<work, N>& runs, const std::array<int, 2>& cores) {
   std::array<long, N> counts{};
@@ -106,11 +105,11 @@ row share(const std::string& shape, double of_perfect, double probe_share, const
   return r;
 }
 
-/// What a run for another shape takes beyond one that stays with its shape, in microseconds.
+/// Extra time of a run with another shape than the run before, in microseconds.
 struct change {
-  double met = 0, unmet = 0;  // a shape that was met before; one that was not
+  double met = 0, unmet = 0;  // shape seen before; shape seen for the first time
 };
-/// Of each shape the least of many counts: what else the machine does comes seldom to the same one twice.
+/// Takes the minimum over many rounds for each shape, because other load rarely hits the same shape in all rounds.
 change change_of_shape() {
   const int makings = repetitions(5), rounds = repetitions(8);
   const auto timed = [](int i) {
@@ -140,7 +139,7 @@ change change_of_shape() {
 
 row changed(const std::string& shape, double microseconds) {
   row r = plan_cache_row("two convolutions, 400 shapes: " + shape, "us");
-  r.problem = "16 changing shapes";  // a table of its own, with a peer
+  r.problem = "16 changing shapes";  // a separate table with a peer
   r.ours = microseconds;
   r.peers = {measured_later("OpenVINO")};
   r.goal = "ratio >= 1.0";

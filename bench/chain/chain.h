@@ -1,4 +1,4 @@
-// What a library brings to chains: four elementwise formulas of 3, 4, 5 and 6 operations.
+// Interface of a library for chains: four elementwise formulas of 3, 4, 5 and 6 operations.
 #pragma once
 #include <string>
 
@@ -19,13 +19,13 @@ struct operands {
   long n;
 };
 
-/// A library; absent where `bind` is empty.
+/// A library; absent if `bind` is empty.
 struct library {
   std::string name, version, isa;
   std::function<call(int operations, const operands&)> bind;
 };
 
-library fused();    // ours: one pass
+library fused();    // lamina: one pass
 library unfused();  // the same operations, each a pass over memory
 library eigen();
 

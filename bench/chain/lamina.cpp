@@ -1,4 +1,4 @@
-// Our chains: one pass over memory, built as the planner builds it, and the same operations one after the other.
+// lamina's chains: one pass over memory, built as the planner does, and the same operations one after the other.
 #include "chain.h"
 
 #include <memory>

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
         if (peer.bind) {
           peer.bind(operations, {x.data(), y.data(), z.data(), peer_out.data(), n})();
           check(peer, peer_out, out);
-          // into the same memory: where a result lies decides much of such a time
+          // same output buffer as lamina's, because its address affects the time a lot
           c.run = peer.bind(operations, {x.data(), y.data(), z.data(), out.data(), n});
         }
         measure(r, run, {c}, 1e-6);

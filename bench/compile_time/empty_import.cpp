@@ -1,4 +1,4 @@
-// What a program pays for the import alone.
+// Compile time of the import alone.
 import lamina;
 
 int main() {}

@@ -1,4 +1,4 @@
-// A topology of 200 sublayers, put in order, checked, and made a model of.
+// A topology of 200 sublayers: sorted, checked, and instantiated as a model.
 import lamina;
 #include "large_topology.h"
 

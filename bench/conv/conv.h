@@ -1,4 +1,4 @@
-// What a library brings to convolution: a convolution with bias and ReLU in the layout that it likes best.
+// Interface of a library for convolution: a convolution with bias and ReLU in the library's preferred layout.
 #pragma once
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace bench::conv {
 
-/// Square maps, batch 1.  `in`, `weight`, `bias` are plain: [channels, size, size], [out, channels / groups, kernel,
-/// kernel], [out].
+/// Square feature maps, batch 1.  Dense operands: `in` [channels, size, size], `weight` [out, channels / groups,
+/// kernel, kernel], `bias` [out].
 struct problem {
   long channels, size, out_channels, kernel, stride, padding, groups;
   const float *in, *weight, *bias;
@@ -17,12 +17,12 @@ struct problem {
   }
 };
 
-/// A bound convolution: the call, and its result in the plain layout for comparison.
+/// A bound convolution: the call, and its result in the dense layout for comparison.
 struct bound {
   call run;
   std::function<void(float* plain)> fetch;
 };
-/// A library; absent where `bind` is empty.
+/// A library; absent if `bind` is empty.
 struct library {
   std::string name, version, isa;
   std::function<bound(const problem&)> bind;

@@ -1,4 +1,4 @@
-// Our convolution over channel-blocked buffers with packed weights, as a plan lays it out.
+// lamina's convolution: channel-blocked buffers and packed weights, as in a plan.
 #include "conv.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// oneDNN's convolution in the layouts that it chooses, bias and ReLU fused.
+// oneDNN's convolution in the layouts that it chooses, with fused bias and ReLU.
 #include "conv.h"
 
 #include "onednn.h"

@@ -1,17 +1,18 @@
-// A decoder of tokens as Llama is made: width 512, 8 layers, 8 heads, SwiGLU of 1408, 4096 tokens, a cache of 256 positions.
+// A Llama-style decoder: width 512, 8 layers, 8 heads, SwiGLU of 1408, vocabulary of 4096 tokens, key/value cache of
+// 256 positions.
 #pragma once
 #include <memory>
 
 namespace bench::decode {
 
-enum class weights { float32, int8, int4 };  // of integers 32 share a scale
+enum class weights { float32, int8, int4 };  // int8 and int4: blocks of 32 weights share a scale
 
-/// Gives the scores of one token, with the cache full but for its position.
+/// Computes the scores of one token; the cache is full except for the position of this token.
 class decoder {
  public:
   virtual ~decoder() = default;
   virtual void token() = 0;
-  virtual long bytes() const = 0;  // that a token reads: weights, keys and values
+  virtual long bytes() const = 0;  // read per token: weights, keys and values
 };
 std::unique_ptr<decoder> make_decoder(weights of, int threads);
 

@@ -1,4 +1,4 @@
-// Our decoder: a program of one position, whose keys and values are inputs and outputs.
+// lamina's decoder: a program for one position, with keys and values as inputs and outputs.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -23,7 +23,7 @@ using ir::value;
 constexpr std::int64_t width = 512, layers = 8, heads = 8, depth = width / heads, hidden = 1408, tokens = 4096,
                        room = 256, block = 32;
 
-/// A parameter of bytes or floats that look random: floats near 0 by `fan`.
+/// A parameter of pseudorandom bytes or of floats in +-1 / sqrt(fan).
 any_tensor numbers(const tensor_type& type, std::int64_t seed, std::int64_t fan) {
   any_tensor t(type);
   const philox random(seed);
@@ -38,7 +38,7 @@ any_tensor numbers(const tensor_type& type, std::int64_t seed, std::int64_t fan)
   return t;
 }
 
-/// Writes the decoder down, and makes its parameters.
+/// Builds the program of the decoder and creates its parameters.
 class writer {
  public:
   writer(program& into, parameter_store& parameters, weights of) : into_(into), parameters_(parameters), of_(of) {}
@@ -59,7 +59,7 @@ class writer {
   value norm(const value& x) { return rms_norm(x, parameter({dtype::float32, {width}}, 1)); }
   value cache(const std::string& name) { return into_.input(name, {dtype::float32, {1, heads, room, depth}}); }
 
-  /// The position's heads, [1, heads, 1, depth].
+  /// Splits one position into heads, [1, heads, 1, depth].
   value split(const value& x) { return reshape(x, shape{1, heads, 1, depth}); }
   value layer(const value& x, const value& count, std::vector<value>& made) {
     const value a = norm(x), at = reshape(count, shape{1});

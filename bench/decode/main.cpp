@@ -1,4 +1,4 @@
-// Decoding of tokens (problem 25): tokens a second, and the share of the bandwidth of reads that one core reaches.
+// Token decoding (problem 25): tokens per second, and the share of one core's read bandwidth that it reaches.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ constexpr variant variants[] = {{decode::weights::int4, "int4, blocks of 32"},
                                 {decode::weights::int8, "int8, blocks of 32"},
                                 {decode::weights::float32, "float32"}};
 
-/// What share of the bandwidth of plain reads a token reaches, in percent: reads of so many bytes.
+/// Bandwidth at which a token reads its `bytes`, in percent of that of plain reads of `read_bytes`.
 double share_of(const call& token, long bytes, long read_bytes) {
   const buffer read(read_bytes / 4096 * 1024);
   const comparison c = compare(token, {[&read] { read_probe(read.data(), read.size()); }});

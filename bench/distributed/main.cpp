@@ -1,9 +1,10 @@
-// Time of a training step on the processes of MPI: a perceptron whose gradients take megabytes. docs/distributed.md has its figures.
+// Time of a training step on several MPI processes; the default net is a perceptron with megabytes of gradients.
+// docs/distributed.md has the results.
 //
 //   mpirun -n 2 bench_distributed [--width N] [--batch N] [--shards N] [--steps N] [--bucket KB] [--parts 1]
-//     [--latency US] [--rate MB/S]   adds to each sum what its messages would take on such a network, beside computing
+//     [--latency US] [--rate MB/S]   adds to each sum its message time on such a network, overlapped with computing
 //     [--net perceptron|lenet|resnet]
-//     [--probe 1]   the time of fused multiply-adds in all processes at once, too; scaling.py compares the two
+//     [--probe 1]   also times fused multiply-adds in all processes at once; scaling.py compares the two
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -44,7 +45,7 @@ struct settings {
   std::string_view net = "perceptron";
 };
 
-// Replicas on a network that is slower: a sum is over no sooner than its messages would be, one sum after the other.
+// Replicas on a simulated slower network: a sum completes no earlier than its messages would; sums run one at a time.
 class slower final : public replicas {
  public:
   slower(std::shared_ptr<replicas> inside, const settings& s)
@@ -73,7 +74,7 @@ class slower final : public replicas {
 
  private:
   using clock = std::chrono::steady_clock;
-  // Rounds of a sum are those of lamina::mpi: of less than 64 KiB each pair sends all, else halves, and back.
+  // Rounds of a sum as in lamina::mpi: below 64 KiB pairs exchange the whole buffer, else halves, then send sums back.
   void add(std::size_t bytes) {
     const double ranks = count(), rounds = std::bit_width(static_cast<unsigned>(count())) - 1;
     const bool halves = bytes >= std::size_t(64) << 10;
@@ -87,16 +88,16 @@ class slower final : public replicas {
   clock::time_point over_{};
 };
 
-// The least time of a probe of fused multiply-adds that all processes run at once.
+// Time of an FMA probe that all processes run at once: the mean over processes of each one's median.
 double probe_seconds(replicas& all) {
   std::vector<double> seconds;
   for (int i = 0; i < 40; ++i) {
     float together = 0;
-    all.sum(view<float>(&together, 1));  // all begin together
+    all.sum(view<float>(&together, 1));  // barrier: all start together
     seconds.push_back(bench::fma_probe());
   }
   std::sort(seconds.begin(), seconds.end());
-  double sum = seconds[seconds.size() / 2];  // a median of each, their mean
+  double sum = seconds[seconds.size() / 2];  // median of this process
   all.sum(view<double>(&sum, 1));
   return sum / all.count();
 }

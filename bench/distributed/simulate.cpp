@@ -1,11 +1,11 @@
-// What a training step takes on many processes: the exchange of gradients that lamina::mpi does, round by round, on a network of a given
-// latency and rate, beside the formula of docs/distributed.md.
+// Time of a training step on many processes: simulates the gradient exchange of lamina::mpi round by round on a network
+// of a given latency and rate, and compares it with the formula of docs/distributed.md.
 //
-//   simulate_distributed [--shard MS] [--shards N] [--megabytes MB] [--bucket MB] [--rate MB/S] [--latency US] [--update MS]
-//     [--jitter PERCENT] [--parts 1] [--check 1]
+//   simulate_distributed [--shard MS] [--shards N] [--megabytes MB] [--bucket MB] [--rate MB/S] [--latency US]
+//     [--update MS] [--jitter PERCENT] [--parts 1] [--check 1]
 //
-// `--shards`: of each process. `--jitter`: how much longer shards take at most, of each process and step its own. `--check 1` compares the
-// simulation with the formula, where it has to be exact, and fails where they differ.
+// `--shards`: shards per process. `--jitter`: maximum extra time of shards, drawn for each process and step.
+// `--check 1`: compares the simulation with the formula in cases where it is exact, and fails if they differ.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,12 +17,12 @@
 namespace {
 
 struct network {
-  double latency, rate;  // seconds of a message, bytes a second in each direction
+  double latency, rate;  // seconds per message, bytes per second in each direction
 };
 struct step {
-  double shard = 0.1;         // seconds that a shard takes
-  double shards = 1;          // of each process
-  double backward = 2.0 / 3;  // part of a shard's time in which its gradients are finished, evenly
+  double shard = 0.1;         // seconds per shard
+  double shards = 1;          // per process
+  double backward = 2.0 / 3;  // fraction of a shard's time during which gradients finish, at an even rate
   double bytes = 1e8, bucket = 25 << 20;
   double update = 0.01;
   double jitter = 0;
@@ -35,7 +35,7 @@ int rounds_of(int ranks) {
   return rounds;
 }
 
-// Seconds of steps, one after the other: a process begins its next step when it has the sums of this one.
+// Simulates consecutive steps: a process begins its next step when it has the sums of the current one.
 class simulation {
  public:
   simulation(const step& s, const network& n, int ranks)
@@ -58,7 +58,7 @@ class simulation {
       shard[r] = s_.shard * (1 + s_.jitter * random());
       compute[r] = at_[r] + s_.shards * shard[r];
     }
-    std::vector<double> engine = at_;  // when the exchange of each process is free
+    std::vector<double> engine = at_;  // time at which each process can start its next exchange
     for (int b = 0; b < buckets; ++b) {
       for (std::size_t r = 0; r < at_.size(); ++r) {
         const double left = 1 - static_cast<double>(b + 1) / buckets;
@@ -73,7 +73,8 @@ class simulation {
     if (s_.parts) gather(engine);
     at_ = engine;
   }
-  // Rounds of pairs. Of less than 64 KiB each sends all, else a half, and then the sums go back, to all or to an owner.
+  // Pairwise rounds. Below 64 KiB each process sends the whole buffer; else halves, then the sums go back to all
+  // processes or, if `owner` >= 0, to the owner.
   void sum(std::vector<double>& t, double bytes, int owner) const {
     const bool halves = bytes >= 65536;
     double part = bytes;
@@ -103,7 +104,7 @@ class simulation {
       giver = begin + bytes / n_.rate;
     }
   }
-  // The values of all parts go to everyone: as many messages as rounds, all bytes but its own.
+  // All-gather of the parts: one message per round; each process receives all bytes except its own part.
   void gather(std::vector<double>& t) const {
     double part = s_.bytes / ranks_;
     for (int i = 0; i < rounds_; ++i, part *= 2) exchange(t, i, part);
@@ -116,10 +117,10 @@ class simulation {
   std::uint64_t state_ = 1;
 };
 
-// docs/distributed.md
+// Formula of docs/distributed.md.
 double formula(const step& s, const network& n, int ranks) {
   const double k = std::ceil(s.bytes / s.bucket), rounds = rounds_of(ranks), part = (ranks - 1.0) / ranks;
-  const double half = part * s.bytes / n.rate + k * rounds * n.latency;  // sums in halves, or their way back
+  const double half = part * s.bytes / n.rate + k * rounds * n.latency;  // reduction; way back costs the same
   const double e = 2 * half;
   const double h = s.backward * s.shard * (1 - 1 / k);
   double all = s.shards * s.shard + std::max(e - h, e / k) + rounds * (n.latency + 24 / n.rate) + s.update;
@@ -140,7 +141,7 @@ bool check() {
         good = false;
       }
     }
-  // Slower where processes wait for each other, and where there are more messages.
+  // A step takes longer if processes wait for each other, and if there are more messages.
   step even, uneven;
   uneven.jitter = 0.2;
   const network n{1e-5, 1e11};

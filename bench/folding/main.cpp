@@ -1,4 +1,4 @@
-// Folded batch norms (problem 30): reference models with batch norms folded into weights, against those that compute them.
+// Folded batch norms (problem 30): reference models with batch norms folded into weights, against unfolded models.
 #include "arguments.h"
 #include "folding.h"
 #include "measure.h"

@@ -1,4 +1,4 @@
-// What every benchmark program takes: where to write, which shapes, which core.
+// Command-line arguments of all benchmark programs: output file, shapes file, core.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +43,7 @@ inline arguments parse(int argc, char** argv) {
   return a;
 }
 
-/// The lines of a shapes file, without comments (#) and empty lines; in a quick run those that end with `# quick`.
+/// Lines of a shapes file without comments (#) and empty lines; in a quick run only lines that end with `# quick`.
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
   if (!file) {

@@ -1,4 +1,4 @@
-// The version of Eigen; include it after its headers.
+// Version of Eigen; include after Eigen's headers.
 #pragma once
 #include <string>
 

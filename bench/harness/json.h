@@ -1,4 +1,4 @@
-// JSON to a file.
+// Writing JSON to a file.
 #pragma once
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// Writes a JSON value to a file; leaves with status 2 where that is not possible.
+/// Writes a JSON value to a file; exits with status 2 on failure.
 inline void write_json(const std::string& path, const nlohmann::json& value) {
   std::ofstream file(path);
   file << value.dump(1) << '\n';

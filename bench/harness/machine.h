@@ -1,4 +1,4 @@
-// The machine under the benchmarks: one pinned core, the instruction set of this program, the FMA probe.
+// Machine setup of the benchmarks: pinning to one core, the instruction set of this program, the FMA probe.
 #pragma once
 #include <sched.h>
 
@@ -12,7 +12,7 @@
 
 namespace bench {
 
-// Each program is compiled once per instruction set; everything in it, peers' templates too, is of that set.
+// Each program is compiled once per instruction set; all its code, including peers' templates, uses that set.
 #if defined(__AVX512F__)
 inline constexpr auto program_isa = lamina::kernels::isa::avx512;
 inline constexpr const char* program_isa_name = "avx512";
@@ -21,7 +21,7 @@ inline constexpr auto program_isa = lamina::kernels::isa::avx2;
 inline constexpr const char* program_isa_name = "avx2";
 #endif
 
-/// Pins the calling thread to a core; whatever a peer starts inherits it.
+/// Pins the calling thread to a core; threads that a peer starts inherit it.
 inline void pin(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -32,7 +32,7 @@ inline void pin(int core) {
   }
 }
 
-/// Pins the calling thread to some cores.
+/// Restricts the calling thread to some cores.
 inline void pin(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -40,7 +40,7 @@ inline void pin(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-/// The cores that this process may use, read before it is pinned to one.
+/// Cores that this process may use; call before pinning.
 inline std::vector<int> usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -56,10 +56,10 @@ double fma_probe() noexcept;
 /// Floating-point operations of one probe.
 extern const double fma_probe_flops;
 
-/// Reads `count` floats, a multiple of 1024: what the memory that they lie in can give.
+/// Reads `count` floats, a multiple of 1024, to measure the read bandwidth of their memory.
 void read_probe(const float* from, long count) noexcept;
 
-/// Memory that a contender may read or write: aligned to cache lines, filled with numbers in [-0.5, 0.5).
+/// Buffer that a contender reads or writes: aligned to cache lines, filled with numbers in [-0.5, 0.5).
 class buffer {
  public:
   explicit buffer(long count) : data_(allocate(static_cast<std::size_t>(count))), count_(count) {

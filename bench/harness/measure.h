@@ -1,4 +1,4 @@
-// Comparing contenders: interleaved pairs of ours and one peer, each pair between two FMA probes.
+// Compares contenders: interleaved pairs of lamina and one peer, each pair between two FMA probes.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace bench {
 
-/// One call of what is measured.
+/// One call of the measured code.
 using call = std::function<void()>;
 
 struct sampling {
-  int pairs = 15;                 // accepted pairs per peer; fewer where one call takes long
-  double sample_seconds = 1e-3;   // a sample repeats the call for about this long
-  double budget_seconds = 2.5;    // per peer
+  int pairs = 15;                 // accepted pairs per peer; fewer if one call takes long
+  double sample_seconds = 1e-3;   // a sample repeats the call for about this time
+  double budget_seconds = 2.5;    // time limit per peer
   double probe_tolerance = 0.05;  // a pair counts only if its two probes differ by less
 };
 
@@ -34,19 +34,19 @@ struct comparison {
   std::vector<pairing> pairs;  // one per peer
   double probe = 0;            // the fastest probe, seconds
   int rejected = 0;
-  bool quiet = true;  // false: too few pairs were accepted, so that all were taken
+  bool quiet = true;  // false: too few pairs were accepted, so all were used
 };
 
 inline double seconds_of(const call& run, long count) {
   const auto begin = std::chrono::steady_clock::now();
   for (long i = 0; i < count; ++i) {
     run();
-    __asm__ volatile("" ::: "memory");  // outputs are consumed
+    __asm__ volatile("" ::: "memory");  // the compiler must keep the outputs
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(count);
 }
 
-/// Warms up and says how often to call for one sample.
+/// Warms up and returns the number of calls per sample.
 inline long calls_per_sample(const call& run, double sample_seconds) {
   run();
   const double once = std::min(seconds_of(run, 1), seconds_of(run, 1));
@@ -97,14 +97,14 @@ inline comparison compare(const call& ours, const std::vector<call>& peers, cons
   return result;
 }
 
-/// A peer's description; absent where `run` is empty.
+/// A contender; absent if `run` is empty.
 struct contender {
   std::string name, version, isa;
   call run;
 };
 
-/// Measures ours against the contenders that are present and fills the row: times in `unit_seconds`, our time from the
-/// pairs with the fastest peer, so that both sides of the ratio had the same number of tries.
+/// Measures lamina against the contenders that are present and fills the row, with times in `unit_seconds`. lamina's
+/// time is from the pairs with the fastest peer, so that both sides of the ratio have the same number of samples.
 inline void measure(row& r, const call& ours, const std::vector<contender>& peers, double unit_seconds,
                     const sampling& how = {}) {
   std::vector<call> present;
@@ -132,7 +132,7 @@ inline void measure(row& r, const call& ours, const std::vector<contender>& peer
     r.peers.push_back(std::move(out));
   }
   if (r.share)
-    r.share = *r.share / best->ours.best / (fma_probe_flops / c.probe);  // it came in as a count of operations
+    r.share = *r.share / best->ours.best / (fma_probe_flops / c.probe);  // the caller stored an operation count
 }
 
 /// The geometric means of rows of one problem: times, and the ratio of each row to its own best peer.
@@ -163,7 +163,7 @@ inline row geomean(const std::vector<row>& rows, const std::string& shape) {
   return mean;
 }
 
-/// Prints a row while the run goes on.
+/// Prints a row as soon as it is measured.
 inline void show(const row& r) {
   std::printf("%-34s %-34s ours %10.3f", title(r.problem).c_str(), r.shape.c_str(), r.ours.value_or(0));
   for (const result& p : r.peers) {

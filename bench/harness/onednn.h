@@ -1,4 +1,4 @@
-// oneDNN 2 and 3 behind one spelling, and what it says about itself.
+// One interface to oneDNN 2 and 3, and its version and instruction set.
 #pragma once
 #if LAMINA_BENCH_ONEDNN
 #include <dnnl.hpp>
@@ -15,7 +15,7 @@ inline std::string version() {
   return std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
 }
 
-/// The widest set it may use, as DNNL_MAX_CPU_ISA left it.
+/// The widest instruction set that oneDNN may use, subject to DNNL_MAX_CPU_ISA.
 inline std::string isa() {
   const auto set = dnnl::get_effective_cpu_isa();
   if (set == dnnl::cpu_isa::sse41) return "sse4.1";
@@ -76,8 +76,8 @@ inline dnnl::matmul::primitive_desc matmul(const dnnl::engine& engine, const dnn
 #endif
 }
 
-/// A product with a bias and a scale for each column of b. Version 3 scales sums before the bias is added, and takes the scales as an
-/// argument; version 2 scales the sum of both.
+/// A matrix product with a bias and a scale per column of b. Version 3 scales the product before it adds the bias, and
+/// takes the scales as an argument; version 2 scales the sum of product and bias.
 #if DNNL_VERSION_MAJOR >= 3
 inline constexpr bool scales_before_bias = true;
 inline constexpr int weight_scales = DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS;
@@ -109,7 +109,7 @@ inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& eng
 #endif
 }
 
-/// Softmax along an axis, into the layout of its operand.
+/// Softmax along an axis; the result has the layout of the operand.
 inline dnnl::softmax_forward::primitive_desc softmax(const dnnl::engine& engine, const dnnl::memory::desc& layout,
                                                      int axis) {
   constexpr auto kind = dnnl::prop_kind::forward_inference;
@@ -120,7 +120,7 @@ inline dnnl::softmax_forward::primitive_desc softmax(const dnnl::engine& engine,
 #endif
 }
 
-/// Layer normalization of rows with gain and bias.
+/// Layer normalization of rows, with gain and bias.
 inline dnnl::layer_normalization_forward::primitive_desc layer_normalization(const dnnl::engine& engine,
                                                                              const dnnl::memory::desc& layout,
                                                                              float epsilon) {

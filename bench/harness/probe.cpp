@@ -1,4 +1,4 @@
-// The FMA probe: as many independent chains as hide the latency, nothing else.
+// The FMA probe: just enough independent FMA chains to hide the latency.
 #include <chrono>
 
 #include "machine.h"

@@ -1,11 +1,11 @@
-// The memory of this process as the kernel counts it.
+// Memory of this process as reported by the kernel.
 #pragma once
 #include <fstream>
 #include <string>
 
 namespace bench {
 
-/// Bytes that a file of /proc/self names; 0 where the kernel does not say.
+/// Bytes listed under `key` in a file of /proc/self; 0 if the kernel does not report them.
 inline long bytes_in(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string word; file >> word;)
@@ -17,9 +17,9 @@ inline long bytes_in(const char* path, const std::string& key) {
   return 0;
 }
 
-/// Bytes of this process, pages that are shared divided among those who share them (PSS).
+/// Proportional set size (PSS): shared pages are divided among the processes that share them.
 inline long proportional_bytes() { return bytes_in("/proc/self/smaps_rollup", "Pss:"); }
-/// Bytes of this process that are in memory, and the most that ever were.
+/// Resident bytes of this process, now and at their peak.
 inline long resident_bytes() { return bytes_in("/proc/self/status", "VmRSS:"); }
 inline long peak_resident_bytes() { return bytes_in("/proc/self/status", "VmHWM:"); }
 

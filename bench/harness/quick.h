@@ -1,4 +1,4 @@
-// A quick run shows that every problem still works, at its smallest size. Its figures mean nothing.
+// A quick run checks that each problem still works, at its smallest size. Its timings are meaningless.
 #pragma once
 
 namespace bench {
@@ -6,7 +6,7 @@ namespace bench {
 /// Whether this is a quick run; `parse` sets it.
 inline bool quick = false;
 
-/// How often something is done: `count` times, or `less` in a quick run.
+/// Number of repetitions: `count`, or `less` in a quick run.
 template <class Count> Count repetitions(Count count, Count less = 1) { return quick ? less : count; }
 
 }  // namespace bench

@@ -1,4 +1,4 @@
-// Rows as JSON, compiled once for all programs.
+// Writes rows as JSON; compiled once for all programs.
 #include "report.h"
 
 #include <utility>

@@ -1,9 +1,9 @@
-// Our side of idle CPU behind a plain function.
+// lamina's side of the idle CPU benchmark behind a plain function.
 #pragma once
 
 namespace bench::idle {
 
-/// Computes on as many threads, in a context that stays.
+/// Computes on `threads` threads, in a context that persists after the call.
 void run(int threads);
 
 }  // namespace bench::idle

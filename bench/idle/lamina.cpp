@@ -1,4 +1,4 @@
-// Our threads: a context each, which keeps its pool.
+// lamina's threads: one persistent context, with its thread pool, per number of threads.
 #include <map>
 #include <memory>
 

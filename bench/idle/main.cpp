@@ -1,4 +1,4 @@
-// Idle CPU (problem 19): the CPU time of a second in which nothing is asked for, after runs on all threads.
+// Idle CPU (problem 19): CPU time used during an idle second, after runs on all threads.
 #include <chrono>
 #include <thread>
 

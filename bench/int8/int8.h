@@ -1,4 +1,4 @@
-// What a library brings to products of bytes: rows of x times weights that are packed once, brought back to bytes.
+// Interface of a library for int8 products: rows of x times weights that are packed once, requantized to int8.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace bench::int8 {
 
-/// y[i, j] = saturated(round(scale[j] * (sum over p of (x[i, p] + 128) w[p, j] + bias[j]))): x is bytes above -128, as after a ReLU.
+/// y[i, j] = saturated(round(scale[j] * (sum over p of (x[i, p] + 128) w[p, j] + bias[j]))): the zero point of x is
+/// -128, as after a ReLU.
 struct product {
   long m, n, k;
   const std::int8_t *x, *w;  // row-major

@@ -1,4 +1,4 @@
-// Our product: weights packed once as a plan would, in the form that is the fastest of this machine.
+// lamina's product: weights packed once as in a plan, in the fastest format for this CPU.
 #include <memory>
 
 #include "families.h"

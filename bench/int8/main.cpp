@@ -1,4 +1,4 @@
-// Int8 products (problem 24) with weights that are packed once, brought back to bytes by a scale for each column.
+// Int8 products (problem 24): weights packed once, results requantized to int8 with a scale per column.
 #include <cstdlib>
 #include <vector>
 
@@ -9,7 +9,8 @@ namespace {
 
 using namespace bench;
 
-/// Leaves if a peer computes something else than ours: its time would mean nothing. Sums are exact, roundings may differ by one.
+/// Exits if a peer's result differs from lamina's, because its time would be meaningless. Sums are exact; rounding may
+/// differ by one.
 void expect_equal(const std::vector<std::int8_t>& ours, const std::vector<std::int8_t>& theirs) {
   for (std::size_t i = 0; i < ours.size(); ++i)
     if (std::abs(ours[i] - theirs[i]) > 1) {

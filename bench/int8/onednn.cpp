@@ -1,4 +1,5 @@
-// oneDNN's product of unsigned and signed bytes, whose weights lie as it chooses. Bytes of x above -128 are its unsigned ones.
+// oneDNN's product of unsigned and signed bytes, with weights in the layout that it chooses. x is converted to unsigned
+// bytes by adding 128.
 #include "onednn.h"
 
 #include "int8.h"
@@ -44,7 +45,7 @@ struct packed_product : bench::onednn::bound_primitive {
 
 }  // namespace
 
-/// Absent on AVX2 without VNNI, where it adds products of bytes in 16 bits and saturates them: other sums than ours.
+/// Absent on AVX2 without VNNI: there oneDNN adds products in saturating 16-bit arithmetic, so its sums differ.
 contender onednn(const product& p) {
   contender made{"oneDNN", bench::onednn::version(), bench::onednn::isa(), {}};
   if (made.isa != "avx2") made.run = [s = std::make_shared<packed_product>(p)] { s->run(); };

@@ -1,5 +1,4 @@
-// dlib's contender: LeNet-5 as lamina builds it, trained with Adam on batches of Fashion-MNIST, then run on
-// images alone.
+// dlib's contender: LeNet-5 as in lamina, trained with Adam on batches of Fashion-MNIST, then inference only.
 #include <dlib/dnn.h>
 #include <dlib/revision.h>
 
@@ -25,7 +24,7 @@ using lenet = dlib::loss_multiclass_log<dlib::fc<10, dlib::relu<dlib::fc<84, dli
 
 }  // namespace
 
-// usage: dlib_lenet OUT DIRECTORY BATCH STEPS THREADS; DLIB_NUM_THREADS and the affinity of the process say how many
+// usage: dlib_lenet OUT DIRECTORY BATCH STEPS THREADS; DLIB_NUM_THREADS and the process affinity set the thread count
 int main(int argc, char** argv) {
   if (argc != 6) return 2;
   const std::size_t batch = std::stoul(argv[3]), steps = std::stoul(argv[4]), warm_up = 20;
@@ -58,7 +57,7 @@ int main(int argc, char** argv) {
   train(steps);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
 
-  // Scores before the loss, as lamina gives them; images become a tensor each time, which costs little beside the rest.
+  // Scores before the loss, as in lamina. Images are converted to a tensor in each run, which costs little.
   auto& trained = trainer.get_net(dlib::force_flush_to_disk::no);
   const auto inference_rate = [&](std::size_t count) {
     const std::size_t runs = 2000 / count + 1;

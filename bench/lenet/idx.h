@@ -1,4 +1,4 @@
-// Fashion-MNIST's idx files, gzip or plain, for contenders that cannot use lamina's own reader.
+// Reader of Fashion-MNIST's idx files, gzip or plain, for contenders that cannot use lamina's reader.
 #pragma once
 #include <zlib.h>
 
@@ -14,7 +14,7 @@ struct labeled_images {
   std::vector<unsigned char> pixels, labels;
 };
 
-/// The bytes of a file after its header of `words` big-endian words, which are stored in `header`.
+/// Bytes of a file after its header; stores the `words` big-endian words of the header in `header`.
 inline std::vector<unsigned char> read_idx(const std::string& path, int words, long* header) {
   gzFile file = gzopen((path + ".gz").c_str(), "rb");
   if (!file) file = gzopen(path.c_str(), "rb");

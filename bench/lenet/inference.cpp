@@ -1,4 +1,4 @@
-// Debug build (problem 27): LeNet run on images alone, as each build type does it.
+// Debug build (problem 27): LeNet inference, compiled in each build type.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,14 +9,14 @@ import lamina;
 
 namespace {
 
-/// Microseconds of a run on `count` images: the least of many turns.
+/// Microseconds of a run on `count` images: the minimum of 40 rounds.
 double run_time(auto& net, long count) {
   using clock_type = std::chrono::steady_clock;
   lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>> images(count);
   lamina::matrix<float> scores(count, 10);
   float number = 0;
   for (float& pixel : images.writable()) pixel = (number = number < 1 ? number + 0.07f : 0);
-  net.run(images, scores);  // plans
+  net.run(images, scores);  // makes the plan
   const long runs = 320 / count;
   double best = 1e9;
   for (int turn = 0; turn < 40; ++turn) {

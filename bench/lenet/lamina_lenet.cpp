@@ -1,4 +1,4 @@
-// Our contender of LeNet: LeNet-5 trained with Adam on batches of Fashion-MNIST, then run on images alone.
+// lamina's contender: LeNet-5 trained with Adam on batches of Fashion-MNIST, then inference only.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-/// Images per second of inference on `count` images at a time: the best of several turns.
+/// Inference rate in images per second with batches of `count` images: the best of several rounds.
 template <class Net> double inference_rate(Net& net, long count) {
   lamina::tensor<float, lamina::extents<lamina::dyn, 1, 28, 28>> images(count);
   lamina::matrix<float> scores(count, 10);
@@ -23,7 +23,7 @@ template <class Net> double inference_rate(Net& net, long count) {
     const auto begin = clock_type::now();
     for (long i = 0; i < runs; ++i) net.run(images, scores);
     const std::chrono::duration<double> spent = clock_type::now() - begin;
-    if (turn > 0) best = std::max(best, static_cast<double>(runs * count) / spent.count());  // the first plans
+    if (turn > 0) best = std::max(best, static_cast<double>(runs * count) / spent.count());  // round 0 makes the plan
   }
   return best;
 }

@@ -1,4 +1,4 @@
-// Serves a saved LeNet and cannot train: the smaller program of program size.
+// Serves a saved LeNet without training code: the smaller program of the program size benchmark.
 import lamina;
 using namespace lamina;
 #include "lenet.h"

@@ -1,4 +1,5 @@
-// Trains LeNet, saves it, reopens it and serves it with two workers: the program of compile time and program size.
+// Trains LeNet, saves it, reloads it and serves it with two workers: program of the compile time and program size
+// benchmarks.
 import lamina;
 using namespace lamina;
 #include "lenet.h"

@@ -1,4 +1,4 @@
-// Our functions, as steps of a chain call them.
+// lamina's functions, called as by the steps of a chain.
 #include "every_map.h"
 #include "math.h"
 

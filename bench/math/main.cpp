@@ -1,4 +1,4 @@
-// Exp and tanh (problem 7): time and largest error.
+// Exp and tanh (problem 7): time and maximum error.
 #include "math.h"
 
 #include "arguments.h"
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
       error.ratio =
           std::min(error.ratio.value_or(errors[p + 1].error / errors[0].error), errors[p + 1].error / errors[0].error);
       if (contenders[p].name == "xsimd")
-        error.floor = "ours <= " + std::to_string(errors[p + 1].error);  // what it replaces
+        error.floor = "ours <= " + std::to_string(errors[p + 1].error);  // lamina's function replaces xsimd's
       if (time.ratio && *time.peers[p].value <= *time.ratio * *time.ours * 1.0001)
         time.note = "the fastest peer, " + contenders[p].name + ", errs by up to " + digits(errors[p + 1].error) +
                     " ULP, lamina by " + digits(errors[0].error);

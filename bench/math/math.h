@@ -1,4 +1,4 @@
-// What a library brings to exp and tanh: one function over contiguous floats.
+// Interface of a library for exp and tanh: one function over contiguous floats.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace bench::math {
 
-/// n is a multiple of 16.
+/// `n` is a multiple of 16.
 using function = std::function<void(const float* in, float* out, long n)>;
 
-/// A library's functions by name ("exp", "tanh"); empty where it has none or is absent.
+/// A library's functions by name ("exp", "tanh"); empty if it has none or is absent.
 struct library {
   std::string name, version, isa;
   std::function<function(const std::string& name)> find;

@@ -1,4 +1,4 @@
-// SLEEF's vector functions in their two accuracies.
+// SLEEF's vector functions in both accuracies.
 #if LAMINA_BENCH_SLEEF
 #include <immintrin.h>
 #include <sleef.h>

@@ -1,4 +1,4 @@
-// xsimd's own functions, compiled for the set of this program.
+// xsimd's functions, compiled for the instruction set of this program.
 #include <xsimd/xsimd.hpp>
 
 #include "math.h"

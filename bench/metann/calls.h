@@ -1,4 +1,4 @@
-// MetaNN's own operations behind plain functions.
+// The operations of MetaNN's benchmark behind plain functions.
 #pragma once
 
 namespace bench::metann {

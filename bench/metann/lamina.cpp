@@ -1,4 +1,4 @@
-// The operations that MetaNN was measured with.
+// The operations of MetaNN's benchmark, in lamina.
 #include <cstdint>
 
 #include "calls.h"

@@ -1,5 +1,5 @@
-// What MetaNN was measured with: its figures are those of its own benchmark on another machine, by the same compiler
-// flags; they stand here as they were published, with their middle.
+// Operations of MetaNN's benchmark (problem 29). MetaNN's results are those that were published: medians of its own
+// benchmark on another machine, with the same compiler flags.
 #include "arguments.h"
 #include "calls.h"
 #include "measure.h"

@@ -1,4 +1,4 @@
-// Our small calls.
+// lamina's small calls.
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -22,7 +22,7 @@ template <int Layers> consteval auto repeated() {
 inline constexpr int small_layers = 32;
 inline constexpr auto deep = repeated<small_layers>();
 
-// What the calls use is there before they are measured.
+// Operands of the calls, created before the measurement.
 const matrix<float> left{{1, 2, 3, 4}, {5, 6, 7, 8}, {1, 2, 3, 4}, {5, 6, 7, 8}};
 const matrix<float> right{{4, 3, 2, 1}, {8, 7, 6, 5}, {4, 3, 2, 1}, {8, 7, 6, 5}};
 matrix<float> result(4, 4);
@@ -39,7 +39,7 @@ struct bound_network {
     run->bind_output(0, out.writable().data());
   }
 };
-/// A net that is put together at run time: 21 small operations in a row.
+/// A net built at run time: a chain of 21 small operations.
 struct run_time_net {
   static constexpr int layers = 7, operations = 3 * layers;
   matrix<float> in{{1, 2, 3, 4}}, weights = left, bias{{1, 0, 1, 0}}, out{{0, 0, 0, 0}};
@@ -57,7 +57,7 @@ struct run_time_net {
     run->run(inputs, outputs);
   }
 };
-/// The same operations in a net by name.
+/// The same operations in a named net.
 struct named_net {
   graph::workspace ws;
   named_net() {
@@ -93,7 +93,7 @@ struct toy_regression {
     ws.run("train");
   }
 };
-/// The kernels of a plan on memory of their own, as a program written by hand would call them.
+/// The kernels of a plan bound to separate buffers, called as a handwritten program would.
 struct hand_bound {
   explicit hand_bound(const plan& p) : arguments(p.arguments().size() + 64), scratch(p.scratch_bytes() + 64) {
     std::memcpy(arguments.data(), p.arguments().data(), p.arguments().size());

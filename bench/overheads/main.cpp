@@ -1,4 +1,4 @@
-// Overheads (problem 20): what small calls cost beside their computation.
+// Overheads (problem 20): cost of small calls beyond their computation.
 #if LAMINA_BENCH_EIGEN
 #include <Eigen/Core>
 #endif

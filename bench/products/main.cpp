@@ -1,5 +1,5 @@
-// Inference products (problem 3): few rows times weights that are packed once, where a library can; the share of the
-// bandwidth of reads that a single row reaches.
+// Inference products (problem 3): few rows times weights that are packed once if the library can; for a single row, the
+// share of the read bandwidth.
 #include "../sgemm/sgemm.h"
 #include "arguments.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using namespace bench;
 
-/// How much of the bandwidth of plain reads of as much memory a product reaches, in percent.
+/// Bandwidth at which a product reads its weights, in percent of plain reads of the same size.
 row bandwidth(row r, const call& product, long weights) {
   const buffer read((weights + 1023) / 1024 * 1024);
   const comparison c = compare(product, {[&read] { read_probe(read.data(), read.size()); }});

@@ -1,4 +1,4 @@
-// Eigen's expressions, row by row, compiled for the set of this program.
+// Eigen's expressions, row by row, compiled for the instruction set of this program.
 #if LAMINA_BENCH_EIGEN
 #include <Eigen/Core>
 #endif

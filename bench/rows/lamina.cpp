@@ -1,4 +1,4 @@
-// Our rows: the kernels that a plan calls.
+// lamina's row kernels, as called by a plan.
 #include "families.h"
 #include "rows.h"
 

@@ -1,4 +1,4 @@
-// Softmax and layer normalization (problem 8) of the rows of matrices.
+// Softmax and layer normalization (problem 8) over the rows of matrices.
 #include "rows.h"
 
 #include <cmath>
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
             return 1;
           }
         contenders.back().run =
-            bound(peer, out);  // into the same memory: where a result lies decides much of such a time
+            bound(peer, out);  // same output buffer as lamina's, because its address affects the time a lot
       }
       row r;
       r.problem = std::string(of == rows::kind::softmax ? "8 softmax " : "8 layer normalization ") + program_isa_name;

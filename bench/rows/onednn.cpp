@@ -1,4 +1,4 @@
-// oneDNN's primitives of rows.
+// oneDNN's softmax and layer normalization primitives.
 #include "onednn.h"
 
 #include "rows.h"

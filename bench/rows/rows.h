@@ -1,4 +1,4 @@
-// What a library brings to rows: softmax and layer normalization of the rows of a matrix.
+// Interface of a library for rows: softmax and layer normalization over the rows of a matrix.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,14 +10,14 @@ namespace bench::rows {
 enum class kind { softmax, layer_norm };
 inline constexpr double epsilon = 1e-5;
 
-/// `in` and `out` are [count, length]; `gain` and `bias`, of layer normalization, [length].
+/// Shapes: `in` and `out` [count, length]; `gain` and `bias`, used by layer normalization, [length].
 struct operands {
   const float *in, *gain, *bias;
   float* out;
   long count, length;
 };
 
-/// A library; absent where `bind` is empty.
+/// A library; absent if `bind` is empty.
 struct library {
   std::string name, version, isa;
   std::function<call(kind, const operands&)> bind;

@@ -1,4 +1,4 @@
-// Samples evaluated one by one through one plan, and the same as a batch.
+// Samples evaluated one by one in one plan, and the same samples as a batch.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -49,7 +49,7 @@ const ragged_network& ragged() {
   return n;
 }
 
-// Products of samples with each other, behind products with weights.
+// Self-attention written as products: per-sample products that follow products with weights.
 struct attention_by_hand {
   static constexpr std::int64_t length = 8, depth = 16;
   matrix<float> q = numbers(depth, depth, 1), k = numbers(depth, depth, 2), v = numbers(depth, depth, 3);
@@ -71,8 +71,8 @@ const attention_by_hand& attention_samples() {
 
 struct recurrent {
   matrix<float> w = numbers(features, 3 * hidden, 1), u = numbers(hidden, 3 * hidden, 2);
-  std::vector<matrix<float>> all;                // of each iteration
-  std::vector<std::vector<matrix<float>>> each;  // of each iteration and sample
+  std::vector<matrix<float>> all;                // per time step
+  std::vector<std::vector<matrix<float>>> each;  // per time step and sample
   matrix<float> start = numbers(count, hidden, 50), start_of_one = numbers(1, hidden, 50);
   recurrent() {
     for (int t = 0; t < turns; ++t) {
@@ -117,7 +117,7 @@ const convolutional& lenet() {
 constexpr auto perceptron_layers =
     sequential(nn::linear{in, middle}, nn::tanh{}, nn::linear{middle, out}, nn::softmax{});
 constexpr auto gru_layers = sequential(nn::gru{.input_size = features, .hidden_size = hidden});
-using sequences = tensor_of_rank<float, 3>;  // turns, samples, features
+using sequences = tensor_of_rank<float, 3>;  // [time steps, samples, features]
 
 template <auto& Layers, class Data> struct layered {
   infer_layer<constant_layer<Layers>> layer{"net"};

@@ -1,4 +1,4 @@
-// Per-sample evaluation (problem 18): 64 samples evaluated one by one through one plan, against a batch made by hand.
+// Per-sample evaluation (problem 18): 64 samples evaluated one by one in one plan, against a manual batch.
 #include "arguments.h"
 #include "measure.h"
 #include "samples.h"

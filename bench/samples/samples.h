@@ -1,10 +1,11 @@
-// The samples one by one of per-sample evaluation behind plain functions.
+// The nets of the per-sample evaluation benchmark behind plain functions.
 #pragma once
 
 namespace bench::samples {
 
-/// 64 samples through a perceptron, the same with 1 to 8 rows each, attention made of products, a GRU's steps or LeNet, and
-/// through layers of the first and the GRU: each by itself in one plan, and as a batch made by hand.
+/// 64 samples through a perceptron, the perceptron with 1 to 8 rows per sample (`ragged`), attention written as
+/// products, GRU steps, LeNet, and the perceptron and GRU as layers. `_alone`: one by one in one plan; `_batch`: a
+/// manual batch.
 void perceptron_alone();
 void perceptron_batch();
 void ragged_alone();

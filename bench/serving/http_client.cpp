@@ -1,5 +1,5 @@
-// Load on the sample serve: http_client PORT CONNECTIONS SECONDS FILE sends images over connections that stay, one after
-// the other on each, and writes rate and percentiles as JSON.
+// Load generator for the sample `serve`: http_client PORT CONNECTIONS SECONDS FILE sends images over persistent
+// connections, one request at a time on each, and writes rate and latency percentiles as JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,7 +36,7 @@ class connection {
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
-  /// Sends a request and reads its answer; whether that is 200.
+  /// Sends a request and reads its response; whether its status is 200.
   bool ask(const std::string& request) {
     for (std::size_t sent = 0; good_ && sent < request.size();) {
       const auto n = ::send(socket_, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);

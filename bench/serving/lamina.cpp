@@ -17,7 +17,7 @@ import lamina;
 namespace {
 
 using namespace lamina;
-// A net that is served, and an image for it.
+// A served net and its input image.
 template <const auto& Topology, std::int64_t... Extents> struct served {
   using factory_type = reference_factory<Topology, input<"N", Extents...>>;
   using image = tensor<float, extents<Extents...>>;
@@ -80,7 +80,7 @@ queue_result serve(const queue_load& load) {
         answers += load.window;
       }
     });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // plans are made
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until all plans are made
   const auto before = queue.statistics();
   const auto begin = clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(load.seconds));

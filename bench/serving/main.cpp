@@ -1,5 +1,5 @@
-// Serving (problem 13): LeNet and a ResNet-50 served by 1 to 8 reference models on two cores, held against what an FMA probe gains
-// from the second core.
+// Serving (problem 13): LeNet and a ResNet-50 served by 1 to 8 reference models on two cores, compared with the gain of
+// an FMA probe from the second core.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -19,7 +19,7 @@ namespace {
 using namespace bench;
 using clock_type = std::chrono::steady_clock;
 
-/// A net, how long a turn takes, how many there are, and how many images of each worker come before.
+/// A net, seconds per round, number of rounds, and warm-up images per worker.
 struct served_net {
   const char* name;
   serving::network which;
@@ -32,11 +32,11 @@ served_net lenet() {
 served_net resnet50() { return {"ResNet-50", serving::network::resnet50, repetitions(2.5, 0.01), repetitions(3), 1}; }
 
 struct load {
-  double per_second = 0;            // calls of all threads together
-  std::vector<float> microseconds;  // of each call, where asked for
+  double per_second = 0;            // calls of all threads
+  std::vector<float> microseconds;  // per call, if requested
 };
 
-// Threads that each make a worker of their own and call it until the time of a turn is over.
+// Runs threads that each create a worker and call it until the time of a round is over.
 template <class Make>
 load run(int threads, const std::vector<int>& cores, const served_net& net, bool each, Make make) {
   std::atomic<bool> over{false};
@@ -106,7 +106,7 @@ struct rates {
   double probe_scaling() const { return probe.at(2) / probe.at(1); }
 };
 
-// In turns, so that whatever else the machine does disturbs all of them alike; the best turn counts.
+// Interleaves all measurements, so that other load on the machine affects them alike; keeps the best round.
 template <class Also> rates measured(const served_net& net, const std::vector<int>& cores, Also also) {
   rates best;
   for (int turn = 0; turn < net.turns; ++turn) {
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   }
   cores.resize(2);
   pin(cores);
-  std::vector<double> ours, theirs;  // p99 / p50 of each round
+  std::vector<double> ours, theirs;  // p99 / p50 per round
   double probe_us = 0;
   {
     const auto r = serving::make_reference(lenet().which);
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
 
   report all;
   const double probe_scaling = std::min(small.probe_scaling(), large.probe_scaling());
-  const bool quiet = probe_scaling > 1.7;  // else somebody else is on these cores
+  const bool quiet = probe_scaling > 1.7;  // otherwise other processes use these cores
   add_rows(all, lenet(), small);
   add_rows(all, resnet50(), large);
   const double best = *std::min_element(ours.begin(), ours.end()),

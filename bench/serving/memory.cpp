@@ -1,4 +1,5 @@
-// Memory per further reference model (problem 14): what one more reference model of LeNet and of a ResNet-50 takes, by the library's counters and by the kernel's.
+// Memory per further reference model (problem 14): memory of one more reference model of LeNet and of a ResNet-50, by
+// the counters of the library and of the kernel.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace {
 
-// One image after the other through further reference models of a ResNet-50.
+// Adds reference models of a ResNet-50, each of which runs one image.
 void large(const auto& add) {
   using namespace bench;
   const int count = repetitions(4);
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
     all.add(std::move(r));
   };
 
-  // Whatever is there once: weights, packs, tables.
+  // Creates what exists only once: weights, packed weights, tables.
   constexpr int warm = 8;
   const int count = repetitions(1000, 10);
   const std::string number = quick ? "10" : "1,000";

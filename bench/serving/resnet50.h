@@ -1,5 +1,5 @@
 // A network of ResNet-50's size; include after `import lamina;`.   Source: He et al., "Deep Residual Learning for Image
-// Recognition" (2015), arXiv:1512.03385; the stride is at the 3 x 3 convolutions, as torchvision has it.
+// Recognition" (2015), arXiv:1512.03385; the stride is at the 3 x 3 convolutions, as in torchvision.
 #pragma once
 
 namespace resnet50 {

@@ -1,4 +1,4 @@
-// LeNet and a ResNet-50 served, behind plain functions: the harness needs no module.
+// Serving of LeNet and a ResNet-50 behind plain functions, so that the harness needs no module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,23 +8,23 @@ namespace bench::serving {
 
 enum class network { lenet, resnet50 };
 
-/// What one worker has: a reference model.
+/// The reference model of one worker.
 class reference {
  public:
   virtual ~reference() = default;
-  /// One image.
+  /// Classifies one image.
   virtual void classify() = 0;
-  /// Bytes that it has for itself, by the library's own count.
+  /// Bytes used by this reference model alone, as counted by the library.
   virtual std::size_t own_bytes() const = 0;
 };
 std::unique_ptr<reference> make_reference(network of);
-/// Bytes of the weights that all of them share.
+/// Bytes of the weights that all reference models share.
 std::size_t shared_bytes(network of);
-/// Bytes that the library's allocator has handed out.
+/// Bytes currently allocated by the library's allocator.
 std::int64_t handed_out();
 
-/// Images of LeNet per second through a queue of so many workers: each client sends `window` images and waits for their
-/// answers.
+/// Load on a LeNet queue with `workers` workers: each client repeatedly submits `window` images and waits for their
+/// results.
 struct queue_load {
   int workers, batch, clients, window;
   double seconds;

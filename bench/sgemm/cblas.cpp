@@ -1,4 +1,4 @@
-// OpenBLAS and BLIS export the same names, so both are opened at run time, each in a name space of its own.
+// OpenBLAS and BLIS export the same names, so both are loaded at run time, each in its own namespace.
 #include <dlfcn.h>
 
 #include "sgemm.h"
@@ -52,7 +52,7 @@ library blis() {
   void* const handle = nullptr;
 #endif
   library l{"BLIS", "", "", binding(handle)};
-  if (const auto start = symbol<void()>(handle, "bli_init")) start();  // else asking for the set ends the program
+  if (const auto start = symbol<void()>(handle, "bli_init")) start();  // without it, the isa query aborts
   if (const auto version = symbol<const char*()>(handle, "bli_info_get_version_str")) l.version = version();
   const auto id = symbol<int()>(handle, "bli_arch_query_id");
   const auto name = symbol<const char*(int)>(handle, "bli_arch_string");

@@ -1,4 +1,4 @@
-// Eigen's product, compiled for the set of this program.
+// Eigen's product, compiled for the instruction set of this program.
 #if LAMINA_BENCH_EIGEN
 #include <Eigen/Core>
 #endif

@@ -1,4 +1,4 @@
-// Eigen's product of matrices of fixed size, compiled for the set of this program.
+// Eigen's product of matrices of fixed size, compiled for the instruction set of this program.
 #if LAMINA_BENCH_EIGEN
 #include <Eigen/Core>
 #endif

@@ -1,4 +1,4 @@
-// Our product: prepared once as a plan would, then run.
+// lamina's product: prepared once as in a plan, then run.
 #include <memory>
 
 #include "families.h"

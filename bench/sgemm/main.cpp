@@ -1,4 +1,4 @@
-// Sgemm (problems 1 and 2) against the libraries of this machine, all on one instruction set.
+// Sgemm (problems 1 and 2) against the available libraries, all on one instruction set.
 #include "sgemm.h"
 
 #include "arguments.h"

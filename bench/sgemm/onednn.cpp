@@ -10,7 +10,7 @@ namespace bench::sgemm {
 #if LAMINA_BENCH_ONEDNN
 namespace {
 
-/// A product whose weights lie as oneDNN chooses.
+/// A product with weights in the layout that oneDNN chooses.
 struct packed_product : bench::onednn::bound_primitive {
   dnnl::memory a, b, c;
 

@@ -1,4 +1,4 @@
-// What a library brings to sgemm: a row-major product C = A B of packed float matrices.
+// Interface of a library for sgemm: a product C = A B of contiguous row-major float matrices.
 #pragma once
 #include <cmath>
 #include <cstdio>
@@ -15,10 +15,10 @@ struct product {
   long m, n, k;
   const float *a, *b;
   float* c;
-  bool prepacked = false;  // B may be packed when the product is bound, where the library can
+  bool prepacked = false;  // B may be packed when the product is bound, if the library can
 };
 
-/// A library and how it runs a product; absent where `bind` is empty.
+/// A library and its binding of a product; absent if `bind` is empty.
 struct library {
   std::string name, version, isa;
   std::function<call(const product&)> bind;
@@ -29,9 +29,9 @@ library onednn();
 library openblas();
 library blis();
 library eigen();
-library eigen_fixed();  // of square products of the sizes in bench/shapes/small.txt
+library eigen_fixed();  // square products of the sizes in bench/shapes/small.txt
 
-/// A row of a product, without what was measured.
+/// Report row of a product, without measured values.
 inline row row_of(const std::string& problem, const product& p, const char* unit) {
   row r;
   r.problem = problem;
@@ -42,8 +42,8 @@ inline row row_of(const std::string& problem, const product& p, const char* unit
   return r;
 }
 
-/// The peers, bound to `p` with a result of their own, `result`. Leaves if one computes something else than p.c holds: its
-/// time would mean nothing.
+/// The peers, bound to `p` but with `result` as output. Exits if a peer's result differs from p.c, because its time
+/// would be meaningless.
 inline std::vector<contender> contenders_of(const std::vector<library>& peers, const product& p, const buffer& result) {
   std::vector<contender> contenders;
   for (const library& peer : peers) {

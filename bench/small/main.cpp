@@ -1,5 +1,4 @@
-// Small products (problem 4): square products whose shape is known when the program is compiled, beside Eigen's matrices of
-// fixed size.
+// Small products (problem 4): square products with shapes known at compile time, against Eigen's fixed-size matrices.
 #include "../sgemm/sgemm.h"
 #include "arguments.h"
 

@@ -1,7 +1,7 @@
-// Serves for as long as one likes, and fails where memory grows: clients send images of several shapes, one at a time and
-// in bursts, while weights are exchanged and caches are emptied.
+// Soak test: serves for a given time and fails if memory grows. Clients send images of several shapes, one at a time
+// and in bursts, while weights are replaced and caches are emptied.
 //   soak [SECONDS]        60 by default; an hour is 3600
-//   soak SECONDS leak     shows that it fails
+//   soak SECONDS leak     leaks on purpose, to show that the test fails
 #include <malloc.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ using factory_type = reference_factory<net, images>;
 using image = tensor<float, extents<1, dyn, dyn>>;
 using logits = vector<float, 4>;
 
-constexpr int clients = 4, workers = 2, shapes = 24;  // more shapes than a reference model keeps plans
+constexpr int clients = 4, workers = 2, shapes = 24;  // more shapes than a reference model caches plans for
 
 image picture(int i) {
   image x(8 + i % 6, 8 + i / 6);
@@ -54,7 +54,7 @@ struct soak {
   std::vector<net_type> nets;
   factory_type factory;
   std::vector<image> pictures;
-  std::vector<std::vector<logits>> expected{2};  // by each set of weights
+  std::vector<std::vector<logits>> expected{2};  // per set of weights
   batching_queue<factory_type::traits> queue;
   std::atomic<bool> over{false}, leaking{false};
   std::atomic<std::int64_t> answers{0}, wrong{0}, exchanges{0};
@@ -102,13 +102,13 @@ struct soak {
       memory::trim();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (!leaking) continue;
-      void* volatile lost = std::malloc(30000);  // volatile: else the compiler sees that nobody reads it
+      void* volatile lost = std::malloc(30000);  // volatile: keeps the compiler from removing the allocation
       std::memset(lost, 1, 30000);
     }
   }
 };
 
-// What is in use when little else is: a tenth of the looks saw less.
+// 10th percentile of the samples: memory in use at low load.
 double least(std::vector<double> x) {
   std::sort(x.begin(), x.end());
   return x[x.size() / 10];
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: soak [SECONDS [leak]]\n");
     return 2;
   }
-  // What malloc keeps for each thread, and holes that weights leave in its heap, are no drift.
+  // Limits malloc's per-thread arenas and heap fragmentation from weights, which would look like drift.
   mallopt(M_ARENA_MAX, 2);
   mallopt(M_MMAP_THRESHOLD, 65536);
   soak s;
@@ -131,9 +131,9 @@ int main(int argc, char** argv) {
   for (int c = 0; c < clients; ++c) threads.emplace_back([&s, c] { s.client(c); });
   threads.emplace_back([&s] { s.exchange(); });
 
-  // Memory goes up and down with the batches, so that the least of many looks counts; what leaks raises that, too. Half of
-  // the time is for warming up, the sixth after it is compared with the last. What still grows is looked at again: a leak
-  // goes on.
+  // Memory varies with the batches, so each measurement is a low percentile of many samples; a leak raises that, too.
+  // Half of the time is warm-up; the sixth after it is compared with the last sixth. If memory grew, the test measures
+  // again, because a leak continues.
   const auto rest = [](double t) { std::this_thread::sleep_for(std::chrono::duration<double>(t)); };
   const auto look = [&rest](double t) {
     std::vector<double> pages;

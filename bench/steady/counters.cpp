@@ -1,4 +1,4 @@
-// The counting; Linux on x86-64.
+// Implementation of the counters, for Linux on x86-64.
 #include "counters.h"
 
 #include <dlfcn.h>
@@ -80,7 +80,7 @@ void begin() {
   action.sa_sigaction = on_system_call;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, nullptr);
-  // every system call but the return from a handler and the end of the process traps
+  // traps all system calls except rt_sigreturn and exit_group
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 1, 0),

@@ -1,5 +1,5 @@
-// Counts what a run does besides computing: allocations and locks by standing in for the C library's functions, system
-// calls by a filter of the kernel.
+// Counts what a run does besides computing: allocations and locks by interposing the C library's functions, system
+// calls by a seccomp filter.
 #pragma once
 
 namespace bench::steady {
@@ -8,11 +8,11 @@ struct counts {
   long allocations, locks, system_calls;
 };
 
-/// In a process of its own: calls `body`, which calls begin() and end() around what is counted.
+/// Runs `body` in a separate process; `body` calls begin() and end() around the counted code.
 counts counted(void (*body)());
-/// From here on this process counts, and its system calls fail.
+/// Starts counting in this process; from here on its system calls fail.
 void begin();
-/// Ends the process and hands over what was counted.
+/// Ends the process and returns its counts to the parent.
 [[noreturn]] void end();
 
 }  // namespace bench::steady

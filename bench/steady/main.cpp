@@ -1,4 +1,5 @@
-// Steady state (problem 28): allocations, locks and system calls of a run, and how far its slowest runs lie from the median.
+// Steady state (problem 28): allocations, locks and system calls per run; time of the slowest runs relative to the
+// median.
 #include <x86intrin.h>
 
 #include <sys/mman.h>
@@ -25,7 +26,7 @@ void count_inference() {
 void count_training() {
   steady::train(first_batch(), batches(), [] { steady::begin(); }, [] { steady::end(); });
 }
-// Counting must count: each of the three happens ten times here.
+// Self-test of the counters: ten allocations, ten locks and ten system calls.
 void count_examples() {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
@@ -57,7 +58,7 @@ void add_counts(report& all, const std::string& what, const steady::counts& c, l
 }
 
 struct spread {
-  double median, high, worst;  // ticks of the clock; the two others as multiples of the median
+  double median, high, worst;  // median in clock ticks; the others as multiples of it
 };
 template <class Run> spread spread_of(long runs, Run run) {
   std::vector<unsigned> ticks(static_cast<std::size_t>(runs));
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 10000; ++i) steady::infer();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const double ticks_per_us = static_cast<double>(__rdtsc() - ticks) / (seconds.count() * 1e6);
-  // the machine's own spread: a chain of dependent operations that takes about as long
+  // the machine's own spread: a chain of dependent operations of about the same duration
   const long turns = std::lround(lenet.median / 4);
   const spread probe = spread_of(repetitions(200000L, 1000L), [turns] {
     float x = 1;

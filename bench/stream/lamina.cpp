@@ -1,4 +1,4 @@
-// Our streams: recurrent nets, small perceptrons and causal convolutions, one sample in, one out.
+// lamina's streams: recurrent nets, small perceptrons and causal convolutions, one sample in, one out.
 #include <array>
 #include <cstdint>
 #include <span>

@@ -1,4 +1,5 @@
-// Streams (problem 10): streaming nets, one sample at a time. The peer is a published figure, scaled by the probes of both machines.
+// Streams (problem 10): streaming nets, one sample at a time. The peer's time is a published result,
+// scaled by the ratio of the FMA probes of both machines.
 #include "arguments.h"
 #include "measure.h"
 #include "streams.h"

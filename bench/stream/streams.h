@@ -1,10 +1,10 @@
-// The streams of streams behind plain functions.
+// The nets of the streams benchmark behind plain functions.
 #pragma once
 
 namespace bench::streams {
 
-/// A net served one sample at a time, and the figure published for the best static library, in nanoseconds a step on a
-/// machine whose probe has 117 GFLOPS; 0 where there is none.
+/// A net streamed one sample at a time, and the published time of the best static library, in nanoseconds per step on a
+/// machine with an FMA probe of 117 GFLOPS; 0 if there is none.
 struct problem {
   const char* name;
   double published;

@@ -1,4 +1,4 @@
-// Our answers: a model per number of threads, in a context each.
+// lamina's inference: one model per number of threads, each in its own context.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -25,7 +25,7 @@ template <const auto& Net, std::int64_t... Extents> bench::threads::answer measu
   for (float& pixel : image.writable()) pixel = (number = number < 1 ? number + 0.07f : 0);
   bench::threads::answer least{1e18, 1e18};
   const auto time = [&](net_type& net, double& best) {
-    (void)net(image);  // plans, and warms the caches
+    (void)net(image);  // makes the plan and warms the caches
     for (int run = 0; run < 3; ++run) {
       const auto begin = clock::now();
       (void)net(image);

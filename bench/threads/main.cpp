@@ -1,4 +1,4 @@
-// One answer on two threads (problem 31): an answer of a whole model on two threads, beside the same on one.
+// One answer on two threads (problem 31): latency of a whole model on two threads, compared with one.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,15 +1,15 @@
-// One answer of a whole model on one thread and on two.
+// Latency of a whole model on one thread and on two.
 #pragma once
 
 namespace bench::threads {
 
 enum class network { resnet50, mobilenet_v2, lenet, mlp };
 
-/// Microseconds of one answer.
+/// Latency of one inference, in microseconds.
 struct answer {
   double one_thread, two_threads;
 };
-/// The least of `rounds` rounds in which both numbers of threads take turns.
+/// Minimum over `rounds` rounds, which alternate between one and two threads.
 answer answer_of(network of, int rounds);
 
 }  // namespace bench::threads

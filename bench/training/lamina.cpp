@@ -1,4 +1,4 @@
-// Our contender of training steps (problem 23): nets on batches of random numbers, step after step.
+// lamina's contender for training steps (problem 23): nets trained step after step on a batch of random numbers.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -29,13 +29,13 @@ struct settings {
   dtype compute;
 };
 
-/// Steps on one batch for so many seconds, five at least.
+/// Trains on one batch for `how.seconds` seconds, at least five steps.
 template <class Net, class Input, class Targets>
 result steps_of(Net& net, const Input& x, const Targets& y, const auto& optimizer, const settings& how) {
   using clock_type = std::chrono::steady_clock;
   using passed = std::chrono::duration<double>;
   lamina::training step(net, loss::cross_entropy{}, optimizer, {.compute = how.compute});
-  result r{0, 0, step(x, y), 1, 0};  // the first one plans
+  result r{0, 0, step(x, y), 1, 0};  // the first step makes the plan
   step(x, y);
   std::vector<double> times;
   const auto begin = clock_type::now();

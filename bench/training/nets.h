@@ -1,4 +1,4 @@
-// Nets whose training is measured, and numbers that they are trained on. Include it behind `import lamina;`.
+// Nets of the training benchmark, and their training data. Include after `import lamina;`.
 #pragma once
 #include "../lenet/lenet.h"
 
@@ -22,7 +22,7 @@ constexpr nn::transformer_encoder_layer block{.d_model = 128,
 inline constexpr auto transformer =
     sequential(nn::embedding{symbols, 128}, block, block, nn::layer_norm{{128}}, nn::linear{128, symbols});
 
-// ResNet-20 for images of 32 x 32; a block that changes the shape has a convolution of 1 x 1 beside it.
+// ResNet-20 for images of 32 x 32; a block that changes the shape has a 1 x 1 convolution in its skip connection.
 // Source: He et al., "Deep Residual Learning for Image Recognition" (2015), arXiv:1512.03385.
 struct residual_block {
   std::int64_t in, out;
@@ -51,7 +51,7 @@ inline constexpr auto resnet = sequential(
     residual_block{16, 32}, residual_block{32, 32}, residual_block{32, 32}, residual_block{32, 64},
     residual_block{64, 64}, residual_block{64, 64}, nn::global_avg_pool2d{}, nn::flatten{}, nn::linear{64, classes});
 
-/// Numbers that look random: reals in [-1, 1), or whole numbers below `below`.
+/// Pseudorandom numbers: reals in [-1, 1), or integers in [0, below) if `below` > 0.
 template <class Tensor> Tensor numbers(Tensor x, std::int64_t seed, std::int64_t below = 0) {
   const philox random(seed);
   auto data = x.writable();

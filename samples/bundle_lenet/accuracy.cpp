@@ -1,6 +1,6 @@
-// How many of the test images of Fashion-MNIST a net and its quantized form tell right, and how long they take for one image:
+// Accuracy of a net and of its quantized form on the test images of Fashion-MNIST, and their time per image:
 //   bundle_lenet_accuracy MODEL QUANTIZED
-// Ends with 1 where the quantized one is worse by more than half a point.
+// Exit status 1 if quantization costs more than half a percentage point of accuracy.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

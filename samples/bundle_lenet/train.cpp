@@ -1,5 +1,5 @@
-// Trains LeNet on Fashion-MNIST for one epoch and saves it, with some of the training images as MODEL.samples.npy and some
-// of the test images as pictures whose names end in their class:   bundle_lenet_train MODEL PICTURES
+// Trains LeNet on Fashion-MNIST for one epoch and saves it. Also writes some training images as MODEL.samples.npy and
+// some test images as pictures whose file names end in their class:   bundle_lenet_train MODEL PICTURES
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -26,7 +26,7 @@ int main(int argc, char** argv) try {
   la::save_net(argv[1], net);
   std::printf("accuracy %.4f\n", *report.epochs.back().validation_accuracy);
 
-  // What a profile is taken from: some of the images that it was trained on.
+  // Calibration samples for a profile: some of the training images.
   la::tensor<float, la::extents<la::dyn, 1, 28, 28>> samples(200);
   auto pixels = samples.writable();
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(train.bytes().data()[i]) / 255;

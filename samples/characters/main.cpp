@@ -1,5 +1,5 @@
-// Learns to write like a text: a GRU over characters, trained on a document of this project, then asked for a sample of
-// its own, which it writes character by character as a stream.
+// Character-level language model: trains a GRU on a document of this project, then generates text as a stream, one
+// character per step.
 //
 //   characters [--text FILE] [--steps N] [--below LOSS] [--threads N]
 #include <cmath>
@@ -21,7 +21,7 @@ double uniform(std::mt19937& r) { return static_cast<double>(r()) / 4294967296.0
 
 constexpr std::int64_t letters = 96, hidden = 128, turns = 48, samples = 32;
 
-// Newline, then the printable characters; what else there is counts as a space.
+// Codes: 0 is newline, 1 is space, then the other printable characters. Any other character counts as a space.
 std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 31 : 1; }
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
@@ -38,7 +38,7 @@ std::string sample_of(const writer_model& net, std::string_view begin, std::size
     std::fill(letter.begin(), letter.end(), 0.f);
     letter[static_cast<std::size_t>(code_of(text[i]))] = 1;
     pen.step(std::span<const float>(letter), scores);
-    if (i + 1 < text.size()) continue;  // still reading the beginning
+    if (i + 1 < text.size()) continue;  // still reading the prompt
     double total = 0;
     for (auto& s : scores) total += s = std::exp(s / 0.7f);
     double at = uniform(random) * total;

@@ -1,5 +1,5 @@
-// Decisions inside a net: square roots by Newton's iteration, which goes on until it is near enough, for numbers that have
-// one; and their slopes, through the iteration.
+// Control flow inside a net: square roots by Newton's iteration, which stops when the error is small enough, for
+// numbers that have a real root. The gradients pass through the loop.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -12,7 +12,8 @@ namespace {
 
 const tensor_type real_number{dtype::float64, {}};
 
-// One turn: a better root, and whether to go on. Carries the root, and reads `a`.
+// Loop body: the continue condition and a better root. The root is carried from iteration to iteration; `a` is an
+// input that stays the same.
 std::shared_ptr<const ir::program> newton() {
   auto p = graph::subprogram();
   ir::value root = p->input("root", real_number), a = p->input("a", real_number);

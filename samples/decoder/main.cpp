@@ -1,6 +1,6 @@
-// Learns to write like a text: a small decoder of characters, with rotary positions, heads that share keys and SwiGLU, as
-// Llama is made. It is trained on a document of this project and asked for a sample of its own. It writes as a stream that
-// remembers keys and values, so that each character costs one position, not all of them again.
+// Character-level language model: a small Llama-style decoder with rotary position embeddings, grouped-query attention
+// and SwiGLU. It is trained on a document of this project, then generates text as a stream with a key/value cache: each
+// character computes one position, not the whole sequence again.
 //
 //   decoder [--text FILE] [--steps N] [--below LOSS] [--threads N]
 #include <chrono>
@@ -20,7 +20,7 @@ namespace nn = lamina::nn;
 
 constexpr std::int64_t letters = 96, features = 64, positions = 128, samples = 8;
 
-// Newline, then the printable characters; what else there is counts as a space.
+// Codes: 0 is newline, 1 is space, then the other printable characters. Any other character counts as a space.
 std::int64_t code_of(char c) { return c == '\n' ? 0 : c > ' ' && c < 127 ? c - 31 : 1; }
 char letter_of(std::int64_t code) { return code == 0 ? '\n' : static_cast<char>(code + 31); }
 
@@ -38,7 +38,7 @@ std::string sample_of(const writer& net, std::string text, std::size_t length) {
   la::sampler draw({.temperature = 0.7, .top_k = 20, .top_p = 0.95}, {.seed = 7});
   std::vector<float> scores(letters);
   for (std::size_t read = 0; text.size() < length;) {
-    if (pen.remaining() == 0) {  // it has no room for more: it begins again, with the half that it wrote last
+    if (pen.remaining() == 0) {  // the cache is full: restart with the last half of the window
       pen.reset();
       read -= positions / 2;
     }

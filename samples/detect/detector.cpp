@@ -77,13 +77,13 @@ std::vector<detection> detector::reference::operator()(const std::vector<std::ui
   return found;
 }
 
-// ---- a model to begin with ------------------------------------------------------------------------------------------
+// ---- a sample model -------------------------------------------------------------------------------------------------
 
 namespace {
 
 constexpr std::int64_t side = 64, window = 12, object = 8, step = 2, places = (side - window) / step + 1;
 
-// A window's score is how much brighter (or darker) its middle is than its border, on average.
+// Convolution weights of two scores: mean brightness of a window's middle minus that of its border, and the negative.
 any_tensor filters() {
   any_tensor w({dtype::float32, {2, 1, window, window}});
   auto* to = reinterpret_cast<float*>(w.mutable_data());

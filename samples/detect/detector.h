@@ -1,4 +1,4 @@
-// A detector from an ONNX file. `detector.cpp` alone imports the library.
+// An object detector loaded from an ONNX file. Only `detector.cpp` imports the library.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,22 +10,22 @@ struct detection {
   std::int64_t label = 0;
 };
 
-/// A model: float32 pictures [1, 1, H, W] of brightness 0 to 1 -> boxes [n, 4] (top, left, bottom, right), scores [n], labels [n] of
-/// int64, in this order. `n` follows from the picture, as NonMaxSuppression decides.
+/// A detection model. Input: float32 picture [1, 1, H, W], brightness 0 to 1. Outputs, in this order: boxes [n, 4]
+/// (top, left, bottom, right), scores [n], int64 labels [n]. NonMaxSuppression determines `n` from the picture.
 class detector {
  public:
-  /// Errors: std::exception with what is wrong with the file, or with the model as a detector.
+  /// Errors: std::exception, whose message says why the file is invalid or the model is not a detector.
   explicit detector(const std::string& file);
   ~detector();
   unsigned width() const;
   unsigned height() const;
 
-  /// What one thread detects with; its weights and plans are those of all.
+  /// Detector of one thread; all references share weights and plans.
   class reference {
    public:
     explicit reference(const detector& of);
     ~reference();
-    /// Bytes of brightness, row by row.
+    /// `pixels`: brightness, one byte per pixel, row by row.
     std::vector<detection> operator()(const std::vector<std::uint8_t>& pixels);
 
    private:

@@ -1,10 +1,11 @@
-// An HTTP server for a detector from an ONNX file, which ends in NonMaxSuppression: a picture comes as PNG, boxes go as JSON.
+// An HTTP server for an ONNX detector that ends in NonMaxSuppression. A request is a PNG picture, the response is the
+// boxes as JSON.
 //
-//   detect MODEL.onnx [--port 8080] [--threads 2]     POST /detect, GET /healthz; SIGTERM and SIGINT end it
+//   detect MODEL.onnx [--port 8080] [--threads 2]     POST /detect, GET /healthz; SIGTERM and SIGINT stop it
 //   detect --write MODEL.onnx                         writes a model that finds bright and dark squares
 //
-// Each thread takes a connection, answers its requests, and has a reference model of its own; all share weights and plans. What a
-// server on the open net needs besides, as limits of connections and metrics, is in the sample `serve`.
+// Each thread serves one connection at a time with its own reference model; all threads share weights and plans. The
+// sample `serve` adds what a public server needs, such as connection limits and metrics.
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
@@ -32,7 +33,7 @@ using json = nlohmann::json;
 namespace {
 
 constexpr std::size_t max_body = std::size_t(1) << 20;
-constexpr int seconds_of_patience = 5;  // for bytes of a request, and for a client that reads
+constexpr int seconds_of_patience = 5;  // timeout of one socket read or write
 
 struct answer {
   http::status status = http::status::ok;
@@ -54,7 +55,8 @@ answer answer_to(const http::request<http::string_body>& r, const detector& mode
   return {.body = {{"boxes", boxes}}};
 }
 
-// Reads what a client still sends, as of a body that is too large: it would lose the answer if the connection just ended.
+// Reads and discards what the client still sends, such as a body that is too large: closing the socket with unread
+// bytes would make the client lose the response.
 void discard_rest(tcp::socket& socket) {
   constexpr std::size_t max = 16 * max_body;
   boost::system::error_code failed;
@@ -63,7 +65,7 @@ void discard_rest(tcp::socket& socket) {
   for (std::size_t n = 0; !failed && n < max;) n += socket.read_some(asio::buffer(unread), failed);
 }
 
-// Answers the requests of a connection until its client ends it, or waits too long.
+// Answers the requests of a connection until the client closes it or a timeout expires.
 void serve(tcp::socket& socket, const detector& model, detector::reference& net) {
   const timeval patience{seconds_of_patience, 0};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
@@ -97,7 +99,7 @@ void serve(tcp::socket& socket, const detector& model, detector::reference& net)
   discard_rest(socket);
 }
 
-// Connections of one thread; what goes wrong with one ends that one.
+// Accept loop of one thread; an error ends only the connection in which it occurs.
 void work(tcp::acceptor& acceptor, const detector& model) {
   detector::reference net(model);
   for (;;) {
@@ -110,7 +112,7 @@ void work(tcp::acceptor& acceptor, const detector& model) {
   }
 }
 
-// A number of an option within its bounds.
+// Value of an option, checked to be an integer from `least` to `max`.
 int number_of(std::string_view option, const char* text, int least, int max) {
   char* end = nullptr;
   const long n = text ? std::strtol(text, &end, 10) : -1;
@@ -142,7 +144,7 @@ int run(int count, char** arguments) {
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM), sigaddset(&ends, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // of the threads, too
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // the threads inherit the mask
   std::signal(SIGPIPE, SIG_IGN);
   asio::io_context io;
   tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)});
@@ -152,7 +154,7 @@ int run(int count, char** arguments) {
   std::fflush(stdout);
   int got = 0;
   ::sigwait(&ends, &got);
-  std::_Exit(0);  // with the threads, which hold nothing that outlives the process
+  std::_Exit(0);  // ends the threads too; they own nothing that outlives the process
 }
 
 }  // namespace

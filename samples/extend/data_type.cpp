@@ -1,9 +1,9 @@
-// A new data type: three aliases, a shape, and how its elements are read. It is an operand like a tensor.
+// A new data type: three aliases, a shape, and access to its elements. It can be used as an operand, like a tensor.
 #include <iostream>
 import lamina;
 
 // ---- the extension
-/// A square matrix with one number on its diagonal: two numbers, however large it is.
+/// A square matrix with one value on its whole diagonal and zeros elsewhere; stores two numbers, whatever its size.
 struct diagonal : lamina::operand_base {
   using evaluation_mode = lamina::lazy;
   using element_type = float;

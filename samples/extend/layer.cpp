@@ -1,10 +1,10 @@
-// A new layer: a class with `forward`, which asks its scope for parameters and for policies.
+// A new layer: a class with `forward`, which requests parameters and policies from its scope.
 #include <iostream>
 import lamina;
 using namespace lamina;
 
 // ---- the extension
-/// Scales each feature by a learned factor, then passes it through x sigmoid(x).
+/// Scales each feature by a learned factor, then applies x sigmoid(x).
 struct gate {
   std::int64_t features = 0;
   constexpr void check(view<const tensor_type> x, message_text& why) const {

@@ -1,4 +1,4 @@
-// A new operation: a kernel in plain C++, a rule over types, a gradient made of operations.
+// A new operation: a kernel in plain C++, a type rule, and a gradient composed of operations.
 #include <cmath>
 #include <iostream>
 #include <string_view>

@@ -1,4 +1,4 @@
-// A new optimizer: the new value of a parameter from the old one and its gradient, written with operations.
+// A new optimizer: computes the new value of a parameter from its old value and its gradient, with operations.
 #include <iostream>
 import lamina;
 using namespace lamina;
@@ -19,7 +19,7 @@ struct lion {
 inline constexpr auto net = sequential(nn::flatten{}, nn::linear{.in_features = 16, .out_features = 2});
 
 int main() {
-  // Images whose class is whether their upper half is bright.
+  // Images of two classes: upper half bright or not.
   tensor<std::uint8_t, extents<dyn, dyn, dyn, dyn>> pixels(64, 1, 4, 4);
   vector<std::int64_t> classes(64);
   for (std::int64_t i = 0; i < 64; ++i) {

@@ -1,4 +1,4 @@
-// A new policy: a struct with a default. Layers ask for it; a model sets it, for all or for a sublayer.
+// A new policy: a struct with a default value. Layers read it; a model sets it for all layers or for one sublayer.
 #include <iostream>
 import lamina;
 using namespace lamina;

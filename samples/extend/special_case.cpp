@@ -1,15 +1,15 @@
-// New special cases of an operation of the library: one asked when a plan is made, one decided by types.
+// Two new special cases of a library operation: one applied when a plan is made, one selected by type at compile time.
 #include <iostream>
 import lamina;
 using namespace lamina;
 
 // ---- the extension
-/// sqrt(x * x) is |x|, also where x * x overflows.
+/// sqrt(x * x) is |x|, also if x * x overflows.
 ir::value root_of_square(const special_call& c) {
   ir::value x = c.through(0, "square");
   return x.empty() ? ir::value() : ir::value(abs(x));
 }
-// The same for typed expressions, at compile time.
+// The same rule for typed expressions, applied at compile time.
 template <class A, class B, class X> struct lamina::typed_case<expression<op::sqrt, A, expression<op::square, B, X>>> {
   static auto rewrite(const auto& e) { return abs(e.operands.template get<0>().operands.template get<0>()); }
 };
@@ -17,16 +17,16 @@ template <class A, class B, class X> struct lamina::typed_case<expression<op::sq
 
 int main() {
   vector<float> x{-3e30f, 4};
-  auto y = sqrt(square(x));  // typed expressions: abs(x) by now
+  auto y = sqrt(square(x));  // typed expressions: already rewritten to abs(x)
   std::cout << evaluate(y) << "\n";
 
-  dynamic<float, 1> behind = square(x);  // the types do not tell, so the plan is asked
+  dynamic<float, 1> behind = square(x);  // the type hides the expression, so the case applies to the plan
   context where(1, target_isa());
   std::cout << evaluate(sqrt(behind), where);
   add_case(where, {"sqrt", &root_of_square});
   std::cout << " " << evaluate(sqrt(behind), where) << "\n";
 
-  ir::program p;  // values of a program, with options of their own
+  ir::program p;  // values of a program; the case is an option of its plan
   p.output("y", ir::value(sqrt(square(p.input("x", {dtype::float32, {2}})))));
   const shape extents[] = {{2}};
   std::cout << make_plan(p, extents, target_isa())->lines()[0].what << ", "

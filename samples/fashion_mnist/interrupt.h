@@ -1,8 +1,8 @@
-// Ctrl-C as a wish to stop: the program looks at it between two batches.
+// Ctrl-C as a stop request, which the program checks between two batches.
 #pragma once
 #include <csignal>
 
-/// While it lives, the first SIGINT is only noted; a second one ends the program as ever.
+/// During its lifetime the first SIGINT only sets a flag; a second one terminates the program as usual.
 class interrupt_guard {
  public:
   interrupt_guard();

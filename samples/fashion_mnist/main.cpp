@@ -1,4 +1,4 @@
-// Trains LeNet on Fashion-MNIST, saves it, opens the file again, and serves it with one and with two workers.
+// Trains LeNet on Fashion-MNIST, saves it, loads the file, and serves it with one and with two workers.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,7 +33,7 @@ struct stopwatch {
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
 
-// Trains until the epochs are over or somebody presses Ctrl-C.
+// Trains until all epochs are done or the user presses Ctrl-C.
 training_report learn(lenet_model& net, const image_dataset& train, const image_dataset& test, const options& o,
                       const std::string& checkpoint) {
   interrupt_guard interrupt;
@@ -55,7 +55,7 @@ struct served {
   double images_per_s = 0;
 };
 
-// Classifies a data set: every worker has a reference model of its own and takes its share of the images.
+// Classifies a data set: each worker has its own reference model and takes its share of the images.
 served serve(const lenet_factory& factory, const image_dataset& data, int workers) {
   served all{std::vector<std::int64_t>(static_cast<std::size_t>(data.size()))};
   const stopwatch watch;
@@ -72,8 +72,8 @@ served serve(const lenet_factory& factory, const image_dataset& data, int worker
   return all;
 }
 
-// One worker, two workers and the probe take turns, so that whatever else the machine does disturbs all of them alike;
-// the best of three turns counts.
+// Interleaves one worker, two workers and the probe, so that other load on the machine affects all three alike; keeps
+// the best of three rounds.
 served measure(const lenet_factory& factory, const image_dataset& data, run_figures& figures) {
   served last;
   for (int turn = 0; turn < 3; ++turn)
@@ -88,13 +88,13 @@ served measure(const lenet_factory& factory, const image_dataset& data, run_figu
   return last;
 }
 
-// Loss and accuracy by epoch.
+// Plot of loss and accuracy per epoch.
 std::string curve_of(const training_report& training, const options& o) {
   message_text words;
   words << "Adam, one cycle with a peak of " << o.lr << ", batches of " << o.batch << ", seed " << o.seed;
   return learning_curve(training, "LeNet on Fashion-MNIST", words.view(), "Loss (cross entropy)");
 }
-// The worst mistakes.
+// Sheet of the worst mistakes.
 std::string sheet_of(lenet_model& net, const image_dataset& test) {
   const auto wrong = wrong_predictions(net, test);
   const std::size_t shown = std::min<std::size_t>(wrong.size(), 40);
@@ -120,7 +120,7 @@ int run(const options& o) {
        test = datasets::fashion_mnist(data_split::test, o.data);
   lenet_model net({.seed = o.seed, .threads = o.threads});
   auto training = learn(net, train, test, o, checkpoint);
-  remove_results({curve, sheet, report});  // of an earlier run, whose weights go now
+  remove_results({curve, sheet, report});  // of an earlier run, whose weights are overwritten now
   save(net, weights);
   if (training.stopped) {
     std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
@@ -144,7 +144,7 @@ int run(const options& o) {
   write_text(sheet, sheet_of(net, test));
   figures.seconds = watch.seconds();
   write_text(report, json(figures));
-  std::filesystem::remove(checkpoint);  // until now --resume could finish the run
+  std::filesystem::remove(checkpoint);  // kept up to here so that --resume can finish the run
   std::cout << table(figures, test.class_names()) << "\nwritten to " << o.out
             << ": lenet.safetensors learning_curve.svg mistakes.svg report.json\n";
   return 0;

@@ -1,4 +1,4 @@
-// What can be chosen on the command line.
+// Command-line options.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,5 +12,5 @@ struct options {
   bool resume = false;
 };
 
-/// Reads the command line. `--help` ends the program with 0, a mistake with 2 and one line on stderr.
+/// Parses the command line. `--help` exits with status 0; an error exits with status 2 and one line on stderr.
 options parse_options(int argc, char** argv);

@@ -1,12 +1,12 @@
-// The directory of the results.
+// The output directory.
 #pragma once
 #include <string>
 #include <vector>
 
-/// Makes the directory and sees that the files can be written into it, before hours of work are lost.
-/// Throws std::runtime_error with one line.
+/// Creates the directory and checks that the files can be written there, before hours of work could be lost.
+/// Throws std::runtime_error with a one-line message.
 void prepare_output(const std::string& directory, const std::vector<std::string>& files);
 
-/// Takes away the regular files among `files`, through links, so that new results never lie among those of an earlier run.
-/// Throws std::runtime_error with one line.
+/// Deletes the regular files among `files`, following links, so that results of two runs never mix.
+/// Throws std::runtime_error with a one-line message.
 void remove_results(const std::vector<std::string>& files);

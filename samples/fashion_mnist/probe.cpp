@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr int lanes = 96;  // twelve registers of AVX2, six of AVX-512: enough chains to keep the units busy
+constexpr int lanes = 96;  // 12 AVX2 or 6 AVX-512 registers: enough independent chains to saturate the FMA units
 constexpr int rounds = 20000;
 
 WIDEST_VECTORS void multiply_add(float* sums, float a, float b) {
@@ -26,7 +26,7 @@ WIDEST_VECTORS void multiply_add(float* sums, float a, float b) {
   for (int i = 0; i < lanes; ++i) sums[i] = x[i];
 }
 
-// Whatever the compiler may think, the result is needed.
+// Keeps the compiler from discarding the computation: the result goes to a volatile.
 float consume(const float* sums) {
   static volatile float sink = 0;
   sink = sums[0];

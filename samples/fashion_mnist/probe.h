@@ -1,5 +1,5 @@
-// What the cores can do at most, so that served images can be held against it.
+// Peak arithmetic rate of the cores, a reference for the rate of served images.
 #pragma once
 
-/// Fused multiply-adds per second, in 1e9, of as many threads as `workers` says, each busy for about 0.1 s.
+/// Fused multiply-adds per second, in 1e9, of `workers` threads together; each runs for about 0.1 s.
 double fma_rate(int workers);

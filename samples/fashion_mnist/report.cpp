@@ -28,7 +28,7 @@ std::vector<confusion> max_confused(const std::vector<std::int64_t>& label, cons
 namespace {
 
 std::string fixed(double x, int digits) { return lamina::decimals_of(x, digits); }
-// 1234567 as 1,234,567.
+// Formats 1234567 as 1,234,567.
 std::string grouped(double x) {
   std::string s = fixed(x, 0);
   for (auto at = static_cast<std::ptrdiff_t>(s.size()) - 3; at > (s[0] == '-' ? 1 : 0); at -= 3)

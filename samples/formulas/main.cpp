@@ -1,4 +1,4 @@
-// Formulas: tensors, lazy expressions, gradients, and many results in one go.
+// Formulas: tensors, lazy expressions, gradients, and several results from one evaluation.
 #include <iostream>
 #include <span>
 #include <vector>
@@ -9,19 +9,19 @@ using namespace lamina;
 void tensors() {
   std::cout << "-- tensors\n";
   matrix<float> a(4, 5);                       // both extents known at run time; zeros
-  tensor<float, extents<dyn, 784>> x(32);      // one known at compile time
-  tensor<float, extents<"N", 784>> named = x;  // the same memory, with a name for the other
+  tensor<float, extents<dyn, 784>> x(32);      // one extent known at compile time
+  tensor<float, extents<"N", 784>> named = x;  // same memory; the other extent has a name
   matrix<float> m{{1, 2}, {3, 4}};             // from nested lists
   std::cout << a.shape().string() << " " << x.shape().string() << " " << named.shape().string() << "\n" << m << "\n";
 
-  auto copy = m;  // shares memory, and so neither can be written
+  auto copy = m;  // shares memory, so neither can be written
   try {
     copy.writable(0, 0) = 9;
   } catch (const state_error& e) { std::cout << e.what() << "\n"; }
   copy.detach().writable(0, 0) = 9;
   std::cout << copy << " " << m[1] << "\n";
 
-  std::vector<float> mine{1, 2, 3, 4, 5, 6};  // the caller's memory, looked at
+  std::vector<float> mine{1, 2, 3, 4, 5, 6};  // borrowed: a view of the caller's memory
   std::cout << borrow(std::span(mine), {2, 3}) << "\n";
 }
 
@@ -32,13 +32,13 @@ void expressions() {
   auto r = evaluate(y);            // matrix<float>
   std::cout << r << "\n";
 
-  auto z = zeros<float>(2, 2);  // no storage until it is needed
+  auto z = zeros<float>(2, 2);  // lazy: no storage until needed
   auto c = filled(3.f, 2, 2);
   std::cout << evaluate(a + z * c) << " " << evaluate(one_hot(5, 3, 0.5f)) << "\n";
 
   tensor<float, extents<dyn, 784>> x(32);
   auto w = matmul(x, zeros<float, extents<784, 10>>());
-  static_assert(decltype(w)::pattern == shape{dyn, 10});  // its type says [?x10]
+  static_assert(decltype(w)::pattern == shape{dyn, 10});  // static shape [?x10]
   std::cout << w.shape().string() << "\n";
 
   std::cout << evaluate(reduce_sum(a)) << " " << evaluate(reduce_mean<axes(0)>(a)) << " " << evaluate(argmax(a)) << " "
@@ -52,10 +52,10 @@ void expressions() {
 
 void functions() {
   std::cout << "-- functions\n";
-  auto f = formula([](auto x, auto w) { return relu(matmul(x, w)); });  // traced once per types
+  auto f = formula([](auto x, auto w) { return relu(matmul(x, w)); });  // traced once per set of operand types
   matrix<float> x{{1, -2}, {3, 4}}, w{{1, 0}, {2, 1}}, out(2, 2);
   std::cout << f(x, w) << "\n";
-  f(x, w, out);  // into a tensor that is there
+  f(x, w, out);  // writes into an existing tensor
   std::cout << out << "\n";
 }
 

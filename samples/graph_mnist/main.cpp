@@ -1,5 +1,5 @@
-// A net like that of Caffe2's MNIST tutorial, put together by layer functions: a model with its parameters, the net that
-// fills them, updates, and the predictor that is taken out of it. It learns pictures of clothing.
+// The net of Caffe2's MNIST tutorial, built with layer functions: a model with its parameters, the net that initializes
+// them, the updates, and the predictor extracted from it. It learns to classify pictures of clothing.
 //
 //   graph_mnist [steps]
 #include <algorithm>
@@ -23,7 +23,7 @@ ir::value scores_of(const ir::value& images) {
   return graph::fc(h, 10, {.name = "pred"});
 }
 
-// Feeds images [first, first + count) of a set, round and round.
+// Feeds images [first, first + count) of a set, wrapping around at its end.
 void feed(graph::workspace& ws, const image_dataset& set, std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> which(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) which[static_cast<std::size_t>(i)] = (first + i) % set.size();

@@ -1,5 +1,5 @@
-// A text model by name: an embedding, a long short-term memory and a layer of scores learn one sentence by heart; the
-// predictor then writes it, character by character.
+// A text model as a named net: an embedding, an LSTM and a linear layer memorize one sentence; the predictor then
+// generates it character by character.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@ constexpr std::int64_t length = 24, sequences = 8;
 
 std::int64_t number_of(char c) { return static_cast<std::int64_t>(letters.find(c)); }
 
-// Sequences that begin anywhere in the sentence, [length, sequences], and what follows each of their characters.
+// Feeds [length, sequences] characters that start anywhere in the sentence; each target is the following character.
 void feed(graph::workspace& ws, std::int64_t step) {
   matrix<std::int64_t> now(length, sequences), next(length, sequences);
   for (std::int64_t s = 0; s < sequences; ++s)

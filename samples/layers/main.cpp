@@ -1,5 +1,5 @@
-// Layers by hand: operands and gradients by the names of ports, policies that steer them, parameters and their gradients
-// by name. Passes only build expressions; nothing is computed before it is evaluated.
+// Layers used directly: operands and gradients by port name, policies that configure layers, parameters and their
+// gradients by name. Forward and backward passes only build expressions; `evaluate` computes them.
 #include <iostream>
 #include <string_view>
 import lamina;
@@ -19,7 +19,7 @@ void sums() {
   auto out = layer.forward(dict("lhs"_key = a, "rhs"_key = b));  // lazy
   std::cout << layer.waiting() << " forward result waits for its backward pass\n";
   auto grad = layer.backward(dict("output"_key = g));
-  layer.assert_neutral();  // none is left
+  layer.assert_neutral();  // no result waits for its backward pass
   std::cout << evaluate(out["output"_key]) << "\n" << evaluate(grad["lhs"_key] + grad["rhs"_key]) << "\n";
 
   try {
@@ -63,7 +63,7 @@ void parameters() {
   for (std::size_t i = 0; i < saved.size(); ++i)
     std::cout << "saved " << saved[i].name() << " " << saved[i].shape().string() << "\n";
 
-  infer_layer<constant_layer<scores>> served("net");  // stores nothing but the parameters
+  infer_layer<constant_layer<scores>> served("net");  // stores only the parameters
   served.load_weights(saved);
   std::cout << evaluate(served.forward(dict("x"_key = x))["score"_key] - out["score"_key]) << "\n";
 }

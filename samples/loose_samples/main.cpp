@@ -1,5 +1,5 @@
-// Loose samples: each has its own length and is passed through the net by itself; their losses are gathered one by one
-// and computed in one run. No batch dimension, no padding, no masks.
+// Per-sample evaluation: each sample has its own length and passes through the net alone. The losses are collected one
+// by one and computed in one run. No batch axis, no padding, no masks.
 #include <cstdio>
 #include <vector>
 import lamina;
@@ -9,7 +9,7 @@ using namespace lamina;
 struct sample {
   matrix<float> x, t;  // [length, 2] and [length, 1]
 };
-// Sequences of 1 to 5 points (u, v), each with 2 u - v + 0.5.
+// Sequences of 1 to 5 points (u, v); the target of each point is 2 u - v + 0.5.
 std::vector<sample> some_samples() {
   std::vector<sample> all;
   unsigned seed = 1;
@@ -44,12 +44,12 @@ int main() {
       net.backward(dict("output"_key = (y - t) * (2.f / static_cast<float>(x.shape().at(0)))));
     }
     collect_gradients(net, gradients);
-    plan.run();  // all losses; common parts once
+    plan.run();  // computes all losses, common subexpressions once
     double sum = 0;
     for (auto& l : losses) sum += static_cast<double>(item(l.value()));
     if (round % 20 == 0) std::printf("round %2d: mean loss %.4f\n", round, sum / static_cast<double>(samples.size()));
 
-    gradients.each([&](parameter& p, const any_tensor& g) {  // the sums over all samples, computed in one run
+    gradients.each([&](parameter& p, const any_tensor& g) {  // gradients summed over all samples, computed in one run
       auto* w = reinterpret_cast<float*>(p.mutable_data());
       const auto step = g.elements<float>();
       for (std::size_t i = 0; i < step.size(); ++i) w[i] -= 0.3f / static_cast<float>(samples.size()) * step[i];

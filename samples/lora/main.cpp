@@ -1,5 +1,5 @@
-// Low-rank adapters: a net that sorts the points of three spirals is taken from its file and learns spirals that turn the other
-// way, by two thin factors beside each matrix. The matrices themselves keep every bit.
+// Low-rank adapters (LoRA): a net that classifies the points of three spirals is loaded from its file and learns
+// spirals that turn the other way, with two thin factors for each weight matrix. The matrices themselves do not change.
 //
 //   lora [FOLDER]      writes spirals.json and .safetensors, the net, and adapters.safetensors
 #include <array>
@@ -21,7 +21,7 @@ constexpr auto net = sequential(sublayer<"fc1">(nn::linear{.in_features = 2, .ou
                                 sublayer<"fc2">(nn::linear{.in_features = 64, .out_features = 64}), nn::tanh{},
                                 sublayer<"head">(nn::linear{.in_features = 64, .out_features = 3}));
 
-// Points of three arms, which turn to the left or to the right: each with the number of its arm.
+// Points of three spiral arms that turn left or right (`turn`); the label is the number of the arm.
 struct spirals {
   std::int64_t count, seed;
   float turn;
@@ -37,7 +37,7 @@ struct spirals {
 template <class Net> double accuracy(Net& of, const spirals& data) {
   return evaluate(of, data, metric::accuracy{})[0].value;
 }
-// Whether all parameters of a file have the bits that they have in a net.
+// Whether all parameters of the file are bit-identical to those of the net.
 bool kept(const saved_net& file, const parameter_store& now) {
   bool same = true;
   for (const parameter& p : file.states)
@@ -65,9 +65,9 @@ int main(int argc, char** argv) try {
   save_lora(tuned, adapters);
   const bool same = kept(load_net(file), tuned.parameters());
 
-  auto served = core_of(load_net(file));  // the net and its adapters, as another program has them
+  auto served = core_of(load_net(file));  // load net and adapters as another program would
   load_lora(served, adapters);
-  merge_lora(served);  // from here on it costs what the net did
+  merge_lora(served);  // from here on inference costs the same as without adapters
   const double merged = accuracy(served, right_test);
   std::printf("spirals that turn the other way: %.1f %% right before, %.1f %% with adapters, %.1f %% merged\n",
               100 * before, 100 * after, 100 * merged);

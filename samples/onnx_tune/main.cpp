@@ -1,10 +1,10 @@
-// Trains a classifier from an ONNX file for other pictures than it was made for: its convolutions stay as they are, its dense layers
-// learn, and the result is an ONNX file again.
+// Fine-tunes a classifier from an ONNX file on new pictures: the convolutions are frozen, the dense layers learn, and
+// the result is an ONNX file again.
 //
 //   onnx_tune OUT.onnx [MODEL.onnx]
 //
-// MODEL takes pictures of 28 x 28 and gives logits of ten classes. Without one the program makes it: a LeNet that has learned
-// Fashion-MNIST. The other pictures are the negatives.
+// MODEL maps 28 x 28 pictures to logits of ten classes. Without MODEL the program first trains one, a LeNet on
+// Fashion-MNIST. The new pictures are the negatives of these images.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +29,7 @@ constexpr auto lenet =
                sublayer<"fc1">(nn::linear{.in_features = 400, .out_features = 64}), nn::relu{},
                sublayer<"fc2">(nn::linear{.in_features = 64, .out_features = 10}));
 
-/// The first pictures of a set, or their negatives.
+/// The first `count` pictures of a set, or their negatives.
 image_dataset part_of(const image_dataset& all, std::int64_t count, bool negative) {
   image_dataset::images_type images(count, 1, 28, 28);
   vector<std::int64_t> labels(count);
@@ -52,7 +52,7 @@ void make_model(const std::string& file, const image_dataset& pictures) {
   for (const auto& f : {files.structure, files.weights}) std::filesystem::remove(f);
 }
 
-/// Whether the parameters that stay have the bits that they have in the file.
+/// Whether the frozen parameters are bit-identical to those in the file.
 bool kept(const saved_net& before, const auto& states) {
   for (const auto& p : before.states)
     if (p.name().starts_with("conv")) {
@@ -85,7 +85,7 @@ int tune(const std::string& out, std::string from) {
   const auto files = files_of_net(beside);
   for (const auto& f : {files.structure, files.weights}) std::filesystem::remove(f);
 
-  auto again = core_of(onnx::load(out));  // what others read
+  auto again = core_of(onnx::load(out));  // reload the file as another program would
   const double read = evaluate(again, test, loss::cross_entropy{}).accuracy;
   const bool same = kept(onnx::load(from), core.parameters());
   std::printf("%zu parameters learned; of the negatives %.1f %% were right before, %.1f %% after, %.1f %% from %s\n",

@@ -1,5 +1,5 @@
-// One training on several processes: each computes a part of every batch, and all have the same weights, bit for bit the same as
-// one process.
+// Data-parallel training on several processes: each computes a part of every batch. All have the same weights,
+// bit-identical to training in one process.
 //
 //   mpirun -n 2 replicas [WEIGHTS] [--examples N] [--epochs N] [--batch N]
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr auto lenet = sequential(
     nn::max_pool2d{}, nn::flatten{}, sublayer<"full">(nn::linear{.in_features = 400, .out_features = 120}), nn::tanh{},
     sublayer<"head">(nn::linear{.in_features = 120, .out_features = 10}));
 
-// The first images of a data set.
+// The first `count` images of a data set.
 image_dataset first(const image_dataset& all, std::int64_t count) {
   const auto& bytes = all.bytes();
   image_dataset::images_type images(count, 1, 28, 28);

@@ -1,6 +1,7 @@
-// Finds circles and boxes in noisy pictures, pixel by pixel, by a small U-Net (Ronneberger, Fischer, Brox, 2015).
+// Semantic segmentation: a small U-Net (Ronneberger, Fischer, Brox, 2015) labels each pixel of noisy pictures as
+// background, circle or box.
 //
-//   segmentation [FILE.ppm]      eight pictures, each beside what is in it and what was found: circles red, boxes blue
+//   segmentation [FILE.ppm]      writes eight pictures with their true and predicted labels: circles red, boxes blue
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t side = 32, kinds = 3;  // background, circle, box
 
-// A body whose result comes as further channels beside its input.
+// Skip connection: concatenates the input and the result of the body along the channels.
 template <Layer Body> struct beside {
   Body body;
   constexpr auto forward(auto& s, const auto& x) const { return concat<1>(x, s("body", body, x)); }
@@ -23,7 +24,7 @@ constexpr auto block(std::int64_t in, std::int64_t out) {
   return sequential(nn::conv2d{.in_channels = in, .out_channels = out, .padding = 1, .bias = false},
                     nn::batch_norm2d{.num_features = out}, nn::relu{});
 }
-// Through the body at half of width and height.
+// Downsamples to half the width and height, runs the body, upsamples; with a skip connection.
 constexpr auto below(std::int64_t channels, auto body) {
   return beside{sequential(
       nn::max_pool2d{}, block(channels, 2 * channels), body,
@@ -33,7 +34,7 @@ constexpr auto unet =
     sequential(block(1, 8), below(8, sequential(below(16, block(32, 32)), block(32, 16))), block(16, 8),
                nn::conv2d{.in_channels = 8, .out_channels = kinds, .kernel_size = 1}, nn::permute{{0, 2, 3, 1}});
 
-// Three shapes of any brightness in noise, and the kind of each pixel.
+// Pictures of three shapes of random brightness in noise, and the class of each pixel.
 struct drawings {
   std::int64_t count, seed;
   std::int64_t size() const { return count; }

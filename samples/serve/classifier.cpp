@@ -16,7 +16,7 @@ using namespace lamina;
 
 namespace {
 
-// The net of samples/fashion_mnist, and probabilities behind it: a layer without parameters changes no name in the file.
+// The net of samples/fashion_mnist, then softmax: it has no parameters, so the names in the file still match.
 constexpr auto lenet = sequential(
     nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
     nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 5}, nn::relu{},
@@ -29,7 +29,7 @@ using net_type = factory_type::model_type;
 using queue_type = batching_queue<factory_type::traits>;
 using sample = tensor<float, extents<1, image_side, image_side>>;
 
-// As samples/fashion_mnist trains.
+// Pixels scaled as in the training of samples/fashion_mnist.
 sample brightness(const image_bytes& image) {
   sample x;
   auto to = x.writable();
@@ -37,7 +37,7 @@ sample brightness(const image_bytes& image) {
   return x;
 }
 
-// Saved parameters, all of them finite: with others every answer would be no number.
+// Loads saved parameters; throws if one is not finite, because then each prediction would be NaN.
 net_type read_weights(const std::string& path) {
   net_type net;
   load(net, path);
@@ -73,7 +73,7 @@ classifier::~classifier() = default;
 
 namespace {
 
-// The error that is being handled, as a verdict.
+// Converts the current exception to a verdict.
 prediction failure_of_now() {
   try {
     throw;

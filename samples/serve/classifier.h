@@ -1,4 +1,4 @@
-// LeNet over a saved file, behind a queue that forms batches.
+// LeNet with saved weights, behind a queue that forms batches.
 #pragma once
 #include <array>
 #include <chrono>
@@ -18,41 +18,41 @@ struct classifier_options {
   int batch = 32;
   std::chrono::microseconds delay{200};
   int capacity = 1024;
-  std::chrono::milliseconds patience{1000};  // after which an answer is of no use
+  std::chrono::milliseconds patience{1000};  // requests that wait longer expire
 };
 
-/// What became of an image.
+/// Outcome of a request.
 enum class verdict { classified, full, late, stopping, no_memory, failed };
 struct prediction {
   verdict what = verdict::failed;
   std::size_t label = 0;
   std::array<float, class_count> probabilities{};
-  std::string reason{};  // where it failed
+  std::string reason{};  // error message if `what` is `failed`
 };
 
-/// An image that was accepted.
+/// An accepted request.
 class classification {
  public:
   virtual ~classification() = default;
-  /// Whether the answer is there. It is when the time for it has passed and no worker has begun: then it is `late`.
+  /// Whether the prediction is ready. Also true if the deadline passed before a worker began: the verdict is `late`.
   virtual bool ready() = 0;
-  /// The answer, once. Errors: none besides std::bad_alloc.
+  /// The prediction; call once. Errors: only std::bad_alloc.
   virtual prediction take() = 0;
 };
 
 class classifier {
  public:
-  /// Opens the weights and starts the workers. Throws std::exception, with the reason in words.
+  /// Loads the weights and starts the workers. Throws std::exception whose message gives the reason.
   explicit classifier(const classifier_options& o);
   ~classifier();
-  /// Accepts an image; from any thread, and without waiting. `done` is called once when the answer is ready, by a worker or
-  /// at once; it throws nothing and returns soon. Null where the image is refused: `why` says as what.
+  /// Submits an image without blocking; callable from any thread. `done` is called once when the prediction is ready,
+  /// by a worker or within this call; it must not throw or block. Null if the image is refused: `why` has the verdict.
   std::unique_ptr<classification> begin(const image_bytes& image, std::function<void()> done, prediction& why);
-  /// Reads the weights again while images are classified. False: they stay as they are, and `said` says why.
+  /// Reloads the weights while images are classified. False on failure: the weights stay and `said` has the reason.
   bool reload(std::string& said);
-  /// Ends the workers; images that wait are answered as `stopping`.
+  /// Stops the workers; waiting images get the verdict `stopping`.
   void stop();
-  /// Figures in the text form of Prometheus.
+  /// Metrics in Prometheus text format.
   std::string metrics() const;
 
  private:
@@ -60,5 +60,5 @@ class classifier {
   std::unique_ptr<implementation> impl_;
 };
 
-/// Writes a net that nobody has trained, for a first try.
+/// Saves an untrained net, for a first try.
 void write_untrained(const std::string& path, std::int64_t seed);

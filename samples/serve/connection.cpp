@@ -63,7 +63,7 @@ void connection::look(clock::time_point now) {
     respond(answer_of({.what = verdict::late}), last_);
   } else if (stage_ == stage::receiving) {
     ++state_.timed_out;
-    late_ = true;  // the reading ends with an error, and that with an answer
+    late_ = true;  // the canceled read fails, and its handler sends the 408 response
     until_ = now + time_to_drain;
     error ignored;
     socket_.cancel(ignored);
@@ -76,14 +76,14 @@ void connection::look(clock::time_point now) {
 // ---- a request ------------------------------------------------------------------------------------------------------
 
 void connection::await_request() {
-  if (buffer_.size() != 0) return receive();  // it was sent without waiting for the last answer
+  if (buffer_.size() != 0) return receive();  // pipelined: the client sent it before the last response
   enter(stage::idle, state_.pages.stopping ? state_.options.last_requests : state_.options.idle);
   socket_.async_wait(socket_type::wait_read, [self = shared_from_this()](const error& e) {
     if (!e && self->stage_ == stage::idle) self->receive();
   });
 }
 
-// The time is that of the whole request, however many pieces it comes in.
+// The timeout covers the whole request, not each read.
 void connection::receive() {
   parser_.emplace();
   parser_->header_limit(max_header_bytes);
@@ -94,7 +94,7 @@ void connection::receive() {
                           [self = shared_from_this()](const error& e, std::size_t) { self->on_head(e); });
 }
 
-// Answers what is no request, or ends the connection where nobody waits for an answer.
+// Sends an error response to an invalid request, or closes the connection if no response is possible or expected.
 bool connection::unreadable(const error& e) {
   if (!e) return false;
   if (stage_ == stage::closed) return true;
@@ -124,7 +124,7 @@ void connection::read_body() {
   });
 }
 
-// ---- its answer -----------------------------------------------------------------------------------------------------
+// ---- response -------------------------------------------------------------------------------------------------------
 
 void connection::on_request() {
   last_ = !parser_->keep_alive();
@@ -136,7 +136,7 @@ void connection::on_request() {
 }
 
 void connection::classify(const image_bytes& image) {
-  // Those that wait for the net cannot give way to others, so there are always some that can.
+  // Connections that wait for the net cannot be evicted; this limit keeps some that can.
   if (state_.computing >= state_.options.connections) return respond(answer_of({.what = verdict::full}), last_);
   prediction refused;
   ticket_ = std::make_shared<ticket>(ticket{.of = this});
@@ -150,7 +150,7 @@ void connection::classify(const image_bytes& image) {
   enter(stage::computing, state_.options.compute);
 }
 
-// From here on the answer finds nobody who waits for it.
+// Detaches from the pending prediction; its result will be dropped.
 void connection::forget_answer() {
   if (ticket_) ticket_->of = nullptr;
   ticket_.reset();
@@ -181,7 +181,7 @@ void connection::respond(const reply& r, bool last) {
   });
 }
 
-// What a client still sends is read for a moment: to close before it would take the answer from the client.
+// Reads and discards further input for a moment: closing with unread input would make the client lose the response.
 void connection::shut() {
   error failed;
   socket_.shutdown(socket_type::shutdown_send, failed);

@@ -1,5 +1,5 @@
-// One connection: it reads a request, has it answered, writes the answer, and begins again. It costs a socket and what
-// it has read, and no thread; all of it runs in the thread of the server.
+// One connection: reads a request, gets its response, writes it, and repeats. It takes a socket and a read buffer but
+// no thread; all its code runs in the server thread.
 #pragma once
 #include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,14 +23,14 @@
 
 using socket_type = boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 
-/// What the connections of a server share.
+/// State shared by all connections of a server.
 struct connections_state {
   classifier& net;
   const http_options options;
   server_state pages{};
   wake_list wake{};
   std::list<connection*> all{};
-  int open = 0, computing = 0;  // connections that are not closed; that wait for the net
+  int open = 0, computing = 0;  // connections that are not closed; those that wait for the net
   std::int64_t accepted = 0, given_way = 0, timed_out = 0, answered = 0;
   std::array<std::int64_t, 600> by_status{};
   std::array<char, 65536> discarded{};
@@ -47,14 +47,14 @@ class connection : public std::enable_shared_from_this<connection> {
 
   /// Waits for the first byte of the next request.
   void await_request();
-  /// Acts where the time for what it does is over.
+  /// Handles the timeout of the current stage if it has expired.
   void look(clock::time_point now);
-  /// Takes the answer that it waits for.
+  /// Takes the pending prediction and sends the response.
   void answer_is_ready();
-  /// Shortens the time that it may stay without a request.
+  /// Shortens the idle timeout.
   void hurry(clock::time_point until);
   void close();
-  /// Whether it may be closed for a new one, and since when it waits for its client.
+  /// Whether it may be closed in favor of a new connection, and the start of its current stage.
   bool waits_for_client() const { return stage_ != stage::computing && stage_ != stage::closed; }
   clock::time_point since() const { return since_; }
 
@@ -86,5 +86,5 @@ class connection : public std::enable_shared_from_this<connection> {
   std::string out_;
   std::unique_ptr<classification> pending_;
   std::shared_ptr<ticket> ticket_;
-  std::shared_ptr<connection> held_;  // itself, while only the net knows of it
+  std::shared_ptr<connection> held_;  // keeps this alive while only the net refers to it
 };

@@ -29,12 +29,13 @@ namespace {
 using clock_type = connection::clock;
 using executor = asio::io_context::executor_type;
 
-// Sockets beyond those that may wait for the net, so that there is always one to give way; and descriptors for the
-// rest.
+// Connections beyond those that may wait for the net, so that one can always be evicted; and descriptors for other
+// files.
 constexpr int spare_connections = 16, other_descriptors = 64;
 constexpr auto between_looks = 100ms, after_a_failure = 10ms;
 
-// Sets a flag while the handler that holds it lives: one whose memory is missing is destroyed and never called.
+// Sets a flag during the lifetime of the handler that owns it. If memory for a handler runs out, it is destroyed
+// without being called; the flag then becomes false.
 class standing {
  public:
   explicit standing(bool& flag) : flag_(&flag) { flag = true; }
@@ -47,7 +48,7 @@ class standing {
   bool* flag_;
 };
 
-// As many connections as there are descriptors for.
+// Limits the connections to the available file descriptors.
 http_options limited(http_options o) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return o;
@@ -97,7 +98,7 @@ struct http_server::implementation {
     return m.text() + state.net.metrics();
   }
 
-  // What is always waited for, unless memory is missing.
+  // Starts each wait (signals, wake-ups, timer, accept) that is not pending, also after a failed allocation.
   void wait_for_all() {
     if (!listening)
       signals.async_wait([this, stands = standing(listening)](const error_code& e, int signal) {
@@ -117,7 +118,7 @@ struct http_server::implementation {
   void on_accepted(const error_code& e) {
     if (e == asio::error::operation_aborted) return;
     if (!e) return begin(std::move(next));
-    give_way();  // no descriptor is left, or no memory: after a pause
+    give_way();  // out of descriptors or memory: retry after a pause
     accept_after = clock_type::now() + between_looks;
   }
 
@@ -129,7 +130,7 @@ struct http_server::implementation {
     std::make_shared<connection>(state, std::move(socket))->await_request();
   }
 
-  // Closes the connection that has waited longest for its client.
+  // Evicts the connection that has waited longest for its client.
   void give_way() {
     connection* oldest = nullptr;
     for (auto* c : state.all)
@@ -145,14 +146,14 @@ struct http_server::implementation {
       if (!c) continue;
       try {
         c->answer_is_ready();
-      } catch (const std::exception&) {  // this connection is closed with that; others have their answers still
+      } catch (const std::exception&) {  // closes only this connection; the others still get responses
       }
     }
   }
 
   void look() {
     const auto now = clock_type::now();
-    for (auto i = state.all.begin(); i != state.all.end();) (*i++)->look(now);  // which may end with that
+    for (auto i = state.all.begin(); i != state.all.end();) (*i++)->look(now);  // may close and erase the connection
     if (state.pages.stopping && (state.all.empty() || now >= ends)) io.stop();
   }
 
@@ -160,7 +161,7 @@ struct http_server::implementation {
     if (signal == SIGHUP) return on_hangup();
     if (state.pages.stopping) return io.stop();
     std::fputs("serve: stopping\n", stderr);
-    state.pages.stopping = true;  // each answer says from now on that it is the last one
+    state.pages.stopping = true;  // from now on each response has `Connection: close`
     ends = clock_type::now() + state.options.drain;
     for (auto* c : state.all) c->hurry(clock_type::now() + state.options.last_requests);
     try {
@@ -170,7 +171,7 @@ struct http_server::implementation {
     acceptor.close(ignored);
   }
 
-  // Those who have connected already.
+  // Accepts the connections that are already in the backlog.
   void accept_all() {
     error_code e;
     acceptor.non_blocking(true, e);
@@ -196,7 +197,7 @@ int http_server::bind() {
   if (e || found.empty()) return 0;
   const tcp::endpoint at = found.begin()->endpoint();
   all.acceptor.open(at.protocol(), e);
-  // Connections that an earlier server has left do not keep the port; a second server on it is an error.
+  // Old connections of an earlier server do not block the port; a second running server is still an error.
   if (!e) all.acceptor.set_option(tcp::acceptor::reuse_address(true), e);
   if (!e) all.acceptor.bind(at, e);
   if (!e) all.acceptor.listen(asio::socket_base::max_listen_connections, e);
@@ -211,7 +212,7 @@ void http_server::serve() {
     try {
       all.wait_for_all();
       all.io.run_one();
-    } catch (const std::exception& e) {  // of one connection, which is closed with that
+    } catch (const std::exception& e) {  // closes the connection that failed
       std::fprintf(stderr, "serve: a connection was closed: %s\n", e.what());
       std::this_thread::sleep_for(after_a_failure);
     }

@@ -1,4 +1,4 @@
-// The server: a thread that accepts connections, looks at their deadlines, and obeys signals.
+// The server: one thread accepts connections, checks their timeouts and handles signals.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -9,27 +9,27 @@
 
 struct http_options {
   std::string host = "127.0.0.1";
-  int port = 8080;                                // 0: any that is free
-  int connections = 1024;                         // at once; the one that has waited longest for its client gives way
-  std::size_t max_bytes = 65536;                  // of a body
-  std::chrono::milliseconds receive{5000};        // for a request to arrive, from its first byte on
-  std::chrono::milliseconds idle{30000};          // without a request
-  std::chrono::milliseconds compute{1000};        // for the net
-  std::chrono::milliseconds last_requests{2000};  // in which a connection without a request may make its last one
-  std::chrono::milliseconds drain{6000};          // from SIGTERM to the end, whatever clients do
+  int port = 8080;                                // 0: any free port
+  int connections = 1024;                         // at once; beyond that the longest-waiting one is evicted
+  std::size_t max_bytes = 65536;                  // limit of a request body
+  std::chrono::milliseconds receive{5000};        // for a whole request, from its first byte
+  std::chrono::milliseconds idle{30000};          // between requests
+  std::chrono::milliseconds compute{1000};        // for the prediction
+  std::chrono::milliseconds last_requests{2000};  // after SIGTERM: for an idle connection's last request
+  std::chrono::milliseconds drain{6000};          // from SIGTERM to the exit, whatever clients do
 };
 
 class http_server {
  public:
-  /// `on_hangup` is called in the thread of the server when SIGHUP comes; it throws nothing and returns soon.
+  /// `on_hangup` is called in the server thread upon SIGHUP; it must not throw or block.
   http_server(classifier& net, const http_options& o, std::function<void()> on_hangup);
   ~http_server();
-  /// Takes the port; gives its number, or 0 where that is not possible.
+  /// Binds the port; returns its number, or 0 on failure.
   int bind();
-  /// Serves until SIGTERM or SIGINT. Who has connected by then is answered, and each answer says that it is the last
-  /// one of its connection; a client that takes longer than `drain`, or a second signal, is not waited for.
+  /// Serves until SIGTERM or SIGINT. Then clients that are already connected still get responses, each the last one of
+  /// its connection. Returns after `drain` at the latest, or upon a second signal.
   void serve();
-  /// Requests that were answered, whatever the answer was.
+  /// Number of requests answered, with any status.
   long answered() const;
 
  private:

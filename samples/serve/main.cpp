@@ -1,4 +1,4 @@
-// Serves a net for Fashion-MNIST over HTTP: SIGHUP reads its weights again, SIGTERM and Ctrl-C end it.
+// Serves a Fashion-MNIST net over HTTP. SIGHUP reloads its weights; SIGTERM and Ctrl-C stop it.
 #include <CLI/CLI.hpp>
 
 #include <condition_variable>
@@ -59,7 +59,7 @@ arguments parse(int argc, char** argv) {
   return a;
 }
 
-// Reads weights again in a thread of its own, so that a large file holds nobody up.
+// Reloads weights in a separate thread, so that a large file does not block the server.
 class reloader {
  public:
   explicit reloader(classifier& net) : net_(net) {
@@ -118,7 +118,7 @@ int run(const arguments& a) {
     return 0;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  // All threads and descriptors that serving takes are there before a client can connect.
+  // Creates all threads and descriptors before a client can connect.
   classifier net(a.net);
   reloader weights(net);
   http_server http(net, a.http, [&] { weights.ask(); });

@@ -1,4 +1,4 @@
-// The text form of Prometheus.
+// Writer of the Prometheus text format.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,11 +7,11 @@
 
 class metrics_text {
  public:
-  /// One line for each label and its count.
+  /// One line per label and count.
   void counter(const std::string& name, const std::string& help,
                const std::vector<std::pair<std::string, std::int64_t>>& values);
   void gauge(const std::string& name, const std::string& help, std::int64_t value);
-  /// Counts between the bounds, and of those beyond the last; they are added up as Prometheus wants it.
+  /// `counts`: one per bucket, then one beyond the last bound. Written as cumulative counts, as Prometheus expects.
   void histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
                  const std::vector<std::int64_t>& counts, double sum);
   const std::string& text() const { return text_; }

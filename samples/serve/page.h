@@ -1,4 +1,4 @@
-// The page to draw on.
+// HTML page on which a user draws an image.
 #pragma once
 
 inline constexpr const char* page = R"html(<!doctype html>

@@ -14,7 +14,7 @@ bool read_png(const std::string& bytes, unsigned width, unsigned height, std::ve
     why = std::string("no readable PNG: ") + png.message;
     return false;
   }
-  // Before a pixel is read, so that a small file cannot ask for much memory.
+  // Checked before any pixel is decoded, so that a small file cannot cause a large allocation.
   if (png.width != width || png.height != height) {
     why = "the picture is " + std::to_string(png.width) + " x " + std::to_string(png.height) + " pixels, and " +
           std::to_string(width) + " x " + std::to_string(height) + " are expected";

@@ -1,9 +1,10 @@
-// Images as they come over the net.
+// Decoding of uploaded images.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
-/// Reads a PNG of this size as brightness, row by row, transparent pixels as black. False: `why` says what is wrong.
+/// Decodes a PNG of this size to brightness, row by row; transparent pixels become black. False on error: `why` has
+/// the reason.
 bool read_png(const std::string& bytes, unsigned width, unsigned height, std::vector<std::uint8_t>& pixels,
               std::string& why);

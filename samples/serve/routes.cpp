@@ -24,7 +24,8 @@ constexpr const char* kinds = "the content type is to be image/png or applicatio
 
 std::string text_of(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
-// Objects of nlohmann's take memory in their destructors, where its lack ends the program: it quotes, and no more.
+// nlohmann::json is used only to quote strings: destructors of its objects allocate, and a failure there terminates the
+// program.
 std::string quoted(std::string_view s) { return json(s).dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::string spelled(float x) {
@@ -32,7 +33,7 @@ std::string spelled(float x) {
   return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
 }
 
-// The kind of content, without parameters, in small letters.
+// Content type in lowercase, without parameters.
 std::string kind_of(const request_head& head) {
   std::string kind = text_of(head[http::field::content_type]);
   kind.resize(std::min(kind.find_first_of("; \t"), kind.size()));
@@ -74,7 +75,7 @@ std::string bytes_of(const reply& r, bool last, bool head_only) {
   return out;
 }
 
-// Memory for a body is bounded by the length that is said beforehand, and nothing is unpacked.
+// Requires Content-Length, which bounds the memory of a body, and refuses compressed bodies.
 bool refused_unread(const request_head& head, bool chunked, reply& with) {
   const auto verb = head.method();
   const bool has_body = verb != http::verb::get && verb != http::verb::head && verb != http::verb::options;

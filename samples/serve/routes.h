@@ -1,4 +1,4 @@
-// What the server answers to which request.
+// Maps requests to responses.
 #pragma once
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -13,16 +13,16 @@
 using request_head = boost::beast::http::request_header<>;
 using request = boost::beast::http::request<boost::beast::http::string_body>;
 
-/// What the pages say of the server itself.
+/// State of the server that its pages report.
 struct server_state {
   bool stopping = false;
-  std::function<std::string()> metrics;  // in the text form of Prometheus
+  std::function<std::string()> metrics;  // in Prometheus text format
 };
 
-/// Whether a request is refused before its body is read, and with which words.
+/// Whether a request is refused before its body is read; if so, `with` is the response.
 bool refused_unread(const request_head& head, bool chunked, reply& with);
-/// The answer to a request, or the image that it asks about.
+/// The response to a request, or the image to classify.
 std::variant<reply, image_bytes> answer_to(const request& r, const server_state& s);
 reply answer_of(const prediction& p);
-/// The answer to what could not be read as a request.
+/// The response to bytes that are not a valid request.
 reply answer_to_unreadable(const boost::system::error_code& why);

@@ -12,7 +12,7 @@ wake_list::wake_list() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 }
 wake_list::~wake_list() {
   ::close(event_);
-  for (auto t = std::move(first_); t;) t = std::move(t->next);  // one by one: to destroy a chain recurses
+  for (auto t = std::move(first_); t;) t = std::move(t->next);  // one by one: destroying the whole chain would recurse
 }
 
 void wake_list::push(std::shared_ptr<ticket> t) noexcept {
@@ -22,7 +22,7 @@ void wake_list::push(std::shared_ptr<ticket> t) noexcept {
     first_ = std::move(t);
   }
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(event_, &one, sizeof one);  // fails only where it is readable already
+  [[maybe_unused]] const auto written = ::write(event_, &one, sizeof one);  // fails only if already readable
 }
 
 std::shared_ptr<ticket> wake_list::take() noexcept {

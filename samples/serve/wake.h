@@ -1,11 +1,11 @@
-// How workers tell the thread of the connections that an answer is ready: it takes no memory, so it cannot fail.
+// Queue by which workers notify the server thread of finished predictions. It does not allocate, so it cannot fail.
 #pragma once
 #include <memory>
 #include <mutex>
 
 class connection;
 
-/// Stands for a connection that waits for an answer; it forgets the connection where that waits no longer.
+/// Handle to a connection that waits for a prediction; `of` becomes null when the connection stops waiting.
 struct ticket {
   connection* of = nullptr;
   std::shared_ptr<ticket> next{};
@@ -13,16 +13,16 @@ struct ticket {
 
 class wake_list {
  public:
-  /// Throws std::system_error where the system has no more descriptors.
+  /// Throws std::system_error if no file descriptor is available.
   wake_list();
   ~wake_list();
   wake_list(const wake_list&) = delete;
   wake_list& operator=(const wake_list&) = delete;
-  /// From any thread.
+  /// Callable from any thread.
   void push(std::shared_ptr<ticket> t) noexcept;
-  /// All that were pushed, linked by `next`; the descriptor is readable again after the next push.
+  /// Takes all pushed tickets, linked by `next`; the descriptor becomes readable again upon the next push.
   std::shared_ptr<ticket> take() noexcept;
-  /// Readable while there is something to take.
+  /// File descriptor that is readable while the list is not empty.
   int descriptor() const { return event_; }
 
  private:

@@ -1,7 +1,8 @@
-// Tells sounds apart by their spectra: bells, tones and sweeps in WAV files, which it writes first, or files of yours.
+// Classifies sounds by their spectra: bells, tones and sweeps in WAV files that the program writes first, or your own
+// files.
 //
-//   sounds [FOLDER]      FOLDER/<class>/*.wav: up to 8 classes, each sound cut to or filled up to one second;
-//                        `speak.sh FOLDER` makes some of spoken words
+//   sounds [FOLDER]      FOLDER/<class>/*.wav: up to 8 classes; each sound is cut or padded to one second.
+//                        `speak.sh FOLDER` writes such files of spoken words
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -17,14 +18,14 @@ namespace {
 
 constexpr std::int64_t rate = 8000, frames = rate, bands = 24, times = 1 + frames / 160;
 
-// Levels of each time and band, as a picture of one channel.
+// The input [times, bands] is treated as a picture with one channel.
 constexpr auto net = sequential(
     nn::unsqueeze{{1}}, nn::batch_norm2d{.num_features = 1},
     nn::conv2d{.in_channels = 1, .out_channels = 8, .kernel_size = 5, .padding = 2}, nn::relu{}, nn::max_pool2d{},
     nn::conv2d{.in_channels = 8, .out_channels = 16, .padding = 1}, nn::relu{}, nn::max_pool2d{}, nn::flatten{},
     nn::linear{.in_features = 16 * (times / 4) * (bands / 4), .out_features = 8});
 
-// Forty files of each class, whose pitch and loudness differ.
+// Writes 40 files per class, which differ in pitch and loudness.
 std::string write_sounds(const std::filesystem::path& folder) {
   const char* const names[] = {"bell", "fall", "rise", "tone"};
   const philox random(1);
@@ -49,7 +50,7 @@ int main(int argc, char** argv) try {
   const auto sounds = datasets::audio_folder(folder, {.rate = rate, .frames = frames});
   const auto [train, test] = dataset::split(sounds, 0.75, 1);
 
-  // Each epoch hears every sound at another time and in other noise.
+  // Augmentation: each epoch shifts each sound in time and adds different noise.
   const audio_features spectrum(mel_options{.frames = {.length = 256}, .bands = bands, .rate = rate});
   const auto changed = [&](const labeled_sound& s, const augment::position& at) {
     const auto sound = add_noise(time_shift(s.sound, {.max = 800}, at), {.high = 0.02}, at);

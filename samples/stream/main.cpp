@@ -1,5 +1,5 @@
-// An amplifier in a loop of audio: an LSTM learns a distortion with memory from recordings of it, then stands in for it,
-// one number at a time, without allocations, locks or system calls.
+// Real-time audio: an LSTM learns an amplifier's distortion, which has memory, from examples, then replaces it.
+// The stream processes one sample per step without allocations, locks or system calls.
 //
 //   stream [--steps N] [--error LARGEST]
 #include <chrono>
@@ -15,13 +15,13 @@ import lamina;
 namespace la = lamina;
 namespace nn = lamina::nn;
 
-// What is to be learned: a soft limiter whose output flows back into its input.
+// The function to learn: a soft limiter with feedback from output to input.
 struct amplifier {
   float before = 0;
   float operator()(float x) { return before = std::tanh(2 * x - 0.6f * before); }
 };
 
-// A few sines of random pitch and phase.
+// Test signal: a few sines of random pitch and phase.
 struct player {
   explicit player(unsigned seed) {
     std::mt19937 random(seed);
@@ -69,7 +69,7 @@ int main(int count, char** arguments) {
     if ((k + 1) % 250 == 0) std::printf("step %4ld   mean square error %.6f\n", k + 1, loss);
   }
 
-  // Serve it: one number in, one number out, far longer than it was trained for.
+  // Stream it: one sample in, one sample out, for far longer than the training sequences.
   auto box = la::stream(la::reference_factory<model_of_it, la::input<"T", "N", 1>>(net).create());
   constexpr long length = 48000;
   std::vector<float> music(length), served(length);

@@ -1,4 +1,5 @@
-// A table of numbers: a net learns how far a beam bends from four other columns. A fifth of the rows is held back.
+// Regression on a table: a net predicts how far a beam bends from four other columns. A fifth of the rows is the test
+// set.
 //
 //   table [FILE.csv [CURVE.svg]]      FILE.csv has the columns load, length, width, height and bend
 #include <cstdint>
@@ -18,7 +19,7 @@ constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 32}
                                 nn::linear{.in_features = 32, .out_features = 32}, nn::relu{},
                                 nn::linear{.in_features = 32, .out_features = 1});
 
-// What columns are less by, and divided by, so that they have a mean of 0 and a deviation of 1.
+// Standardization: subtracts the mean of each column and divides by its standard deviation.
 struct scale {
   lamina::vector<float> mean, deviation;
   explicit scale(const matrix<float>& rows)
@@ -36,7 +37,7 @@ int main(int argc, char** argv) try {
       argc > 1 ? argv[1] : LAMINA_TABLE,
       {.targets = {"bend"}, .kinds = {{"load", number}, {"length", number}, {"width", number}, {"height", number}}});
   const auto [train, test] = dataset::split(table, 0.8, 1);
-  // Scales are those of the rows that are trained on, which are read as one batch.
+  // Means and deviations come from the training rows only, read as one batch.
   sample_batch all;
   all.read(source_of(train), permutation(train.size(), 0, 0));
   const scale inputs(all.tensor(0)), target(all.tensor(1));

@@ -1,5 +1,5 @@
-// Sorts short messages into three classes: a tokenizer is trained on them, and a net takes the mean of the vectors of a
-// message's tokens. The messages are drawn from words, of which two thirds say nothing about the class.
+// Text classification: sorts short messages into three classes. A tokenizer is trained on the messages; the net
+// averages the embeddings of a message's tokens. The messages are random words; two thirds do not depend on the class.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -21,7 +21,7 @@ constexpr const char* typical[][8] = {{"rain", "sunny", "clouds", "storm", "wind
 constexpr auto net = sequential(nn::embedding_bag{.num_embeddings = tokens, .embedding_dim = 16, .padding_idx = 0},
                                 nn::linear{.in_features = 16, .out_features = 3});
 
-// A data set is anything with a size and samples by index: here a text and its class.
+// A data set is any type with `size()` and `operator[]`; here a sample is a text and its class.
 struct messages {
   std::int64_t count, seed;
   std::int64_t size() const { return count; }
@@ -32,7 +32,7 @@ struct messages {
     const std::size_t label = below(3), length = 3 + below(7);
     std::string text;
     for (std::size_t k = 0; k < length; ++k) {
-      const std::size_t kind = below(10) ? label : below(3);  // one typical word in ten is of any class
+      const std::size_t kind = below(10) ? label : below(3);  // one typical word in ten is of a random class
       text += std::string(k ? " " : "") + (k % 3 == 1 ? typical[kind] : common)[below(8)];
     }
     return {text + (below(2) ? "!" : "."), static_cast<std::int64_t>(label)};
@@ -47,7 +47,7 @@ int main() {
   for (std::int64_t i = 0; i < train.size(); ++i) texts.push_back(train[i].first);
   const auto words = wordpiece::train(texts, {.size = tokens, .special = {"[PAD]", "[UNK]"}});
 
-  // Lists of different lengths are filled up with 0, the id of [PAD], which the net leaves out of its means.
+  // Token lists of different lengths are padded with 0, the id of [PAD], which the net excludes from the mean.
   const auto encode =
       dataset::map([&](const std::string& text, std::int64_t label) { return std::pair(words.encode(text), label); });
   model<net, port_input<"input", std::int64_t, "N", "T">> sorter({.seed = 1});

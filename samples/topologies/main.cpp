@@ -1,4 +1,4 @@
-// Topologies: nets as values, checked through all their shapes by the compiler.
+// Topologies: nets as constexpr values, whose shapes the compiler checks.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -7,7 +7,7 @@ import lamina;
 
 using namespace lamina;
 
-// ---- layers one after the other -------------------------------------------------------------------------------------
+// ---- layers in sequence ---------------------------------------------------------------------------------------------
 
 inline constexpr auto lenet = sequential(
     nn::conv2d{.in_channels = 1, .out_channels = 6, .kernel_size = 5, .padding = 2}, nn::relu{},
@@ -21,7 +21,7 @@ inline constexpr auto weight =
     topology(sublayer<"param">(nn::param_source{.shape = {784, 10}}), sublayer<"dot">(nn::dot{}),
              connect<"param.output", "dot.rhs">, connect<"input", "dot.lhs">, connect<"dot.output", "output">);
 
-// ---- a layer made of layers, by code --------------------------------------------------------------------------------
+// ---- a layer composed of layers in code -----------------------------------------------------------------------------
 
 struct residual {
   nn::conv2d a, b;
@@ -49,7 +49,7 @@ inline constexpr auto scores =
 
 // ---- running them ---------------------------------------------------------------------------------------------------
 
-// Some numbers, the same in every run.
+// Random numbers, the same in each run.
 template <class Tensor> Tensor random_tensor(const shape& s, unsigned seed) {
   Tensor t(s);
   for (auto& x : t.writable()) {
@@ -87,7 +87,7 @@ int main() {
       {.seed = 42});
   show("residual, in double, stem frozen", frozen, frozen(random_tensor<tensor_of_rank<double, 4>>({1, 3, 8, 8}, 5)));
 
-  // Ports by name, in the order of the model's own arguments; dimensions of one name must agree.
+  // Ports by name; their order is that of the arguments of a call. Dimensions with the same name must agree.
   model<scores, port_input<"keys", float, 8, "T">, port_input<"question", float, "N", 12>,
         port_input<"bias", float, "T">>
       named({.seed = 42});

@@ -1,9 +1,9 @@
-// The toy regression of Caffe2's tutorial, in its words: a net that fills the parameters, a net that trains them on numbers
-// that it draws itself, and a workspace in which both run.
+// The toy regression of Caffe2's tutorial, with its API: a net that initializes the parameters, a net that trains them
+// on numbers that it draws itself, and a workspace that runs both.
 //
 //   toy_regression [--noise]
 //
-// Without noise 200 steps find the line to two decimals; with noise 20 seeds of 1,000 steps come near it.
+// Without noise 200 steps find the line to two decimals; with noise 20 seeds of 1,000 steps come close to it.
 #include <cmath>
 #include <cstdio>
 #include <string_view>

@@ -1,7 +1,7 @@
-// Learns to write like a text, byte by byte: a causal transformer of two layers, trained by `fit` on windows of tokens.
-// A tenth of the text is held back.
+// Byte-level language model: a causal transformer of two layers, trained by `fit` on windows of tokens. A tenth of the
+// text is the test set.
 //
-//   transformer [EPOCHS [PERPLEXITY [FILE]]]      fails where the perplexity of what is held back is larger
+//   transformer [EPOCHS [PERPLEXITY [FILE]]]      fails if the perplexity of the test set is larger
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t tokens = 256, features = 64, length = 128;
 
-// A layer of your own: what a token is, and where it stands.
+// A custom layer: sum of a token embedding and a position embedding.
 struct embed_at_positions {
   constexpr auto forward(auto& s, const auto& ids) const {
     const auto start = initializer::normal(0, 0.02);
@@ -39,7 +39,7 @@ constexpr auto net = sequential(embed_at_positions{}, block, block, nn::layer_no
                                 nn::linear{.in_features = features, .out_features = tokens});
 using ids = port_input<"input", std::int64_t, "N", "T">;
 
-// Goes on with a text until no positions are left. A stream remembers keys and values: each token costs one position.
+// Continues a text until no positions are left. The stream caches keys and values, so each token computes one position.
 std::string written(const model<net, ids>& writer, const tokenizer& bytes, const std::string& begin) {
   auto pen = stream(reference_factory<net, ids>(writer).create(), {.positions = length});
   sampler draw({.temperature = 0.7, .top_k = 20}, {.seed = 7});

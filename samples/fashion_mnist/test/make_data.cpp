@@ -1,5 +1,5 @@
-// Writes a small data set in the form of Fashion-MNIST: make_data DIRECTORY TRAIN TEST. Each class is a bright block
-// in a place of its own among noise, so that a net learns it within seconds.
+// Writes a small data set in the format of Fashion-MNIST: make_data DIRECTORY TRAIN TEST. Each class is a bright block
+// at a different position in noise, so that a net learns it within seconds.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
