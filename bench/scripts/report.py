@@ -145,8 +145,8 @@ def chart(problem, rows):
         groups.append((row["shape"], speed))
     if not groups:
         return None
-    most = max(v for _, values in groups for v in values if v)
-    scale = width / max(1.2, most * 1.08)
+    largest = max(v for _, values in groups for v in values if v)
+    scale = width / max(1.2, largest * 1.08)
     height = top + len(groups) * (len(names) * bar + gap) + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" '
            f'font-family="sans-serif" font-size="11">',

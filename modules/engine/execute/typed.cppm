@@ -63,7 +63,7 @@ class evaluation_site {
     bool busy = false;
   };
   place places_[places];
-  std::size_t most_;
+  std::size_t max_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<prepared>> resting_;
 };

@@ -162,7 +162,7 @@ struct evaluation_site::prepared {
   }
 };
 
-evaluation_site::evaluation_site(std::size_t max) : most_(max) {}
+evaluation_site::evaluation_site(std::size_t max) : max_(max) {}
 evaluation_site::~evaluation_site() {
   for (auto& p : places_) delete p.ready;
 }
@@ -232,7 +232,7 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
   std::lock_guard lock(mutex_);
   resting_.push_back(std::move(p));
   std::size_t bytes = 0, kept = 0;
-  while (kept < resting_.size() && kept < most_ &&
+  while (kept < resting_.size() && kept < max_ &&
          (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= max_bytes)
     ++kept;
   resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
