@@ -66,7 +66,7 @@ void topology_writer::run() {
       faults.push_back(
           words(n.op->name, n.path.empty() ? "" : " at `", printable(n.path), n.path.empty() ? "" : "`", e.why));
       for (std::size_t k = 0; k < n.results.size(); ++k)
-        result(at, inputs_[0], static_cast<std::int32_t>(k));  // placeholder, so that later nodes are checked too
+        result(at, inputs_[0], static_cast<std::int32_t>(k));  // any value, so that later nodes are checked too
     }
   }
   if (!faults.empty()) {

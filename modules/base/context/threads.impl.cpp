@@ -115,7 +115,7 @@ class own_threads {
   }
 
   // Makes calls until all have begun; returns whether it finished the last one. A thread that wakes late finds none
-  // left, and nobody waits for it.
+  // left, and no thread waits for it.
   bool take() {
     bool last = false;
     auto ticket = ticket_.load(std::memory_order_acquire);

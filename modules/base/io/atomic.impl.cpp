@@ -126,7 +126,7 @@ struct temporary_file {
   int holder_ = -1;  // keeps the lock until the rename, after `number` is closed
 };
 
-// Whether a name is a temporary one of lamina's: `.lamina-PID-N.tmp`, or a folder `.lamina-bundle-XXXXXX`.
+// Whether a name is a temporary one of lamina's: `.lamina-PID-N.tmp`, or a folder `.lamina-bundle-` with a suffix of `mkdtemp`.
 bool is_temporary(std::string_view name, bool& folder) {
   constexpr std::string_view begin = ".lamina-", of_bundle = ".lamina-bundle-", end = ".tmp";
   folder = name.starts_with(of_bundle) && name.size() == of_bundle.size() + 6;
@@ -150,7 +150,7 @@ void remove_folder(int folder, int parent, const char* name) noexcept {
   }
 }
 
-// Removes files that killed writers left in a folder: those with a temporary name that nobody has locked. Ignores
+// Removes files that killed writers left in a folder: those with a temporary name and without a lock. Ignores
 // failures.
 void remove_abandoned(const std::string& path) noexcept {
   DIR* const all = ::opendir(path.c_str());

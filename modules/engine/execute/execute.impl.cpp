@@ -131,7 +131,7 @@ executor::executor(unbound, std::shared_ptr<const lamina::plan> p, thread_pool* 
     else if (b.kind == buffer_kind::input) input_at_[at] = number, ++unbound_;
     else if (b.kind == buffer_kind::output) output_at_[at] = number, ++unbound_;
   }
-  // Empty buffers need no address: the placeholder is never read.
+  // Empty buffers are bound to any address: it is never read.
   for (std::size_t i = 0; i < input_at_.size(); ++i)
     if (plan.input_types()[i].bytes() == 0) bind_input(i, arguments_);
   for (std::size_t i = 0; i < output_at_.size(); ++i)

@@ -28,21 +28,21 @@ inline constexpr int cast_columns = stored_element_count + 9;
 /// Conversions [from][cast_column(to...)]. Float to integer truncates toward zero and saturates, NaN gives 0; integers
 /// of fewer than 8 bits wrap; to bool: != 0. Null if the conversion takes two casts, through `cast_between`.
 using cast_table = map_function[stored_element_count][cast_columns];
-/// Whether a type is floating-point of at most 8 bits with a mantissa (all but e8m0).
-constexpr bool is_narrow_float(element e) {
+/// Whether a type is a `small_float` of stored.h: floating-point of at most 8 bits, all but e8m0.
+constexpr bool is_small_float(element e) {
   return (e >= element::e4m3fn && e <= element::e5m2fnuz) || e == element::e2m1;
 }
 /// Intermediate type of a conversion that has no function of its own: one that represents all values of `from`. Toward
-/// narrow floats it is double, which rounds only integers above their largest value.
+/// small floats it is double, which rounds only integers above their largest value.
 constexpr element cast_between(element from, element to) {
   const bool integer = (from >= element::i8 && from <= element::u64) || from >= element::i4;
-  return integer && !is_narrow_float(to) ? element::i64 : element::f64;
+  return integer && !is_small_float(to) ? element::i64 : element::f64;
 }
 /// Whether a single function converts between two types.
 constexpr bool casts_at_once(element from, element to) {
   const auto computed = [](element e) { return e <= element::boolean; };
   const auto same_bits = [&](element a, element b) { return (from == a && to == b) || (from == b && to == a); };
-  return (computed(from) && computed(to)) || (from == element::u64 && !is_narrow_float(to)) ||
+  return (computed(from) && computed(to)) || (from == element::u64 && !is_small_float(to)) ||
          from == cast_between(from, to) || to == cast_between(from, to) || to == element::f64 || from == to ||
          same_bits(element::i4, element::u4) || same_bits(element::i2, element::u2);
 }

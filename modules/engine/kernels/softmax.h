@@ -40,7 +40,7 @@ LAMINA_INLINE folds::wide_vector<T> lanes_of_exponentials(const T* in, T* out, T
     sum += e;
   };
   long i = 0;
-  if constexpr (sizeof(V) == sizeof(raw<T, width<T>>)) {
+  if constexpr (lanes == width<T>) {
     LAMINA_NO_UNROLL for (; i + count * lanes <= n; i += count * lanes) LAMINA_UNROLL for (int c = 0; c < count; ++c)
         step(i + c * lanes, held[c]);
     LAMINA_NO_UNROLL for (; i + lanes <= n; i += lanes) step(i, held[0]);

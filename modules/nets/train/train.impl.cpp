@@ -12,6 +12,7 @@ import :io;
 import :model;
 import :op;
 import :op.elementwise;
+import :op.extents;
 import :op.loss;
 import :op.reduce;
 import :op.shape;
@@ -96,9 +97,8 @@ value counted_hits(const value& scores, const value& labels, const std::optional
   const auto count = [](const value& v) { return reduce_sum(cast<std::int64_t>(v)); };
   if (!ignored) return count(right);
   const value counts = labels != *ignored;
-  any_tensor is_first(tensor_type{dtype::boolean, shape{2}});
-  is_first.mutable_data()[0] = std::byte{1};
-  return where(labels.owner().constant(is_first), count(where(counts, right, counts)), count(labels == *ignored));
+  const value is_first = detail::constant_list(labels.owner(), dtype::boolean, std::vector<double>{1, 0}, {dim(2)});
+  return where(is_first, count(where(counts, right, counts)), count(labels == *ignored));
 }
 
 // Trainable parameters that a program reads.
